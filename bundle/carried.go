@@ -38,8 +38,8 @@ type CarriedPredicate struct {
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
 }
 
-// Before reports whether p belongs to an older image list than other.
-func (p CarriedPredicate) Before(other CarriedPredicate) bool {
+// IsBefore reports whether p belongs to an older image list than other.
+func (p CarriedPredicate) IsBefore(other CarriedPredicate) bool {
 	return p.Epoch < other.Epoch || p.Epoch == other.Epoch && p.Sequence < other.Sequence
 }
 
@@ -97,7 +97,7 @@ func IsCarriedLastTag(tag string) bool { return strings.HasPrefix(tag, carriedLa
 // ComposeCarried signs an encoded image list and returns the OCI manifest with the signature.
 func ComposeCarried(list Blob, predicate CarriedPredicate, signer trust.Signer) (Blob, error) {
 	attestation, err := attest(carriedStatement{
-		Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)},
+		Type: StatementType, Subject: []Subject{newSubject(blobName(0), list.Descriptor.Digest)},
 		PredicateType: PredicateCarried, Predicate: predicate,
 	}, signer)
 	if err != nil {
@@ -191,7 +191,7 @@ func CheckCarried(
 	case !now.Before(p.ExpiresAt):
 		return refusal.New(refusal.Expired, "the list of images expired at %s: export again",
 			p.ExpiresAt.Format(time.RFC3339))
-	case last != nil && p.Before(*last):
+	case last != nil && p.IsBefore(*last):
 		return refusal.New(refusal.Rollback,
 			"the list of images has sequence %d, which is older than the imported sequence %d", p.Sequence,
 			last.Sequence)

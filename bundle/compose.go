@@ -75,8 +75,8 @@ func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blo
 	attestation, err := attest(Statement{
 		Type: StatementType,
 		Subject: []Subject{
-			subjectOf(blobName(0), documents.State.Descriptor.Digest),
-			subjectOf(blobName(1), documents.Catalog.Descriptor.Digest),
+			newSubject(blobName(0), documents.State.Descriptor.Digest),
+			newSubject(blobName(1), documents.Catalog.Descriptor.Digest),
 		},
 		PredicateType: PredicateDesiredState,
 		Predicate:     predicate,

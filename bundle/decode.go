@@ -7,4 +7,6 @@ func decodeStrict(data []byte, v any) error { return strict.JSON(data, v, strict
 
 func checkJSON(data []byte) error { return strict.CheckJSON(data, strict.MaxJSONDepth) }
 
-func decodeVerified(data []byte, v any) error { return strict.Extended(data, v, strict.MaxJSONDepth) }
+func decodeVerified(data []byte, v any) error {
+	return strict.ExtendedJSON(data, v, strict.MaxJSONDepth)
+}

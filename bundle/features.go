@@ -115,9 +115,9 @@ func (m Manifest) Features() []Feature {
 	return all
 }
 
-// Critical returns the features that an agent must support to apply the desired state, sorted. It excludes the features
-// of Settings, because the publisher omits settings that an agent does not support.
-func (s DesiredState) Critical() []Feature {
+// CriticalFeatures returns the features that an agent must support to apply the desired state, sorted. It excludes the
+// features of Settings, because the publisher omits settings that an agent does not support.
+func (s DesiredState) CriticalFeatures() []Feature {
 	var all []Feature
 	if s.Takeover != "" {
 		all = append(all, FeatureTakeover)
@@ -133,7 +133,7 @@ func (s DesiredState) Critical() []Feature {
 
 // Features returns all features that the desired state uses, including the features of its settings, sorted.
 func (s DesiredState) Features() []Feature {
-	all := append(s.Critical(), s.Settings.Features()...)
+	all := append(s.CriticalFeatures(), s.Settings.Features()...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }
@@ -166,7 +166,7 @@ func checkFeatures(list []Feature) error {
 		return fmt.Errorf(": %d features, must be at most %d", len(list), maxFeatures)
 	}
 	for i, f := range list {
-		if !f.Valid() {
+		if !f.IsValid() {
 			return fmt.Errorf("[%d]: %s: must be at most %d lower-case letters, digits and hyphens", i,
 				Quote(string(f), maxFeatureBytes), maxFeatureBytes)
 		}
@@ -177,8 +177,8 @@ func checkFeatures(list []Feature) error {
 	return nil
 }
 
-// Valid reports whether the name is valid for a feature.
-func (f Feature) Valid() bool {
+// IsValid reports whether the name is valid for a feature.
+func (f Feature) IsValid() bool {
 	return f != "" && len(f) <= maxFeatureBytes &&
 		strings.Trim(string(f), "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }

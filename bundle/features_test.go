@@ -147,7 +147,7 @@ func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
 		[]byte(replace(t, `"bundles":[{`, `"later":[{}],"bundles":[{"later":1,`)(string(plain.Bytes))))
 	verify := func(change func(string) string) (VerifiedCarried, error) {
 		payload := change(encode(t, carriedStatement{
-			Type: StatementType, Subject: []Subject{subjectOf(blobName(0), list.Descriptor.Digest)},
+			Type: StatementType, Subject: []Subject{newSubject(blobName(0), list.Descriptor.Digest)},
 			PredicateType: PredicateCarried,
 			Predicate:     CarriedPredicate{Epoch: 1, Sequence: 1},
 		}))
@@ -201,7 +201,7 @@ func TestFeaturesOfADesiredStateAreListed(t *testing.T) {
 	if got := state.Features(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := state.Critical(); !slices.Equal(got, []Feature{FeatureRecreate, FeatureTakeover}) {
+	if got := state.CriticalFeatures(); !slices.Equal(got, []Feature{FeatureRecreate, FeatureTakeover}) {
 		t.Errorf("got critical features %v, want recreate and takeover", got)
 	}
 	settings, left := state.Settings.Without(func(f Feature) bool { return f == FeatureNamespaceLabels })

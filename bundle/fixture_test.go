@@ -128,8 +128,8 @@ func (a *attempt) fetched(tb testing.TB) Fetched {
 	s := Statement{
 		Type: StatementType, PredicateType: PredicateDesiredState, Predicate: samplePredicate(),
 		Subject: []Subject{
-			subjectOf("config", a.documents.State.Descriptor.Digest),
-			subjectOf("layers[0]", a.documents.Catalog.Descriptor.Digest),
+			newSubject("config", a.documents.State.Descriptor.Digest),
+			newSubject("layers[0]", a.documents.Catalog.Descriptor.Digest),
 		},
 	}
 	for _, change := range a.statement {

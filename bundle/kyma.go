@@ -22,15 +22,15 @@ func (p Predicate) Owner() trust.Kyma {
 // in the bootstrap Secret if the token in that Secret is newer than the token of the last accepted bundle. Otherwise,
 // it is the Kyma of the last accepted bundle.
 func (t Trust) Owner() trust.Kyma {
-	if t.Last.Kyma.IsZero() || t.Renewed() {
+	if t.Last.Kyma.IsZero() || t.IsReassigned() {
 		return t.Assigned.Kyma
 	}
 	return t.Last.Kyma
 }
 
-// Renewed reports whether an operator assigned the runtime again, with a new bootstrap Secret, after the runtime
+// IsReassigned reports whether an operator assigned the runtime again, with a new bootstrap Secret, after the runtime
 // accepted its last bundle. The agent must then enroll its key again.
-func (t Trust) Renewed() bool {
+func (t Trust) IsReassigned() bool {
 	return !t.Assigned.Kyma.IsZero() && t.Assigned.TokenExpires > t.Last.TokenExpires
 }
 
@@ -47,8 +47,8 @@ func (t Trust) ownerAfter(p Predicate) trust.Kyma {
 // Kyma is accepted.
 func checkKyma(p Predicate, t Trust) *refusal.Error {
 	expected := t.Owner()
-	if expected.IsZero() || names(p.Owner(), expected) ||
-		slices.ContainsFunc(p.FormerKymas, func(former trust.Kyma) bool { return names(former, expected) }) {
+	if expected.IsZero() || isSameName(p.Owner(), expected) ||
+		slices.ContainsFunc(p.FormerKymas, func(former trust.Kyma) bool { return isSameName(former, expected) }) {
 		return nil
 	}
 	return refusal.New(
@@ -60,7 +60,7 @@ func checkKyma(p Predicate, t Trust) *refusal.Error {
 	)
 }
 
-func names(found, expected trust.Kyma) bool {
+func isSameName(found, expected trust.Kyma) bool {
 	if expected.UID != "" {
 		return found.UID == expected.UID && (found.Name == "" || found.SameName(expected))
 	}

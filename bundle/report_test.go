@@ -187,7 +187,7 @@ func TestVerifyReportAcceptsOnlyValidReports(t *testing.T) {
 func statementOf(tb testing.TB, report Report) string {
 	tb.Helper()
 	return encode(tb, reportStatement{
-		Type: StatementType, Subject: []Subject{subjectOf("none", EmptyBlob().Descriptor.Digest)},
+		Type: StatementType, Subject: []Subject{newSubject("none", EmptyBlob().Descriptor.Digest)},
 		PredicateType: PredicateReport, Predicate: report,
 	})
 }

@@ -47,7 +47,7 @@ func CheckReportTime(report Report, now time.Time) *refusal.Error {
 		"report %d has time %s, which is %s ahead of this clock (%s) and more than the allowed %s: correct the "+
 			"runtime's clock, or this one",
 		report.Sequence, shownTime(report.Time),
-		max(report.Time.Sub(now), time.UnixMilli(report.Sequence).Sub(now)).Round(time.Second), stamp(now),
+		max(report.Time.Sub(now), time.UnixMilli(report.Sequence).Sub(now)).Round(time.Second), formatTime(now),
 		trust.MaxClockSkew)
 }
 

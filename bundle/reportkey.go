@@ -82,7 +82,7 @@ func introducedKey(enrollment trust.Enrollment, hint string, from Reporter) (cry
 	return key, true, nil
 }
 
-func (from Reporter) introduces(enrollment trust.Enrollment, key crypto.PublicKey) bool {
+func (from Reporter) isIntroduced(enrollment trust.Enrollment, key crypto.PublicKey) bool {
 	encoded, err := trust.EncodePublicKey(key)
 	return err == nil && encoded == enrollment.PublicKey && from.Enroll != nil && from.Enroll(enrollment) == nil
 }

@@ -21,9 +21,9 @@ type reportStatement struct {
 // the manifest's config.
 func ComposeReport(report Report, signer trust.Signer) (Blob, error) {
 	// An in-toto statement needs a subject. Before the first bundle, the subject is a placeholder.
-	subject := subjectOf("none", EmptyBlob().Descriptor.Digest)
+	subject := newSubject("none", EmptyBlob().Descriptor.Digest)
 	if report.Observed != nil {
-		subject = subjectOf("bundle", report.Observed.Digest)
+		subject = newSubject("bundle", report.Observed.Digest)
 	}
 	if report.Features == nil {
 		report.Features = AllFeatures()
@@ -86,7 +86,7 @@ func verifyReport(fetched Fetched, from Reporter) (AcceptedReport, *refusal.Erro
 	// If an operator moves an agent's key to another cluster, the agent enrolls the known key again with a new token.
 	enrolled = enrolled ||
 		report.ClusterUID != from.ClusterUID && from.ClusterUID != "" && report.Enrollment != nil &&
-			from.introduces(*report.Enrollment, key)
+			from.isIntroduced(*report.Enrollment, key)
 	if refused := from.checkCluster(report, enrolled); refused != nil {
 		return AcceptedReport{}, refused
 	}

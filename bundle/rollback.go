@@ -13,8 +13,8 @@ import (
 func (t Trust) CheckVersions(b Bundle) error {
 	for _, m := range b.State.Manifests {
 		has := t.Installed[m.Module]
-		if !Older(m.Version, has) || b.Statement.Predicate.AllowsRollback(m.Module, has, m.Version) ||
-			b.Autonomous() && b.Offer(m.Module, has) != nil {
+		if !IsOlder(m.Version, has) || b.Statement.Predicate.AllowsRollback(m.Module, has, m.Version) ||
+			b.IsAutonomous() && b.Offer(m.Module, has) != nil {
 			continue
 		}
 		return refusal.New(refusal.Downgrade,
@@ -25,10 +25,10 @@ func (t Trust) CheckVersions(b Bundle) error {
 	return nil
 }
 
-// Autonomous reports whether the runtime can choose modules among the bundle's Offers. A runtime cannot choose while it
-// is deleted or taken over from another product. During a takeover, the Offers contain neither inherited objects nor
+// IsAutonomous reports whether the runtime can choose modules among the bundle's Offers. A runtime cannot choose while
+// it is deleted or taken over from another product. During a takeover, the Offers contain neither inherited objects nor
 // installed versions.
-func (b Bundle) Autonomous() bool {
+func (b Bundle) IsAutonomous() bool {
 	return b.State.Settings.Autonomy == AutonomyCatalog && !b.Statement.Predicate.Deleting && b.State.Takeover == ""
 }
 

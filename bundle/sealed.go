@@ -59,8 +59,8 @@ type RuntimeSecret struct {
 	Revision string `json:"-"`
 }
 
-// At returns the name of the Secret in its runtime as "NAMESPACE/NAME".
-func (s RuntimeSecret) At() string { return s.Namespace + "/" + s.Name }
+// NamespacedName returns the name of the Secret in its runtime as "NAMESPACE/NAME".
+func (s RuntimeSecret) NamespacedName() string { return s.Namespace + "/" + s.Name }
 
 // Check refuses Secrets that agents never write: the agent's own Secrets, Secrets in system namespaces, and Secrets
 // that Kubernetes creates. The error contains names only.
@@ -69,7 +69,7 @@ func (s RuntimeSecret) Check() error {
 		return err
 	}
 	if s.Type == corev1.SecretTypeServiceAccountToken || s.Type == corev1.SecretTypeBootstrapToken {
-		return fmt.Errorf("secret %s: type %s is reserved for Kubernetes", s.At(), s.Type)
+		return fmt.Errorf("secret %s: type %s is reserved for Kubernetes", s.NamespacedName(), s.Type)
 	}
 	return nil
 }
@@ -98,10 +98,10 @@ func (s Secrets) check() error {
 		if err := one.Check(); err != nil {
 			return err
 		}
-		if seen[one.At()] {
-			return fmt.Errorf("duplicate secret %s", one.At())
+		if seen[one.NamespacedName()] {
+			return fmt.Errorf("duplicate secret %s", one.NamespacedName())
 		}
-		seen[one.At()] = true
+		seen[one.NamespacedName()] = true
 	}
 	for _, at := range s.Removals {
 		namespace, name, _ := strings.Cut(at, "/")
@@ -117,11 +117,11 @@ func (s Secrets) check() error {
 
 // CheckRecipient returns an error if the text is not an X25519 recipient of age.
 func CheckRecipient(recipient string) error {
-	_, err := recipientOf(recipient)
+	_, err := parseRecipient(recipient)
 	return err
 }
 
-func recipientOf(text string) (*age.X25519Recipient, error) {
+func parseRecipient(text string) (*age.X25519Recipient, error) {
 	const maxRecipientBytes = 100
 	if len(text) > maxRecipientBytes {
 		return nil, errors.New("recipient: must be an X25519 recipient of age")
@@ -137,8 +137,8 @@ func recipientOf(text string) (*age.X25519Recipient, error) {
 // a digest of a short password would reveal the password.
 func (s Secrets) RevisionFor(recipient string) string {
 	lines := []string{recipient}
-	for _, one := range sorted(s.Secrets) {
-		lines = append(lines, strings.Join([]string{"keep", one.At(), one.Revision}, " "))
+	for _, one := range sortSecrets(s.Secrets) {
+		lines = append(lines, strings.Join([]string{"keep", one.NamespacedName(), one.Revision}, " "))
 	}
 	for _, at := range slices.Sorted(slices.Values(s.Removals)) {
 		lines = append(lines, "remove "+at)
@@ -147,7 +147,7 @@ func (s Secrets) RevisionFor(recipient string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-func sorted(secrets []RuntimeSecret) []RuntimeSecret {
+func sortSecrets(secrets []RuntimeSecret) []RuntimeSecret {
 	return slices.SortedFunc(slices.Values(secrets), func(a, b RuntimeSecret) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -160,7 +160,7 @@ type sealedContent struct {
 
 // Seal encrypts the Secrets of a runtime for its recipient. The output differs each time, so compare revisions instead.
 func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
-	to, err := recipientOf(recipient)
+	to, err := parseRecipient(recipient)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 		return nil, err
 	}
 	plain, err := json.Marshal(sealedContent{
-		Runtime: runtime, Secrets: Secrets{Secrets: sorted(s.Secrets), Removals: s.Removals},
+		Runtime: runtime, Secrets: Secrets{Secrets: sortSecrets(s.Secrets), Removals: s.Removals},
 	})
 	if err != nil {
 		return nil, err
@@ -195,8 +195,9 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 // ageBytes is an upper bound for the overhead of age with one recipient.
 const ageBytes = 512
 
-// Fitting returns the Secrets that fit into one Sealed, smallest first. The error lists the Secrets that do not fit.
-func (s Secrets) Fitting(runtime string) (Secrets, error) {
+// SelectFitting returns the Secrets that fit into one Sealed, smallest first. The error lists the Secrets that do not
+// fit.
+func (s Secrets) SelectFitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.Removals}
 	var problems []error
 	if n := len(s.Removals); n > MaxSecretRemovals {
@@ -208,27 +209,28 @@ func (s Secrets) Fitting(runtime string) (Secrets, error) {
 	most := left
 	sizes := make(map[string]int, len(s.Secrets))
 	for _, one := range s.Secrets {
-		sizes[one.At()] = encodedBytes(one) + 1
+		sizes[one.NamespacedName()] = encodedBytes(one) + 1
 	}
 	bySize := slices.SortedFunc(slices.Values(s.Secrets), func(a, b RuntimeSecret) int {
-		return cmp.Or(cmp.Compare(sizes[a.At()], sizes[b.At()]), cmp.Compare(a.At(), b.At()))
+		return cmp.Or(cmp.Compare(sizes[a.NamespacedName()], sizes[b.NamespacedName()]),
+			cmp.Compare(a.NamespacedName(), b.NamespacedName()))
 	})
 	for _, one := range bySize {
-		size := sizes[one.At()]
+		size := sizes[one.NamespacedName()]
 		switch {
 		case size > most:
 			problems = append(problems,
 				fmt.Errorf(
 					"secret %s: %d bytes when encoded, must be at most %d for all Secrets of a runtime: "+
-						"make it smaller", one.At(), size, most))
+						"make it smaller", one.NamespacedName(), size, most))
 		case size > left:
 			problems = append(problems,
 				fmt.Errorf(
 					"secret %s: %d bytes when encoded, but only %d of %d bytes are left: use fewer or smaller Secrets",
-					one.At(), size, left, most))
+					one.NamespacedName(), size, left, most))
 		case len(fitting.Secrets) == MaxSecrets:
 			problems = append(problems,
-				fmt.Errorf("secret %s: the runtime already has the maximum of %d Secrets", one.At(), MaxSecrets))
+				fmt.Errorf("secret %s: the runtime already has the maximum of %d Secrets", one.NamespacedName(), MaxSecrets))
 		default:
 			fitting.Secrets = append(fitting.Secrets, one)
 			left -= size

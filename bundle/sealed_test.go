@@ -51,7 +51,7 @@ func TestOnlyTheRecipientCanOpenSealedSecrets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := opened.Secrets[0]; string(s.Data["password"]) != plainValue || s.At() != "kyma-system/btp" ||
+	if s := opened.Secrets[0]; string(s.Data["password"]) != plainValue || s.NamespacedName() != "kyma-system/btp" ||
 		s.Labels["app"] != "btp" ||
 		s.Module != "" ||
 		opened.Removals[0] != "kyma-system/old" {
@@ -297,7 +297,7 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	}
 	for n := 100; n < MaxSealedBytes; n += 997 {
 		all.Secrets = append(all.Secrets, of(fmt.Sprintf("s-%d", n), n))
-		fitting, err := all.Fitting(trusttest.Runtime)
+		fitting, err := all.SelectFitting(trusttest.Runtime)
 		if err == nil || !strings.Contains(err.Error(), "secret kyma-system/huge: 32") ||
 			!strings.Contains(err.Error(), "at most 2") ||
 			strings.Contains(err.Error(), "/small") {
@@ -317,12 +317,12 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 	for i := range MaxSecrets + 1 {
 		many.Secrets = append(many.Secrets, of(fmt.Sprintf("s-%02d", i), 1))
 	}
-	fitting, err := many.Fitting(trusttest.Runtime)
+	fitting, err := many.SelectFitting(trusttest.Runtime)
 	if err == nil || !strings.Contains(err.Error(), "secret kyma-system/s-64: ") || len(fitting.Secrets) != MaxSecrets {
 		t.Errorf("got %d fitting Secrets, error %v, want %d", len(fitting.Secrets), err, MaxSecrets)
 	}
 	promised := Secrets{Secrets: []RuntimeSecret{of("promised", 17_000)}}
-	if fitting, err := promised.Fitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {
+	if fitting, err := promised.SelectFitting(trusttest.Runtime); err != nil || len(fitting.Secrets) != 1 {
 		t.Errorf("17,000 bytes must fit, as docs/guides/secrets.md promises: got error %v", err)
 	}
 }

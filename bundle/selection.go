@@ -60,15 +60,15 @@ func Select(d ocm.Descriptor) (Selection, error) {
 	}
 	selection := Selection{Install: candidates[0], Type: installType(candidates[0])}
 	var err error
-	if selection.Checks, err = only(d, ContentChecks); err == nil && selection.Type == v1beta2.HelmChart {
-		selection.Values, err = only(d, config)
+	if selection.Checks, err = onlyResource(d, ContentChecks); err == nil && selection.Type == v1beta2.HelmChart {
+		selection.Values, err = onlyResource(d, config)
 	}
 	if err != nil {
 		return Selection{}, fmt.Errorf("%s: %w", subject, err)
 	}
 	// A component with several default CRs is an error only if the root of trust has release keys. CheckReleases then
 	// refuses it, because DefaultCR is nil.
-	selection.DefaultCR, _ = only(d, ContentDefaultCR)
+	selection.DefaultCR, _ = onlyResource(d, ContentDefaultCR)
 	return selection, nil
 }
 
@@ -83,7 +83,7 @@ func (s Selection) Needed() []ocm.Resource {
 	return needed
 }
 
-func only(d ocm.Descriptor, name string) (*ocm.Resource, error) {
+func onlyResource(d ocm.Descriptor, name string) (*ocm.Resource, error) {
 	named := slices.DeleteFunc(slices.Clone(d.Resources), func(r ocm.Resource) bool { return r.Name != name })
 	switch len(named) {
 	case 0:

@@ -184,9 +184,9 @@ func CanonicalRegistry(registry string) string {
 	return strings.TrimSuffix(host+"/"+path, "/")
 }
 
-// Mirrored returns the name of an image repository with its registry replaced by the mirror. It uses the longest
+// MirroredName returns the name of an image repository with its registry replaced by the mirror. It uses the longest
 // matching entry of Mirrors, and returns the name unchanged if no entry matches.
-func (s Settings) Mirrored(name string) string {
+func (s Settings) MirroredName(name string) string {
 	best := ""
 	for from := range s.Mirrors {
 		if (name == from || strings.HasPrefix(name, from+"/")) && len(from) > len(best) {

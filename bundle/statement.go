@@ -115,7 +115,7 @@ type Position struct {
 // NextSequence returns the sequence of a bundle: last plus one, or the time in Unix milliseconds if that is higher.
 func NextSequence(last int64, now time.Time) int64 { return max(last+1, now.UnixMilli()) }
 
-func subjectOf(name string, d digest.Digest) Subject {
+func newSubject(name string, d digest.Digest) Subject {
 	return Subject{Name: name, Digest: map[string]string{d.Algorithm().String(): d.Encoded()}}
 }
 

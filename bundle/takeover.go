@@ -90,7 +90,7 @@ func (o ObjectRef) Check() error {
 	// Names of RBAC roles can contain colons, so the name can contain all characters except those that are invalid in a
 	// URL path.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
-	if !named.Valid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
+	if !named.IsValid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
 		return fmt.Errorf("name %s: must be the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
 			maxNameBytes)
 	}
@@ -110,7 +110,7 @@ func checkObjects(objects []ObjectRef) error {
 }
 
 func (s DesiredState) checkTakeover() error {
-	if !s.Takeover.known() {
+	if !s.Takeover.isKnown() {
 		return fmt.Errorf("takeover %s: must be %s, %s, %s or empty", Quote(string(s.Takeover), maxQuotedBytes),
 			TakeoverAdopt, TakeoverClean, TakeoverRelease)
 	}
@@ -132,7 +132,7 @@ func (s DesiredState) checkTakeover() error {
 	return nil
 }
 
-func (p TakeoverPhase) known() bool {
+func (p TakeoverPhase) isKnown() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }
 
@@ -154,7 +154,7 @@ func (r Report) checkTakeover() error {
 	if t == nil {
 		return nil
 	}
-	if t.Phase == "" || !t.Phase.known() {
+	if t.Phase == "" || !t.Phase.isKnown() {
 		return fmt.Errorf("takeover.phase %s: must be %s, %s or %s", Quote(string(t.Phase), maxQuotedBytes),
 			TakeoverAdopt, TakeoverClean, TakeoverRelease)
 	}

@@ -123,8 +123,8 @@ func ParseUsedValues(text string) ([]string, error) {
 	return names, nil
 }
 
-// Only returns the values with the given names. It omits names that have no value.
-func (v Values) Only(names []string) Values {
+// SelectNames returns the values with the given names. It omits names that have no value.
+func (v Values) SelectNames(names []string) Values {
 	var some Values
 	for _, name := range names {
 		value, defined := v[name]
@@ -158,8 +158,8 @@ func UndefinedValues(module string, names []string) error {
 // ModuleValues are the values that one module uses. A nil value means that the runtime does not define the value.
 type ModuleValues map[string]*string
 
-// Undefined returns the names without a value, sorted.
-func (v ModuleValues) Undefined() []string {
+// UndefinedNames returns the names without a value, sorted.
+func (v ModuleValues) UndefinedNames() []string {
 	var names []string
 	for name, value := range v {
 		if value == nil {
@@ -202,7 +202,7 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	if len(v) == 0 {
 		return nil
 	}
-	s := substitution{values: v}
+	s := valueSubstitution{values: v}
 	for field, value := range object {
 		if slices.Contains(identityFields, field) {
 			if hasPlaceholder(value) {
@@ -211,7 +211,7 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 			}
 			continue
 		}
-		next, err := s.tree(value)
+		next, err := s.substituteTree(value)
 		if err != nil {
 			return fmt.Errorf("%s: %w", field, err)
 		}
@@ -226,23 +226,23 @@ func (v ModuleValues) Substitute(tree map[string]any) error {
 	if len(v) == 0 {
 		return nil
 	}
-	s := substitution{values: v}
-	_, err := s.tree(tree)
+	s := valueSubstitution{values: v}
+	_, err := s.substituteTree(tree)
 	return err
 }
 
-type substitution struct {
+type valueSubstitution struct {
 	values ModuleValues
 	bytes  int
 }
 
-func (s *substitution) tree(node any) (any, error) {
+func (s *valueSubstitution) substituteTree(node any) (any, error) {
 	switch node := node.(type) {
 	case string:
-		return s.text(node)
+		return s.substituteText(node)
 	case []any:
 		for i := range node {
-			next, err := s.tree(node[i])
+			next, err := s.substituteTree(node[i])
 			if err != nil {
 				return nil, fmt.Errorf("[%d]: %w", i, err)
 			}
@@ -250,7 +250,7 @@ func (s *substitution) tree(node any) (any, error) {
 		}
 	case map[string]any:
 		for key, value := range node {
-			next, err := s.tree(value)
+			next, err := s.substituteTree(value)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", key, err)
 			}
@@ -260,7 +260,7 @@ func (s *substitution) tree(node any) (any, error) {
 	return node, nil
 }
 
-func (s *substitution) text(text string) (string, error) {
+func (s *valueSubstitution) substituteText(text string) (string, error) {
 	if !strings.Contains(text, placeholderStart) {
 		return text, nil
 	}

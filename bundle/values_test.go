@@ -165,19 +165,19 @@ func TestAgentsRefuseStatementsWithInvalidValues(t *testing.T) {
 
 func TestModuleWithValuesRequiresTheValuesFeature(t *testing.T) {
 	state := sampleState()
-	if len(state.Critical()) != 0 {
-		t.Fatalf("state without values: got critical features %v, want none", state.Critical())
+	if len(state.CriticalFeatures()) != 0 {
+		t.Fatalf("state without values: got critical features %v, want none", state.CriticalFeatures())
 	}
 	state.Manifests[0].Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region, zone"}
-	if got := state.Critical(); !reflect.DeepEqual(got, []Feature{FeatureValues}) {
+	if got := state.CriticalFeatures(); !reflect.DeepEqual(got, []Feature{FeatureValues}) {
 		t.Errorf("state with values: got critical features %v, want values", got)
 	}
 	values := Values{"region": "eu", "unused": "x"}
-	if got := values.Only(state.UsedValues()); !reflect.DeepEqual(got, Values{"region": "eu"}) {
+	if got := values.SelectNames(state.UsedValues()); !reflect.DeepEqual(got, Values{"region": "eu"}) {
 		t.Errorf("statement: got values %v, want only region", got)
 	}
 	used := values.For(state.Manifests[0])
-	err := UndefinedValues("keda", used.Undefined())
+	err := UndefinedValues("keda", used.UndefinedNames())
 	if reason.Of(err) != reason.ValueUndefined ||
 		!strings.Contains(err.Error(), "module keda: value zone is not defined") {
 		t.Errorf("got error %v, want the reason ValueUndefined and the value", err)

@@ -61,7 +61,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 	}
 	// If the runtime's clock were behind, an expired bundle could pass. Use the latest signed time if it is ahead of
 	// the clock.
-	clock := latest(now, trust.Last.NewestTime)
+	clock := latestTime(now, trust.Last.NewestTime)
 	for _, check := range []func() *refusal.Error{
 		func() *refusal.Error { return checkAudience(p.Audience, trust) },
 		func() *refusal.Error { return checkKyma(p, trust) },
@@ -79,7 +79,7 @@ func verify(fetched Fetched, trust Trust, now time.Time) (Verified, *refusal.Err
 		(p.Previous == nil || p.Previous.Sequence != last.Sequence || p.Previous.Digest != last.Digest)
 	verified.Accepted = Accepted{
 		Epoch: p.Epoch, Sequence: p.Sequence, Digest: verified.Digest, Statement: by.statement,
-		NewestTime: latest(trust.Last.NewestTime, p.IssuedAt),
+		NewestTime: latestTime(trust.Last.NewestTime, p.IssuedAt),
 		Kyma:       trust.ownerAfter(p), TokenExpires: max(trust.Last.TokenExpires, trust.Assigned.TokenExpires),
 	}
 	return verified, nil
@@ -191,25 +191,25 @@ func checkRootTime(root trust.Root, clock time.Time) *refusal.Error {
 	if !clock.Before(root.Expires) {
 		return refusal.New(refusal.RootExpired,
 			"root of trust version %d expired at %s: sign a new version with `kcp-publisher keys rotate`", root.Version,
-			stamp(root.Expires))
+			formatTime(root.Expires))
 	}
 	return nil
 }
 
 func checkTime(p Predicate, clock time.Time, skew time.Duration) *refusal.Error {
 	if p.IssuedAt.IsZero() || !p.ExpiresAt.After(p.IssuedAt) {
-		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", stamp(p.IssuedAt),
-			stamp(p.ExpiresAt))
+		return refusal.New(refusal.Malformed, "issuedAt %s is not before expiresAt %s", formatTime(p.IssuedAt),
+			formatTime(p.ExpiresAt))
 	}
 	if !clock.Before(p.ExpiresAt) {
 		return refusal.New(refusal.Expired,
 			"expired at %s, %s before the time of this clock (%s): correct the clock if it is wrong",
-			stamp(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), stamp(clock))
+			formatTime(p.ExpiresAt), clock.Sub(p.ExpiresAt).Round(time.Second), formatTime(clock))
 	}
 	if p.IssuedAt.After(clock.Add(cmp.Or(skew, trust.MaxClockSkew))) {
 		return refusal.New(refusal.NotYetIssued,
 			"issued at %s, %s ahead of this clock (%s): check the clocks of both sides and correct the wrong one",
-			stamp(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), stamp(clock))
+			formatTime(p.IssuedAt), p.IssuedAt.Sub(clock).Round(time.Second), formatTime(clock))
 	}
 	return nil
 }
@@ -244,11 +244,11 @@ func checkSubjects(subjects []Subject, manifest ocispec.Manifest) *refusal.Error
 	return nil
 }
 
-func latest(a, b time.Time) time.Time {
+func latestTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

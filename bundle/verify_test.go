@@ -168,7 +168,7 @@ func checks(tb testing.TB) []struct {
 		},
 		{"the config does not match the signed digest", func(a *attempt) {
 			a.statement = append(a.statement, func(s *Statement) {
-				s.Subject[0] = subjectOf("config", digest.FromString("other"))
+				s.Subject[0] = newSubject("config", digest.FromString("other"))
 			})
 		}, refusal.WrongDigest},
 	}

@@ -124,8 +124,8 @@ type WatchedObject struct {
 	Since int64 `json:"since"`
 }
 
-// Valid reports whether the name is a valid name of a Kubernetes object.
-func (o WatchedObject) Valid() bool {
+// IsValid reports whether the name is a valid name of a Kubernetes object.
+func (o WatchedObject) IsValid() bool {
 	if o.Name == "" || len(o.Name) > maxNameBytes || len(o.Namespace) > maxNamespaceBytes {
 		return false
 	}

@@ -91,7 +91,7 @@ func TestWatchedObjectWithAnUnprintableNameIsInvalid(t *testing.T) {
 		"namespace longer than the limit":      {WatchedObject{Namespace: strings.Repeat("a", 64), Name: "a"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := c.object.Valid(); got != c.valid {
+			if got := c.object.IsValid(); got != c.valid {
 				t.Errorf("got valid %t, want %t", got, c.valid)
 			}
 		})

@@ -31,9 +31,9 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	return digest.FromBytes(data)
 }
 
-// Answers reports whether the bundle was built for the current spec of the Kyma in the runtime. It compares KymaSpec
+// IsAnswerTo reports whether the bundle was built for the current spec of the Kyma in the runtime. It compares KymaSpec
 // with the spec if the statement contains KymaSpec. Otherwise, it compares KymaGeneration with the generation.
-func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
+func (p Predicate) IsAnswerTo(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == RequestDigest(spec)
 	}
@@ -44,6 +44,6 @@ func (p Predicate) Answers(spec v1beta2.KymaSpec, generation int64) bool {
 // older version.
 func (p Predicate) AllowsRollback(module, installed, target string) bool {
 	return slices.ContainsFunc(p.Rollback, func(r Rollback) bool {
-		return r.Module == module && r.To == target && !Older(r.From, installed)
+		return r.Module == module && r.To == target && !IsOlder(r.From, installed)
 	})
 }

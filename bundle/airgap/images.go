@@ -94,7 +94,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 		return err
 	}
 	w.Found(d, data)
-	below, err := store.Successors(ctx, fetcherOf(data), d)
+	below, err := store.Successors(ctx, newFetcher(data), d)
 	if err != nil {
 		return refusal.New(refusal.Malformed, "manifest %s: %w", d.Digest, err)
 	}
@@ -106,7 +106,7 @@ func (w *ImageWalk) visit(ctx context.Context, d ocispec.Descriptor, depth int) 
 	return nil
 }
 
-func fetcherOf(data []byte) store.Fetcher {
+func newFetcher(data []byte) store.Fetcher {
 	return store.FetcherFunc(func(context.Context, ocispec.Descriptor) (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(data)), nil
 	})

@@ -46,13 +46,13 @@ type Layout struct {
 // SizeBytes returns the total size of all blobs in the layout. A blob that is listed several times counts once.
 func (l Layout) SizeBytes() int64 {
 	total := int64(0)
-	for _, item := range l.sorted() {
+	for _, item := range l.sortedItems() {
 		total += item.Descriptor.Size
 	}
 	return total
 }
 
-func (l Layout) sorted() []Item {
+func (l Layout) sortedItems() []Item {
 	items := slices.Clone(l.Items)
 	slices.SortStableFunc(items, func(a, b Item) int { return cmp.Compare(a.Descriptor.Digest, b.Descriptor.Digest) })
 	return slices.CompactFunc(items, func(a, b Item) bool { return a.Descriptor.Digest == b.Descriptor.Digest })
@@ -122,7 +122,7 @@ func (l Layout) entries() ([]entry, error) {
 		return entry{name, int64(len(data)), digest.FromBytes(data), InMemory(bundle.NewBlob("", data)).Open}
 	}
 	entries := []entry{named(layoutName, version), named(indexName, index)}
-	for _, item := range l.sorted() {
+	for _, item := range l.sortedItems() {
 		d := item.Descriptor
 		if err := d.Digest.Validate(); err != nil || d.Digest.Algorithm() != digest.SHA256 {
 			return nil, fmt.Errorf("blob %q: must be a sha256 digest", d.Digest)

@@ -74,7 +74,7 @@ type Volumes struct {
 // *refusal.Error means that the file is invalid. Open calls advance with the size of each entry after it has read the
 // entry.
 func Open(paths []string, advance func(int64)) (*File, error) {
-	file, err := join(paths)
+	file, err := openVolumes(paths)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +87,8 @@ func Open(paths []string, advance func(int64)) (*File, error) {
 	return file, nil
 }
 
-func join(paths []string) (*File, error) {
-	parts := &parts{}
+func openVolumes(paths []string) (*File, error) {
+	parts := &volumeReader{}
 	for _, path := range paths {
 		file, size, err := openRegular(path, os.O_RDONLY)
 		if err != nil {
@@ -117,13 +117,13 @@ func openRegular(path string, flags int) (*os.File, int64, error) {
 	return file, info.Size(), nil
 }
 
-type parts struct {
+type volumeReader struct {
 	files []*os.File
 	ends  []int64
 	size  int64
 }
 
-func (p *parts) ReadAt(data []byte, offset int64) (int, error) {
+func (p *volumeReader) ReadAt(data []byte, offset int64) (int, error) {
 	read := 0
 	for i, file := range p.files {
 		begin := int64(0)
@@ -146,7 +146,7 @@ func (p *parts) ReadAt(data []byte, offset int64) (int, error) {
 	return read, nil
 }
 
-func (p *parts) Close() error {
+func (p *volumeReader) Close() error {
 	var problems []error
 	for _, file := range p.files {
 		problems = append(problems, file.Close())

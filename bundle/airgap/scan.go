@@ -25,11 +25,11 @@ type File struct {
 	size       int64
 	closer     io.Closer
 	index      []byte
-	blobs      map[digest.Digest]extent
+	blobs      map[digest.Digest]byteRange
 	references map[string]ocispec.Descriptor
 }
 
-type extent struct{ offset, size int64 }
+type byteRange struct{ offset, size int64 }
 
 // Close closes the file.
 func (f *File) Close() error { return f.closer.Close() }
@@ -96,7 +96,7 @@ func (r repository) Fetch(_ context.Context, desc ocispec.Descriptor) (io.ReadCl
 var blobName = regexp.MustCompile(`^` + blobsPrefix + `([0-9a-f]{64})$`)
 
 func (f *File) scan(advance func(int64)) error {
-	f.blobs = map[digest.Digest]extent{}
+	f.blobs = map[digest.Digest]byteRange{}
 	section := io.NewSectionReader(f.at, 0, f.size)
 	reader, end, seen := tar.NewReader(section), int64(0), map[string]bool{}
 	for {
@@ -128,8 +128,8 @@ func (f *File) scan(advance func(int64)) error {
 				"entry %q is incomplete, must have %d bytes: the file was cut off, or a volume is missing", name,
 				header.Size)
 		}
-		end = offset + padded(header.Size)
-		if err := f.take(name, extent{offset, header.Size}, reader); err != nil {
+		end = offset + padSize(header.Size)
+		if err := f.readEntry(name, byteRange{offset, header.Size}, reader); err != nil {
 			return err
 		}
 		advance(header.Size)
@@ -168,7 +168,7 @@ func entryName(header *tar.Header) (string, *refusal.Error) {
 		indexName, blobsPrefix)
 }
 
-func (f *File) take(name string, at extent, data io.Reader) error {
+func (f *File) readEntry(name string, at byteRange, data io.Reader) error {
 	if strings.HasSuffix(name, "/") {
 		return nil
 	}

@@ -80,11 +80,11 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 	}
 	offset, intact := int64(0), true
 	for _, e := range entries {
-		header, err := headerOf(e)
+		header, err := newHeader(e)
 		if err != nil {
 			return err
 		}
-		end := offset + int64(len(header)) + padded(e.size)
+		end := offset + int64(len(header)) + padSize(e.size)
 		if intact {
 			if intact = end <= info.Size() && isWritten(file, offset, header, e); !intact {
 				if err := file.Truncate(offset); err != nil {
@@ -109,9 +109,9 @@ func writeTar(ctx context.Context, file *os.File, entries []entry, advance func(
 	return file.Sync()
 }
 
-func padded(size int64) int64 { return (size + block - 1) &^ (block - 1) }
+func padSize(size int64) int64 { return (size + block - 1) &^ (block - 1) }
 
-func headerOf(e entry) ([]byte, error) {
+func newHeader(e entry) ([]byte, error) {
 	var buffer bytes.Buffer
 	err := tar.NewWriter(&buffer).WriteHeader(&tar.Header{
 		Typeflag: tar.TypeReg, Name: e.name, Size: e.size, Mode: 0o644, Format: tar.FormatUSTAR,
@@ -152,7 +152,7 @@ func writeEntry(ctx context.Context, file *os.File, offset int64, header []byte,
 	if found := digest.NewDigest(digest.SHA256, hash); n != e.size || found != e.digest {
 		return fmt.Errorf("read blob %s of %d bytes: got %d bytes with digest %s", e.digest, e.size, n, found)
 	}
-	return file.Truncate(offset + int64(len(header)) + padded(e.size))
+	return file.Truncate(offset + int64(len(header)) + padSize(e.size))
 }
 
 // pack compresses file and divides it into volumes, as packing requires. The volumes get their final names after all of

@@ -49,7 +49,7 @@ func OpenArtifactSet(data []byte) (*ArtifactSet, error) {
 }
 
 func openArtifactSet(data []byte) (*ArtifactSet, error) {
-	plain, err := unzipped(data)
+	plain, err := gunzip(data)
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +62,12 @@ func openArtifactSet(data []byte) (*ArtifactSet, error) {
 	if err := contents.readFrom(tar.NewReader(bytes.NewReader(plain)), len(plain)); err != nil {
 		return nil, err
 	}
-	index, err := contents.theIndex()
+	index, err := contents.findIndex()
 	if err != nil {
 		return nil, err
 	}
 	set := &ArtifactSet{blobs: contents.blobs}
-	set.Main, err = mainOf(index)
+	set.Main, err = mainManifest(index)
 	return set, err
 }
 
@@ -76,8 +76,9 @@ type setContents struct {
 	index, artifactDescriptor []byte
 }
 
-// readFrom reads all entries of the archive. left is the size of the archive, and limits the total size of its entries.
-func (c *setContents) readFrom(members *tar.Reader, left int) error {
+// readFrom reads all entries of the archive. maxBytes is the size of the archive, and limits the total size of its
+// entries.
+func (c *setContents) readFrom(members *tar.Reader, maxBytes int) error {
 	seen := map[string]bool{}
 	for entries := 1; ; entries++ {
 		header, err := members.Next()
@@ -103,20 +104,20 @@ func (c *setContents) readFrom(members *tar.Reader, left int) error {
 			continue
 		}
 		// Limit the read, because a sparse entry of a tar can be larger than the tar.
-		body, err := io.ReadAll(io.LimitReader(members, int64(left)+1))
+		body, err := io.ReadAll(io.LimitReader(members, int64(maxBytes)+1))
 		if err != nil {
 			return err
 		}
-		if left -= len(body); left < 0 {
+		if maxBytes -= len(body); maxBytes < 0 {
 			return fmt.Errorf("%q: the entries are larger than the archive", header.Name)
 		}
-		if err := c.add(name, body); err != nil {
+		if err := c.addEntry(name, body); err != nil {
 			return err
 		}
 	}
 }
 
-func (c *setContents) add(name string, body []byte) error {
+func (c *setContents) addEntry(name string, body []byte) error {
 	switch {
 	case name == "index.json":
 		c.index = body
@@ -136,8 +137,8 @@ func (c *setContents) add(name string, body []byte) error {
 	return nil
 }
 
-// theIndex returns index.json or artifact-descriptor.json. An artifact set must contain exactly one of the two files.
-func (c *setContents) theIndex() ([]byte, error) {
+// findIndex returns index.json or artifact-descriptor.json. An artifact set must contain exactly one of the two files.
+func (c *setContents) findIndex() ([]byte, error) {
 	switch {
 	case c.index == nil && c.artifactDescriptor == nil:
 		return nil, errors.New("index.json is missing")
@@ -147,7 +148,7 @@ func (c *setContents) theIndex() ([]byte, error) {
 	return slices.Concat(c.index, c.artifactDescriptor), nil
 }
 
-func unzipped(data []byte) ([]byte, error) {
+func gunzip(data []byte) ([]byte, error) {
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		if len(data) > maxSetBytes {
 			return nil, fmt.Errorf("the archive is larger than %d bytes", maxSetBytes)
@@ -174,7 +175,7 @@ func unzipped(data []byte) ([]byte, error) {
 	return plain, nil
 }
 
-func mainOf(index []byte) (ocispec.Descriptor, error) {
+func mainManifest(index []byte) (ocispec.Descriptor, error) {
 	if len(index) > maxIndexBytes {
 		return ocispec.Descriptor{}, fmt.Errorf("index is larger than %d bytes", maxIndexBytes)
 	}

@@ -35,7 +35,7 @@ func Decode(data []byte) (Descriptor, error) {
 }
 
 func decode(data []byte) (Descriptor, error) {
-	documents, err := strict.Documents(data, strict.Limits{Documents: 1})
+	documents, err := strict.ParseYAML(data, strict.Limits{Documents: 1})
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -43,7 +43,7 @@ func decode(data []byte) (Descriptor, error) {
 		return Descriptor{}, errors.New("the document is empty")
 	}
 	document := documents[0]
-	tree, err := treeOf(document)
+	tree, err := nodeTree(document)
 	if err != nil {
 		return Descriptor{}, err
 	}
@@ -55,7 +55,7 @@ func decode(data []byte) (Descriptor, error) {
 		Kind       string `yaml:"kind"`
 	}
 	if err := document.Decode(&kind); err != nil {
-		return Descriptor{}, plain(err)
+		return Descriptor{}, plainError(err)
 	}
 	var d Descriptor
 	switch {
@@ -172,10 +172,10 @@ type (
 func decodeV2(document *yaml.Node) (Descriptor, error) {
 	var v2 documentV2
 	if err := document.Decode(&v2); err != nil {
-		return Descriptor{}, plain(err)
+		return Descriptor{}, plainError(err)
 	}
 	c := v2.Component
-	return compose("component.", "component.", "componentReferences", Descriptor{
+	return newDescriptor("component.", "component.", "componentReferences", Descriptor{
 		Schema: SchemaV2, Name: c.Name, Version: c.Version, CreationTime: c.CreationTime,
 	},
 		c.Provider, c.Labels, c.RepositoryContexts, c.Resources, c.Sources, c.ComponentReferences, v2.Signatures)
@@ -184,17 +184,17 @@ func decodeV2(document *yaml.Node) (Descriptor, error) {
 func decodeV3(document *yaml.Node) (Descriptor, error) {
 	var v3 documentV3
 	if err := document.Decode(&v3); err != nil {
-		return Descriptor{}, plain(err)
+		return Descriptor{}, plainError(err)
 	}
 	m := v3.Metadata
-	return compose("metadata.", "spec.", "references", Descriptor{
+	return newDescriptor("metadata.", "spec.", "references", Descriptor{
 		Schema: SchemaV3, Name: m.Name, Version: m.Version, CreationTime: m.CreationTime,
 	},
 		m.Provider, m.Labels, v3.RepositoryContexts, v3.Spec.Resources, v3.Spec.Sources, v3.Spec.References,
 		v3.Signatures)
 }
 
-func compose(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument,
+func newDescriptor(meta, spec, references string, d Descriptor, provider yaml.Node, labels []labelDocument,
 	contexts []yaml.Node,
 	resources []resourceDocument, sources []sourceDocument, refs []referenceDocument,
 	signatures []signatureDocument) (Descriptor, error) {
@@ -205,41 +205,41 @@ func compose(meta, spec, references string, d Descriptor, provider yaml.Node, la
 		return d, fmt.Errorf("%sversion: %w", meta, err)
 	}
 	var err error
-	if d.Provider, err = providerOf(&provider); err != nil {
+	if d.Provider, err = parseProvider(&provider); err != nil {
 		return d, fmt.Errorf("%sprovider: %w", meta, err)
 	}
-	if d.Labels, err = labelsOf(labels); err != nil {
+	if d.Labels, err = newLabels(labels); err != nil {
 		return d, fmt.Errorf("%slabels%w", meta, err)
 	}
-	if d.Resources, err = each(resources, maxElements, resourceDocument.resource); err != nil {
+	if d.Resources, err = convertAll(resources, maxElements, resourceDocument.resource); err != nil {
 		return d, fmt.Errorf("%sresources%w", spec, err)
 	}
-	if err := distinct(d.Resources, func(r Resource) Element { return r.Element }); err != nil {
+	if err := checkDistinct(d.Resources, func(r Resource) Element { return r.Element }); err != nil {
 		return d, fmt.Errorf("%sresources%w", spec, err)
 	}
-	if d.Sources, err = each(sources, maxElements, sourceDocument.source); err != nil {
+	if d.Sources, err = convertAll(sources, maxElements, sourceDocument.source); err != nil {
 		return d, fmt.Errorf("%ssources%w", spec, err)
 	}
-	if err := distinct(d.Sources, func(s Source) Element { return s.Element }); err != nil {
+	if err := checkDistinct(d.Sources, func(s Source) Element { return s.Element }); err != nil {
 		return d, fmt.Errorf("%ssources%w", spec, err)
 	}
-	if d.References, err = each(refs, maxElements, referenceDocument.reference); err != nil {
+	if d.References, err = convertAll(refs, maxElements, referenceDocument.reference); err != nil {
 		return d, fmt.Errorf("%s%s%w", spec, references, err)
 	}
-	if err := distinct(d.References, func(r Reference) Element { return r.Element }); err != nil {
+	if err := checkDistinct(d.References, func(r Reference) Element { return r.Element }); err != nil {
 		return d, fmt.Errorf("%s%s%w", spec, references, err)
 	}
-	if d.Signatures, err = each(signatures, maxSignatures, signatureDocument.signature); err != nil {
+	if d.Signatures, err = convertAll(signatures, maxSignatures, signatureDocument.signature); err != nil {
 		return d, fmt.Errorf("signatures%w", err)
 	}
 	d.RepositoryContexts = make([]RepositoryContext, 0, len(contexts))
 	for i := range contexts {
-		d.RepositoryContexts = append(d.RepositoryContexts, contextOf(&contexts[i]))
+		d.RepositoryContexts = append(d.RepositoryContexts, newRepositoryContext(&contexts[i]))
 	}
 	return d, nil
 }
 
-func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, error) {
+func convertAll[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, error) {
 	if len(documents) > limit {
 		return nil, fmt.Errorf(": %d entries, must be at most %d", len(documents), limit)
 	}
@@ -254,10 +254,10 @@ func each[D, T any](documents []D, limit int, convert func(D) (T, error)) ([]T, 
 	return out, nil
 }
 
-func distinct[T any](elements []T, of func(T) Element) error {
+func checkDistinct[T any](elements []T, element func(T) Element) error {
 	seen := map[string]bool{}
 	for i, t := range elements {
-		e := of(t)
+		e := element(t)
 		identity := fmt.Sprintf("%q %q %q", e.Name, e.Version, e.ExtraIdentity)
 		if seen[identity] {
 			return fmt.Errorf("[%d].name: %q appears twice with the same version and identity", i, e.Name)
@@ -268,7 +268,7 @@ func distinct[T any](elements []T, of func(T) Element) error {
 }
 
 func (e elementDocument) element() (Element, error) {
-	labels, err := labelsOf(e.Labels)
+	labels, err := newLabels(e.Labels)
 	if err != nil {
 		return Element{}, fmt.Errorf(".labels%w", err)
 	}
@@ -382,7 +382,7 @@ func localReference(reference string) (string, error) {
 	return strings.Join(parts, ","), nil
 }
 
-func contextOf(node *yaml.Node) RepositoryContext {
+func newRepositoryContext(node *yaml.Node) RepositoryContext {
 	var document struct {
 		Type                 string `yaml:"type"`
 		BaseURL              string `yaml:"baseUrl"`
@@ -399,7 +399,7 @@ func contextOf(node *yaml.Node) RepositoryContext {
 	}
 }
 
-func plain(err error) error {
+func plainError(err error) error {
 	var list *yaml.TypeError
 	if errors.As(err, &list) {
 		return errors.New(strings.Join(list.Errors, "; "))

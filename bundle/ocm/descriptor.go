@@ -77,15 +77,16 @@ func CheckName(name string) error {
 	return nil
 }
 
-// version matches a component version: a semantic version that can have a leading "v" and fewer than three numbers.
+// versionPattern matches a component version: a semantic version that can have a leading "v" and fewer than three
+// numbers.
 //
 // Source: ocm-spec, doc/01-model/02-elements-toplevel.md, "Component Versions".
-var version = regexp.MustCompile(
+var versionPattern = regexp.MustCompile(
 	`^v?(0|[1-9]\d*)(\.(0|[1-9]\d*)){0,2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 
 // CheckVersion returns an error for an invalid component version.
 func CheckVersion(v string) error {
-	if len(Tag(v)) > 128 || !version.MatchString(v) {
+	if len(Tag(v)) > 128 || !versionPattern.MatchString(v) {
 		return fmt.Errorf("component version %q: must be a semantic version such as 1.2.3", v)
 	}
 	return nil

@@ -26,16 +26,16 @@ const (
 	excludedNoAlgorithm = "NO-DIGEST"
 )
 
-// Covered reports whether d contains a digest. It returns false for nil and for the marker of a resource that the
+// IsCovered reports whether d contains a digest. It returns false for nil and for the marker of a resource that the
 // component's signature does not cover.
-func (d *Digest) Covered() bool {
+func (d *Digest) IsCovered() bool {
 	return d != nil && d.Value != "" && d.NormalisationAlgorithm != excluded &&
 		d.HashAlgorithm != excludedNoAlgorithm && d.Value != excludedNoAlgorithm
 }
 
-// OfArtifact reports whether d is the digest of an OCI manifest or index, not of the resource's bytes.
-func (d *Digest) OfArtifact() bool {
-	return d.Covered() &&
+// IsArtifactDigest reports whether d is the digest of an OCI manifest or index, not of the resource's bytes.
+func (d *Digest) IsArtifactDigest() bool {
+	return d.IsCovered() &&
 		(d.NormalisationAlgorithm == ociArtifactDigest || d.NormalisationAlgorithm == ociArtefactDigest)
 }
 
@@ -57,7 +57,7 @@ func (r Resource) IsImage() bool {
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/digest-algorithms.md.
 func CheckContent(r Resource, content []byte) error {
-	if !r.Digest.Covered() {
+	if !r.Digest.IsCovered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
 	switch r.Digest.NormalisationAlgorithm {
@@ -66,7 +66,7 @@ func CheckContent(r Resource, content []byte) error {
 		if err != nil {
 			return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
 		}
-		return r.same(actual)
+		return r.checkDigest(actual)
 	case ociArtifactDigest, ociArtefactDigest:
 		set, err := OpenArtifactSet(content)
 		if err != nil {
@@ -87,10 +87,10 @@ func CheckContent(r Resource, content []byte) error {
 // CheckArtifact compares the digest of a fetched OCI manifest with the resource's digest. The error wraps ErrNotCovered
 // if the resource has no digest.
 func CheckArtifact(r Resource, manifest digest.Digest) error {
-	if !r.Digest.Covered() {
+	if !r.Digest.IsCovered() {
 		return fmt.Errorf("resource %q: %w", r.Name, ErrNotCovered)
 	}
-	if a := r.Digest.NormalisationAlgorithm; !r.Digest.OfArtifact() {
+	if a := r.Digest.NormalisationAlgorithm; !r.Digest.IsArtifactDigest() {
 		return fmt.Errorf("resource %q: digest.normalisationAlgorithm: %q is not an algorithm for OCI artifacts",
 			r.Name, a)
 	}
@@ -99,14 +99,14 @@ func CheckArtifact(r Resource, manifest digest.Digest) error {
 	}
 	if hash, err := cryptoHash(r.Digest.HashAlgorithm); err != nil {
 		return fmt.Errorf("resource %q: digest.hashAlgorithm: %w", r.Name, err)
-	} else if manifest.Algorithm() != hashes[hash] {
+	} else if manifest.Algorithm() != hashAlgorithms[hash] {
 		return fmt.Errorf("resource %q has a %s digest, but the artifact has a %s digest", r.Name,
 			r.Digest.HashAlgorithm, manifest.Algorithm())
 	}
-	return r.same(manifest.Encoded())
+	return r.checkDigest(manifest.Encoded())
 }
 
-func (r Resource) same(actual string) error {
+func (r Resource) checkDigest(actual string) error {
 	if !strings.EqualFold(actual, r.Digest.Value) {
 		return fmt.Errorf("resource %q: %w: its digest is %s, the component has %s", r.Name, ErrMismatch, actual,
 			r.Digest.Value)
@@ -114,7 +114,7 @@ func (r Resource) same(actual string) error {
 	return nil
 }
 
-var hashes = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
+var hashAlgorithms = map[crypto.Hash]digest.Algorithm{crypto.SHA256: digest.SHA256, crypto.SHA512: digest.SHA512}
 
 func cryptoHash(algorithm string) (crypto.Hash, error) {
 	switch algorithm {
@@ -131,5 +131,5 @@ func hexHash(algorithm string, data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return hashes[hash].FromBytes(data).Encoded(), nil
+	return hashAlgorithms[hash].FromBytes(data).Encoded(), nil
 }

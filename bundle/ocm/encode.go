@@ -18,19 +18,19 @@ func (d Descriptor) Document() ([]byte, error) {
 	}
 	component := map[string]any{
 		"name": d.Name, "version": d.Version, "provider": provider,
-		"repositoryContexts": listOf(d.RepositoryContexts, contextMap),
-		"resources":          listOf(d.Resources, resourceMap), "sources": listOf(d.Sources, sourceMap),
-		"componentReferences": listOf(d.References, referenceMap),
+		"repositoryContexts": convertList(d.RepositoryContexts, contextMap),
+		"resources":          convertList(d.Resources, resourceMap), "sources": convertList(d.Sources, sourceMap),
+		"componentReferences": convertList(d.References, referenceMap),
 	}
 	if d.CreationTime != "" {
 		component["creationTime"] = d.CreationTime
 	}
 	if len(d.Labels) > 0 {
-		component["labels"] = listOf(d.Labels, labelMap)
+		component["labels"] = convertList(d.Labels, labelMap)
 	}
 	document := map[string]any{"meta": map[string]any{"schemaVersion": SchemaV2}, "component": component}
 	if len(d.Signatures) > 0 {
-		document["signatures"] = listOf(d.Signatures, signatureMap)
+		document["signatures"] = convertList(d.Signatures, signatureMap)
 	}
 	return marshal(document)
 }
@@ -39,12 +39,12 @@ func (d Descriptor) Document() ([]byte, error) {
 // the result.
 func marshal(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
-	if err != nil || !bytes.ContainsFunc(data, unprintable) {
+	if err != nil || !bytes.ContainsFunc(data, isUnprintable) {
 		return data, err
 	}
 	var out bytes.Buffer
 	for _, r := range string(data) {
-		if unprintable(r) {
+		if isUnprintable(r) {
 			fmt.Fprintf(&out, `\u%04x`, r) // JSON contains these characters only inside strings
 		} else {
 			out.WriteRune(r)
@@ -53,12 +53,12 @@ func marshal(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// unprintable reports whether YAML forbids a character that encoding/json does not escape (YAML 1.2, section 5.1).
-func unprintable(r rune) bool {
+// isUnprintable reports whether YAML forbids a character that encoding/json does not escape (YAML 1.2, section 5.1).
+func isUnprintable(r rune) bool {
 	return r >= 0x7f && r <= 0x9f || r == 0xfeff || r == 0xfffe || r == 0xffff
 }
 
-func listOf[T any](elements []T, convert func(T) map[string]any) []any {
+func convertList[T any](elements []T, convert func(T) map[string]any) []any {
 	list := make([]any, 0, len(elements))
 	for _, e := range elements {
 		list = append(list, convert(e))
@@ -77,7 +77,7 @@ func providerText(p Provider) (string, error) {
 func providerMap(p Provider) map[string]any {
 	m := map[string]any{"name": p.Name}
 	if len(p.Labels) > 0 {
-		m["labels"] = listOf(p.Labels, labelMap)
+		m["labels"] = convertList(p.Labels, labelMap)
 	}
 	return m
 }
@@ -109,7 +109,7 @@ func elementMap(e Element) map[string]any {
 		m["extraIdentity"] = e.ExtraIdentity
 	}
 	if len(e.Labels) > 0 {
-		m["labels"] = listOf(e.Labels, labelMap)
+		m["labels"] = convertList(e.Labels, labelMap)
 	}
 	return m
 }

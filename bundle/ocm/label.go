@@ -26,13 +26,13 @@ func (l labelDocument) label() (Label, error) {
 	if l.Name == "" {
 		return Label{}, errors.New(".name is required")
 	}
-	value, err := jsonOf(&l.Value)
+	value, err := nodeJSON(&l.Value)
 	if err != nil {
 		return Label{}, fmt.Errorf(".value: %w", err)
 	}
 	label := Label{Name: l.Name, Value: value, Version: l.Version, Signing: l.Signing}
 	if l.Merge != nil {
-		config, err := jsonOf(&l.Merge.Config)
+		config, err := nodeJSON(&l.Merge.Config)
 		if err != nil {
 			return Label{}, fmt.Errorf(".merge.config: %w", err)
 		}
@@ -41,22 +41,22 @@ func (l labelDocument) label() (Label, error) {
 	return label, nil
 }
 
-func jsonOf(n *yaml.Node) (json.RawMessage, error) {
+func nodeJSON(n *yaml.Node) (json.RawMessage, error) {
 	if n.Kind == 0 {
 		return nil, nil
 	}
-	tree, err := treeOf(n)
+	tree, err := nodeTree(n)
 	if err != nil {
 		return nil, err
 	}
 	return marshal(tree)
 }
 
-func labelsOf(documents []labelDocument) ([]Label, error) {
+func newLabels(documents []labelDocument) ([]Label, error) {
 	if len(documents) == 0 {
 		return nil, nil
 	}
-	labels, err := each(documents, maxElements, labelDocument.label)
+	labels, err := convertAll(documents, maxElements, labelDocument.label)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,14 @@ func labelsOf(documents []labelDocument) ([]Label, error) {
 	return labels, nil
 }
 
-// providerOf parses the provider of a component, which can be a name, an object, or an object encoded as a string.
-func providerOf(node *yaml.Node) (Provider, error) {
+// parseProvider parses the provider of a component, which can be a name, an object, or an object encoded as a string.
+func parseProvider(node *yaml.Node) (Provider, error) {
 	if node.Kind == 0 {
 		return Provider{}, nil
 	}
 	if node.Kind == yaml.ScalarNode && strings.HasPrefix(strings.TrimSpace(node.Value), "{") &&
 		json.Valid([]byte(node.Value)) {
-		documents, err := strict.Documents([]byte(node.Value), strict.Limits{Documents: 1})
+		documents, err := strict.ParseYAML([]byte(node.Value), strict.Limits{Documents: 1})
 		if err != nil {
 			return Provider{}, err
 		}
@@ -86,16 +86,16 @@ func providerOf(node *yaml.Node) (Provider, error) {
 	if node.Kind != yaml.MappingNode {
 		var name string
 		err := node.Decode(&name)
-		return Provider{Name: name}, plain(err)
+		return Provider{Name: name}, plainError(err)
 	}
 	var document struct {
 		Name   string          `yaml:"name"`
 		Labels []labelDocument `yaml:"labels"`
 	}
 	if err := node.Decode(&document); err != nil {
-		return Provider{}, plain(err)
+		return Provider{}, plainError(err)
 	}
-	labels, err := labelsOf(document.Labels)
+	labels, err := newLabels(document.Labels)
 	if err != nil {
 		return Provider{}, fmt.Errorf("labels%w", err)
 	}

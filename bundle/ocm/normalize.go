@@ -27,7 +27,7 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	if !slices.Contains([]string{NormalisationV1, NormalisationV2, NormalisationV3, NormalisationV4}, algorithm) {
 		return nil, fmt.Errorf("normalization %q is not supported", algorithm)
 	}
-	created, err := created(d.CreationTime)
+	created, err := formatCreationTime(d.CreationTime)
 	if err != nil {
 		return nil, fmt.Errorf("component descriptor: creationTime: %w", err)
 	}
@@ -40,9 +40,9 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	}
 	component := normalMeta(d)
 	component["provider"] = normalProvider(d.Provider)
-	component["resources"] = listOf(d.Resources, normalResource)
-	component["sources"] = listOf(d.Sources, normalSource)
-	component["componentReferences"] = listOf(d.References, normalReference)
+	component["resources"] = convertList(d.Resources, normalResource)
+	component["sources"] = convertList(d.Sources, normalSource)
+	component["componentReferences"] = convertList(d.References, normalReference)
 	data, err := json.Marshal(map[string]any{"component": component})
 	if err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// created formats a creation time like the official OCM tool, in UTC and rounded to seconds.
-func created(text string) (string, error) {
+// formatCreationTime formats a creation time like the official OCM tool, in UTC and rounded to seconds.
+func formatCreationTime(text string) (string, error) {
 	if text == "" {
 		return "", nil
 	}
@@ -104,7 +104,7 @@ func normalMeta(d Descriptor) map[string]any {
 	if d.CreationTime != "" {
 		m["creationTime"] = d.CreationTime
 	}
-	if labels := signed(d.Labels); len(labels) > 0 {
+	if labels := signedLabels(d.Labels); len(labels) > 0 {
 		m["labels"] = labels
 	}
 	return m
@@ -112,14 +112,14 @@ func normalMeta(d Descriptor) map[string]any {
 
 func normalProvider(p Provider) map[string]any {
 	m := map[string]any{"name": p.Name}
-	if labels := signed(p.Labels); len(labels) > 0 {
+	if labels := signedLabels(p.Labels); len(labels) > 0 {
 		m["labels"] = labels
 	}
 	return m
 }
 
-// signed returns the labels that a signature covers, each without the field "merge", which no signature covers.
-func signed(labels []Label) []any {
+// signedLabels returns the labels that a signature covers, each without the field "merge", which no signature covers.
+func signedLabels(labels []Label) []any {
 	var list []any
 	for _, l := range labels {
 		if l.Signing {
@@ -133,7 +133,7 @@ func signed(labels []Label) []any {
 func normalElement(e Element) map[string]any {
 	m := elementMap(e)
 	delete(m, "labels")
-	if labels := signed(e.Labels); len(labels) > 0 {
+	if labels := signedLabels(e.Labels); len(labels) > 0 {
 		m["labels"] = labels
 	}
 	return m
@@ -165,7 +165,7 @@ func normalReference(r Reference) map[string]any { return referenceMap(r) }
 func normalReferenceV1(r Reference) map[string]any {
 	m := referenceMap(r)
 	delete(m, "labels")
-	if labels := signed(r.Labels); len(labels) > 0 {
+	if labels := signedLabels(r.Labels); len(labels) > 0 {
 		m["labels"] = labels
 	}
 	return m
@@ -179,35 +179,37 @@ func normaliseV1(d Descriptor) ([]byte, error) {
 		meta["provider"] = providerMap(d.Provider)
 		spec := map[string]any{}
 		for field, list := range map[string][]any{
-			"resources": listOf(d.Resources, normalResource), "sources": listOf(d.Sources, normalSource),
-			"references": listOf(d.References, normalReferenceV1),
+			"resources": convertList(d.Resources, normalResource), "sources": convertList(d.Sources, normalSource),
+			"references": convertList(d.References, normalReferenceV1),
 		} {
 			if len(list) > 0 {
 				spec[field] = list
 			}
 		}
-		return entries(map[string]any{"apiVersion": v3Versions[0], "kind": v3Kind, "metadata": meta, "spec": spec})
+		return encodeEntries(map[string]any{"apiVersion": v3Versions[0], "kind": v3Kind, "metadata": meta, "spec": spec})
 	}
-	meta["resources"] = listOf(d.Resources, func(r Resource) map[string]any { return identified(normalResource(r)) })
-	meta["componentReferences"] = listOf(d.References, func(r Reference) map[string]any {
-		return identified(normalReferenceV1(r))
+	meta["resources"] = convertList(d.Resources,
+		func(r Resource) map[string]any { return withIdentity(normalResource(r)) })
+	meta["componentReferences"] = convertList(d.References, func(r Reference) map[string]any {
+		return withIdentity(normalReferenceV1(r))
 	})
 	meta["provider"] = d.Provider.Name
 	if len(d.Provider.Labels) > 0 {
 		meta["provider"] = normalProvider(d.Provider)
 	}
-	return entries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
+	return encodeEntries(map[string]any{"component": meta, "meta": map[string]any{"schemaVersion": SchemaV2}})
 }
 
-func identified(m map[string]any) map[string]any {
+func withIdentity(m map[string]any) map[string]any {
 	if _, ok := m["extraIdentity"]; !ok {
 		m["extraIdentity"] = nil
 	}
 	return m
 }
 
-// entries encodes a tree as JSON in which every object is a list of objects with one field each, sorted by field name.
-func entries(tree any) ([]byte, error) {
+// encodeEntries encodes a tree as JSON in which every object is a list of objects with one field each, sorted by field
+// name.
+func encodeEntries(tree any) ([]byte, error) {
 	data, err := json.Marshal(tree)
 	if err != nil {
 		return nil, err
@@ -218,24 +220,24 @@ func entries(tree any) ([]byte, error) {
 	}
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out) // escapes <, > and &, like the official OCM tool
-	if err := encoder.Encode(listed(plain)); err != nil {
+	if err := encoder.Encode(toEntryList(plain)); err != nil {
 		return nil, err
 	}
 	return bytes.TrimRight(out.Bytes(), "\n"), nil
 }
 
-func listed(tree any) any {
+func toEntryList(tree any) any {
 	switch t := tree.(type) {
 	case map[string]any:
 		list := make([]any, 0, len(t))
 		for _, key := range slices.Sorted(maps.Keys(t)) {
-			list = append(list, map[string]any{key: listed(t[key])})
+			list = append(list, map[string]any{key: toEntryList(t[key])})
 		}
 		return list
 	case []any:
 		list := make([]any, 0, len(t))
 		for _, item := range t {
-			list = append(list, listed(item))
+			list = append(list, toEntryList(item))
 		}
 		return list
 	}

@@ -84,7 +84,7 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 	keys, value := trust.Keys, []byte(nil)
 	switch {
 	case s.MediaType == mediaTypePEM:
-		if keys, value, err = s.chain(trust, now); err != nil {
+		if keys, value, err = s.parseChain(trust, now); err != nil {
 			return err
 		}
 	case s.MediaType == mediaTypeRSA && s.Algorithm == AlgorithmPKCS1, s.MediaType == mediaTypePSS &&
@@ -99,14 +99,14 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		return errors.New("no public key is trusted, and the signature contains no certificate")
 	}
 	for _, key := range keys {
-		if checkKey(key) == nil && made(s.Algorithm, key, hash, digest, value) {
+		if checkKey(key) == nil && isSignedBy(s.Algorithm, key, hash, digest, value) {
 			return nil
 		}
 	}
 	return errors.New("not made by any of the trusted keys")
 }
 
-func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
+func isSignedBy(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value []byte) bool {
 	if algorithm == AlgorithmPSS {
 		// The official OCM tool uses the longest possible salt, not a salt with the length of the hash.
 		return rsa.VerifyPSS(key, hash, digest, value, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto}) == nil
@@ -114,10 +114,10 @@ func made(algorithm string, key *rsa.PublicKey, hash crypto.Hash, digest, value 
 	return rsa.VerifyPKCS1v15(key, hash, digest, value) == nil
 }
 
-// chain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that can have made
-// it: the key in the first certificate or, without certificates, all trusted keys. The first certificate must contain a
-// trusted key or be issued by a trusted authority.
-func (s Signature) chain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
+// parseChain parses a PEM signature with its certificates. It returns the signature's bytes and the keys that can have
+// made it: the key in the first certificate or, without certificates, all trusted keys. The first certificate must
+// contain a trusted key or be issued by a trusted authority.
+func (s Signature) parseChain(trust Trust, now time.Time) ([]*rsa.PublicKey, []byte, error) {
 	value, certificates, err := decodePEM(s)
 	if err != nil {
 		return nil, nil, err

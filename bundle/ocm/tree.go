@@ -9,16 +9,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-func treeOf(n *yaml.Node) (any, error) {
+func nodeTree(n *yaml.Node) (any, error) {
 	switch n.Kind {
 	case 0:
 		return nil, nil
 	case yaml.DocumentNode:
-		return treeOf(n.Content[0])
+		return nodeTree(n.Content[0])
 	case yaml.MappingNode:
 		object := make(map[string]any, len(n.Content)/2)
 		for i := 0; i < len(n.Content); i += 2 {
-			value, err := treeOf(n.Content[i+1])
+			value, err := nodeTree(n.Content[i+1])
 			if err != nil {
 				return nil, err
 			}
@@ -28,7 +28,7 @@ func treeOf(n *yaml.Node) (any, error) {
 	case yaml.SequenceNode:
 		list := make([]any, 0, len(n.Content))
 		for _, item := range n.Content {
-			value, err := treeOf(item)
+			value, err := nodeTree(item)
 			if err != nil {
 				return nil, err
 			}
@@ -36,12 +36,12 @@ func treeOf(n *yaml.Node) (any, error) {
 		}
 		return list, nil
 	case yaml.ScalarNode:
-		return scalarOf(n)
+		return nodeScalar(n)
 	}
 	return nil, fmt.Errorf("line %d is not a mapping, list or scalar", n.Line)
 }
 
-func scalarOf(n *yaml.Node) (any, error) {
+func nodeScalar(n *yaml.Node) (any, error) {
 	switch n.Tag {
 	case "!!null":
 		return nil, nil
@@ -59,7 +59,7 @@ func scalarOf(n *yaml.Node) (any, error) {
 		}
 		var number float64
 		if err := n.Decode(&number); err != nil {
-			return nil, plain(err)
+			return nil, plainError(err)
 		}
 		if math.IsInf(number, 0) || math.IsNaN(number) {
 			return nil, fmt.Errorf("line %d: %s is not a JSON number", n.Line, n.Value)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// reach is a set of address kinds.
-type reach uint8
+// addressKinds is a set of address kinds.
+type addressKinds uint8
 
 const (
-	reachPublic reach = 1 << iota
+	reachPublic addressKinds = 1 << iota
 	// reachPrivate means private addresses and all reserved addresses that the other constants do not include.
 	reachPrivate
 	// reachLinkLocal means link-local addresses, such as the metadata services of cloud providers.
@@ -18,7 +18,7 @@ const (
 	reachLoopback
 )
 
-func (r reach) String() string {
+func (r addressKinds) String() string {
 	switch r {
 	case reachPublic:
 		return "public"
@@ -30,10 +30,10 @@ func (r reach) String() string {
 	return "loopback"
 }
 
-// reserved lists the reserved address ranges that no method of package netip covers.
+// reservedRanges lists the reserved address ranges that no method of package netip covers.
 //
 // Source: IANA's registries of special-purpose addresses.
-var reserved = []netip.Prefix{
+var reservedRanges = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
 	netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
@@ -46,22 +46,23 @@ var reserved = []netip.Prefix{
 var (
 	// thisNetwork contains addresses that Linux routes to the local machine.
 	thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
-	// translated is the IPv6 prefix that NAT64 uses for IPv4 addresses (RFC 6052).
-	translated = netip.MustParsePrefix("64:ff9b::/96")
+	// nat64Prefix is the IPv6 prefix that NAT64 uses for IPv4 addresses (RFC 6052).
+	nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// Plain returns an address without its IPv6 zone. It converts an IPv4-mapped or NAT64 address to the IPv4 address.
-func Plain(address netip.Addr) netip.Addr {
+// PlainAddress returns an address without its IPv6 zone. It converts an IPv4-mapped or NAT64 address to the IPv4
+// address.
+func PlainAddress(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
-	if translated.Contains(address) {
+	if nat64Prefix.Contains(address) {
 		bytes := address.As16()
 		address = netip.AddrFrom4([4]byte(bytes[12:]))
 	}
 	return address
 }
 
-func reachOf(address netip.Addr) reach {
-	address = Plain(address)
+func addressKindOf(address netip.Addr) addressKinds {
+	address = PlainAddress(address)
 	switch {
 	case address.IsLoopback(), address.IsUnspecified(), thisNetwork.Contains(address):
 		return reachLoopback
@@ -69,7 +70,7 @@ func reachOf(address netip.Addr) reach {
 		return reachLinkLocal
 	case !address.IsGlobalUnicast(), address.IsPrivate():
 		return reachPrivate
-	case slices.ContainsFunc(reserved, func(n netip.Prefix) bool { return n.Contains(address) }):
+	case slices.ContainsFunc(reservedRanges, func(n netip.Prefix) bool { return n.Contains(address) }):
 		return reachPrivate
 	}
 	return reachPublic
@@ -90,7 +91,7 @@ func IsInternalHost(hostPort string) bool {
 	host, _, _ = strings.Cut(host, "%") // remove the zone of an IPv6 address
 	host = strings.TrimSuffix(host, ".")
 	if address, err := netip.ParseAddr(host); err == nil {
-		return reachOf(address) != reachPublic
+		return addressKindOf(address) != reachPublic
 	}
 	labels := strings.Split(host, ".")
 	last := labels[len(labels)-1]

@@ -7,14 +7,14 @@ import (
 	"net/http"
 )
 
-// details is a transport. It converts the JSON in the field detail of registry errors to strings, because oras prints
-// other types in Go syntax.
-type details struct{ http.RoundTripper }
+// detailsTransport is a transport. It converts the JSON in the field detail of registry errors to strings, because oras
+// prints other types in Go syntax.
+type detailsTransport struct{ http.RoundTripper }
 
 // maxErrorBytes limits the size of an error response whose details are converted.
 const maxErrorBytes = 8 << 10
 
-func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
+func (d detailsTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := d.RoundTripper.RoundTrip(request)
 	if err != nil || response.StatusCode < http.StatusBadRequest || request.Method == http.MethodHead {
 		return response, err
@@ -25,17 +25,17 @@ func (d details) RoundTrip(request *http.Request) (*http.Response, error) {
 	response.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(shown), failing{err}, rest), rest}
+	}{io.MultiReader(bytes.NewReader(shown), errorReader{err}, rest), rest}
 	if len(shown) != len(body) && response.ContentLength >= 0 {
 		response.ContentLength += int64(len(shown) - len(body))
 	}
 	return response, nil
 }
 
-// failing is an empty reader that returns err, or io.EOF if err is nil.
-type failing struct{ err error }
+// errorReader is an empty reader that returns err, or io.EOF if err is nil.
+type errorReader struct{ err error }
 
-func (f failing) Read([]byte) (int, error) {
+func (f errorReader) Read([]byte) (int, error) {
 	if f.err != nil {
 		return 0, f.err
 	}

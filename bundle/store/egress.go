@@ -17,11 +17,11 @@ import (
 // any address. For redirects, and for hosts that only a component descriptor contains, egress limits the addresses to
 // which it connects.
 type egress struct {
-	mu         sync.Mutex                // guards the fields below
-	base       *http.Transport           // connects to any address
-	configured map[string]bool           // value is false for a host from a component descriptor
-	limited    map[reach]*http.Transport // key is the set of allowed address kinds
-	seen       map[string]reach          // address kind of the last connection, by HOST:PORT
+	mu             sync.Mutex                       // guards the fields below
+	base           *http.Transport                  // connects to any address
+	configured     map[string]bool                  // value is false for a host from a component descriptor
+	limited        map[addressKinds]*http.Transport // key is the set of allowed address kinds
+	lastConnection map[string]addressKinds          // address kind of the last connection, by HOST:PORT
 }
 
 // maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
@@ -29,13 +29,14 @@ const maxSeen = 10_000
 
 func newEgress(base *http.Transport) *egress {
 	e := &egress{
-		base: base, configured: map[string]bool{}, limited: map[reach]*http.Transport{}, seen: map[string]reach{},
+		base: base, configured: map[string]bool{}, limited: map[addressKinds]*http.Transport{},
+		lastConnection: map[string]addressKinds{},
 	}
 	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback)
 	return e
 }
 
-func (e *egress) open(host string, configured bool) {
+func (e *egress) allowHost(host string, configured bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if known, ok := e.configured[host]; ok && (known || !configured) {
@@ -51,7 +52,7 @@ func (e *egress) open(host string, configured bool) {
 	e.configured[host] = configured
 }
 
-func (e *egress) trust(authorities *x509.CertPool) {
+func (e *egress) addAuthorities(authorities *x509.CertPool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, transport := range e.limited {
@@ -70,45 +71,45 @@ func (e *egress) unlimited() *http.Transport {
 }
 
 func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
-	allowed, everything := e.allowed(request)
+	allowed, everything := e.allowedAddresses(request)
 	if everything {
 		return e.unlimited().RoundTrip(request)
 	}
-	if e.proxied(request) {
+	if e.isProxied(request) {
 		// The proxy resolves the host name, so egress can check only the name and not the address.
 		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
-			return nil, refused(request, "the target is an internal address")
+			return nil, newRefusedError(request, "the target is an internal address")
 		}
 		return e.unlimited().RoundTrip(request)
 	}
 	response, err := e.transport(allowed).RoundTrip(request)
 	if err != nil && request.Response != nil {
-		return nil, fmt.Errorf("redirected by %s: %w", first(request).URL.Host, err)
+		return nil, fmt.Errorf("redirected by %s: %w", firstRequest(request).URL.Host, err)
 	}
 	return response, err
 }
 
-func refused(request *http.Request, detail string) error {
+func newRefusedError(request *http.Request, detail string) error {
 	if request.Body != nil {
 		_ = request.Body.Close()
 	}
-	return &RedirectError{From: first(request).URL.Host, To: request.URL.Host, Detail: detail}
+	return &RedirectError{From: firstRequest(request).URL.Host, To: request.URL.Host, Detail: detail}
 }
 
-func first(request *http.Request) *http.Request {
+func firstRequest(request *http.Request) *http.Request {
 	for request.Response != nil && request.Response.Request != nil {
 		request = request.Response.Request
 	}
 	return request
 }
 
-// allowed returns the kinds of addresses to which the request can connect. everything is true if the request can
-// connect to any address, because an operator configured the host.
-func (e *egress) allowed(request *http.Request) (allowed reach, everything bool) {
+// allowedAddresses returns the kinds of addresses to which the request can connect. everything is true if the request
+// can connect to any address, because an operator configured the host.
+func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, everything bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if request.Response != nil {
-		return reachPublic | e.seen[canonicalAddress(first(request))], false
+		return reachPublic | e.lastConnection[canonicalAddress(firstRequest(request))], false
 	}
 	switch configured, opened := e.configured[request.URL.Host]; {
 	case configured:
@@ -127,7 +128,7 @@ func (e *egress) allowed(request *http.Request) (allowed reach, everything bool)
 	return reachPublic, false
 }
 
-func (e *egress) proxied(request *http.Request) bool {
+func (e *egress) isProxied(request *http.Request) bool {
 	find := e.unlimited().Proxy
 	if find == nil {
 		return false
@@ -136,7 +137,7 @@ func (e *egress) proxied(request *http.Request) bool {
 	return err == nil && proxy != nil
 }
 
-func (e *egress) transport(allowed reach) *http.Transport {
+func (e *egress) transport(allowed addressKinds) *http.Transport {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.limited[allowed] == nil {
@@ -149,7 +150,7 @@ func (e *egress) transport(allowed reach) *http.Transport {
 
 // dialer returns a dial function that connects only to allowed addresses. It checks the address after the host name was
 // resolved.
-func (e *egress) dialer(allowed reach) func(context.Context, string, string) (net.Conn, error) {
+func (e *egress) dialer(allowed addressKinds) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialer := net.Dialer{
 			Timeout: 30 * time.Second, KeepAlive: 30 * time.Second, ControlContext: control(allowed, address),
@@ -160,23 +161,23 @@ func (e *egress) dialer(allowed reach) func(context.Context, string, string) (ne
 		}
 		if at, err := netip.ParseAddrPort(connection.RemoteAddr().String()); err == nil {
 			e.mu.Lock()
-			if len(e.seen) >= maxSeen {
-				clear(e.seen)
+			if len(e.lastConnection) >= maxSeen {
+				clear(e.lastConnection)
 			}
-			e.seen[address] = reachOf(at.Addr())
+			e.lastConnection[address] = addressKindOf(at.Addr())
 			e.mu.Unlock()
 		}
 		return connection, nil
 	}
 }
 
-func control(allowed reach, host string) func(context.Context, string, string, syscall.RawConn) error {
+func control(allowed addressKinds, host string) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return fmt.Errorf("%s: %w", address, err)
 		}
-		if kind := reachOf(at.Addr()); allowed&kind == 0 {
+		if kind := addressKindOf(at.Addr()); allowed&kind == 0 {
 			return &RedirectError{
 				To: host,
 				Detail: fmt.Sprintf("%s is a %s address, which is only allowed for registries with such an address",

@@ -34,9 +34,9 @@ func notFound(wrapped, cause error) error {
 	return wrapped
 }
 
-// Unavailable reports whether err means that the registry is unreachable, overloaded or broken. It returns false if the
-// registry works but denied the request, and if the content was refused.
-func Unavailable(err error) bool {
+// IsUnavailable reports whether err means that the registry is unreachable, overloaded or broken. It returns false if
+// the registry works but denied the request, and if the content was refused.
+func IsUnavailable(err error) bool {
 	if refusal.Of(err) != nil || errors.As(err, new(*RedirectError)) {
 		return false
 	}

@@ -31,7 +31,7 @@ func TestUnavailableDistinguishesRegistryFailures(t *testing.T) {
 		"other error": {errors.New("no such field"), false},
 		"no error":    {nil, false},
 	} {
-		if got := Unavailable(c.err); got != c.want {
+		if got := IsUnavailable(c.err); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

@@ -22,8 +22,8 @@ func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, str
 		if err != nil {
 			return fmt.Errorf("%s: %w", address, err)
 		}
-		at = netip.AddrPortFrom(Plain(at.Addr()), at.Port())
-		if kind := reachOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
+		at = netip.AddrPortFrom(PlainAddress(at.Addr()), at.Port())
+		if kind := addressKindOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
 			return fmt.Errorf("connection to %s refused: it is a %s address", at, kind)
 		}
 		if slices.Contains(metadata, at.Addr()) {

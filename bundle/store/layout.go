@@ -56,7 +56,7 @@ func (l *Layout) Reading(ctx context.Context, name string) (oras.ReadOnlyTarget,
 		return nil, fmt.Errorf("open OCI layout: %w", err)
 	}
 	if info.IsDir() {
-		if err := readable(l.path); err != nil {
+		if err := checkReadable(l.path); err != nil {
 			return nil, fmt.Errorf("open OCI layout %s: %w", l.path, err)
 		}
 		return folderReader{oci.NewStorageFromFS(os.DirFS(filepath.Clean(l.path))), l.index, name}, nil
@@ -203,7 +203,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 			return err
 		}
 	}
-	abandoned, err := l.abandoned(d)
+	abandoned, err := l.findAbandoned(d)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 	if err := l.Storage.Push(ctx, d, content); err != nil {
 		return err
 	}
-	if err := l.index.blobs.written(d.Digest); err != nil || d.MediaType != ocispec.MediaTypeImageManifest &&
+	if err := l.index.blobs.markComplete(d.Digest); err != nil || d.MediaType != ocispec.MediaTypeImageManifest &&
 		d.MediaType != ocispec.MediaTypeImageIndex {
 		return err
 	}
@@ -225,7 +225,7 @@ func (l layoutRepository) Push(ctx context.Context, d ocispec.Descriptor, conten
 // abandonedAfter is the time since the last write after which a partial file is removed.
 const abandonedAfter = time.Hour
 
-func (l layoutRepository) abandoned(d ocispec.Descriptor) ([]string, error) {
+func (l layoutRepository) findAbandoned(d ocispec.Descriptor) ([]string, error) {
 	parts, err := filepath.Glob(l.path("ingest", d.Digest.Encoded()+"_*"))
 	return slices.DeleteFunc(parts, func(path string) bool {
 		info, err := os.Stat(path)

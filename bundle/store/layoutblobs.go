@@ -18,12 +18,12 @@ import (
 type layoutBlobs struct {
 	dir string
 
-	mu    sync.Mutex // guards whole
-	whole map[digest.Digest]os.FileInfo
+	mu            sync.Mutex // guards completeBlobs
+	completeBlobs map[digest.Digest]os.FileInfo
 }
 
 func newLayoutBlobs(dir string) *layoutBlobs {
-	return &layoutBlobs{dir: dir, whole: map[digest.Digest]os.FileInfo{}}
+	return &layoutBlobs{dir: dir, completeBlobs: map[digest.Digest]os.FileInfo{}}
 }
 
 func (b *layoutBlobs) path(d digest.Digest) string {
@@ -47,9 +47,9 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 		return false, info, err
 	}
 	b.mu.Lock()
-	before := b.whole[d.Digest]
+	before := b.completeBlobs[d.Digest]
 	b.mu.Unlock()
-	if before != nil && unchanged(before, info) {
+	if before != nil && isUnchanged(before, info) {
 		return true, info, nil
 	}
 	file, err := os.Open(b.path(d.Digest))
@@ -63,22 +63,22 @@ func (b *layoutBlobs) inspect(d ocispec.Descriptor) (whole bool, info os.FileInf
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.whole[d.Digest] = info
+	b.completeBlobs[d.Digest] = info
 	return true, info, nil
 }
 
 // remove deletes the damaged file of a blob, unless another process has replaced the file.
 func (b *layoutBlobs) remove(d digest.Digest, damaged os.FileInfo) error {
 	now, err := os.Stat(b.path(d))
-	if errors.Is(err, os.ErrNotExist) || err == nil && !unchanged(damaged, now) {
+	if errors.Is(err, os.ErrNotExist) || err == nil && !isUnchanged(damaged, now) {
 		return nil
 	}
 	return errors.Join(err, ignoreMissing(os.Remove(b.path(d))))
 }
 
-// unchanged reports whether two Stat results describe the same unmodified file. It also compares time and size, because
-// a new file often gets the inode of a deleted file.
-func unchanged(before, now os.FileInfo) bool {
+// isUnchanged reports whether two Stat results describe the same unmodified file. It also compares time and size,
+// because a new file often gets the inode of a deleted file.
+func isUnchanged(before, now os.FileInfo) bool {
 	return os.SameFile(before, now) && before.ModTime().Equal(now.ModTime()) && before.Size() == now.Size()
 }
 
@@ -89,8 +89,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// written syncs a new blob to disk and records it as complete.
-func (b *layoutBlobs) written(d digest.Digest) error {
+// markComplete syncs a new blob to disk and records it as complete.
+func (b *layoutBlobs) markComplete(d digest.Digest) error {
 	file, err := os.Open(b.path(d))
 	if err != nil {
 		return err
@@ -101,7 +101,7 @@ func (b *layoutBlobs) written(d digest.Digest) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.whole[d] = info
+	b.completeBlobs[d] = info
 	return nil
 }
 

@@ -25,12 +25,12 @@ type layoutIndex struct {
 	dir   string
 	blobs *layoutBlobs
 
-	mu      sync.Mutex // guards the fields below
-	known   indexed
-	seen    os.FileInfo // nil before the first read
-	data    []byte      // content of index.json
-	pending []indexChange
-	batch   bool
+	mu       sync.Mutex // guards the fields below
+	known    memoryIndex
+	lastInfo os.FileInfo // nil before the first read
+	data     []byte      // content of index.json
+	pending  []indexChange
+	batch    bool
 }
 
 // indexChange adds a manifest to the index. name is the manifest's "<repository>:<tag>", or empty for no tag. lost is
@@ -48,9 +48,9 @@ func newLayoutIndex(dir string) *layoutIndex {
 
 const minBatch = 256
 
-// enough reports whether the pending changes must be written. The threshold grows with the index, so the average cost
-// of a change does not.
-func enough(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
+// mustFlush reports whether the pending changes must be written. The threshold grows with the index, so the average
+// cost of a change does not.
+func mustFlush(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }
 
@@ -71,12 +71,12 @@ func (x *layoutIndex) change(c indexChange) error {
 	}
 	x.known.apply(c)
 	x.pending = append(x.pending, c)
-	if x.batch && !enough(len(x.pending), x.known.live) {
+	if x.batch && !mustFlush(len(x.pending), x.known.live) {
 		return nil
 	}
 	err := x.write()
 	if !x.batch && err != nil {
-		x.pending, x.seen = nil, nil // do not retry the change: the caller gets the error
+		x.pending, x.lastInfo = nil, nil // do not retry the change: the caller gets the error
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func (x *layoutIndex) manifests() ([]ocispec.Descriptor, error) {
 
 func (x *layoutIndex) refresh() error {
 	info, err := os.Stat(x.path())
-	if err == nil && x.seen != nil && unchanged(x.seen, info) {
+	if err == nil && x.lastInfo != nil && isUnchanged(x.lastInfo, info) {
 		return nil
 	}
 	return x.read()
@@ -124,8 +124,8 @@ func (x *layoutIndex) read() error {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if x.seen != nil && info != nil && bytes.Equal(data, x.data) {
-		x.seen = info
+	if x.lastInfo != nil && info != nil && bytes.Equal(data, x.data) {
+		x.lastInfo = info
 		return nil
 	}
 	index := ocispec.Index{Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageIndex}
@@ -141,7 +141,7 @@ func (x *layoutIndex) read() error {
 					"the tags that it writes", x.path(), err)
 		}
 	}
-	x.known, x.seen, x.data = newIndexed(index), info, data
+	x.known, x.lastInfo, x.data = newIndexed(index), info, data
 	for _, c := range x.pending {
 		x.known.apply(c)
 	}
@@ -170,7 +170,7 @@ func (x *layoutIndex) write() error {
 		info, err = replaceFile(x.dir, ocispec.ImageIndexFile, data)
 	}
 	if err == nil {
-		x.seen, x.data, x.pending = info, data, nil
+		x.lastInfo, x.data, x.pending = info, data, nil
 	}
 	return errors.Join(err, lock.Unlock())
 }
@@ -194,18 +194,18 @@ func replaceFile(dir, name string, data []byte) (os.FileInfo, error) {
 	return info, SyncFolder(dir)
 }
 
-// indexed is the content of index.json in memory. Each change takes constant time.
-type indexed struct {
+// memoryIndex is the content of index.json in memory. Each change takes constant time.
+type memoryIndex struct {
 	head     ocispec.Index // index.json without its manifests
 	all      []ocispec.Descriptor
-	gone     []bool
+	removed  []bool
 	live     int
 	byName   map[string][]int
 	byDigest map[digest.Digest][]int
 }
 
-func newIndexed(index ocispec.Index) indexed {
-	x := indexed{head: index, byName: map[string][]int{}, byDigest: map[digest.Digest][]int{}}
+func newIndexed(index ocispec.Index) memoryIndex {
+	x := memoryIndex{head: index, byName: map[string][]int{}, byDigest: map[digest.Digest][]int{}}
 	x.head.Manifests = nil
 	for _, d := range index.Manifests {
 		x.add(d)
@@ -213,18 +213,18 @@ func newIndexed(index ocispec.Index) indexed {
 	return x
 }
 
-func (x *indexed) add(d ocispec.Descriptor) {
+func (x *memoryIndex) add(d ocispec.Descriptor) {
 	at := len(x.all)
-	x.all, x.gone, x.live = append(x.all, d), append(x.gone, false), x.live+1
+	x.all, x.removed, x.live = append(x.all, d), append(x.removed, false), x.live+1
 	x.byDigest[d.Digest] = append(x.byDigest[d.Digest], at)
 	if name := d.Annotations[ocispec.AnnotationRefName]; name != "" {
 		x.byName[name] = append(x.byName[name], at)
 	}
 }
 
-func (x *indexed) remove(at int) {
+func (x *memoryIndex) remove(at int) {
 	d := x.all[at]
-	x.gone[at], x.live = true, x.live-1
+	x.removed[at], x.live = true, x.live-1
 	drop(x.byDigest, d.Digest, at)
 	drop(x.byName, d.Annotations[ocispec.AnnotationRefName], at)
 	x.all[at] = ocispec.Descriptor{}
@@ -240,8 +240,8 @@ func drop[K comparable](places map[K][]int, key K, at int) {
 }
 
 // apply changes the index. It also lists manifests without a name, so that their referrers can be found.
-func (x *indexed) apply(c indexChange) {
-	d := unnamed(c.manifest)
+func (x *memoryIndex) apply(c indexChange) {
+	d := withoutName(c.manifest)
 	if c.name == "" {
 		if len(x.byDigest[d.Digest]) == 0 {
 			x.add(d)
@@ -260,13 +260,13 @@ func (x *indexed) apply(c indexChange) {
 		}
 	}
 	if before != nil && before.Digest != d.Digest && before.Digest != c.lost && len(x.byDigest[before.Digest]) == 0 {
-		x.add(unnamed(*before))
+		x.add(withoutName(*before))
 	}
 	d.Annotations = map[string]string{ocispec.AnnotationRefName: c.name}
 	x.add(d)
 }
 
-func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
+func (x *memoryIndex) find(name, reference string) (ocispec.Descriptor, bool) {
 	places := x.byName[name]
 	if len(places) == 0 {
 		places = x.byDigest[digest.Digest(reference)]
@@ -274,14 +274,14 @@ func (x *indexed) find(name, reference string) (ocispec.Descriptor, bool) {
 	if len(places) == 0 {
 		return ocispec.Descriptor{}, false
 	}
-	return unnamed(x.all[places[0]]), true
+	return withoutName(x.all[places[0]]), true
 }
 
-func (x *indexed) index() ocispec.Index {
+func (x *memoryIndex) index() ocispec.Index {
 	if x.live < len(x.all) {
 		left := make([]ocispec.Descriptor, 0, x.live)
 		for at, d := range x.all {
-			if !x.gone[at] {
+			if !x.removed[at] {
 				left = append(left, d)
 			}
 		}
@@ -294,7 +294,7 @@ func (x *indexed) index() ocispec.Index {
 	return index
 }
 
-func unnamed(d ocispec.Descriptor) ocispec.Descriptor {
+func withoutName(d ocispec.Descriptor) ocispec.Descriptor {
 	return ocispec.Descriptor{
 		MediaType: d.MediaType, Digest: d.Digest, Size: d.Size, ArtifactType: d.ArtifactType, Platform: d.Platform,
 	}

@@ -23,7 +23,7 @@ type folderReader struct {
 
 const maxMarkerBytes = 64 << 10
 
-func readable(dir string) error {
+func checkReadable(dir string) error {
 	data, _, err := readRegular(filepath.Join(dir, ocispec.ImageLayoutFile), maxMarkerBytes)
 	if err != nil {
 		return err

@@ -33,17 +33,17 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
-// pauses is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the same host
-// until this time. It delays reads and writes separately, because registries limit them separately.
-type pauses struct {
+// pauseTransport is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the
+// same host until this time. It delays reads and writes separately, because registries limit them separately.
+type pauseTransport struct {
 	http.RoundTripper
 	// patience is the longest time that RoundTrip waits. If the remaining time is longer, RoundTrip returns a
 	// *PausedError.
 	patience time.Duration
 	now      func() time.Time
 
-	mu    sync.Mutex // guards until
-	until map[pauseKey]*PausedError
+	mu          sync.Mutex // guards pausedUntil
+	pausedUntil map[pauseKey]*PausedError
 }
 
 type pauseKey struct {
@@ -51,13 +51,13 @@ type pauseKey struct {
 	writes bool
 }
 
-func newPauses(base http.RoundTripper) *pauses {
-	return &pauses{RoundTripper: base, now: time.Now, until: map[pauseKey]*PausedError{}}
+func newPauses(base http.RoundTripper) *pauseTransport {
+	return &pauseTransport{RoundTripper: base, now: time.Now, pausedUntil: map[pauseKey]*PausedError{}}
 }
 
 // RoundTrip waits until requests to the host are allowed again, sends the request, and stores the Retry-After time of
 // the response.
-func (p *pauses) RoundTrip(request *http.Request) (*http.Response, error) {
+func (p *pauseTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	key := pauseKey{request.URL.Host, request.Method != http.MethodGet && request.Method != http.MethodHead}
 	if err := p.wait(request.Context(), key); err != nil {
 		if request.Body != nil {
@@ -72,9 +72,9 @@ func (p *pauses) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-func (p *pauses) wait(ctx context.Context, key pauseKey) error {
+func (p *pauseTransport) wait(ctx context.Context, key pauseKey) error {
 	p.mu.Lock()
-	paused := p.until[key]
+	paused := p.pausedUntil[key]
 	p.mu.Unlock()
 	if paused == nil {
 		return nil
@@ -96,7 +96,7 @@ func (p *pauses) wait(ctx context.Context, key pauseKey) error {
 	}
 }
 
-func (p *pauses) record(key pauseKey, response *http.Response) {
+func (p *pauseTransport) record(key pauseKey, response *http.Response) {
 	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
 		return
 	}
@@ -107,10 +107,10 @@ func (p *pauses) record(key pauseKey, response *http.Response) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.until) >= maxPauses {
-		clear(p.until)
+	if len(p.pausedUntil) >= maxPauses {
+		clear(p.pausedUntil)
 	}
-	p.until[key] = &PausedError{Host: key.host, Status: response.StatusCode, Until: now.Add(min(pause, maxPause))}
+	p.pausedUntil[key] = &PausedError{Host: key.host, Status: response.StatusCode, Until: now.Add(min(pause, maxPause))}
 }
 
 // retryAfter parses a Retry-After header, which contains seconds or a date. It returns 0 for other text.
@@ -126,9 +126,9 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// Repeat calls transfer again if the registry returned 429 (too many requests). transfer must skip the parts that it
-// has already transferred.
-func Repeat(transfer func() error) error {
+// RetryPaused calls transfer again if the registry returned 429 (too many requests). transfer must skip the parts that
+// it has already transferred.
+func RetryPaused(transfer func() error) error {
 	const attempts = 4
 	var err error
 	for range attempts {

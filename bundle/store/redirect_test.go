@@ -41,7 +41,7 @@ func TestInternalHostsAreRecognized(t *testing.T) {
 }
 
 func TestAddressesAreClassifiedAsPublicPrivateOrLocal(t *testing.T) {
-	for text, want := range map[string]reach{
+	for text, want := range map[string]addressKinds{
 		"8.8.8.8": reachPublic, "2001:4860:4860::8888": reachPublic, "64:ff9b::808:808": reachPublic,
 		"10.0.0.1": reachPrivate, "172.31.255.255": reachPrivate, "192.168.1.1": reachPrivate, "fd00::1": reachPrivate,
 		"::ffff:10.0.0.1": reachPrivate,
@@ -52,7 +52,7 @@ func TestAddressesAreClassifiedAsPublicPrivateOrLocal(t *testing.T) {
 		"127.0.0.1": reachLoopback, "127.9.9.9": reachLoopback, "::1": reachLoopback, "0.0.0.0": reachLoopback,
 		"::": reachLoopback, "0.1.2.3": reachLoopback, "64:ff9b::7f00:1": reachLoopback,
 	} {
-		if got := reachOf(netip.MustParseAddr(text)); got != want {
+		if got := addressKindOf(netip.MustParseAddr(text)); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)
 		}
 	}
@@ -171,7 +171,7 @@ func privateAddress(t *testing.T) string {
 	addresses, err := net.InterfaceAddrs()
 	must(t, err)
 	for _, a := range addresses {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && reachOf(prefix.Addr()) == reachPrivate {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && addressKindOf(prefix.Addr()) == reachPrivate {
 			return prefix.Addr().String()
 		}
 	}
@@ -253,7 +253,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 				return
 			}
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, new(*RedirectError)) ||
-				Unavailable(err) {
+				IsUnavailable(err) {
 				t.Errorf("got %v, want a redirect error with %q that does not make the registry unavailable", err,
 					c.want)
 			}
@@ -300,7 +300,7 @@ func TestTokenServiceOnAnotherHostMustBePublic(t *testing.T) {
 		"https://auth.example/token": "public", "http://127.0.0.1/token": "public"} {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at, nil)
 		must(t, err)
-		allowed, everything := registries.egress.allowed(request)
+		allowed, everything := registries.egress.allowedAddresses(request)
 		if everything != (want == "") || want != "" && allowed.String() != want {
 			t.Errorf("%s: got addresses %s, everything %t, want %q", at, allowed, everything, want)
 		}

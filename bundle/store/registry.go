@@ -46,7 +46,7 @@ func NewRegistries(access Access) (*Registries, error) {
 	if access.Observe != nil {
 		sender = access.Observe(limited)
 	}
-	pauses := newPauses(details{sender})
+	pauses := newPauses(detailsTransport{sender})
 	if !access.NoRetry {
 		pauses.patience = maxPatience
 	}
@@ -94,7 +94,7 @@ func (r *Registries) repository(name string, configured bool) (*remote.Repositor
 	if repository.Reference.Reference != "" {
 		return nil, fmt.Errorf("repository %q: remove the tag or digest", name)
 	}
-	r.egress.open(repository.Reference.Host(), configured)
+	r.egress.allowHost(repository.Reference.Host(), configured)
 	repository.Client = client{r.client}
 	repository.PlainHTTP = r.plainHTTP || !r.secured && isLoopback(repository.Reference.Host())
 	repository.MaxMetadataBytes = bundle.MaxManifestBytes

@@ -197,7 +197,7 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	err = Repeat(func() error {
+	err = RetryPaused(func() error {
 		return oras.CopyGraph(t.Context(), unseekable{source}, repository, blob.Descriptor,
 			oras.DefaultCopyGraphOptions)
 	})
@@ -238,7 +238,7 @@ func TestRequestsFailDuringALongPause(t *testing.T) {
 	documents := storedDocuments(t)
 	for range 5 {
 		err := ShareDocuments(t.Context(), place, documents)
-		if status, _ := StatusOf(err); !Unavailable(err) || status != http.StatusTooManyRequests ||
+		if status, _ := StatusOf(err); !IsUnavailable(err) || status != http.StatusTooManyRequests ||
 			WithoutDetail(err).Error() != "the registry returned 429 Too Many Requests" {
 			t.Errorf("write during a pause: got error %v, want status 429", err)
 		}
@@ -271,8 +271,8 @@ func TestRetryAfterPausesEndAndAreLimited(t *testing.T) {
 	p.record(key, &http.Response{
 		StatusCode: http.StatusServiceUnavailable, Header: http.Header{"Retry-After": {"86400"}},
 	})
-	if err := p.wait(t.Context(), key); err == nil || p.until[key].Until.Sub(now) != maxPause {
-		t.Errorf("got pause %+v, error %v, want an end after %s", p.until[key], err, maxPause)
+	if err := p.wait(t.Context(), key); err == nil || p.pausedUntil[key].Until.Sub(now) != maxPause {
+		t.Errorf("got pause %+v, error %v, want an end after %s", p.pausedUntil[key], err, maxPause)
 	}
 	now = now.Add(maxPause)
 	if err := p.wait(t.Context(), key); err != nil {

@@ -19,7 +19,7 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s is not a registry", s)
 	}
-	whole, err := r.whole()
+	whole, err := r.openRegistry()
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func (r *Registries) renew(now time.Time) {
 	if !bytes.Equal(read.CA, w.access.CA) {
 		if authorities, err := certPool(read.CA, w.announced); err == nil {
 			w.access.CA = read.CA
-			r.egress.trust(authorities)
+			r.egress.addAuthorities(authorities)
 		}
 	}
 }
@@ -88,13 +88,13 @@ func (r *Registries) TrustAlso(announced []byte) error {
 		return err
 	}
 	r.renewal.announced = bytes.Clone(announced)
-	r.egress.trust(authorities)
+	r.egress.addAuthorities(authorities)
 	return nil
 }
 
-// Lend makes requests to hosts without own credentials use the credentials of the host lender. A second call replaces
-// the hosts of the first call. All names are HOST or HOST:PORT.
-func (r *Registries) Lend(lender string, hosts ...string) {
+// ShareCredentials makes requests to hosts without own credentials use the credentials of the host lender. A second
+// call replaces the hosts of the first call. All names are HOST or HOST:PORT.
+func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
 	r.renewal.lenders = map[string]string{}

@@ -134,8 +134,8 @@ func TestNewRegistryHostUsesTheOldHostsCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	registries.Lend("old.example", "earlier.example")
-	registries.Lend("old.example", "new.example:5000", "own.example")
+	registries.ShareCredentials("old.example", "earlier.example")
+	registries.ShareCredentials("old.example", "new.example:5000", "own.example")
 	for host, want := range map[string]string{
 		"old.example": "one", "new.example:5000": "one", "own.example": "two", "other.example": "",
 		"earlier.example": "",

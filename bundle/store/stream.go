@@ -57,7 +57,7 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	request.SetBasicAuth(credential.Username, credential.Password)
 	request.Header.Set("Accept", bundle.NotificationsMediaType)
 	request.Header.Set("Accept-Encoding", "identity") // compression could delay events in a buffer
-	r.egress.open(host, true)
+	r.egress.allowHost(host, true)
 	client := &http.Client{
 		Transport: r.egress, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse

@@ -30,9 +30,9 @@ func JSON(data []byte, v any, depth int) error {
 	return errors.Join(problems...)
 }
 
-// Extended is like JSON, but ignores fields that v does not have. Use it only for data whose signature or digest was
-// verified.
-func Extended(data []byte, v any, depth int) error {
+// ExtendedJSON is like JSON, but ignores fields that v does not have. Use it only for data whose signature or digest
+// was verified.
+func ExtendedJSON(data []byte, v any, depth int) error {
 	if err := CheckJSON(data, depth); err != nil {
 		return err
 	}

@@ -39,9 +39,9 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// Documents parses a YAML stream. It refuses duplicate keys, unusual tags and content beyond the limits, and skips
+// ParseYAML parses a YAML stream. It refuses duplicate keys, unusual tags and content beyond the limits, and skips
 // empty documents. Errors name the document and line.
-func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
+func ParseYAML(data []byte, limits Limits) ([]*yaml.Node, error) {
 	limits = limits.orDefaults()
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var documents []*yaml.Node
@@ -60,8 +60,8 @@ func Documents(data []byte, limits Limits) ([]*yaml.Node, error) {
 		if len(document.Content) == 0 {
 			continue
 		}
-		w := walk{limits: limits}
-		if err := w.node(document.Content[0], 1); err != nil {
+		w := yamlWalk{limits: limits}
+		if err := w.visitNode(document.Content[0], 1); err != nil {
 			return nil, fmt.Errorf("document %d: %w", i, err)
 		}
 		// A mapping can have the tag !!null, so check a document before skipping it as empty.
@@ -84,33 +84,33 @@ func tabHint(data []byte) string {
 	return ""
 }
 
-// YAML checks a stream like Documents, but does not return the documents.
-func YAML(data []byte, limits Limits) error {
-	_, err := Documents(data, limits)
+// CheckYAML checks a stream like ParseYAML, but does not return the documents.
+func CheckYAML(data []byte, limits Limits) error {
+	_, err := ParseYAML(data, limits)
 	return err
 }
 
-// tags lists the accepted YAML tags. Programs interpret other tags differently.
-var tags = map[yaml.Kind][]string{
+// acceptedTags lists the accepted YAML tags. Programs interpret other tags differently.
+var acceptedTags = map[yaml.Kind][]string{
 	yaml.ScalarNode:   {"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"},
 	yaml.SequenceNode: {"!!seq"},
 	yaml.MappingNode:  {"!!map"},
 }
 
-type walk struct {
+type yamlWalk struct {
 	limits Limits
 	nodes  int
 	bytes  int
 }
 
-func (w *walk) node(n *yaml.Node, depth int) error {
+func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
 	w.nodes++
 	if w.limits.ExpandedBytes > 0 {
 		if w.bytes += len(n.Value); w.bytes > w.limits.ExpandedBytes {
 			return fmt.Errorf("line %d: more than %d bytes after expanding aliases", n.Line, w.limits.ExpandedBytes)
 		}
 		if n.Kind == yaml.AliasNode && w.nodes <= w.limits.Nodes {
-			return w.node(n.Alias, depth) // a cyclic alias exceeds the limit of nodes or depth
+			return w.visitNode(n.Alias, depth) // a cyclic alias exceeds the limit of nodes or depth
 		}
 	}
 	switch {
@@ -120,7 +120,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: nested deeper than %d levels", n.Line, w.limits.Depth)
 	case n.Kind == yaml.AliasNode || n.Anchor != "" && w.limits.ExpandedBytes == 0:
 		return fmt.Errorf("line %d: anchors and aliases are not accepted: replace them with their values", n.Line)
-	case !slices.Contains(tags[n.Kind], n.Tag):
+	case !slices.Contains(acceptedTags[n.Kind], n.Tag):
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
 	}
 	if n.Kind == yaml.MappingNode {
@@ -132,7 +132,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
 			continue // checkKeys has checked this merge key
 		}
-		if err := w.node(child, depth+1); err != nil {
+		if err := w.visitNode(child, depth+1); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func (w *walk) node(n *yaml.Node, depth int) error {
 
 // checkKeys returns an error if the mapping has a duplicate key, a key that is not a scalar, or a merge key with an
 // invalid value.
-func (w *walk) checkKeys(n *yaml.Node) error {
+func (w *yamlWalk) checkKeys(n *yaml.Node) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
@@ -149,7 +149,7 @@ func (w *walk) checkKeys(n *yaml.Node) error {
 			return fmt.Errorf("line %d: a key must be a string", key.Line)
 		}
 		if key.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			if err := mergeable(n.Content[i+1], true); err != nil {
+			if err := checkMergeable(n.Content[i+1], true); err != nil {
 				return err
 			}
 		}
@@ -163,17 +163,17 @@ func (w *walk) checkKeys(n *yaml.Node) error {
 
 const mergeTag = "!!merge"
 
-// Merges reports whether a document contains a merge key ("<<").
-func Merges(n *yaml.Node) bool {
+// HasMergeKey reports whether a document contains a merge key ("<<").
+func HasMergeKey(n *yaml.Node) bool {
 	for i, child := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag || Merges(child) {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag || HasMergeKey(child) {
 			return true
 		}
 	}
 	return false
 }
 
-func mergeable(n *yaml.Node, list bool) error {
+func checkMergeable(n *yaml.Node, list bool) error {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -184,7 +184,7 @@ func mergeable(n *yaml.Node, list bool) error {
 		return fmt.Errorf("line %d: a merge key needs a mapping or a list of mappings", n.Line)
 	}
 	for _, item := range n.Content {
-		if err := mergeable(item, false); err != nil {
+		if err := checkMergeable(item, false); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 		"control characters":            {"\x00\x01", "document 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := YAML([]byte(c.in), Limits{})
+			err := CheckYAML([]byte(c.in), Limits{})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -52,7 +52,7 @@ func TestAliasesCountWithTheirFullSize(t *testing.T) {
 		"a: !!merge x":                          "tag !!merge",
 		"a:\n\tb: 1":                            "line 2 starts with a tab: indent with spaces",
 	} {
-		err := YAML([]byte(in), Limits{Nodes: 20, ExpandedBytes: 50})
+		err := CheckYAML([]byte(in), Limits{Nodes: 20, ExpandedBytes: 50})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v, want %q", in, err, want)
 		}
@@ -60,7 +60,7 @@ func TestAliasesCountWithTheirFullSize(t *testing.T) {
 }
 
 func TestOrdinaryYAMLIsAccepted(t *testing.T) {
-	documents, err := Documents(
+	documents, err := ParseYAML(
 		[]byte("# only a comment\n---\na: 1\n---\n---\nb: [x, {c: null}]\nd: 2001-01-01\ne: !!str 1\n"), Limits{})
 	if err != nil || len(documents) != 2 {
 		t.Errorf("got %d documents, error %v, want 2", len(documents), err)
@@ -69,10 +69,10 @@ func TestOrdinaryYAMLIsAccepted(t *testing.T) {
 
 func TestMaximumNumberOfDocumentsIsAccepted(t *testing.T) {
 	for _, in := range []string{"a: 1\n---\nb: 1", "a: 1\n---\nb: 1\n"} {
-		if err := YAML([]byte(in), Limits{Documents: 2}); err != nil {
+		if err := CheckYAML([]byte(in), Limits{Documents: 2}); err != nil {
 			t.Errorf("%q: got error %v, want no error", in, err)
 		}
-		if err := YAML([]byte(in), Limits{Documents: 1}); err == nil {
+		if err := CheckYAML([]byte(in), Limits{Documents: 1}); err == nil {
 			t.Errorf("%q with one more document: got no error, want an error", in)
 		}
 	}
@@ -81,5 +81,5 @@ func TestMaximumNumberOfDocumentsIsAccepted(t *testing.T) {
 func FuzzYAML(f *testing.F) {
 	f.Add([]byte("a: &a [x]\nb: *a"))
 	f.Add([]byte("a: {b: [1, 2]}"))
-	f.Fuzz(func(_ *testing.T, data []byte) { _ = YAML(data, Limits{}) })
+	f.Fuzz(func(_ *testing.T, data []byte) { _ = CheckYAML(data, Limits{}) })
 }

@@ -48,8 +48,8 @@ func cryptoSigner(signer Signer) (crypto.Signer, error) {
 	return nil, fmt.Errorf("a key of type %T cannot sign certificates", signer)
 }
 
-// Requested verifies the signature of a certificate request and returns the public key in the request.
-func Requested(request string) (crypto.PublicKey, error) {
+// RequestKey verifies the signature of a certificate request and returns the public key in the request.
+func RequestKey(request string) (crypto.PublicKey, error) {
 	der, err := onePEM(request, pemRequest)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func Requested(request string) (crypto.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate request: %w", err)
 	}
-	if !supported(parsed.PublicKey) {
+	if !isSupported(parsed.PublicKey) {
 		return nil, fmt.Errorf("certificate request: key type %T is not accepted, must be ECDSA P-256 or Ed25519",
 			parsed.PublicKey)
 	}
@@ -98,7 +98,7 @@ func IssueCertificate(
 		return "", err
 	}
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: subjectOf(runtime, kyma), URIs: []*url.URL{name},
+		SerialNumber: serial, Subject: certificateSubject(runtime, kyma), URIs: []*url.URL{name},
 		NotBefore: from, NotAfter: until, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,
@@ -111,9 +111,9 @@ func IssueCertificate(
 	return string(pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})), nil
 }
 
-// subjectOf returns the subject of an agent's certificate. The common name is the runtime ID. The organization is the
-// Kyma's namespace, the organizational unit is the Kyma's name, and the serial number is the Kyma's UID.
-func subjectOf(runtime string, kyma Kyma) pkix.Name {
+// certificateSubject returns the subject of an agent's certificate. The common name is the runtime ID. The organization
+// is the Kyma's namespace, the organizational unit is the Kyma's name, and the serial number is the Kyma's UID.
+func certificateSubject(runtime string, kyma Kyma) pkix.Name {
 	subject := pkix.Name{CommonName: runtime, SerialNumber: kyma.UID}
 	if kyma.Name != "" {
 		subject.Organization, subject.OrganizationalUnit = []string{kyma.Namespace}, []string{kyma.Name}
@@ -121,8 +121,8 @@ func subjectOf(runtime string, kyma Kyma) pkix.Name {
 	return subject
 }
 
-// kymaOf returns the Kyma in a certificate's subject, or the zero value if the subject contains none.
-func kymaOf(subject pkix.Name) Kyma {
+// subjectKyma returns the Kyma in a certificate's subject, or the zero value if the subject contains none.
+func subjectKyma(subject pkix.Name) Kyma {
 	if len(subject.Organization) != 1 || len(subject.OrganizationalUnit) != 1 {
 		return Kyma{}
 	}
@@ -184,15 +184,15 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	if err != nil {
 		return Certificate{}, fmt.Errorf("certificate: %w", err)
 	}
-	if !supported(parsed.PublicKey) {
+	if !isSupported(parsed.PublicKey) {
 		return Certificate{},
 			fmt.Errorf("certificate: key type %T is not accepted, must be ECDSA P-256 or Ed25519", parsed.PublicKey)
 	}
 	certificate := Certificate{
-		Key: parsed.PublicKey, Kyma: kymaOf(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter,
+		Key: parsed.PublicKey, Kyma: subjectKyma(parsed.Subject), NotBefore: parsed.NotBefore, NotAfter: parsed.NotAfter,
 	}
 	for thumbprint, key := range r.enrollers {
-		issuer := x509.Certificate{PublicKey: key, PublicKeyAlgorithm: algorithmOf(key)}
+		issuer := x509.Certificate{PublicKey: key, PublicKeyAlgorithm: publicKeyAlgorithm(key)}
 		if issuer.CheckSignature(parsed.SignatureAlgorithm, parsed.RawTBSCertificate, parsed.Signature) == nil {
 			certificate.IssuerThumbprint = thumbprint
 		}
@@ -226,7 +226,7 @@ func (r Root) CheckCertificate(text, runtime string, now time.Time) (Certificate
 	return certificate, nil
 }
 
-func algorithmOf(key crypto.PublicKey) x509.PublicKeyAlgorithm {
+func publicKeyAlgorithm(key crypto.PublicKey) x509.PublicKeyAlgorithm {
 	if _, ok := key.(ed25519.PublicKey); ok {
 		return x509.Ed25519
 	}

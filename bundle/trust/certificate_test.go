@@ -119,7 +119,7 @@ func request(t *testing.T, signer trust.Signer) string {
 func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 	agent := trusttest.NewSigner(t)
 	good := request(t, agent)
-	key, err := trust.Requested(good)
+	key, err := trust.RequestKey(good)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}),
 		),
 	} {
-		if _, err := trust.Requested(text); err == nil {
+		if _, err := trust.RequestKey(text); err == nil {
 			t.Errorf("%s: got no error, want an error", name)
 		}
 	}
@@ -215,7 +215,7 @@ func FuzzCertificates(f *testing.F) {
 			certificate.Thumbprint != own {
 			t.Errorf("accepted a certificate of key %s, want an error", certificate.Thumbprint)
 		}
-		if key, err := trust.Requested(text); err == nil && key == nil {
+		if key, err := trust.RequestKey(text); err == nil && key == nil {
 			t.Error("accepted a request without a key, want an error")
 		}
 	})

@@ -102,13 +102,13 @@ func DecodePublicKey(encoded string) (crypto.PublicKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("public key: %w", err)
 	}
-	if !supported(key) {
+	if !isSupported(key) {
 		return nil, fmt.Errorf("public key: key type %T is not accepted, must be ECDSA P-256 or Ed25519", key)
 	}
 	return key, nil
 }
 
-func supported(key crypto.PublicKey) bool {
+func isSupported(key crypto.PublicKey) bool {
 	switch k := key.(type) {
 	case *ecdsa.PublicKey:
 		return k.Curve == elliptic.P256()

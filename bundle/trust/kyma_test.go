@@ -60,10 +60,10 @@ func TestKymasAreComparedByNameAndUID(t *testing.T) {
 		{"other namespace", kyma("prod", "berlin", ""), kyma("dev", "berlin", ""), false},
 		{"other name", kyma("prod", "berlin", "1"), kyma("prod", "tokyo", "1"), false},
 	} {
-		if got := c.a.Is(c.b); got != c.want {
+		if got := c.a.Matches(c.b); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
-		if got := c.b.Is(c.a); got != c.want {
+		if got := c.b.Matches(c.a); got != c.want {
 			t.Errorf("%s, in the other order: got %v, want %v", c.name, got, c.want)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Listed is a key in a root of trust, with one role of the key.
-type Listed struct {
+// ListedKey is a key in a root of trust, with one role of the key.
+type ListedKey struct {
 	// Role is RoleRoot, RolePublisher, RoleEnroll, or RoleRelease with a prefix of component names.
 	Role       string
 	Thumbprint string
@@ -15,18 +15,18 @@ type Listed struct {
 	ID string
 }
 
-// Listed returns all keys of the root of trust, sorted by role and thumbprint.
-func (r Root) Listed() []Listed {
-	var all []Listed
+// ListKeys returns all keys of the root of trust, sorted by role and thumbprint.
+func (r Root) ListKeys() []ListedKey {
+	var all []ListedKey
 	roles := r.parsed.Signed.Roles
 	for _, name := range slices.Sorted(maps.Keys(roles)) {
 		first := len(all)
 		for _, id := range roles[name].KeyIDs {
 			if _, thumbprint, err := roleKey(r.parsed.Signed, id); err == nil {
-				all = append(all, Listed{Role: name, Thumbprint: thumbprint, ID: id})
+				all = append(all, ListedKey{Role: name, Thumbprint: thumbprint, ID: id})
 			}
 		}
-		slices.SortFunc(all[first:], func(a, b Listed) int { return strings.Compare(a.Thumbprint, b.Thumbprint) })
+		slices.SortFunc(all[first:], func(a, b ListedKey) int { return strings.Compare(a.Thumbprint, b.Thumbprint) })
 	}
 	return all
 }

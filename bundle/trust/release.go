@@ -87,22 +87,22 @@ func (r Root) CheckRelease(
 	if !ok {
 		return ocm.Descriptor{}, fmt.Errorf("%s: the release proof does not contain its descriptor", subject)
 	}
-	if n := role.signed(main, now); n < role.threshold {
+	if n := role.countSignatures(main, now); n < role.threshold {
 		return ocm.Descriptor{}, fmt.Errorf("%s is signed by %d of the release keys for %q, must be at least %d", subject,
 			n, role.prefix+"*", role.threshold)
 	}
-	all, err := evidence.closure(main, 0, map[string]bool{})
+	all, err := evidence.collectReferences(main, 0, map[string]bool{})
 	if err != nil {
 		return ocm.Descriptor{}, fmt.Errorf("%s: %w", subject, err)
 	}
 	for _, content := range released.Contents {
-		if err := evidence.covers(main, content); err != nil {
+		if err := evidence.checkContent(main, content); err != nil {
 			return ocm.Descriptor{}, fmt.Errorf("%s: %w", subject, err)
 		}
 	}
 	for _, image := range released.Images {
 		if !slices.ContainsFunc(all,
-			func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, pins(image)) }) {
+			func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, matchesImage(image)) }) {
 			return ocm.Descriptor{}, fmt.Errorf("%s: image %s was not released", subject, image)
 		}
 	}
@@ -121,8 +121,8 @@ func (r Root) releaseRole(component string) (releaseRole, bool) {
 	return best, found
 }
 
-// signed returns the number of the role's keys that signed the descriptor.
-func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
+// countSignatures returns the number of the role's keys that signed the descriptor.
+func (r releaseRole) countSignatures(d ocm.Descriptor, now time.Time) int {
 	count := 0
 	for _, key := range r.keys {
 		trust := ocm.Trust{Keys: []*rsa.PublicKey{key}}
@@ -134,15 +134,15 @@ func (r releaseRole) signed(d ocm.Descriptor, now time.Time) int {
 	return count
 }
 
-// evidence contains the documents that prove a release: component descriptors, by NAME:VERSION, and manifests of OCI
-// artifacts.
-type evidence struct {
+// releaseEvidence contains the documents that prove a release: component descriptors, by NAME:VERSION, and manifests of
+// OCI artifacts.
+type releaseEvidence struct {
 	descriptors map[string]ocm.Descriptor
 	manifests   map[digest.Digest]ocispec.Manifest
 }
 
-func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
-	found := evidence{map[string]ocm.Descriptor{}, map[digest.Digest]ocispec.Manifest{}}
+func readEvidence(documents map[digest.Digest][]byte) (releaseEvidence, error) {
+	found := releaseEvidence{map[string]ocm.Descriptor{}, map[digest.Digest]ocispec.Manifest{}}
 	if len(documents) > MaxReleaseDocuments {
 		return found, fmt.Errorf("the release proof has %d documents, must be at most %d", len(documents),
 			MaxReleaseDocuments)
@@ -172,9 +172,11 @@ func readEvidence(documents map[digest.Digest][]byte) (evidence, error) {
 	return found, nil
 }
 
-// closure returns d and all descriptors that d refers to, directly or indirectly. It returns an error if a descriptor
-// is missing or does not match the digest in the reference.
-func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]ocm.Descriptor, error) {
+// collectReferences returns d and all descriptors that d refers to, directly or indirectly. It returns an error if a
+// descriptor is missing or does not match the digest in the reference.
+func (e releaseEvidence) collectReferences(
+	d ocm.Descriptor, depth int, seen map[string]bool,
+) ([]ocm.Descriptor, error) {
 	if depth > maxReleaseDepth {
 		return nil, fmt.Errorf("references are nested deeper than %d levels", maxReleaseDepth)
 	}
@@ -186,7 +188,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	all := []ocm.Descriptor{d}
 	for _, reference := range d.References {
 		target, ok := e.descriptors[reference.Component+":"+reference.Version]
-		if !ok || !reference.Digest.Covered() {
+		if !ok || !reference.Digest.IsCovered() {
 			return nil,
 				fmt.Errorf(
 					"reference %q: component %s:%s has no signed digest, or is missing from the release proof",
@@ -198,7 +200,7 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 				errors.Join(fmt.Errorf("reference %q: component %s:%s does not match the released digest",
 					reference.Name, reference.Component, reference.Version), err)
 		}
-		below, err := e.closure(target, depth+1, seen)
+		below, err := e.collectReferences(target, depth+1, seen)
 		if err != nil {
 			return nil, err
 		}
@@ -207,12 +209,12 @@ func (e evidence) closure(d ocm.Descriptor, depth int, seen map[string]bool) ([]
 	return all, nil
 }
 
-func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
+func (e releaseEvidence) checkContent(d ocm.Descriptor, content ReleasedContent) error {
 	for _, resource := range d.Resources {
 		if resource.Name != content.Name || !isSigned(resource) {
 			continue
 		}
-		if !resource.Digest.OfArtifact() {
+		if !resource.Digest.IsArtifactDigest() {
 			if strings.EqualFold(resource.Digest.Value, content.Digest.Encoded()) &&
 				content.Digest.Algorithm() == digest.SHA256 && resource.Digest.IsSHA256() {
 				return nil
@@ -231,10 +233,11 @@ func (e evidence) covers(d ocm.Descriptor, content ReleasedContent) error {
 
 // isSigned reports whether the component's signature covers the digest of a resource. It does not cover the digest of a
 // resource with the access type none.
-func isSigned(r ocm.Resource) bool { return r.Digest.Covered() && r.Access.Kind() != ocm.AccessNone }
+func isSigned(r ocm.Resource) bool { return r.Digest.IsCovered() && r.Access.Kind() != ocm.AccessNone }
 
-// pins returns a function that reports whether a resource matches the image reference in name, version and digest.
-func pins(image string) func(ocm.Resource) bool {
+// matchesImage returns a function that reports whether a resource matches the image reference in name, version and
+// digest.
+func matchesImage(image string) func(ocm.Resource) bool {
 	reference, pinned, _ := strings.Cut(image, "@")
 	named := reference[strings.LastIndex(reference, "/")+1:]
 	return func(r ocm.Resource) bool {

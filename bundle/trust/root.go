@@ -207,9 +207,9 @@ func (r *Root) readRoles(signed metadata.RootType) error {
 				return fmt.Errorf("%s key %s is revoked", name, id)
 			}
 			switch {
-			case name == RolePublisher && supported(key):
+			case name == RolePublisher && isSupported(key):
 				r.publishers[thumbprint] = key
-			case name == RoleEnroll && supported(key):
+			case name == RoleEnroll && isSupported(key):
 				r.enrollers[thumbprint] = key
 			case isRelease:
 				public, ok := key.(*rsa.PublicKey)
@@ -283,8 +283,8 @@ func (r Root) Signers() ([]string, int) {
 // PublisherKey returns the key with RolePublisher and this thumbprint, or nil.
 func (r Root) PublisherKey(thumbprint string) crypto.PublicKey { return r.publishers[thumbprint] }
 
-// Trusts reports whether the key with this thumbprint can sign bundles.
-func (r Root) Trusts(thumbprint string) bool { return r.publishers[thumbprint] != nil }
+// TrustsKey reports whether the key with this thumbprint can sign bundles.
+func (r Root) TrustsKey(thumbprint string) bool { return r.publishers[thumbprint] != nil }
 
 // TrustsEnroll reports whether the key with this thumbprint can sign agents' certificates.
 func (r Root) TrustsEnroll(thumbprint string) bool { return r.enrollers[thumbprint] != nil }

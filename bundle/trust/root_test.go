@@ -77,11 +77,11 @@ func TestSignedRootIsParsed(t *testing.T) {
 		t.Errorf("got publishers %v, want 3", root.Publishers())
 	}
 	for _, hint := range []string{trusttest.Thumbprint(t, first), trusttest.Thumbprint(t, second), edHint} {
-		if !root.Trusts(hint) {
+		if !root.TrustsKey(hint) {
 			t.Errorf("key %s: got not trusted, want trusted", hint)
 		}
 	}
-	if root.Trusts(trusttest.Thumbprint(t, trusttest.NewSigner(t))) || root.Trusts("") {
+	if root.TrustsKey(trusttest.Thumbprint(t, trusttest.NewSigner(t))) || root.TrustsKey("") {
 		t.Error("unlisted key: got trusted, want not trusted")
 	}
 }

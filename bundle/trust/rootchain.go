@@ -44,9 +44,9 @@ func (r Root) Next(data []byte) (Root, error) {
 	return next, nil
 }
 
-// Newest returns the newer of two roots of trust: followed is the latest version from the registry, and pinned is the
-// version in the agent's installation. A higher epoch counts before a higher version.
-func Newest(followed, pinned Root) Root {
+// NewestRoot returns the newer of two roots of trust: followed is the latest version from the registry, and pinned is
+// the version in the agent's installation. A higher epoch counts before a higher version.
+func NewestRoot(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned
 	}

@@ -120,7 +120,7 @@ func TestLaterPinnedRootIsFollowed(t *testing.T) {
 		"pinned root has a lower epoch":               {at(2, 1), at(1, 9), at(2, 1)},
 		"no followed root":                            {trust.Root{}, at(1, 1), at(1, 1)},
 	} {
-		if got := trust.Newest(c.followed, c.pinned); got.Epoch != c.want.Epoch || got.Version != c.want.Version {
+		if got := trust.NewestRoot(c.followed, c.pinned); got.Epoch != c.want.Epoch || got.Version != c.want.Version {
 			t.Errorf("%s: got epoch %d and version %d, want %d and %d",
 				name, got.Epoch, got.Version, c.want.Epoch, c.want.Version)
 		}

@@ -76,7 +76,7 @@ func (d *RootDraft) Add(role string, key crypto.PublicKey) error {
 // Remove takes a role from the keys with the given thumbprints. It returns an error if a key does not have the role.
 func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	for _, thumbprint := range thumbprints {
-		id := d.idOf(role, thumbprint)
+		id := d.findKeyID(role, thumbprint)
 		if id == "" {
 			return fmt.Errorf("key %s is not a key of role %s", thumbprint, role)
 		}
@@ -87,7 +87,7 @@ func (d *RootDraft) Remove(role string, thumbprints ...string) error {
 	return nil
 }
 
-func (d *RootDraft) idOf(role, thumbprint string) string {
+func (d *RootDraft) findKeyID(role, thumbprint string) string {
 	listed := d.metadata.Signed.Roles[role]
 	if listed == nil {
 		return ""
@@ -100,10 +100,10 @@ func (d *RootDraft) idOf(role, thumbprint string) string {
 	return ""
 }
 
-// Lists reports whether the key with this thumbprint has any role.
-func (d *RootDraft) Lists(thumbprint string) bool {
+// HasKey reports whether the key with this thumbprint has any role.
+func (d *RootDraft) HasKey(thumbprint string) bool {
 	for role := range d.metadata.Signed.Roles {
-		if d.idOf(role, thumbprint) != "" {
+		if d.findKeyID(role, thumbprint) != "" {
 			return true
 		}
 	}
@@ -114,7 +114,7 @@ func (d *RootDraft) Lists(thumbprint string) bool {
 // this list.
 func (d *RootDraft) Revoke(thumbprint string) error {
 	for _, role := range slices.Sorted(maps.Keys(d.metadata.Signed.Roles)) {
-		if d.idOf(role, thumbprint) != "" {
+		if d.findKeyID(role, thumbprint) != "" {
 			if err := d.Remove(role, thumbprint); err != nil {
 				return err
 			}
@@ -173,9 +173,9 @@ func (d *RootDraft) Sign(signers ...Signer) error {
 	return nil
 }
 
-// Signed returns the number of signatures in the draft, and the number of root keys that must sign it. If the draft
-// changes the root keys, root keys of the previous version must also sign. threshold does not include them.
-func (d *RootDraft) Signed() (signatures, threshold int) {
+// CountSignatures returns the number of signatures in the draft, and the number of root keys that must sign it. If the
+// draft changes the root keys, root keys of the previous version must also sign. threshold does not include them.
+func (d *RootDraft) CountSignatures() (signatures, threshold int) {
 	return len(d.metadata.Signatures), d.role(RoleRoot).Threshold
 }
 

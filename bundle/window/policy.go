@@ -86,7 +86,7 @@ func Parse(data []byte) (Policy, error) {
 		}
 	}
 	if file.Default == nil {
-		policy.remark(
+		policy.addRemark(
 			"default is required: without it, a runtime without a matching rule never gets upgrades with downtime")
 		return policy, nil
 	}
@@ -128,8 +128,9 @@ func (p Policy) For(runtime Runtime, minimum time.Duration) Schedule {
 	return schedule
 }
 
-// Short returns a message for each window that is shorter than the minimum. The message contains the window's field.
-func (p Policy) Short(minimum time.Duration) (all []string) {
+// ShortWindows returns a message for each window that is shorter than the minimum. The message contains the window's
+// field.
+func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 	check := func(field string, w Window) {
 		t, err := w.parse()
 		if err != nil {
@@ -166,7 +167,7 @@ func (r rule) matches(runtime Runtime) bool {
 		fits(r.region, runtime.Region) || fits(r.platformRegion, runtime.PlatformRegion)
 }
 
-func (p *Policy) remark(format string, args ...any) {
+func (p *Policy) addRemark(format string, args ...any) {
 	p.Remarks = append(p.Remarks, fmt.Sprintf(format, args...))
 }
 
@@ -192,14 +193,14 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 			return fmt.Errorf("%s.match.%s: %w", field, part.name, err)
 		}
 		if i := strings.IndexFunc(part.text, func(r rune) bool { return r > unicode.MaxASCII }); i >= 0 {
-			p.remark(
+			p.addRemark(
 				"%s.match.%s: %+q contains %q, which labels cannot contain: it matches fewer runtimes than intended",
 				field, part.name, part.text, []rune(part.text[i:])[0])
 		}
 		*part.to = pattern
 	}
 	if match == (matchFile{}) {
-		p.remark("%s.match is empty and matches no runtime", field)
+		p.addRemark("%s.match is empty and matches no runtime", field)
 	}
 	windows, err := p.windows(field+".windows", file.Windows, func(i int) string {
 		return fmt.Sprintf("%s.windows[%d]", field, i)
@@ -245,13 +246,13 @@ func (p *Policy) windows(field string, files []windowFile, at func(int) string) 
 					at(i))
 			}
 			w.Begin, w.End = file.TimeBegin, file.TimeEnd
-			p.remark(
+			p.addRemark(
 				"%s: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the "+
 					"whole day", at(i))
 		}
 		err := w.Check()
 		if errors.Is(err, errNeverOpen) {
-			p.remark("%s.%v", at(i), err)
+			p.addRemark("%s.%v", at(i), err)
 			continue
 		}
 		if err != nil {

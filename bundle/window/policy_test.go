@@ -110,8 +110,8 @@ func TestPolicyPartsWithoutEffectAreReportedAsRemarks(t *testing.T) {
 		"the window can only extend adjacent windows"
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
-	if err != nil || fmt.Sprint(windows.Short(20*time.Minute)) != fmt.Sprint([]string{short}) {
-		t.Errorf("got error %v and short windows %q, want %q", err, windows.Short(20*time.Minute), short)
+	if err != nil || fmt.Sprint(windows.ShortWindows(20*time.Minute)) != fmt.Sprint([]string{short}) {
+		t.Errorf("got error %v and short windows %q, want %q", err, windows.ShortWindows(20*time.Minute), short)
 	}
 	if fmt.Sprint(policy.Remarks) != fmt.Sprint(want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(policy.Remarks, "\n"), strings.Join(want, "\n"))

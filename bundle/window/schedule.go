@@ -55,16 +55,16 @@ func checkAll(field string, windows []Window) error {
 // Next returns the current or next time span in which an upgrade can start. Without such a
 // span, it returns false. Windows that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
-	if span, ok := next(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
+	if span, ok := nextSpan(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
 	}
-	return next([]Window{*s.Default}, s.Minimum.Duration, now)
+	return nextSpan([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// Chosen evaluates the time at, which the runtime's admin chose for an early upgrade. open is true if an upgrade can
-// start now. From the start of the next window after at, the choice has no effect. If at is in the future and before
-// the next window, open is false and from is at.
-func (s Schedule) Chosen(at, now time.Time) (open bool, from time.Time) {
+// CheckChosen evaluates the time at, which the runtime's admin chose for an early upgrade. open is true if an upgrade
+// can start now. From the start of the next window after at, the choice has no effect. If at is in the future and
+// before the next window, open is false and from is at.
+func (s Schedule) CheckChosen(at, now time.Time) (open bool, from time.Time) {
 	if !s.Early || at.IsZero() {
 		return false, time.Time{}
 	}
@@ -90,14 +90,14 @@ func (s Schedule) TooShort(now time.Time) (Span, bool) {
 	return s.Next(now)
 }
 
-func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
+func nextSpan(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	var ahead []Span
 	for _, w := range windows {
 		if t, err := w.parse(); err == nil {
-			ahead = append(ahead, t.spans(now)...)
+			ahead = append(ahead, t.listSpans(now)...)
 		}
 	}
-	for _, span := range joined(ahead) {
+	for _, span := range joinSpans(ahead) {
 		begin := span.Begin
 		if now.After(begin) {
 			begin = now
@@ -109,8 +109,8 @@ func next(windows []Window, minimum time.Duration, now time.Time) (Span, bool) {
 	return Span{}, false
 }
 
-// joined sorts the spans and joins spans that touch or overlap.
-func joined(spans []Span) []Span {
+// joinSpans sorts the spans and joins spans that touch or overlap.
+func joinSpans(spans []Span) []Span {
 	slices.SortFunc(spans, func(a, b Span) int { return a.Begin.Compare(b.Begin) })
 	var all []Span
 	for _, span := range spans {

@@ -54,7 +54,7 @@ func (w Window) Check() error {
 	return err
 }
 
-type times struct {
+type windowTimes struct {
 	days [7]bool
 	zone *time.Location
 	// begin and end of a weekly window are durations since midnight in zone.
@@ -63,11 +63,11 @@ type times struct {
 	once *Span
 }
 
-func (w Window) parse() (times, error) {
+func (w Window) parse() (windowTimes, error) {
 	if len(w.Days) == 0 {
 		return w.parseOnce()
 	}
-	t := times{}
+	t := windowTimes{}
 	for i, name := range w.Days {
 		weekday := slices.Index(dayNames[:], name)
 		if weekday < 0 {
@@ -78,11 +78,11 @@ func (w Window) parse() (times, error) {
 		}
 		t.days[weekday] = true
 	}
-	begin, beginOffset, err := clock(w.Begin)
+	begin, beginOffset, err := parseClock(w.Begin)
 	if err != nil {
 		return t, fmt.Errorf("begin: %w", err)
 	}
-	end, endOffset, err := clock(w.End)
+	end, endOffset, err := parseClock(w.End)
 	if err != nil {
 		return t, fmt.Errorf("end: %w", err)
 	}
@@ -96,7 +96,7 @@ func (w Window) parse() (times, error) {
 	return t, nil
 }
 
-func clock(text string) (time.Duration, int, error) {
+func parseClock(text string) (time.Duration, int, error) {
 	// Parse in UTC. In another location, the parser could replace the offset in the text with the local time zone.
 	t, err := time.ParseInLocation(timeOfDay, text, time.UTC)
 	if err != nil {
@@ -107,22 +107,22 @@ func clock(text string) (time.Duration, int, error) {
 		time.Duration(t.Second())*time.Second, offset, nil
 }
 
-func (w Window) parseOnce() (times, error) {
-	begin, err := date(w.Begin)
+func (w Window) parseOnce() (windowTimes, error) {
+	begin, err := parseDate(w.Begin)
 	if err != nil {
-		return times{}, fmt.Errorf("begin: %w", err)
+		return windowTimes{}, fmt.Errorf("begin: %w", err)
 	}
-	end, err := date(w.End)
+	end, err := parseDate(w.End)
 	if err != nil {
-		return times{}, fmt.Errorf("end: %w", err)
+		return windowTimes{}, fmt.Errorf("end: %w", err)
 	}
 	if !end.After(begin) {
-		return times{}, fmt.Errorf("end %q %w", w.End, errNeverOpen)
+		return windowTimes{}, fmt.Errorf("end %q %w", w.End, errNeverOpen)
 	}
-	return times{once: &Span{begin, end}}, nil
+	return windowTimes{once: &Span{begin, end}}, nil
 }
 
-func date(text string) (time.Time, error) {
+func parseDate(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
 		return t, fmt.Errorf("%q: must be a date such as 2026-12-08T20:00:00Z, or set days for a weekly window", text)
@@ -130,9 +130,9 @@ func date(text string) (time.Time, error) {
 	return t.UTC(), nil
 }
 
-// spans returns the spans of the window that end after now, in order. For a weekly window, it returns the spans of the
-// next eight days.
-func (t times) spans(now time.Time) []Span {
+// listSpans returns the spans of the window that end after now, in order. For a weekly window, it returns the spans of
+// the next eight days.
+func (t windowTimes) listSpans(now time.Time) []Span {
 	if t.once != nil {
 		if t.once.End.After(now) {
 			return []Span{*t.once}

@@ -123,7 +123,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 		return
 	}
 	g := given{at, p.Runtime, from, to, p.Sequence}
-	if bundle.Older(to, from) {
+	if bundle.IsOlder(to, from) {
 		c.downgrades = append(c.downgrades, g)
 		return
 	}
@@ -160,7 +160,7 @@ func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules
 	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince
 	for module, version := range modules {
 		was := s.present[module]
-		upgraded := was != "" && bundle.Older(was, version) && c.downtime[module+" "+version]
+		upgraded := was != "" && bundle.IsOlder(was, version) && c.downtime[module+" "+version]
 		c.check(at, Assigned, !upgraded || !closed || !s.wasClosed,
 			"%s upgraded %s to %s, which requires downtime, while its maintenance window is closed", runtime, module,
 			version)

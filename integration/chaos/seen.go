@@ -83,7 +83,7 @@ func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 		s.open = open // reports of earlier bundles with this version contain the same result
 		return
 	}
-	if !bundle.Older(before.Versions[c.staged], next) {
+	if !bundle.IsOlder(before.Versions[c.staged], next) {
 		return // a rollout does not limit concurrent downgrades
 	}
 	s.open, s.openSince = next, p.Sequence

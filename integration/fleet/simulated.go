@@ -276,7 +276,7 @@ func (s *Simulated) install() {
 		have, there := s.has[m.Module]
 		switch {
 		case there && have.Version != m.Version && m.RequiresDowntime && !open &&
-			!bundle.Older(m.Version, have.Version):
+			!bundle.IsOlder(m.Version, have.Version):
 			s.waits[m.Module] = true
 		case have.Version != m.Version:
 			s.history = append(s.history, m.Module+" "+m.Version)

@@ -201,7 +201,7 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 			d := &appsv1.Deployment{}
 			if err := r.API.Get(l.t.Context(), inKyma("scaler-manager"), d); err == nil {
 				_, version, _ := strings.Cut(d.Spec.Template.Spec.Containers[0].Image, ":")
-				if newest != "" && bundle.Older(version, newest) {
+				if newest != "" && bundle.IsOlder(version, newest) {
 					l.t.Errorf("scaler was downgraded from %s to %s", newest, version)
 				}
 				newest = version

@@ -49,7 +49,7 @@ func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
 	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
 	predicate.Rollback = nil
 	for _, m := range state.Manifests { // the stolen key can also sign that a downgrade is a rollback
-		if has := versionIn(from, m.Module); bundle.Older(m.Version, has) {
+		if has := versionIn(from, m.Module); bundle.IsOlder(m.Version, has) {
 			predicate.Rollback = append(predicate.Rollback, bundle.Rollback{Module: m.Module, From: has, To: m.Version})
 		}
 	}

@@ -103,7 +103,7 @@ func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime
 	contents := 0
 	for _, m := range opened.State.All() {
 		for _, c := range m.Content {
-			repository, err := registries.Repository(mirrored.Mirrored(c.Repository))
+			repository, err := registries.Repository(mirrored.MirroredName(c.Repository))
 			must(t, err)
 			_, err = store.FetchBlob(t.Context(), repository, c.Descriptor(), c.SizeBytes)
 			must(t, err)

@@ -13,14 +13,14 @@ type Buffer struct {
 	// Full is called once when the data exceeds MaxBytes, for example to stop the writer. It can be nil.
 	Full func()
 
-	kept       bytes.Buffer
+	stored     bytes.Buffer
 	overflowed bool
 }
 
 // Write stores data until MaxBytes is reached and discards the rest.
 func (b *Buffer) Write(p []byte) (int, error) {
-	room := max(b.MaxBytes-b.kept.Len(), 0)
-	b.kept.Write(p[:min(len(p), room)])
+	room := max(b.MaxBytes-b.stored.Len(), 0)
+	b.stored.Write(p[:min(len(p), room)])
 	if len(p) > room && !b.overflowed {
 		b.overflowed = true
 		if b.Full != nil {
@@ -30,11 +30,11 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Overflowed reports whether data was dropped.
-func (b *Buffer) Overflowed() bool { return b.overflowed }
+// HasOverflowed reports whether data was dropped.
+func (b *Buffer) HasOverflowed() bool { return b.overflowed }
 
 // Bytes returns the stored data.
-func (b *Buffer) Bytes() []byte { return b.kept.Bytes() }
+func (b *Buffer) Bytes() []byte { return b.stored.Bytes() }
 
 // String returns the stored data as text.
-func (b *Buffer) String() string { return b.kept.String() }
+func (b *Buffer) String() string { return b.stored.String() }

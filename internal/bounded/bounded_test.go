@@ -14,7 +14,7 @@ func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 			t.Errorf("Write returned %d, %v, want %d bytes", n, err, len(text))
 		}
 	}
-	if b.Overflowed() || count != 0 || b.String() != "abcde" {
+	if b.HasOverflowed() || count != 0 || b.String() != "abcde" {
 		t.Errorf("at the limit: got %q and %d calls of Full, want abcde and none", b.String(), count)
 	}
 	for range 3 {
@@ -22,11 +22,11 @@ func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 			t.Errorf("Copy returned %d, %v, want 3 bytes", n, err)
 		}
 	}
-	if !b.Overflowed() || count != 1 || string(b.Bytes()) != "abcde" {
+	if !b.HasOverflowed() || count != 1 || string(b.Bytes()) != "abcde" {
 		t.Errorf("above the limit: got %q and %d calls of Full, want abcde and one", b.String(), count)
 	}
 	nobody := &Buffer{MaxBytes: 1}
-	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.Overflowed() || nobody.String() != "a" {
+	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.HasOverflowed() || nobody.String() != "a" {
 		t.Errorf("buffer without Full: got %v, error %v, want the first byte", nobody, err)
 	}
 }

@@ -33,20 +33,20 @@ func NewReader(source io.Reader, maxBytes int64, tooLarge error) io.Reader {
 }
 
 type reader struct {
-	from     io.Reader
-	left     int64
-	tooLarge error
+	source    io.Reader
+	remaining int64
+	tooLarge  error
 }
 
-func (r *reader) Read(into []byte) (int, error) {
-	if r.left < 0 {
+func (r *reader) Read(p []byte) (int, error) {
+	if r.remaining < 0 {
 		return 0, r.tooLarge
 	}
-	if int64(len(into)) > r.left+1 {
-		into = into[:r.left+1]
+	if int64(len(p)) > r.remaining+1 {
+		p = p[:r.remaining+1]
 	}
-	n, err := r.from.Read(into)
-	if r.left -= int64(n); r.left < 0 {
+	n, err := r.source.Read(p)
+	if r.remaining -= int64(n); r.remaining < 0 {
 		return n, r.tooLarge
 	}
 	return n, err

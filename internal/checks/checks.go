@@ -94,11 +94,11 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	s.Value = cmp.Or(bundle.Bounded(m.Value, bundle.MaxCheckValueBytes), s.Value)
 	switch m.Verdict {
 	case Success:
-		s.Row, s.Passes = min(max(s.Row, 0)+1, d.SuccessThreshold), more(s.Passes)
+		s.Row, s.Passes = min(max(s.Row, 0)+1, d.SuccessThreshold), increment(s.Passes)
 	case Failure:
-		s.Row, s.Failures = max(min(s.Row, 0)-1, -d.FailureThreshold), more(s.Failures)
+		s.Row, s.Failures = max(min(s.Row, 0)-1, -d.FailureThreshold), increment(s.Failures)
 	case Unknown:
-		s.Row, s.Unknowns = 0, more(s.Unknowns)
+		s.Row, s.Unknowns = 0, increment(s.Unknowns)
 	}
 	switch {
 	case s.Result == v1beta2.CheckFailed:
@@ -117,18 +117,18 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	return s
 }
 
-func more(count int32) int32 {
+func increment(count int32) int32 {
 	if count == math.MaxInt32 {
 		return count
 	}
 	return count + 1
 }
 
-// Due returns the time of the next measurement. It returns false if the check needs no further measurement.
+// NextMeasurement returns the time of the next measurement. It returns false if the check needs no further measurement.
 //
 // Measurements end checkFor after ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because the
 // rollout waits for its result.
-func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
+func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {
 		return time.Time{}, false
 	}
@@ -136,16 +136,16 @@ func Due(d Definition, s State, ready time.Time, checkFor time.Duration) (time.T
 		return ready, true
 	}
 	interval := d.Interval.Duration
-	due := s.Measured.Truncate(step(interval)).Add(interval)
+	due := s.Measured.Truncate(roundingUnit(interval)).Add(interval)
 	if s.Result != v1beta2.CheckPassed {
 		checkFor = bundle.MaxCheckFor
 	}
 	return due, !due.After(ready.Add(checkFor))
 }
 
-// step returns the unit to which Due rounds measurement times: a sixth of the interval, between 1 and 10 seconds.
-// Rounding makes the checks of many modules run at the same time, so the agent wakes up less often.
-func step(interval time.Duration) time.Duration {
+// roundingUnit returns the unit to which NextMeasurement rounds measurement times: a sixth of the interval, between 1
+// and 10 seconds. Rounding makes the checks of many modules run at the same time, so the agent wakes up less often.
+func roundingUnit(interval time.Duration) time.Duration {
 	return max(min(interval/6, 10*time.Second).Truncate(time.Second), time.Second)
 }
 
@@ -170,7 +170,7 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 		d.Timeout.Duration = min(cmp.Or(d.Timeout.Duration, DefaultTimeout), bundle.MaxCheckTimeout)
 		d.SuccessThreshold = cmp.Or(d.SuccessThreshold, DefaultThreshold)
 		d.FailureThreshold = cmp.Or(d.FailureThreshold, DefaultThreshold)
-		d.of, d.query = identify(d.Check), queryOf(d.Check)
+		d.of, d.query = identify(d.Check), checkQuery(d.Check)
 		definitions = append(definitions, d)
 	}
 	slices.SortFunc(definitions, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
@@ -211,16 +211,16 @@ func identify(value any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func queryOf(c fleet.Check) string {
+func checkQuery(c fleet.Check) string {
 	if c.PromQL == nil {
 		return ""
 	}
 	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
 }
 
-// Reported returns the states of checks as they appear in a report, sorted by name. Checks without a measurement are
-// Inconclusive.
-func Reported(states []State) []bundle.ReportedCheck {
+// ReportedChecks returns the states of checks as they appear in a report, sorted by name. Checks without a measurement
+// are Inconclusive.
+func ReportedChecks(states []State) []bundle.ReportedCheck {
 	if len(states) == 0 {
 		return nil
 	}
@@ -238,8 +238,8 @@ func Reported(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// Lasting returns only the names and results of checks. The agent sends a new report if they change.
-func Lasting(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
+// WithoutValues returns only the names and results of checks. The agent sends a new report if they change.
+func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {
 		lasting[i] = bundle.ReportedCheck{

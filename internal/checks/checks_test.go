@@ -129,14 +129,14 @@ func TestNextMeasurementIsDueAfterTheInterval(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			due, measured := Due(d, c.state, c.ready, time.Hour)
+			due, measured := NextMeasurement(d, c.state, c.ready, time.Hour)
 			require.Equal(t, c.measured, measured)
 			if measured {
 				require.Equal(t, c.due, due)
 			}
 		})
 	}
-	_, measured := Due(Definition{Problem: "missing"}, State{}, start, time.Hour)
+	_, measured := NextMeasurement(Definition{Problem: "missing"}, State{}, start, time.Hour)
 	require.False(t, measured, "a check without a definition is measured")
 }
 
@@ -190,18 +190,18 @@ func TestUnreadableDefinitionsKeepFailedResults(t *testing.T) {
 }
 
 func TestReportedResultsAreValid(t *testing.T) {
-	reported := Reported([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
+	reported := ReportedChecks([]State{{Name: "b", Result: v1beta2.CheckPassed, Passes: 3}, {Name: "a"}})
 	require.NoError(t, (bundle.Report{Time: start, Modules: []bundle.ReportedModule{{Name: "keda", Checks: reported}}}).
 		Check())
 	require.Equal(t, v1beta2.CheckInconclusive, reported[0].Result)
 	require.Equal(t, int32(3), reported[1].Passes)
-	again := Reported(
+	again := ReportedChecks(
 		[]State{
 			{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Unknowns: 1, Message: "later"},
 		},
 	)
-	require.Equal(t, Lasting(reported), Lasting(again), "changed counts and values cause a report")
-	require.NotEqual(t, Lasting(reported), Lasting(Reported([]State{
+	require.Equal(t, WithoutValues(reported), WithoutValues(again), "changed counts and values cause a report")
+	require.NotEqual(t, WithoutValues(reported), WithoutValues(ReportedChecks([]State{
 		{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"},
 	})))
 }
@@ -300,7 +300,7 @@ func TestInvalidShippedChecksAreRefused(t *testing.T) {
 		"list instead of a map":  {"- a", "content checks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Shipped([]byte(c.text))
+			got, err := ParseShipped([]byte(c.text))
 			if c.want == "" {
 				require.NoError(t, err)
 				require.Len(t, got, 1)

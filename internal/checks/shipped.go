@@ -14,9 +14,9 @@ import (
 // MaxShippedBytes is the maximum size of the file with checks in a module's content (bundle.ContentChecks).
 const MaxShippedBytes = 256 << 10
 
-// Shipped decodes the file with checks in a module's content (bundle.ContentChecks): one YAML document with the list
-// "checks".
-func Shipped(data []byte) ([]fleet.Check, error) {
+// ParseShipped decodes the file with checks in a module's content (bundle.ContentChecks): one YAML document with the
+// list "checks".
+func ParseShipped(data []byte) ([]fleet.Check, error) {
 	if len(data) > MaxShippedBytes {
 		return nil, fmt.Errorf("content %s has %d bytes, must be at most %d", bundle.ContentChecks, len(data),
 			MaxShippedBytes)
@@ -24,7 +24,7 @@ func Shipped(data []byte) ([]fleet.Check, error) {
 	var document struct {
 		Checks []fleet.Check `json:"checks"`
 	}
-	err := strict.YAML(data, strict.Limits{Documents: 1, Nodes: 20_000})
+	err := strict.CheckYAML(data, strict.Limits{Documents: 1, Nodes: 20_000})
 	var text []byte
 	if err == nil {
 		text, err = yaml.YAMLToJSONStrict(data)

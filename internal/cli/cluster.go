@@ -97,7 +97,7 @@ func (c *Cluster) otherContexts() string {
 		return ""
 	}
 	names := slices.Sorted(maps.Keys(raw.Contexts))
-	if similar := Meant(c.overrides.CurrentContext, names); similar != "" {
+	if similar := ClosestNames(c.overrides.CurrentContext, names); similar != "" {
 		return similar
 	}
 	return ": the contexts are " + strings.Join(names, ", ")

@@ -29,9 +29,9 @@ var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
 // Palette adds terminal colors to words. The zero value does not add colors.
 type Palette struct{ on bool }
 
-// PaletteOf returns the palette of a command that writes to out.
-func PaletteOf(out io.Writer) Palette {
-	p, ok := out.(*printed)
+// NewPalette returns the palette of a command that writes to out.
+func NewPalette(out io.Writer) Palette {
+	p, ok := out.(*escapingWriter)
 	return Palette{ok && p.colors}
 }
 
@@ -43,8 +43,8 @@ func (p Palette) Paint(color Color, word string) string {
 	return string(color) + word + noColor
 }
 
-// colored reports whether to color the output. mode is the value of --color.
-func colored(mode string, terminal bool, env func(string) string) (bool, error) {
+// isColored reports whether to color the output. mode is the value of --color.
+func isColored(mode string, terminal bool, env func(string) string) (bool, error) {
 	switch mode {
 	case "always":
 		return true, nil

@@ -24,7 +24,7 @@ func TestOutputToTerminalsIsColored(t *testing.T) {
 		"terminal with --color never":     {"never", true, nil, false},
 		"terminal with an empty NO_COLOR": {"auto", true, map[string]string{"NO_COLOR": ""}, true},
 	} {
-		if got, err := colored(c.mode, c.terminal, func(name string) string { return c.env[name] }); got != c.want ||
+		if got, err := isColored(c.mode, c.terminal, func(name string) string { return c.env[name] }); got != c.want ||
 			err != nil {
 			t.Errorf("%s: got %t, error %v, want %t", name, got, err, c.want)
 		}
@@ -41,7 +41,7 @@ func TestColorSequencesFromRuntimesAreNotPrinted(t *testing.T) {
 		root, _ := NewRoot("program", "is tested", "v0")
 		root.AddCommand(&cobra.Command{Use: "show", RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s: %s", PaletteOf(out).Paint(Red, "Failing"), hostile)
+			fmt.Fprintf(out, "%s: %s", NewPalette(out).Paint(Red, "Failing"), hostile)
 			return nil
 		}})
 		var out bytes.Buffer
@@ -56,7 +56,7 @@ func TestColorSequencesFromRuntimesAreNotPrinted(t *testing.T) {
 }
 
 func TestOutputWithoutTerminalHasDefaultWidth(t *testing.T) {
-	if width := Width(&printed{out: &bytes.Buffer{}}); width != 80 {
+	if width := Width(&escapingWriter{out: &bytes.Buffer{}}); width != 80 {
 		t.Errorf("got %d columns, want 80", width)
 	}
 }

@@ -26,7 +26,7 @@ func CompleteConnections(root *cobra.Command) {
 			cobra.ShellCompDirective) {
 			return listed(cmd.Context(), nil, func(ctx context.Context, _ []string) ([]string,
 				error) {
-				return names(ctx, clusterOf(cmd.Flags()))
+				return names(ctx, clusterFlags(cmd.Flags()))
 			})
 		})
 	}
@@ -35,8 +35,8 @@ func CompleteConnections(root *cobra.Command) {
 	}
 }
 
-// clusterOf returns a Cluster with the values of a command's connection flags.
-func clusterOf(set *pflag.FlagSet) *Cluster {
+// clusterFlags returns a Cluster with the values of a command's connection flags.
+func clusterFlags(set *pflag.FlagSet) *Cluster {
 	c, flags := &Cluster{}, pflag.NewFlagSet("", pflag.ContinueOnError)
 	c.AddFlags(flags, "")
 	set.Visit(func(flag *pflag.Flag) {

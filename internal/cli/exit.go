@@ -37,7 +37,7 @@ func IsUsage(err error) bool { return errors.As(err, new(usageError)) }
 //
 // It returns ExitRefused for a *refusal.Error, and if refused returns true. refused can be nil.
 func Execute(root *cobra.Command, refused func(error) bool, args []string, out, errOut io.Writer) int {
-	shown, stderr := &printed{out: out}, &printed{out: errOut}
+	shown, stderr := &escapingWriter{out: out}, &escapingWriter{out: errOut}
 	defer shown.flush()
 	defer stderr.flush()
 	root.SetArgs(args)

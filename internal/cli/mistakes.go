@@ -15,7 +15,7 @@ const suggestionDistance = 2
 // unknownCommand returns the error for an unknown subcommand.
 func unknownCommand(group *cobra.Command, word string) error {
 	group.SuggestionsMinimumDistance = suggestionDistance
-	return Usage(fmt.Errorf("unknown command %q%s", word, meant(group.SuggestionsFor(word), "")))
+	return Usage(fmt.Errorf("unknown command %q%s", word, closestNames(group.SuggestionsFor(word), "")))
 }
 
 // refuseUnknownTopics makes the completion and help commands fail for unknown words. By default, cobra prints help
@@ -82,7 +82,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			setName, name, name))
 	}
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
-		return Usage(fmt.Errorf("%w%s", err, meant(similarFlags(cmd, unknown.GetSpecifiedName()), "--")))
+		return Usage(fmt.Errorf("%w%s", err, closestNames(similarFlags(cmd, unknown.GetSpecifiedName()), "--")))
 	}
 	return Usage(err)
 }
@@ -105,10 +105,10 @@ func DidYouMean(name string, of []string) string {
 	for _, one := range of {
 		names.AddCommand(&cobra.Command{Use: one, Run: func(*cobra.Command, []string) {}})
 	}
-	return meant(names.SuggestionsFor(name), "")
+	return closestNames(names.SuggestionsFor(name), "")
 }
 
-func meant(names []string, prefix string) string {
+func closestNames(names []string, prefix string) string {
 	if len(names) == 0 {
 		return ""
 	}
@@ -117,8 +117,8 @@ func meant(names []string, prefix string) string {
 
 const maxMeant = 3
 
-// Meant is like DidYouMean, but returns at most three names.
-func Meant(typed string, known []string) string {
+// ClosestNames is like DidYouMean, but returns at most three names.
+func ClosestNames(typed string, known []string) string {
 	names := &cobra.Command{SuggestionsMinimumDistance: suggestionDistance}
 	for _, name := range known {
 		names.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
@@ -126,5 +126,5 @@ func Meant(typed string, known []string) string {
 	near := names.SuggestionsFor(typed)
 	slices.Sort(near)
 	near = slices.Compact(near)
-	return meant(near[:min(len(near), maxMeant)], "")
+	return closestNames(near[:min(len(near), maxMeant)], "")
 }

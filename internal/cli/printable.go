@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// printed is a writer that escapes control characters. Text from registries, charts and runtimes could contain
+// escapingWriter is a writer that escapes control characters. Text from registries, charts and runtimes could contain
 // terminal escape sequences.
-type printed struct {
+type escapingWriter struct {
 	out io.Writer
 	// rest contains an incomplete UTF-8 character at the end of the last write.
 	rest []byte
@@ -30,13 +30,13 @@ type printed struct {
 // Raw returns the underlying writer of a command's output, which does not escape control characters. Use it for
 // progress bars and machine-readable data.
 func Raw(out io.Writer) io.Writer {
-	if p, ok := out.(*printed); ok {
+	if p, ok := out.(*escapingWriter); ok {
 		return p.out
 	}
 	return out
 }
 
-func (p *printed) Write(data []byte) (int, error) {
+func (p *escapingWriter) Write(data []byte) (int, error) {
 	text := slices.Concat(p.rest, data)
 	whole := len(text)
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
@@ -55,7 +55,7 @@ func (p *printed) Write(data []byte) (int, error) {
 }
 
 // printable escapes control characters. If colors are enabled, it keeps the program's own color sequences.
-func (p *printed) printable(text string) string {
+func (p *escapingWriter) printable(text string) string {
 	if !p.colors {
 		return bundle.Printable(text)
 	}
@@ -74,7 +74,7 @@ func (p *printed) printable(text string) string {
 }
 
 // flush writes an incomplete character that remained after the last write.
-func (p *printed) flush() {
+func (p *escapingWriter) flush() {
 	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program exits, so the error does not matter
 	p.rest = nil
 }
@@ -87,7 +87,7 @@ func writeJSON(out io.Writer, data any) error {
 	if err := encoder.Encode(data); err != nil {
 		return err
 	}
-	_, err := Raw(out).Write(escaped(buffer.Bytes(), inJSON))
+	_, err := Raw(out).Write(escape(buffer.Bytes(), inJSON))
 	return err
 }
 
@@ -99,15 +99,15 @@ func inJSON(r rune) string {
 
 func inYAML(r rune) string { return fmt.Sprintf(`\U%08x`, r) }
 
-// escaped replaces unprintable characters with escape sequences for double-quoted strings.
-func escaped(text []byte, wide func(rune) string) []byte {
-	if !hidden(string(text)) {
+// escape replaces unprintable characters with escape sequences for double-quoted strings.
+func escape(text []byte, wide func(rune) string) []byte {
+	if !hasHidden(string(text)) {
 		return text
 	}
 	var out bytes.Buffer
 	for _, r := range string(text) {
 		switch {
-		case shown(r):
+		case isPrintable(r):
 			out.WriteRune(r)
 		case r > 0xffff:
 			out.WriteString(wide(r))
@@ -118,10 +118,10 @@ func escaped(text []byte, wide func(rune) string) []byte {
 	return out.Bytes()
 }
 
-func shown(r rune) bool { return unicode.IsGraphic(r) || r == '\n' }
+func isPrintable(r rune) bool { return unicode.IsGraphic(r) || r == '\n' }
 
-func hidden(text string) bool {
-	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !shown(r) })
+func hasHidden(text string) bool {
+	return slices.ContainsFunc([]rune(text), func(r rune) bool { return !isPrintable(r) })
 }
 
 // writeYAML writes data as YAML with escaped control characters.
@@ -130,11 +130,11 @@ func writeYAML(out io.Writer, data any) error {
 	if err != nil {
 		return err
 	}
-	text, err := yaml.JSONToYAML(escaped(encoded, inYAML)) // JSONToYAML rejects raw control characters
+	text, err := yaml.JSONToYAML(escape(encoded, inYAML)) // JSONToYAML rejects raw control characters
 	if err != nil {
 		return err
 	}
-	if hidden(string(text)) {
+	if hasHidden(string(text)) {
 		var document yamlv3.Node
 		if err := yamlv3.Unmarshal(text, &document); err != nil {
 			return err
@@ -144,14 +144,14 @@ func writeYAML(out io.Writer, data any) error {
 		if err != nil {
 			return err
 		}
-		text = escaped(quoted, inYAML)
+		text = escape(quoted, inYAML)
 	}
 	_, err = Raw(out).Write(text)
 	return err
 }
 
 func quote(node *yamlv3.Node) {
-	if node.Kind == yamlv3.ScalarNode && hidden(node.Value) {
+	if node.Kind == yamlv3.ScalarNode && hasHidden(node.Value) {
 		node.Style = yamlv3.DoubleQuotedStyle
 	}
 	for _, inner := range node.Content {

@@ -69,7 +69,7 @@ func TestTerminalControlSequencesAreEscaped(t *testing.T) {
 
 func TestCharactersSplitAcrossWritesAreKept(t *testing.T) {
 	var out bytes.Buffer
-	p := &printed{out: &out}
+	p := &escapingWriter{out: &out}
 	for _, b := range []byte("grün 日本 😀 \u202e\x9b") {
 		if n, err := p.Write([]byte{b}); n != 1 || err != nil {
 			t.Fatalf("Write returned %d, %v, want 1 byte", n, err)
@@ -84,7 +84,7 @@ func TestCharactersSplitAcrossWritesAreKept(t *testing.T) {
 
 func TestRawOutputIsNotEscaped(t *testing.T) {
 	var out bytes.Buffer
-	_, _ = Raw(&printed{out: &out}).Write([]byte(hostile))
+	_, _ = Raw(&escapingWriter{out: &out}).Write([]byte(hostile))
 	if out.String() != hostile || Raw(&out) != io.Writer(&out) {
 		t.Errorf("got %q, want the text without escapes", out.String())
 	}

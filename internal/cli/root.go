@@ -37,7 +37,7 @@ var fluxNames = map[string]pflag.NormalizedName{
 // NewRoot returns the root command of a program, without subcommands, and its flags.
 func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	info, _ := debug.ReadBuildInfo()
-	version = versionOf(version, info)
+	version = programVersion(version, info)
 	r := &Root{Version: version}
 	cmd := Group(name, short)
 	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true
@@ -117,8 +117,8 @@ func AtLeastOne(kind string) cobra.PositionalArgs {
 func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
 func (r *Root) setColors(out io.Writer) error {
-	on, err := colored(r.color, IsTerminal(out), os.Getenv)
-	if p, ok := out.(*printed); ok {
+	on, err := isColored(r.color, IsTerminal(out), os.Getenv)
+	if p, ok := out.(*escapingWriter); ok {
 		p.colors = on
 	}
 	return err

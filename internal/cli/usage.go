@@ -10,8 +10,8 @@ import (
 // setUsage changes the help: connection flags and settings get their own sections, and flags are wrapped to the
 // terminal's width.
 func setUsage(root *cobra.Command) {
-	cobra.AddTemplateFunc("usagesOf", usagesOf) // cobra registers template functions globally
-	cobra.AddTemplateFunc("settingsOf", func(cmd *cobra.Command) string { return UsageOfSettings(cmd, widthOf(cmd)) })
+	cobra.AddTemplateFunc("usagesOf", flagUsages) // cobra registers template functions globally
+	cobra.AddTemplateFunc("settingsOf", func(cmd *cobra.Command) string { return UsageOfSettings(cmd, helpWidth(cmd)) })
 	template := root.UsageTemplate()
 	template = strings.Replace(template, ".LocalFlags.FlagUsages", `usagesOf . false false`, 1)
 	template = strings.Replace(template, ".InheritedFlags.FlagUsages", `usagesOf . true false`, 1)
@@ -25,8 +25,8 @@ Settings (--set KEY=VALUE, or keys in the file of --config):
 	root.SetUsageTemplate(template)
 }
 
-// usagesOf returns the help of a command's connection flags, inherited flags or local flags.
-func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
+// flagUsages returns the help of a command's connection flags, inherited flags or local flags.
+func flagUsages(cmd *cobra.Command, inherited, connection bool) string {
 	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
 	shown.SortFlags = cmd.Flags().SortFlags
 	add := func(flag *pflag.Flag) {
@@ -40,11 +40,11 @@ func usagesOf(cmd *cobra.Command, inherited, connection bool) string {
 	if connection || inherited {
 		cmd.InheritedFlags().VisitAll(add)
 	}
-	return shown.FlagUsagesWrapped(widthOf(cmd))
+	return shown.FlagUsagesWrapped(helpWidth(cmd))
 }
 
-// widthOf returns the width of a command's help in columns, or 0 if its output is not a terminal.
-func widthOf(cmd *cobra.Command) int {
+// helpWidth returns the width of a command's help in columns, or 0 if its output is not a terminal.
+func helpWidth(cmd *cobra.Command) int {
 	if IsTerminal(cmd.OutOrStdout()) {
 		return Width(cmd.OutOrStdout())
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// build describes the build of a program.
-type build struct {
+// buildInfo describes the build of a program.
+type buildInfo struct {
 	Version string `json:"version"`
 	// Commit is the hash of the source commit and Date its time. They are empty if the program was not built in a Git
 	// repository. Modified is true if the sources had uncommitted changes.
@@ -25,8 +25,8 @@ type build struct {
 // notReleased is the version of a program whose build did not set main.version.
 const notReleased = "dev"
 
-// versionOf returns the version that the build set (stamped), or else the Go module version, or else "dev".
-func versionOf(stamped string, info *debug.BuildInfo) string {
+// programVersion returns the version that the build set (stamped), or else the Go module version, or else "dev".
+func programVersion(stamped string, info *debug.BuildInfo) string {
 	if stamped == notReleased && info != nil && info.Main.Sum != "" {
 		return info.Main.Version
 	}
@@ -39,7 +39,7 @@ func newVersion(version string) *cobra.Command {
 		Use: "version", Short: "print version and build information", Args: Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			info, _ := debug.ReadBuildInfo()
-			b := buildOf(version, info)
+			b := newBuildInfo(version, info)
 			return Print(cmd.OutOrStdout(), format, b, b.draw)
 		},
 	}
@@ -47,9 +47,9 @@ func newVersion(version string) *cobra.Command {
 	return cmd
 }
 
-// buildOf returns the build of this program. info is nil if the program contains no build information.
-func buildOf(version string, info *debug.BuildInfo) build {
-	b := build{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+// newBuildInfo returns the build of this program. info is nil if the program contains no build information.
+func newBuildInfo(version string, info *debug.BuildInfo) buildInfo {
+	b := buildInfo{Version: version, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if info == nil {
 		return b
 	}
@@ -66,7 +66,7 @@ func buildOf(version string, info *debug.BuildInfo) build {
 	return b
 }
 
-func (b build) draw(out io.Writer) {
+func (b buildInfo) draw(out io.Writer) {
 	commit := cmp.Or(b.Commit, "unknown")
 	if b.Modified {
 		commit += ", with uncommitted changes"

@@ -28,7 +28,7 @@ func TestVersionShowsSourceCommit(t *testing.T) {
 		"no build information":  {nil, "version   v1\ncommit    unknown\n"},
 	} {
 		var out bytes.Buffer
-		if buildOf("v1", c.info).draw(&out); !strings.Contains(out.String(), c.want) {
+		if newBuildInfo("v1", c.info).draw(&out); !strings.Contains(out.String(), c.want) {
 			t.Errorf("%s: got %s, want %q", name, out.String(), c.want)
 		}
 	}
@@ -50,7 +50,7 @@ func TestVersionOfProgramFromGoInstall(t *testing.T) {
 		"checkout":             {"dev", &debug.BuildInfo{Main: debug.Module{Version: "v0.0.0-2026+dirty"}}, "dev"},
 		"no build information": {"dev", nil, "dev"},
 	} {
-		if got := versionOf(c.stamped, c.info); got != c.want {
+		if got := programVersion(c.stamped, c.info); got != c.want {
 			t.Errorf("%s: got version %s, want %s", name, got, c.want)
 		}
 	}

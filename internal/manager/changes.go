@@ -59,7 +59,7 @@ func WatchChanges(
 	if err := informer.SetTransform(withoutFields); err != nil {
 		return fmt.Errorf("watch %s: %w", what, err)
 	}
-	if _, err := informer.AddEventHandler(changes(changed)); err != nil {
+	if _, err := informer.AddEventHandler(changeHandler(changed)); err != nil {
 		return fmt.Errorf("watch %s: %w", what, err)
 	}
 	go informer.RunWithContext(ctx)
@@ -74,7 +74,7 @@ func withoutFields(in any) (any, error) {
 	return in, nil
 }
 
-func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEventHandler {
+func changeHandler(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) {
 			if o, ok := obj.(*metav1.PartialObjectMetadata); ok && !initial {
@@ -84,7 +84,7 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 		UpdateFunc: func(before, after any) {
 			was, _ := before.(*metav1.PartialObjectMetadata)
 			is, _ := after.(*metav1.PartialObjectMetadata)
-			if was != nil && is != nil && differs(was, is) {
+			if was != nil && is != nil && isChanged(was, is) {
 				changed(is, false)
 			}
 		},
@@ -99,15 +99,15 @@ func changes(changed func(*metav1.PartialObjectMetadata, bool)) cache.ResourceEv
 	}
 }
 
-// differs reports whether an object changed. It ignores status changes of objects with a generation.
-func differs(was, is *metav1.PartialObjectMetadata) bool {
-	if was.UID != is.UID || was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
+// isChanged reports whether an object changed. It ignores status changes of objects with a generation.
+func isChanged(before, after *metav1.PartialObjectMetadata) bool {
+	if before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		return true
 	}
-	if is.Generation != 0 {
-		return was.Generation != is.Generation
+	if after.Generation != 0 {
+		return before.Generation != after.Generation
 	}
-	return was.ResourceVersion != is.ResourceVersion
+	return before.ResourceVersion != after.ResourceVersion
 }
 
 type refusedWatch struct {

@@ -29,7 +29,7 @@ func TestStatusChangesAreIgnored(t *testing.T) {
 		"deletion with a finalizer": {of("a", "1", 1, false), of("a", "2", 1, true), true},
 		"recreated object":          {of("a", "1", 1, false), of("b", "2", 1, false), true},
 	} {
-		if got := differs(c.was, c.is); got != c.want {
+		if got := isChanged(c.was, c.is); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
 	}

@@ -27,11 +27,11 @@ const (
 // eventManager is a manager whose Event recorders also post Events to a webhook.
 type eventManager struct {
 	ctrl.Manager
-	posts *posts
+	posts *postQueue
 }
 
-// posting returns a manager whose Event recorders also post Events to a webhook, as Flux's controllers do.
-func posting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
+// withPosting returns a manager whose Event recorders also post Events to a webhook, as Flux's controllers do.
+func withPosting(mgr ctrl.Manager, to webhook) (ctrl.Manager, error) {
 	p := newPosts(to, mgr.GetScheme(), mgr.GetLogger().WithName("events"))
 	if err := to.configure(retryablehttp.NewClient(), p.log); err != nil { // return configuration errors at startup
 		return nil, err
@@ -46,8 +46,8 @@ func (m eventManager) GetEventRecorder(name string) crrecorder.EventRecorder {
 	return m.posts.recorder(name, m.Manager.GetEventRecorder(name))
 }
 
-// posts is a queue of Events for the webhook, so a slow receiver does not delay reconciliation.
-type posts struct {
+// postQueue is a queue of Events for the webhook, so a slow receiver does not delay reconciliation.
+type postQueue struct {
 	to     webhook
 	scheme *runtime.Scheme
 	log    logr.Logger
@@ -55,8 +55,8 @@ type posts struct {
 	limit  *rate.Limiter
 }
 
-func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
-	return &posts{
+func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *postQueue {
+	return &postQueue{
 		to:     to,
 		scheme: scheme,
 		log:    log,
@@ -66,7 +66,7 @@ func newPosts(to webhook, scheme *runtime.Scheme, log logr.Logger) *posts {
 }
 
 // Start posts queued Events until the manager stops. It does not wait for a pending request.
-func (p *posts) Start(ctx context.Context) error {
+func (p *postQueue) Start(ctx context.Context) error {
 	go func() {
 		for {
 			select {
@@ -84,17 +84,17 @@ func (p *posts) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection returns false, because only the leader records Events.
-func (p *posts) NeedLeaderElection() bool { return false }
+func (p *postQueue) NeedLeaderElection() bool { return false }
 
 // recorder records Events in the cluster and queues them for posting.
 type recorder struct {
 	crrecorder.EventRecorder
-	posts *posts
+	posts *postQueue
 	to    *fluxevents.Recorder
 }
 
-func (p *posts) recorder(name string, cluster crrecorder.EventRecorder) crrecorder.EventRecorder {
-	to, err := fluxevents.NewRecorderForScheme(p.scheme, recorded{}, p.log, p.to.address, name)
+func (p *postQueue) recorder(name string, cluster crrecorder.EventRecorder) crrecorder.EventRecorder {
+	to, err := fluxevents.NewRecorderForScheme(p.scheme, noopRecorder{}, p.log, p.to.address, name)
 	if err == nil {
 		err = p.to.configure(to.Client, p.log)
 	}
@@ -115,7 +115,7 @@ func (r recorder) AnnotatedEventf(
 	args ...any,
 ) {
 	r.EventRecorder.AnnotatedEventf(regarding, related, annotations, eventType, reason, action, note, args...)
-	if !r.posts.to.wants(eventType, reason) {
+	if !r.posts.to.isSelected(eventType, reason) {
 		return
 	}
 	if _, err := reference.GetReference(r.posts.scheme, regarding); err != nil {
@@ -130,11 +130,11 @@ func (r recorder) AnnotatedEventf(
 	}
 }
 
-// recorded is a no-op recorder for the cluster. Flux's recorder requires one, but type recorder has already recorded
-// the Event.
-type recorded struct{}
+// noopRecorder is a no-op recorder for the cluster. Flux's recorder requires one, but type recorder has already
+// recorded the Event.
+type noopRecorder struct{}
 
-func (recorded) Event(runtime.Object, string, string, string)          {}
-func (recorded) Eventf(runtime.Object, string, string, string, ...any) {}
-func (recorded) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
+func (noopRecorder) Event(runtime.Object, string, string, string)          {}
+func (noopRecorder) Eventf(runtime.Object, string, string, string, ...any) {}
+func (noopRecorder) AnnotatedEventf(runtime.Object, map[string]string, string, string, string, ...any) {
 }

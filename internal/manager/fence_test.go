@@ -16,7 +16,7 @@ func TestProcessWithExpiredLeaseCannotWrite(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	l, now := leaseOn(&lock{})
-	client, err := rest.HTTPClientFor(fenced(&rest.Config{Host: server.URL}, l))
+	client, err := rest.HTTPClientFor(withFence(&rest.Config{Host: server.URL}, l))
 	if err != nil {
 		t.Fatal(err)
 	}

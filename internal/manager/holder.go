@@ -19,18 +19,18 @@ const podName, podUID = "POD_NAME", "POD_UID"
 //
 // Two running processes must never have the same identity, because client-go would treat both as the holder. The
 // Pod's UID distinguishes Pods of the same name. Outside of a Pod, the boot ID and the network namespace replace the
-// UID. The function exclusive ensures that only one process of a network namespace uses the identity. If any of these
+// UID. The function reserveName ensures that only one process of a network namespace uses the identity. If any of these
 // is unavailable, the identity is random.
 func identity(lease string) (string, error) {
 	pod, uid := os.Getenv(podName), os.Getenv(podUID)
-	if pod != "" && uid != "" && exclusive(pod+"/"+uid) {
+	if pod != "" && uid != "" && reserveName(pod+"/"+uid) {
 		return pod + "_" + uid, nil
 	}
 	host, err := os.Hostname()
 	if pod != "" {
 		host, err = pod, nil
 	}
-	if place := networkNamespace(); place != "" && exclusive(place+"/"+lease) {
+	if place := networkNamespace(); place != "" && reserveName(place+"/"+lease) {
 		return fmt.Sprintf("%s_%x", host, sha256.Sum256([]byte(place+"/"+lease)))[:len(host)+33], err
 	}
 	return host + "_" + string(uuid.NewUUID()), err
@@ -52,13 +52,13 @@ func networkNamespace() string {
 	return strings.TrimSpace(string(boot)) + "/" + namespace
 }
 
-// exclusive reserves a name in the network namespace until the process ends. It returns false if another process has
+// reserveName reserves a name in the network namespace until the process ends. It returns false if another process has
 // reserved the name.
 //
 // It uses an abstract socket, which all containers of a Pod share and which the kernel removes when the process ends.
 //
 // Source: unix(7), abstract sockets.
-func exclusive(name string) bool {
+func reserveName(name string) bool {
 	if runtime.GOOS != "linux" {
 		return false
 	}

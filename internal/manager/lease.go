@@ -33,8 +33,8 @@ var (
 	Single   = Election{Lease: 3 * time.Minute, Renew: 100 * time.Second, Retry: 2 * time.Second}
 )
 
-// renewal returns the time between two renewals. Two renewals can fail before the lease expires.
-func (e Election) renewal() time.Duration { return e.Lease / 3 }
+// renewalInterval returns the time between two renewals. Two renewals can fail before the lease expires.
+func (e Election) renewalInterval() time.Duration { return e.Lease / 3 }
 
 // Elector returns the settings for client-go's elector, which requires a lease duration longer than the renew
 // deadline. The API server still gets the configured lease duration.
@@ -80,10 +80,10 @@ func newLease(config *rest.Config, namespace, name string, election Election) (*
 	if err != nil {
 		return nil, fmt.Errorf("determine the identity for lease %s/%s: %w", namespace, name, err)
 	}
-	return newLeaseOf(config, holder, namespace, name, election)
+	return newLeaseFor(config, holder, namespace, name, election)
 }
 
-func newLeaseOf(config *rest.Config, holder, namespace, name string, election Election) (*Lease, error) {
+func newLeaseFor(config *rest.Config, holder, namespace, name string, election Election) (*Lease, error) {
 	if namespace == "" {
 		return nil, fmt.Errorf("lease %s: namespace is required", name)
 	}
@@ -182,7 +182,7 @@ func (l *Lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 		if l.isTaken() {
 			return errTaken
 		}
-		if l.age() < l.election.renewal() {
+		if l.age() < l.election.renewalInterval() {
 			return nil
 		}
 	}
@@ -222,19 +222,19 @@ func (l *Lease) age() time.Duration {
 	return max(now.Sub(renewed), now.Round(0).Sub(renewed.Round(0)))
 }
 
-// Held returns nil while no other process can hold the lease, and an error otherwise. A process must call Held before
-// it writes to a server that does not check the lease, such as a registry.
+// CheckHeld returns nil while no other process can hold the lease, and an error otherwise. A process must call
+// CheckHeld before it writes to a server that does not check the lease, such as a registry.
 //
-// For a nil Lease, which means that leader election is disabled, Held always returns nil.
-func (l *Lease) Held() error {
+// For a nil Lease, which means that leader election is disabled, CheckHeld always returns nil.
+func (l *Lease) CheckHeld() error {
 	if l != nil && l.age() > l.election.Lease-inFlight {
 		return errExpired
 	}
 	return nil
 }
 
-func (l *Lease) lapsed() bool {
-	if l.Held() == nil {
+func (l *Lease) hasLapsed() bool {
+	if l.CheckHeld() == nil {
 		return false
 	}
 	l.mu.Lock()

@@ -56,7 +56,7 @@ func TestLeaseCountsAsLostBeforeItExpires(t *testing.T) {
 	l, now := leaseOn(inner)
 	held := func(want bool, when string) {
 		t.Helper()
-		if err := l.Held(); (err == nil) != want {
+		if err := l.CheckHeld(); (err == nil) != want {
 			t.Errorf("%s: Held returned %v, want held: %t", when, err, want)
 		}
 	}
@@ -82,7 +82,7 @@ func TestLeaseCountsAsLostBeforeItExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	held(false, "after the lease was released")
-	if (*Lease)(nil).Held() != nil {
+	if (*Lease)(nil).CheckHeld() != nil {
 		t.Error("Held returned an error although leader election is disabled")
 	}
 }
@@ -96,7 +96,7 @@ func TestLeaseIsRenewedEveryThirdOfItsDuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		*now = now.Add(2 * time.Second)
-		if l.Held() != nil {
+		if l.CheckHeld() != nil {
 			t.Fatal("the lease expired between two renewals")
 		}
 	}
@@ -151,17 +151,17 @@ func TestLeaseWithAnotherHolderIsLostImmediately(t *testing.T) {
 		if err := l.Create(t.Context(), own); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := l.Get(t.Context()); err != nil || l.Held() != nil {
-			t.Fatalf("%s: after acquiring the lease, Get returned %v and Held returned %v", name, err, l.Held())
+		if _, _, err := l.Get(t.Context()); err != nil || l.CheckHeld() != nil {
+			t.Fatalf("%s: after acquiring the lease, Get returned %v and Held returned %v", name, err, l.CheckHeld())
 		}
 		*inner = lock{err: errors.New("no connection")}
-		if _, _, err := l.Get(t.Context()); err == nil || l.Held() != nil {
-			t.Errorf("%s: after a failed Get, Held returned %v, want nil", name, l.Held())
+		if _, _, err := l.Get(t.Context()); err == nil || l.CheckHeld() != nil {
+			t.Errorf("%s: after a failed Get, Held returned %v, want nil", name, l.CheckHeld())
 		}
 		*inner = c.found
 		_, _, _ = l.Get(t.Context())
-		if l.Held() == nil || l.isTaken() != c.taken {
-			t.Errorf("%s: Held returned %v and isTaken %t, want an error and %t", name, l.Held(), l.isTaken(), c.taken)
+		if l.CheckHeld() == nil || l.isTaken() != c.taken {
+			t.Errorf("%s: Held returned %v and isTaken %t, want an error and %t", name, l.CheckHeld(), l.isTaken(), c.taken)
 		}
 		*inner = lock{holder: "one"}
 		if err := l.Update(t.Context(), own); (err == nil) == c.taken {

@@ -148,7 +148,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 		return nil, err
 	}
 	options.LeaderElection = options.LeaderElection && elect
-	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
+	if err := f.jitter.SetGlobalJitter(rand.New(sharedSource{})); err != nil {
 		return nil, cli.Usage(fmt.Errorf("interval-jitter-percentage %d: must be 0 to 99", f.jitter.Percentage))
 	}
 	if options.LeaderElection {
@@ -157,7 +157,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 			return nil, err
 		}
 		options.LeaderElectionResourceLockInterface = f.lease
-		config = fenced(config, f.lease)
+		config = withFence(config, f.lease)
 	}
 	mgr, err := ctrl.NewManager(config, options)
 	if err != nil {
@@ -176,7 +176,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	if f.events.address == "" {
 		return mgr, nil
 	}
-	return posting(mgr, f.events)
+	return withPosting(mgr, f.events)
 }
 
 func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {

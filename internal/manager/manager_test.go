@@ -161,7 +161,7 @@ func TestEachLabelSelectorHasItsOwnLease(t *testing.T) {
 // With the default source of the jitter package, this test panics or reports a data race.
 func TestJitterIsSafeForConcurrentUse(t *testing.T) {
 	f := parse(t)
-	if err := f.jitter.SetGlobalJitter(rand.New(shared{})); err != nil {
+	if err := f.jitter.SetGlobalJitter(rand.New(sharedSource{})); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup

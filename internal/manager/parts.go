@@ -44,7 +44,7 @@ func (p *Parts) Election() (elector Election, release bool) {
 
 // Lease returns the lease with a name. It emits Events when its holder changes.
 func (p *Parts) Lease(name string) (*Lease, error) {
-	lease, err := newLeaseOf(p.config, p.Holder, p.namespace, name, p.flags.elections())
+	lease, err := newLeaseFor(p.config, p.Holder, p.namespace, name, p.flags.elections())
 	if err != nil {
 		return nil, err
 	}
@@ -59,12 +59,12 @@ func (p *Parts) New(base ctrl.Options, lease *Lease) (ctrl.Manager, error) {
 	base.Logger = ctrl.Log
 	base.Metrics.BindAddress, base.HealthProbeBindAddress, base.LeaderElection = "0", "0", false
 	base.Controller.SkipNameValidation = new(true) // each part has a controller of the same name, with shared metrics
-	mgr, err := ctrl.NewManager(fenced(p.config, lease), base)
+	mgr, err := ctrl.NewManager(withFence(p.config, lease), base)
 	if err != nil {
 		return nil, fmt.Errorf("set up a manager: %w", err)
 	}
 	if p.flags.events.address == "" {
 		return mgr, nil
 	}
-	return posting(mgr, p.flags.events)
+	return withPosting(mgr, p.flags.events)
 }

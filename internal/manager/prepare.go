@@ -53,7 +53,7 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 			stop = end
 		}
 		if text := err.Error(); text != logged {
-			ctrl.Log.Error(err, "cannot start yet, retrying: "+obstacle(err))
+			ctrl.Log.Error(err, "cannot start yet, retrying: "+describeObstacle(err))
 			logged = text
 		}
 		select {
@@ -64,8 +64,8 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 	}
 }
 
-// obstacle returns a log message for the error that delays the start.
-func obstacle(err error) string {
+// describeObstacle returns a log message for the error that delays the start.
+func describeObstacle(err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
 		return "the program's ServiceAccount does not have a permission, compare its roles with the roles of the chart"

@@ -55,7 +55,7 @@ type observedLease struct {
 	revisions *revisions
 }
 
-func (o observedLease) observed(lease *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
+func (o observedLease) observe(lease *coordinationv1.Lease, err error) (*coordinationv1.Lease, error) {
 	if err == nil {
 		o.revisions.observe(lease.ResourceVersion)
 	}
@@ -63,17 +63,17 @@ func (o observedLease) observed(lease *coordinationv1.Lease, err error) (*coordi
 }
 
 func (o observedLease) Get(ctx context.Context, name string, options metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return o.observed(o.LeaseInterface.Get(ctx, name, options))
+	return o.observe(o.LeaseInterface.Get(ctx, name, options))
 }
 
 func (o observedLease) Create(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.CreateOptions,
 ) (*coordinationv1.Lease, error) {
-	return o.observed(o.LeaseInterface.Create(ctx, lease, options))
+	return o.observe(o.LeaseInterface.Create(ctx, lease, options))
 }
 
 func (o observedLease) Update(
 	ctx context.Context, lease *coordinationv1.Lease, options metav1.UpdateOptions,
 ) (*coordinationv1.Lease, error) {
-	return o.observed(o.LeaseInterface.Update(ctx, lease, options))
+	return o.observe(o.LeaseInterface.Update(ctx, lease, options))
 }

@@ -84,8 +84,8 @@ func (w *webhook) check() error {
 	return nil
 }
 
-// wants reports whether the filters select an Event for posting.
-func (w *webhook) wants(eventType, reason string) bool {
+// isSelected reports whether the filters select an Event for posting.
+func (w *webhook) isSelected(eventType, reason string) bool {
 	if w.severity == severityError && eventType != corev1.EventTypeWarning {
 		return false
 	}

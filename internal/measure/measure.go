@@ -33,25 +33,25 @@ type Definition struct {
 	Leader bool
 }
 
-var defined struct {
+var definedMetrics struct {
 	mu  sync.Mutex // guards all
 	all []Definition
 }
 
 // Definitions returns all defined metrics, sorted by name.
 func Definitions() []Definition {
-	defined.mu.Lock()
-	defer defined.mu.Unlock()
-	all := slices.Clone(defined.all)
+	definedMetrics.mu.Lock()
+	defer definedMetrics.mu.Unlock()
+	all := slices.Clone(definedMetrics.all)
 	slices.SortFunc(all, func(a, b Definition) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
 func define(collector prometheus.Collector, definitions ...Definition) {
 	metrics.Registry.MustRegister(collector)
-	defined.mu.Lock()
-	defer defined.mu.Unlock()
-	defined.all = append(defined.all, definitions...)
+	definedMetrics.mu.Lock()
+	defer definedMetrics.mu.Unlock()
+	definedMetrics.all = append(definedMetrics.all, definitions...)
 }
 
 // Counter defines a counter that starts at 0.

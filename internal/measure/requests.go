@@ -23,22 +23,22 @@ var LabelsOfRequests = []string{"method", "code"}
 func Requests(d Definition) func(http.RoundTripper) http.RoundTripper {
 	d.Labels = LabelsOfRequests
 	seconds := Histograms(d, requestBuckets...)
-	return func(next http.RoundTripper) http.RoundTripper { return measured{next, seconds} }
+	return func(next http.RoundTripper) http.RoundTripper { return measuringTransport{next, seconds} }
 }
 
-type measured struct {
+type measuringTransport struct {
 	next    http.RoundTripper
 	seconds *prometheus.HistogramVec
 }
 
-func (m measured) RoundTrip(request *http.Request) (*http.Response, error) {
+func (m measuringTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	began := time.Now()
 	response, err := m.next.RoundTrip(request)
-	m.seconds.WithLabelValues(methodOf(request.Method), classOf(response, err)).Observe(time.Since(began).Seconds())
+	m.seconds.WithLabelValues(methodLabel(request.Method), classLabel(response, err)).Observe(time.Since(began).Seconds())
 	return response, err
 }
 
-func methodOf(method string) string {
+func methodLabel(method string) string {
 	switch method {
 	case "":
 		return http.MethodGet
@@ -48,7 +48,7 @@ func methodOf(method string) string {
 	return "other"
 }
 
-func classOf(response *http.Response, err error) string {
+func classLabel(response *http.Response, err error) string {
 	switch {
 	case err != nil || response == nil:
 		return "error"

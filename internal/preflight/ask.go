@@ -65,9 +65,9 @@ func Connect(config *rest.Config, name string, times *Times) (*Cluster, error) {
 	return &Cluster{all, times, name}, nil
 }
 
-// Reachable checks whether the API server responds and accepts the credentials, and compares clocks. If answers is
+// CheckReachable checks whether the API server responds and accepts the credentials, and compares clocks. If answers is
 // false, callers must skip the other checks.
-func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bool) {
+func (c *Cluster) CheckReachable(ctx context.Context) (findings []Finding, answers bool) {
 	check := "API server of " + c.name
 	review, err := c.identity.SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{},
 		metav1.CreateOptions{})
@@ -79,13 +79,13 @@ func (c *Cluster) Reachable(ctx context.Context) (findings []Finding, answers bo
 		return []Finding{Fail(check, err.Error(), "check the kubeconfig, the network and its policies")}, false
 	}
 	ahead, known := c.times.Ahead()
-	return []Finding{passed(check, "responds to user %s", review.Status.UserInfo.Username),
+	return []Finding{newPassed(check, "responds to user %s", review.Status.UserInfo.Username),
 		Clock("the API server", ahead, known)}, true
 }
 
-// Rights checks the permissions in the RBAC files dir/PART.yaml. advice returns the advice for a file with missing
+// CheckRights checks the permissions in the RBAC files dir/PART.yaml. advice returns the advice for a file with missing
 // permissions.
-func (c *Cluster) Rights(
+func (c *Cluster) CheckRights(
 	ctx context.Context, files fs.FS, dir string, parts []string, namespaces map[string]string,
 	advice func(file string) string,
 ) []Finding {
@@ -97,21 +97,22 @@ func (c *Cluster) Rights(
 			findings = append(findings, Fail("rights, "+part, err.Error(), ""))
 			continue
 		}
-		findings = append(findings, c.Given(ctx, part, permissions, advice(file)))
+		findings = append(findings, c.CheckPermissions(ctx, part, permissions, advice(file)))
 	}
 	return findings
 }
 
-// Given checks whether the API server grants all permissions. part is the name of their RBAC file without extension.
-func (c *Cluster) Given(ctx context.Context, part string, permissions []Permission, advice string) Finding {
-	denied, err := c.denied(ctx, permissions)
+// CheckPermissions checks whether the API server grants all permissions. part is the name of their RBAC file without
+// extension.
+func (c *Cluster) CheckPermissions(ctx context.Context, part string, permissions []Permission, advice string) Finding {
+	denied, err := c.listDenied(ctx, permissions)
 	if err != nil {
 		return Fail("rights, "+part, err.Error(), "")
 	}
 	return Rights(part, len(permissions), denied, advice)
 }
 
-func (c *Cluster) denied(ctx context.Context, permissions []Permission) ([]Permission, error) {
+func (c *Cluster) listDenied(ctx context.Context, permissions []Permission) ([]Permission, error) {
 	var denied []Permission
 	for _, p := range permissions {
 		review, err := c.rights.SelfSubjectAccessReviews().
@@ -177,12 +178,12 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 			}
 			documents[path] = document
 		}
-		lacks, served, err := d.Lacks(document)
+		lacks, served, err := d.MissingFields(document)
 		if err != nil {
 			findings = append(findings, Fail("definition "+d.CRD, err.Error(), ""))
 			continue
 		}
-		findings = append(findings, d.Served(served, lacks, worst, advice))
+		findings = append(findings, d.ServedFinding(served, lacks, worst, advice))
 	}
 	return findings
 }
@@ -190,7 +191,7 @@ func (c *Cluster) Definitions(ctx context.Context, files fs.FS, dir string, wors
 // Registry returns the finding for a request to a registry. err is the request's error.
 func Registry(check, location, what string, err error) Finding {
 	if err == nil {
-		return passed(check, "%s: %s", location, what)
+		return newPassed(check, "%s: %s", location, what)
 	}
 	status, answered := store.StatusOf(err)
 	advice := "check the location, the network and its policies, and set --registry-ca if the registry's certificate " +

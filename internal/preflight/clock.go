@@ -33,7 +33,7 @@ func Clock(than string, ahead time.Duration, known bool) Finding {
 	case ahead > clockWarning:
 		return Warn(check, message, advice)
 	}
-	return passed(check, "the clocks differ by less than a minute")
+	return newPassed(check, "the clocks differ by less than a minute")
 }
 
 // Times compares this machine's clock with the Date header in a server's responses.
@@ -57,14 +57,14 @@ func (t *Times) Ahead() (time.Duration, bool) {
 }
 
 // Wrap returns a transport that records the Date header of every response.
-func (t *Times) Wrap(base http.RoundTripper) http.RoundTripper { return timed{base, t} }
+func (t *Times) Wrap(base http.RoundTripper) http.RoundTripper { return timedTransport{base, t} }
 
-type timed struct {
+type timedTransport struct {
 	http.RoundTripper
 	times *Times
 }
 
-func (w timed) RoundTrip(request *http.Request) (*http.Response, error) {
+func (w timedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	sent := w.times.now()
 	response, err := w.RoundTripper.RoundTrip(request)
 	if err != nil {

@@ -54,9 +54,9 @@ func Definitions(files fs.FS, dir string) ([]Definition, error) {
 
 const maxSchemaDepth = 64
 
-// Lacks returns the paths of fields that are missing in document, the API server's OpenAPI document for the group and
-// version. served is false if the kind is missing.
-func (d Definition) Lacks(document []byte) (fields []string, served bool, err error) {
+// MissingFields returns the paths of fields that are missing in document, the API server's OpenAPI document for the
+// group and version. served is false if the kind is missing.
+func (d Definition) MissingFields(document []byte) (fields []string, served bool, err error) {
 	var published struct {
 		Components struct {
 			Schemas map[string]map[string]any `json:"schemas"`
@@ -66,15 +66,15 @@ func (d Definition) Lacks(document []byte) (fields []string, served bool, err er
 		return nil, false, fmt.Errorf("decode the API server's OpenAPI document of %s/%s: %w", d.Group, d.Version, err)
 	}
 	for _, schema := range published.Components.Schemas {
-		if d.describes(schema) {
-			return lacking(d.schema, schema, "", maxSchemaDepth), true, nil
+		if d.isSchemaOfKind(schema) {
+			return missingFields(d.schema, schema, "", maxSchemaDepth), true, nil
 		}
 	}
 	return nil, false, nil
 }
 
-// describes reports whether an OpenAPI schema is the schema of the definition's kind.
-func (d Definition) describes(schema map[string]any) bool {
+// isSchemaOfKind reports whether an OpenAPI schema is the schema of the definition's kind.
+func (d Definition) isSchemaOfKind(schema map[string]any) bool {
 	kinds, _ := schema["x-kubernetes-group-version-kind"].([]any)
 	return slices.ContainsFunc(kinds, func(kind any) bool {
 		k, _ := kind.(map[string]any)
@@ -82,15 +82,15 @@ func (d Definition) describes(schema map[string]any) bool {
 	})
 }
 
-// lacking returns the paths of fields in want that are missing in got. It does not compare types, because newer CRDs
-// only add fields.
-func lacking(want, got map[string]any, path string, depth int) []string {
+// missingFields returns the paths of fields in want that are missing in got. It does not compare types, because newer
+// CRDs only add fields.
+func missingFields(expected, actual map[string]any, path string, depth int) []string {
 	if depth == 0 {
 		return nil
 	}
 	var missing []string
-	properties, _ := want["properties"].(map[string]any)
-	has, _ := got["properties"].(map[string]any)
+	properties, _ := expected["properties"].(map[string]any)
+	has, _ := actual["properties"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
 		if path == "" && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
 			continue
@@ -101,15 +101,15 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 			continue
 		}
 		wanted, _ := properties[name].(map[string]any)
-		missing = append(missing, lacking(wanted, field, path+"."+name, depth-1)...)
+		missing = append(missing, missingFields(wanted, field, path+"."+name, depth-1)...)
 	}
 	for key, mark := range map[string]string{"items": "[]", "additionalProperties": ".*"} {
-		wanted, ok := want[key].(map[string]any)
+		wanted, ok := expected[key].(map[string]any)
 		if !ok {
 			continue
 		}
-		nested, _ := got[key].(map[string]any)
-		missing = append(missing, lacking(wanted, nested, path+mark, depth-1)...)
+		nested, _ := actual[key].(map[string]any)
+		missing = append(missing, missingFields(wanted, nested, path+mark, depth-1)...)
 	}
 	return missing
 }
@@ -117,8 +117,8 @@ func lacking(want, got map[string]any, path string, depth int) []string {
 // shownFields limits the number of fields in a message.
 const shownFields = 3
 
-// Served returns the finding for the results of Lacks. worst is the result for a missing kind or field.
-func (d Definition) Served(served bool, lacks []string, worst Result, advice string) Finding {
+// ServedFinding returns the finding for the results of MissingFields. worst is the result for a missing kind or field.
+func (d Definition) ServedFinding(served bool, lacks []string, worst Result, advice string) Finding {
 	check := fmt.Sprintf("definition %s, %s", d.CRD, d.Version)
 	switch {
 	case !served:
@@ -130,5 +130,5 @@ func (d Definition) Served(served bool, lacks []string, worst Result, advice str
 		}
 		return Finding{check, worst, "the definition is older than this program, missing fields: " + text, advice}
 	}
-	return passed(check, "the definition has all fields that this program uses")
+	return newPassed(check, "the definition has all fields that this program uses")
 }

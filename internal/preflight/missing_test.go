@@ -140,7 +140,7 @@ func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Perm
 	defer cancel()
 	var denied []Permission
 	for wait := time.NewTicker(100 * time.Millisecond); ; {
-		asked, err := cluster.denied(ctx, all)
+		asked, err := cluster.listDenied(ctx, all)
 		if err != nil {
 			t.Fatalf("%s without %s: got error %v, last denied permissions: %v", part, removed, err, denied)
 		}

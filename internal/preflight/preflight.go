@@ -28,8 +28,8 @@ const (
 	Failed Result = "Failed"
 )
 
-// marks maps results to the symbols of Draw.
-var marks = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
+// resultSymbols maps results to the symbols of Draw.
+var resultSymbols = map[Result]string{Passed: "✓", Warning: "!", Failed: "✗"}
 
 // Finding is one check with its result.
 type Finding struct {
@@ -41,12 +41,12 @@ type Finding struct {
 	Advice string `json:"advice,omitempty"`
 }
 
-func passed(check, format string, args ...any) Finding {
+func newPassed(check, format string, args ...any) Finding {
 	return Finding{Check: check, Result: Passed, Message: fmt.Sprintf(format, args...)}
 }
 
 // Pass returns a finding of a passed check.
-func Pass(check, message string) Finding { return passed(check, "%s", message) }
+func Pass(check, message string) Finding { return newPassed(check, "%s", message) }
 
 // Warn returns a finding with a warning.
 func Warn(check, message, advice string) Finding { return Finding{check, Warning, message, advice} }
@@ -71,7 +71,7 @@ func Summarize(findings []Finding) error {
 // Draw writes one line for each finding, and a line with its advice.
 func Draw(out io.Writer, findings []Finding) {
 	for _, f := range findings {
-		fmt.Fprintf(out, "%s %s: %s\n", marks[f.Result], f.Check, bundle.PrintableLine(f.Message))
+		fmt.Fprintf(out, "%s %s: %s\n", resultSymbols[f.Result], f.Check, bundle.PrintableLine(f.Message))
 		if f.Advice != "" {
 			fmt.Fprintf(out, "    %s\n", bundle.PrintableLine(f.Advice))
 		}
@@ -96,7 +96,7 @@ func Root(from string, root trust.Root, renew string, now time.Time) Finding {
 			fmt.Sprintf("version %d of %s expires at %s, in %d days", root.Version, from, until, int(left.Hours()/24)),
 			renew)
 	}
-	return passed(check, "version %d of %s is valid until %s", root.Version, from, until)
+	return newPassed(check, "version %d of %s is valid until %s", root.Version, from, until)
 }
 
 // KeyFile returns the finding for the mode of a private key file. The group can have read permission, as in a Secret
@@ -105,17 +105,17 @@ func KeyFile(path string, mode fs.FileMode) Finding {
 	check := "file " + path
 	const other, groupWrites = 0o007, 0o020
 	if mode.Perm()&(other|groupWrites) == 0 {
-		return passed(check, "mode %04o", mode.Perm())
+		return newPassed(check, "mode %04o", mode.Perm())
 	}
 	who := "every user of this machine"
 	if mode.Perm()&other == 0 {
 		who = "its group"
 	}
 	return Fail(check, fmt.Sprintf("mode %04o: %s can read or change the key", mode.Perm(), who),
-		"chmod 600 "+quoted(path))
+		"chmod 600 "+quotePath(path))
 }
 
-func quoted(path string) string {
+func quotePath(path string) string {
 	if strings.ContainsAny(path, " '\"$`\\&;|<>()*?[]#~") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}

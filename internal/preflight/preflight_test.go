@@ -50,12 +50,12 @@ func TestPreflightFindingsMatchObservations(t *testing.T) {
 		"more missing permissions than a message names": {
 			Rights("publisher", 9, slices.Repeat([]Permission{lease}, 7), "apply"), Failed, "and 2 more",
 		},
-		"complete definition": {crd.Served(true, nil, Failed, "upgrade"), Passed, ""},
+		"complete definition": {crd.ServedFinding(true, nil, Failed, "upgrade"), Passed, ""},
 		"older definition": {
-			crd.Served(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime",
+			crd.ServedFinding(true, []string{".spec.runtime"}, Failed, "upgrade"), Failed, ".spec.runtime",
 		},
 		"missing definition": {
-			crd.Served(false, nil, Warning, "start"), Warning, "does not serve this kind",
+			crd.ServedFinding(false, nil, Warning, "start"), Warning, "does not serve this kind",
 		},
 		"reachable registry": {
 			Registry("registry", "r/fleet", "answers", nil), Passed, "answers",
@@ -209,17 +209,17 @@ func TestMissingFieldsOfDefinitionAreFound(t *testing.T) {
 		t.Fatalf("found %d definitions, want at least 6 with Kyma v1beta2", len(definitions))
 	}
 	kyma := definitions[at]
-	if lacks, served, err := kyma.Lacks(published(t, kyma, "")); err != nil || !served || len(lacks) > 0 {
+	if lacks, served, err := kyma.MissingFields(published(t, kyma, "")); err != nil || !served || len(lacks) > 0 {
 		t.Errorf("got missing fields %v, served %t, error %v, want no missing fields", lacks, served, err)
 	}
-	if lacks, served, err := kyma.Lacks(published(t, kyma, "channel")); err != nil || !served ||
+	if lacks, served, err := kyma.MissingFields(published(t, kyma, "channel")); err != nil || !served ||
 		!slices.Equal(lacks, []string{".spec.channel"}) {
 		t.Errorf("got missing fields %v, served %t, error %v, want .spec.channel", lacks, served, err)
 	}
-	if _, served, err := kyma.Lacks([]byte(`{}`)); err != nil || served {
+	if _, served, err := kyma.MissingFields([]byte(`{}`)); err != nil || served {
 		t.Errorf("document without the kind: got served %t, error %v, want false", served, err)
 	}
-	if _, _, err := kyma.Lacks([]byte(`no`)); err == nil {
+	if _, _, err := kyma.MissingFields([]byte(`no`)); err == nil {
 		t.Error("Lacks returned no error for invalid JSON")
 	}
 }

@@ -145,7 +145,7 @@ const shownPermissions = 5
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {
-		return passed(check, "all %d permissions are granted", asked)
+		return newPassed(check, "all %d permissions are granted", asked)
 	}
 	var names []string
 	for _, p := range denied[:min(len(denied), shownPermissions)] {
@@ -170,7 +170,7 @@ func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewSt
 		})
 	})
 	if some || rules.Incomplete {
-		return passed(check, "the ServiceAccount can be impersonated and has permissions")
+		return newPassed(check, "the ServiceAccount can be impersonated and has permissions")
 	}
 	return Warn(check,
 		"the ServiceAccount has no permissions in the cluster and in "+namespace+", so it cannot install modules",

@@ -40,7 +40,7 @@ func chartFiles(blob []byte) ([]file, error) {
 	if names, err := topLevel(data); err != nil {
 		return nil, err
 	} else if slices.ContainsFunc(names, isArtifact) {
-		archive, err := chartLayerOf(blob)
+		archive, err := findChartLayer(blob)
 		if err != nil {
 			return nil, err
 		}
@@ -76,10 +76,10 @@ func isArtifact(name string) bool {
 	return name == "oci-layout" || name == "index.json" || name == "artifact-descriptor.json"
 }
 
-// chartLayerOf returns the chart's archive in an OCI artifact.
+// findChartLayer returns the chart's archive in an OCI artifact.
 //
 // Source: OCM specification, artifact sets; Helm's OCI media types (HIP 6).
-func chartLayerOf(blob []byte) ([]byte, error) {
+func findChartLayer(blob []byte) ([]byte, error) {
 	set, err := ocm.OpenArtifactSet(blob)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func chartLayerOf(blob []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := strict.YAML(text, strict.Limits{}); err != nil {
+	if err := strict.CheckYAML(text, strict.Limits{}); err != nil {
 		return nil, fmt.Errorf("manifest: %w", err)
 	}
 	var manifest ocispec.Manifest
@@ -178,7 +178,7 @@ func checkDocument(f file) error {
 		if len(f.data) > maxValuesBytes {
 			return fmt.Errorf("the file has %d bytes, must be at most %d", len(f.data), maxValuesBytes)
 		}
-		return strict.YAML(f.data, strict.Limits{})
+		return strict.CheckYAML(f.data, strict.Limits{})
 	case "values.yaml":
 		return checkExpansion(f.data)
 	}

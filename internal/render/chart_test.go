@@ -271,8 +271,8 @@ func TestKeepsDetectsHelmResourcePolicy(t *testing.T) {
 		),
 	)
 	require.NoError(t, err)
-	require.True(t, Keeps(objects[0]))
-	require.False(t, Keeps(objects[1]))
+	require.True(t, KeepsOnRemoval(objects[0]))
+	require.False(t, KeepsOnRemoval(objects[1]))
 }
 
 func TestInvalidChartsAreRefused(t *testing.T) {

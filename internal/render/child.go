@@ -50,12 +50,12 @@ func Child(in io.Reader, out io.Writer) error {
 	answers, enough := make(chan answer, 1), make(chan struct{})
 	defer close(enough)
 	go func() { answers <- input.answer() }()
-	tooMuch := outgrown(l.MemoryBytes, enough)
+	tooMuch := watchMemory(l.MemoryBytes, enough)
 	select {
 	case a := <-answers:
 		return json.NewEncoder(out).Encode(a)
 	case <-tooMuch:
-		return json.NewEncoder(out).Encode(answer{Refused: input.named(errTooMuchMemory(l.MemoryBytes)).Error()})
+		return json.NewEncoder(out).Encode(answer{Refused: input.wrapError(errTooMuchMemory(l.MemoryBytes)).Error()})
 	}
 }
 
@@ -70,14 +70,14 @@ func (in Input) answer() answer {
 	}
 	encoded, err := json.Marshal(contents)
 	if err != nil {
-		return answer{Refused: in.named(err).Error()}
+		return answer{Refused: in.wrapError(err).Error()}
 	}
 	return answer{Objects: encoded}
 }
 
-// outgrown returns a channel that is closed when this process uses more than limit bytes of memory. The caller closes
-// stop to end the check.
-func outgrown(limit int64, stop <-chan struct{}) <-chan struct{} {
+// watchMemory returns a channel that is closed when this process uses more than limit bytes of memory. The caller
+// closes stop to end the check.
+func watchMemory(limit int64, stop <-chan struct{}) <-chan struct{} {
 	tooMuch := make(chan struct{})
 	go func() {
 		ticker := time.NewTicker(watchInterval)

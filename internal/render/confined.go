@@ -63,10 +63,10 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		c.MemoryBytes = defaultMemoryBytes
 	}
 	if len(c.Command) == 0 {
-		return nil, in.named(fmt.Errorf("%w: no command is configured", ErrNotRun))
+		return nil, in.wrapError(fmt.Errorf("%w: no command is configured", ErrNotRun))
 	}
 	if len(in.Content) > bundle.MaxLayerBytes {
-		return nil, in.named(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
+		return nil, in.wrapError(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
 			bundle.MaxLayerBytes))
 	}
 	// The CPU limit ends the child even if this process is suspended and cannot enforce the timeout. It is four times
@@ -79,15 +79,15 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	if err != nil {
 		return nil, err
 	}
-	output, err := c.ask(ctx, append(question, body...))
+	output, err := c.runChild(ctx, append(question, body...))
 	if err != nil {
-		return nil, in.named(err)
+		return nil, in.wrapError(err)
 	}
-	return understood(in, output)
+	return parseOutput(in, output)
 }
 
-// ask starts the child with question as its input and returns its output.
-func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
+// runChild starts the child with question as its input and returns its output.
+func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	child := exec.CommandContext(limited, c.Command[0], c.Command[1:]...)
@@ -107,42 +107,42 @@ func (c Confined) ask(ctx context.Context, question []byte) ([]byte, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case output.Overflowed():
+	case output.HasOverflowed():
 		return nil, fmt.Errorf("rendering returned more than %d MiB of objects", maxAnswerBytes>>20)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
 	case child.ProcessState == nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	case !child.ProcessState.Success():
-		return nil, c.explain(child.ProcessState, complaint.String())
+		return nil, c.describeFailure(child.ProcessState, complaint.String())
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
 	return output.Bytes(), nil
 }
 
-// explain returns the reason why a child failed. complaint is the child's error output.
-func (c Confined) explain(child *os.ProcessState, complaint string) error {
+// describeFailure returns the reason why a child failed. complaint is the child's error output.
+func (c Confined) describeFailure(child *os.ProcessState, complaint string) error {
 	first, _, _ := strings.Cut(complaint, "\n")
 	status, _ := child.Sys().(syscall.WaitStatus)
 	switch {
 	case status.Signaled() && status.Signal() == syscall.SIGKILL:
 		return fmt.Errorf("%w: the render process was killed (out of memory on the node?)", ErrNotRun)
 	case child.ExitCode() == 1: // the function Child returned an error
-		return fmt.Errorf("%w: %s", ErrNotRun, shortened(first))
+		return fmt.Errorf("%w: %s", ErrNotRun, shortenMessage(first))
 	case strings.Contains(complaint, "stack exceeds"):
 		return errors.New("rendering exceeded the stack limit because of endless recursion or nesting")
 	case strings.Contains(complaint, "out of memory"), strings.Contains(complaint, "cannot allocate memory"),
 		peakBytes(child) > c.MemoryBytes:
 		return errTooMuchMemory(c.MemoryBytes)
 	}
-	return fmt.Errorf("rendering crashed: %s", shortened(first))
+	return fmt.Errorf("rendering crashed: %s", shortenMessage(first))
 }
 
-func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
+func parseOutput(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 	var a answer
 	if err := json.Unmarshal(output, &a); err != nil {
-		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
+		return nil, in.wrapError(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}
 	if a.Refused != "" {
 		return nil, errors.New(a.Refused)
@@ -150,7 +150,7 @@ func understood(in Input, output []byte) ([]*unstructured.Unstructured, error) {
 	// Unlike encoding/json, Kubernetes' decoder does not convert integers to float64.
 	var contents []map[string]any
 	if err := utiljson.Unmarshal(a.Objects, &contents); err != nil {
-		return nil, in.named(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
+		return nil, in.wrapError(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}
 	objects := make([]*unstructured.Unstructured, len(contents))
 	for i, content := range contents {

@@ -215,7 +215,7 @@ func TestRenderProcessCannotOpenFilesOrConnections(t *testing.T) {
 	}
 	child := confined(t)
 	child.Command[1], child.Timeout = "confess", 10*time.Second
-	text, err := child.ask(t.Context(), nil)
+	text, err := child.runChild(t.Context(), nil)
 	require.NoError(t, err)
 	var values map[string]string
 	require.NoError(t, json.Unmarshal(text, &values), "%s", text)

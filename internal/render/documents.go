@@ -18,19 +18,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// placed is an object with its place in the content for errors, such as "operator.yaml, document 3".
-type placed struct {
+// placedObject is an object with its place in the content for errors, such as "operator.yaml, document 3".
+type placedObject struct {
 	place  string
 	object *unstructured.Unstructured
 	// within is the size in JSON of the document that contains the object.
 	within int
 }
 
-func documents(f file) ([]placed, error) {
+func documents(f file) ([]placedObject, error) {
 	if path.Ext(f.name) == extensionJSON {
 		return jsonDocuments(f)
 	}
-	var found []placed
+	var found []placedObject
 	stream := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
 	for i := 1; ; i++ {
 		text, err := stream.Read()
@@ -53,7 +53,7 @@ func documents(f file) ([]placed, error) {
 }
 
 // document parses one document, which can be empty, an object, or a list of objects.
-func document(place string, text []byte) ([]placed, error) {
+func document(place string, text []byte) ([]placedObject, error) {
 	if len(text) > maxDocumentBytes {
 		return nil,
 			fmt.Errorf("%s: %d bytes, must be at most %d: divide lists with lines of ---", place, len(text),
@@ -65,7 +65,7 @@ func document(place string, text []byte) ([]placed, error) {
 	if err := checkSeparators(place, text); err != nil {
 		return nil, err
 	}
-	trees, err := strict.Documents(text, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
+	trees, err := strict.ParseYAML(text, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
@@ -78,19 +78,19 @@ func document(place string, text []byte) ([]placed, error) {
 	}
 	// Use the parsed tree only for checks. Decode the text again as YAML 1.1, as kubectl does.
 	toJSON := yaml.YAMLToJSONStrict
-	if strict.Merges(trees[0]) {
+	if strict.HasMergeKey(trees[0]) {
 		toJSON = yaml.YAMLToJSON // the strict decoder refuses a key that overrides a merged key
 	}
 	encoded, err := toJSON(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
-	return decoded(place, encoded)
+	return decodeDocument(place, encoded)
 }
 
 // jsonDocuments parses a file of consecutive JSON objects.
-func jsonDocuments(f file) ([]placed, error) {
-	var found []placed
+func jsonDocuments(f file) ([]placedObject, error) {
+	var found []placedObject
 	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))))
 	for i := 1; ; i++ {
 		var text json.RawMessage
@@ -118,14 +118,14 @@ func jsonDocuments(f file) ([]placed, error) {
 	}
 }
 
-func jsonDocument(place string, text []byte) ([]placed, error) {
+func jsonDocument(place string, text []byte) ([]placedObject, error) {
 	if err := checkSeparators(place, text); err != nil {
 		return nil, err
 	}
 	if err := strict.CheckJSON(text, strict.MaxJSONDepth); err != nil {
 		return nil, fmt.Errorf("%s: %w", place, err)
 	}
-	return decoded(place, text)
+	return decodeDocument(place, text)
 }
 
 // checkSeparators returns an error if parsing a document could need too much memory. It counts the characters that
@@ -144,18 +144,18 @@ func checkSeparators(place string, text []byte) error {
 	return nil
 }
 
-// decoded decodes a JSON document and returns its object, or the items of its list.
-func decoded(place string, encoded []byte) ([]placed, error) {
+// decodeDocument decodes a JSON document and returns its object, or the items of its list.
+func decodeDocument(place string, encoded []byte) ([]placedObject, error) {
 	var content map[string]any
 	if err := utiljson.Unmarshal(encoded, &content); err != nil {
 		return nil, fmt.Errorf("%s is not an object: %w", place, err)
 	}
-	return flatten(nil, placed{place, &unstructured.Unstructured{Object: content}, len(encoded)})
+	return flatten(nil, placedObject{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
 
 // flatten appends the object p, or its items if p is a list, to found. Items of a typed list such as RoleList can
 // omit apiVersion and kind.
-func flatten(found []placed, p placed) ([]placed, error) {
+func flatten(found []placedObject, p placedObject) ([]placedObject, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
 	if !listed || !isList || p.object.GetName() != "" && kind != "" {
@@ -176,7 +176,7 @@ func flatten(found []placed, p placed) ([]placed, error) {
 		}
 		var err error
 		if found, err = flatten(found,
-			placed{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
+			placedObject{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
 			return nil, err
 		}
 	}

@@ -20,14 +20,14 @@ const (
 	keepAnnotation   = "helm.sh/resource-policy"
 )
 
-// Keeps reports whether an object has the annotation helm.sh/resource-policy: keep, so it must not be deleted with
-// its module.
-func Keeps(object metav1.Object) bool {
+// KeepsOnRemoval reports whether an object has the annotation helm.sh/resource-policy: keep, so it must not be deleted
+// with its module.
+func KeepsOnRemoval(object metav1.Object) bool {
 	return strings.ToLower(strings.TrimSpace(object.GetAnnotations()[keepAnnotation])) == "keep"
 }
 
-// ordered contains the objects of a chart in Helm's order of creation.
-type ordered struct{ definitions, before, release, after []placed }
+// orderedObjects contains the objects of a chart in Helm's order of creation.
+type orderedObjects struct{ definitions, before, release, after []placedObject }
 
 // withoutHooks converts hooks to ordinary objects, because an agent reconciles continuously and has no install
 // phases:
@@ -45,8 +45,8 @@ type ordered struct{ definitions, before, release, after []placed }
 //   - Any other object with install or upgrade hooks becomes an ordinary object.
 //
 //     Source: Helm documentation, Chart Hooks.
-func withoutHooks(objects []placed) (ordered, error) {
-	var found ordered
+func withoutHooks(objects []placedObject) (orderedObjects, error) {
+	var found orderedObjects
 	for _, o := range objects {
 		annotation, isHook := o.object.GetAnnotations()[hookAnnotation]
 		if !isHook {
@@ -59,7 +59,7 @@ func withoutHooks(objects []placed) (ordered, error) {
 			continue
 		}
 		if err := checkHooks(o.object, hooks); err != nil {
-			return ordered{}, fmt.Errorf("%s, %s: %w", o.place, Name(o.object), err)
+			return orderedObjects{}, fmt.Errorf("%s, %s: %w", o.place, Name(o.object), err)
 		}
 		if isJob(o.object) {
 			allowRecreation(o.object)
@@ -95,8 +95,8 @@ func isJob(object *unstructured.Unstructured) bool {
 func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
 
 // byWeight compares hooks by weight, then by kind, as Helm does.
-func byWeight(a, b placed) int {
-	weight := func(p placed) int {
+func byWeight(a, b placedObject) int {
+	weight := func(p placedObject) int {
 		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])
 		return number
 	}
@@ -143,16 +143,16 @@ func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 
 func isDelete(hook string) bool { return strings.HasSuffix(hook, "-delete") }
 
-func byKind(a, b placed) int {
+func byKind(a, b placedObject) int {
 	kindA, kindB := a.object.GetKind(), b.object.GetKind()
-	if rankA, rankB := ranks[kindA], ranks[kindB]; rankA != 0 || rankB != 0 {
+	if rankA, rankB := installRanks[kindA], installRanks[kindB]; rankA != 0 || rankB != 0 {
 		return cmp.Compare(rankA, rankB)
 	}
 	return cmp.Compare(kindA, kindB)
 }
 
-// ranks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
-var ranks = func() map[string]int {
+// installRanks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
+var installRanks = func() map[string]int {
 	known := map[string]int{}
 	for i, kind := range releaseutil.InstallOrder {
 		known[kind] = i - len(releaseutil.InstallOrder)

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// shortened limits the length of a message. It keeps the beginning with the location, and the end with the error.
-func shortened(text string) string {
+// shortenMessage limits the length of a message. It keeps the beginning with the location, and the end with the error.
+func shortenMessage(text string) string {
 	const most = 1_000
 	if len(text) <= 2*most {
 		return text
@@ -46,9 +46,9 @@ type Capabilities struct {
 	APIVersions []string
 }
 
-// named adds "chart MODULE" or "kustomization MODULE" to an error. Errors about YAML content already contain the name
-// of the file.
-func (in Input) named(err error) error {
+// wrapError adds "chart MODULE" or "kustomization MODULE" to an error. Errors about YAML content already contain the
+// name of the file.
+func (in Input) wrapError(err error) error {
 	switch in.Packed {
 	case v1beta2.HelmChart:
 		return fmt.Errorf("chart %s: %w", in.Release, err)

@@ -84,7 +84,7 @@ func (i *inspection) read(name string) (k types.Kustomization, err error) {
 	if err := checkSize(i.files[name]); err != nil {
 		return k, err
 	}
-	if err := strict.YAML(i.files[name], strict.Limits{ExpandedBytes: maxExpanded}); err != nil {
+	if err := strict.CheckYAML(i.files[name], strict.Limits{ExpandedBytes: maxExpanded}); err != nil {
 		return k, err
 	}
 	if err := yaml.UnmarshalStrict(i.files[name], &k); err != nil {
@@ -116,24 +116,24 @@ func (i *inspection) references(folder string, k types.Kustomization) error {
 		if i.isFolder(folder, reference) {
 			continue
 		}
-		if err := i.readable(folder, reference); err != nil {
+		if err := i.checkReadable(folder, reference); err != nil {
 			return err
 		}
 	}
-	for _, reference := range yamlOf(k) {
-		if err := i.readable(folder, reference); err != nil {
+	for _, reference := range yamlFiles(k) {
+		if err := i.checkReadable(folder, reference); err != nil {
 			return err
 		}
 	}
-	for _, reference := range dataOf(k) {
-		if _, err := i.present(folder, reference); err != nil {
+	for _, reference := range dataFiles(k) {
+		if _, err := i.readReferenced(folder, reference); err != nil {
 			return err
 		}
 	}
 	for n, patch := range k.PatchesStrategicMerge {
 		// kustomize first tries to load a single-line patch as a path or an address.
 		if text := string(patch); !strings.Contains(text, "\n") {
-			if err := i.readable(folder, text); err != nil {
+			if err := i.checkReadable(folder, text); err != nil {
 				return fmt.Errorf("patchesStrategicMerge[%d]: %w", n, err)
 			}
 		} else if err := checkYAML([]byte(text)); err != nil {
@@ -164,14 +164,14 @@ func (i *inspection) transformer(folder, reference string) error {
 	text := []byte(reference)
 	if !strings.Contains(reference, "\n") {
 		var err error
-		if text, err = i.present(folder, reference); err != nil {
+		if text, err = i.readReferenced(folder, reference); err != nil {
 			return err
 		}
 	}
 	if err := checkSize(text); err != nil {
 		return err
 	}
-	if err := strict.YAML(text, strict.Limits{Documents: 1, ExpandedBytes: maxExpanded}); err != nil {
+	if err := strict.CheckYAML(text, strict.Limits{Documents: 1, ExpandedBytes: maxExpanded}); err != nil {
 		return err
 	}
 	var config map[string]any // a struct would also accept keys with different capitalization
@@ -186,8 +186,8 @@ func (i *inspection) transformer(folder, reference string) error {
 	return nil
 }
 
-// yamlOf returns the paths of all YAML files of a kustomization, except its resources.
-func yamlOf(k types.Kustomization) []string {
+// yamlFiles returns the paths of all YAML files of a kustomization, except its resources.
+func yamlFiles(k types.Kustomization) []string {
 	paths := slices.Concat(k.Crds, k.Configurations)
 	for _, patch := range slices.Concat(k.Patches, k.PatchesJson6902) {
 		paths = append(paths, patch.Path)
@@ -199,8 +199,8 @@ func yamlOf(k types.Kustomization) []string {
 	return slices.DeleteFunc(paths, func(p string) bool { return p == "" })
 }
 
-// dataOf returns the paths of the files for generated ConfigMaps and Secrets.
-func dataOf(k types.Kustomization) []string {
+// dataFiles returns the paths of the files for generated ConfigMaps and Secrets.
+func dataFiles(k types.Kustomization) []string {
 	var sources []types.KvPairSources
 	for _, g := range k.ConfigMapGenerator {
 		sources = append(sources, g.KvPairSources)
@@ -228,20 +228,20 @@ func (i *inspection) isFolder(folder, reference string) bool {
 	return isLocal(folder, reference) == nil && i.files.isFolder(path.Join(folder, reference))
 }
 
-// present returns the data of a file that the kustomization in folder refers to.
-func (i *inspection) present(folder, reference string) ([]byte, error) {
+// readReferenced returns the data of a file that the kustomization in folder refers to.
+func (i *inspection) readReferenced(folder, reference string) ([]byte, error) {
 	if err := isLocal(folder, reference); err != nil {
 		return nil, err
 	}
 	data, ok := i.files[path.Join(folder, reference)]
 	if !ok {
-		return nil, fmt.Errorf("%s is not in the content", shortened(reference))
+		return nil, fmt.Errorf("%s is not in the content", shortenMessage(reference))
 	}
 	return data, nil
 }
 
-func (i *inspection) readable(folder, reference string) error {
-	data, err := i.present(folder, reference)
+func (i *inspection) checkReadable(folder, reference string) error {
+	data, err := i.readReferenced(folder, reference)
 	if err != nil {
 		return err
 	}
@@ -262,15 +262,15 @@ func isLocal(folder, reference string) error {
 		return errors.New("a reference is empty")
 	case strings.ContainsAny(reference, ":@?") || first == "github.com":
 		return fmt.Errorf("%s is an address, but rendering fetches nothing: add the files to the content",
-			shortened(reference))
+			shortenMessage(reference))
 	case path.IsAbs(reference) || path.Join(folder, reference) == ".." ||
 		strings.HasPrefix(path.Join(folder, reference), "../"):
 		return fmt.Errorf(
 			"%s is outside of the content: package the parent folder with a kustomization.yaml that names this folder",
-			shortened(reference))
+			shortenMessage(reference))
 	case !isPlainPath(path.Join(folder, reference)):
 		return fmt.Errorf("%s has unsupported characters: use letters, digits, dots, dashes and underscores",
-			shortened(reference))
+			shortenMessage(reference))
 	}
 	return nil
 }
@@ -280,7 +280,7 @@ func checkYAML(data []byte) error {
 	if err := checkSize(data); err != nil {
 		return err
 	}
-	return strict.YAML(data, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
+	return strict.CheckYAML(data, strict.Limits{Nodes: maxDocumentNodes, ExpandedBytes: maxExpanded})
 }
 
 func checkSize(data []byte) error {

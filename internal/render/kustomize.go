@@ -11,19 +11,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// kustomizing serializes builds, because kyaml stores schemas in package variables.
-var kustomizing sync.Mutex
+// kustomizeLock serializes builds, because kyaml stores schemas in package variables.
+var kustomizeLock sync.Mutex
 
-// overlaid builds a kustomization and returns its objects in the order of kustomize build.
-func overlaid(in Input) ([]placed, error) {
-	found, err := overlay(in)
+// renderOverlay builds a kustomization and returns its objects in the order of kustomize build.
+func renderOverlay(in Input) ([]placedObject, error) {
+	found, err := buildOverlay(in)
 	if err != nil {
-		return nil, in.named(err)
+		return nil, in.wrapError(err)
 	}
 	return found, nil
 }
 
-func overlay(in Input) ([]placed, error) {
+func buildOverlay(in Input) ([]placedObject, error) {
 	data, err := decompress(in.Content)
 	if err != nil {
 		return nil, err
@@ -60,20 +60,20 @@ func build(files tree, root string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	kustomizing.Lock()
-	defer kustomizing.Unlock()
+	kustomizeLock.Lock()
+	defer kustomizeLock.Unlock()
 	// The default options disable plugins, refuse files outside of a kustomization's folder, and preserve the order of
 	// objects.
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(disk, path.Join("/", root))
 	if err != nil {
-		return nil, fmt.Errorf("%s", shortened(err.Error()))
+		return nil, fmt.Errorf("%s", shortenMessage(err.Error()))
 	}
 	if built.Size() > MaxObjects {
 		return nil, fmt.Errorf("the kustomization renders to more than %d objects", MaxObjects)
 	}
 	text, err := built.AsYaml()
 	if err != nil {
-		return nil, fmt.Errorf("%s", shortened(err.Error()))
+		return nil, fmt.Errorf("%s", shortenMessage(err.Error()))
 	}
 	if len(text) > bundle.MaxLayerBytes {
 		return nil, fmt.Errorf("the kustomization renders to more than %d bytes", bundle.MaxLayerBytes)

@@ -54,17 +54,17 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	// Helm and kustomize can panic on unusual content.
 	defer func() {
 		if cause := recover(); cause != nil {
-			objects, err = nil, in.named(fmt.Errorf("rendering panicked: %v", cause))
+			objects, err = nil, in.wrapError(fmt.Errorf("rendering panicked: %v", cause))
 		}
 	}()
-	var found []placed
+	var found []placedObject
 	switch in.Packed {
 	case v1beta2.OCIDir, v1beta2.OCIRef, "":
-		found, err = plain(in)
+		found, err = renderPlain(in)
 	case v1beta2.HelmChart:
-		found, err = templated(in)
+		found, err = renderChart(in)
 	case v1beta2.Kustomize:
-		found, err = overlaid(in)
+		found, err = renderOverlay(in)
 	default:
 		err = fmt.Errorf("content type %q is not supported: use %s, %s, %s or %s",
 			in.Packed, v1beta2.OCIDir, v1beta2.OCIRef, v1beta2.HelmChart, v1beta2.Kustomize)
@@ -73,17 +73,17 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 		return nil, err
 	}
 	if objects, err = collect(found); err != nil {
-		return nil, in.named(err)
+		return nil, in.wrapError(err)
 	}
 	return objects, nil
 }
 
-func plain(in Input) ([]placed, error) {
+func renderPlain(in Input) ([]placedObject, error) {
 	files, err := unpack(in.Content, in.Packed == v1beta2.OCIDir)
 	if err != nil {
 		return nil, err
 	}
-	var found []placed
+	var found []placedObject
 	for _, f := range files {
 		more, err := documents(f)
 		if err != nil {
@@ -101,7 +101,7 @@ type identity struct {
 
 // collect returns the objects of a module without the fields that API servers set. It returns an error for an
 // invalid, duplicate or too large object.
-func collect(found []placed) ([]*unstructured.Unstructured, error) {
+func collect(found []placedObject) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")
 	}

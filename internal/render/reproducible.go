@@ -17,12 +17,12 @@ const passesOfUnsorted = 4
 // If the chart calls nondeterministic functions, it is rendered again with other text in place of these functions.
 // The check has two known gaps: the function date with an invalid date, and templates that are assembled at run time
 // and passed to tpl.
-func (in Input) reproducible(files []file) ([]placed, error) {
-	found, err := in.pass(files, in.Values)
+func (in Input) reproducible(files []file) ([]placedObject, error) {
+	found, err := in.renderOnce(files, in.Values)
 	if err != nil {
 		return nil, err
 	}
-	use := survey(files, in.Values)
+	use := findCalls(files, in.Values)
 	if !use.canDiffer() {
 		return found, nil
 	}
@@ -30,17 +30,17 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 	for i, f := range files {
 		replaced[i] = file{f.name, replaceNondeterministic(f.data)}
 	}
-	again, err := in.pass(replaced, replaceNondeterministic(in.Values))
+	again, err := in.renderOnce(replaced, replaceNondeterministic(in.Values))
 	if err != nil {
 		return nil, fmt.Errorf("rendering succeeds or fails depending on %s: set a fixed value in the chart's values",
-			use.all())
+			use.describeAll())
 	}
 	if err := use.compare(found, again); err != nil {
 		return nil, err
 	}
-	if use.unsorted() {
+	if use.isUnsorted() {
 		for range passesOfUnsorted {
-			if again, err = in.pass(files, in.Values); err != nil {
+			if again, err = in.renderOnce(files, in.Values); err != nil {
 				return nil, err
 			}
 			if err := use.compare(found, again); err != nil {
@@ -52,34 +52,34 @@ func (in Input) reproducible(files []file) ([]placed, error) {
 }
 
 // compare returns an error with the first object that differs between two renderings.
-func (u usage) compare(found, again []placed) error {
+func (u usage) compare(found, again []placedObject) error {
 	for i, f := range found {
 		if i >= len(again) || f.place != again[i].place ||
-			!reflect.DeepEqual(f.object.Object, unreplaced(again[i].object.Object)) {
+			!reflect.DeepEqual(f.object.Object, restoreNames(again[i].object.Object)) {
 			name, _, _ := strings.Cut(f.place, ", document")
 			return fmt.Errorf(
 				"%s, %s differs between renderings because of %s: set a fixed value in the chart's values", f.place,
-				Name(f.object), u.of(name))
+				Name(f.object), u.describeCalls(name))
 		}
 	}
 	if len(again) > len(found) {
-		return errors.New("each rendering returns different objects because of " + u.all() +
+		return errors.New("each rendering returns different objects because of " + u.describeAll() +
 			": set a fixed value in the chart's values")
 	}
 	return nil
 }
 
-// unreplaced restores the names of nondeterministic functions in the strings of a rendered object. It reverses
+// restoreNames restores the names of nondeterministic functions in the strings of a rendered object. It reverses
 // replaceNondeterministic.
-func unreplaced(value any) any {
+func restoreNames(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for key, child := range v {
-			v[key] = unreplaced(child)
+			v[key] = restoreNames(child)
 		}
 	case []any:
 		for i, child := range v {
-			v[i] = unreplaced(child)
+			v[i] = restoreNames(child)
 		}
 	case string:
 		return standIns.Replace(v)
@@ -100,11 +100,11 @@ var standIns = func() *strings.Replacer {
 // replaceNondeterministic replaces the calls of nondeterministic functions in a template with other text. It does not
 // change invalid templates.
 func replaceNondeterministic(text []byte) []byte {
-	var calls []call
+	var calls []templateCall
 	for _, t := range parseTemplate("", text) {
 		calls = append(calls, t.calls...)
 	}
-	slices.SortFunc(calls, func(a, b call) int { return a.offset - b.offset })
+	slices.SortFunc(calls, func(a, b templateCall) int { return a.offset - b.offset })
 	var out []byte
 	done := 0
 	for _, call := range calls {
@@ -132,18 +132,18 @@ func (u usage) canDiffer() bool {
 	return false
 }
 
-func (u usage) unsorted() bool {
+func (u usage) isUnsorted() bool {
 	for _, t := range u {
-		if slices.ContainsFunc(t.calls, func(c call) bool { return c.function == "keys" || c.function == "values" }) {
+		if slices.ContainsFunc(t.calls, func(c templateCall) bool { return c.function == "keys" || c.function == "values" }) {
 			return true
 		}
 	}
 	return false
 }
 
-// of lists the nondeterministic functions for an error about a file. If the file calls none, it lists those of the
-// whole chart.
-func (u usage) of(name string) string {
+// describeCalls lists the nondeterministic functions for an error about a file. If the file calls none, it lists those
+// of the whole chart.
+func (u usage) describeCalls(name string) string {
 	seen := map[string]bool{}
 	var calls []string
 	var visit func(string)
@@ -161,12 +161,12 @@ func (u usage) of(name string) string {
 	}
 	visit(name)
 	if len(calls) == 0 {
-		return u.all()
+		return u.describeAll()
 	}
-	return enumerated(calls)
+	return joinCalls(calls)
 }
 
-func (u usage) all() string {
+func (u usage) describeAll() string {
 	var calls []string
 	for _, t := range u {
 		for _, c := range t.calls {
@@ -176,10 +176,10 @@ func (u usage) all() string {
 	if len(calls) == 0 {
 		return "a template that is passed to tpl"
 	}
-	return enumerated(calls)
+	return joinCalls(calls)
 }
 
-func enumerated(calls []string) string {
+func joinCalls(calls []string) string {
 	slices.Sort(calls)
 	calls = slices.Compact(calls)
 	if len(calls) > 5 {

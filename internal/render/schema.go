@@ -76,7 +76,7 @@ func checkSchema(text []byte, values map[string]any) error {
 	err = compiled.Validate(values)
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &invalid) {
-		_, text, _ := strings.Cut(shortened(invalid.Error()), "\n")
+		_, text, _ := strings.Cut(shortenMessage(invalid.Error()), "\n")
 		return fmt.Errorf("validation against values.schema.json failed:\n%s", text)
 	}
 	return err

@@ -11,23 +11,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// call is a call of a nondeterministic function in a template.
-type call struct {
+// templateCall is a call of a nondeterministic function in a template.
+type templateCall struct {
 	function, file string
 	line, offset   int
 }
 
-func (c call) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
+func (c templateCall) String() string { return fmt.Sprintf("%s (%s:%d)", c.function, c.file, c.line) }
 
 // template lists the calls and includes of one parsed template.
 type template struct {
-	calls    []call
+	calls    []templateCall
 	includes []string // names of included templates; computed names are omitted
 	usesTpl  bool
 }
 
-// survey finds calls of nondeterministic functions in all files and values.
-func survey(files []file, values []byte) usage {
+// findCalls finds calls of nondeterministic functions in all files and values.
+func findCalls(files []file, values []byte) usage {
 	charts := map[string]string{}
 	for _, f := range files {
 		if inChart(f.name) == "Chart.yaml" {
@@ -168,7 +168,8 @@ func (w walk) identifier(n *parse.IdentifierNode) {
 	if !bytes.HasPrefix(w.text[offset:], []byte(n.Ident)) {
 		return
 	}
-	w.into.calls = append(w.into.calls, call{n.Ident, w.file, 1 + bytes.Count(w.text[:offset], []byte("\n")), offset})
+	w.into.calls = append(w.into.calls, templateCall{n.Ident, w.file, 1 + bytes.Count(w.text[:offset], []byte("\n")),
+		offset})
 }
 
 // nondeterministic contains the template functions whose result depends on random numbers, the clock, or the order of

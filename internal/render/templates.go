@@ -14,22 +14,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// templated renders a chart as `helm install` would. It returns an error if the result is not reproducible.
-func templated(in Input) ([]placed, error) {
+// renderChart renders a chart as `helm install` would. It returns an error if the result is not reproducible.
+func renderChart(in Input) ([]placedObject, error) {
 	files, err := chartFiles(in.Content)
 	if err != nil {
-		return nil, in.named(err)
+		return nil, in.wrapError(err)
 	}
 	found, err := in.reproducible(files)
 	if err != nil {
-		return nil, in.named(err)
+		return nil, in.wrapError(err)
 	}
 	return found, nil
 }
 
-// pass renders a chart once and returns the objects in the order of installation. It loads the chart each time,
+// renderOnce renders a chart once and returns the objects in the order of installation. It loads the chart each time,
 // because templates can modify the values of a loaded chart.
-func (in Input) pass(files []file, layer []byte) ([]placed, error) {
+func (in Input) renderOnce(files []file, layer []byte) ([]placedObject, error) {
 	c, err := loadChart(files)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func (in Input) pass(files []file, layer []byte) ([]placed, error) {
 	}
 	texts, err := engine.Render(c, values)
 	if err != nil {
-		return nil, fmt.Errorf("%s", shortened(err.Error()))
+		return nil, fmt.Errorf("%s", shortenMessage(err.Error()))
 	}
 	definitions, err := crds(c)
 	if err != nil {
@@ -82,7 +82,7 @@ func libraryVersion() string {
 // values returns the top-level objects for templates, such as .Values and .Release. layer is the module's config
 // layer.
 func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
-	defaults, err := in.configured(layer, c.Name())
+	defaults, err := in.configValues(layer, c.Name())
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +117,10 @@ func (in Input) values(c *chart.Chart, layer []byte) (chartutil.Values, error) {
 }
 
 // crds returns the objects of the crds folders, which are not templated.
-func crds(c *chart.Chart) ([]placed, error) {
+func crds(c *chart.Chart) ([]placedObject, error) {
 	files := c.CRDObjects()
 	slices.SortFunc(files, func(a, b chart.CRD) int { return cmp.Compare(a.Filename, b.Filename) })
-	var found []placed
+	var found []placedObject
 	for _, f := range files {
 		more, err := documents(file{f.Filename, f.File.Data})
 		if err != nil {
@@ -132,7 +132,7 @@ func crds(c *chart.Chart) ([]placed, error) {
 }
 
 // manifests parses the output of templates by file name.
-func manifests(texts map[string]string) ([]placed, error) {
+func manifests(texts map[string]string) ([]placedObject, error) {
 	names := make([]string, 0, len(texts))
 	total := 0
 	for name, text := range texts {
@@ -144,7 +144,7 @@ func manifests(texts map[string]string) ([]placed, error) {
 		}
 	}
 	slices.Sort(names)
-	var found []placed
+	var found []placedObject
 	for _, name := range names {
 		for i, text := range split(texts[name]) {
 			if i == maxDocuments {

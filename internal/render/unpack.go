@@ -101,7 +101,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 		if b.entries++; b.entries > MaxEntries {
 			return nil, fmt.Errorf("tar: more than %d entries", MaxEntries)
 		}
-		isFile, err := admit(header)
+		isFile, err := isRegularFile(header)
 		if err != nil {
 			return nil, fmt.Errorf("tar: %w", err)
 		}
@@ -130,9 +130,9 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 	return files, nil
 }
 
-// admit reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside of
-// the archive's folder, which show that the archive is damaged or malicious.
-func admit(header *tar.Header) (bool, error) {
+// isRegularFile reports whether a tar entry is a regular file. It returns an error for links, devices and paths outside
+// of the archive's folder, which show that the archive is damaged or malicious.
+func isRegularFile(header *tar.Header) (bool, error) {
 	name := header.Name
 	if path.IsAbs(name) || strings.ContainsAny(name, "\\\x00") || slices.Contains(strings.Split(name, "/"), "..") {
 		return false, fmt.Errorf("path %q is outside of the folder", name)

@@ -21,8 +21,8 @@ const (
 	maxExpandedBytes = 4 << 20
 )
 
-// configured returns the Helm values in a module's config layer. The layer has the format of a chart's values.yaml, or
-// Kyma's older format, which contains only the field configs:
+// configValues returns the Helm values in a module's config layer. The layer has the format of a chart's values.yaml,
+// or Kyma's older format, which contains only the field configs:
 //
 //	configs:
 //	- name: my-chart                 # ignored if it is the only entry
@@ -33,7 +33,7 @@ const (
 // configured the Helm client's connection to the cluster and are ignored.
 //
 // Source: kyma-project/module-manager, getConfigAndOverridesForInstall; lifecycle-manager's internal/manifest/v1beta1.
-func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
+func (in Input) configValues(layer []byte, chart string) (map[string]any, error) {
 	if err := checkExpansion(layer); err != nil {
 		return nil, fmt.Errorf("config layer: %w", err)
 	}
@@ -42,7 +42,7 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 		return nil, fmt.Errorf("config layer is not a mapping of values: %w", err)
 	}
 	if entries, older := values["configs"].([]any); older && len(values) == 1 {
-		overrides, err := in.overrides(entries, chart)
+		overrides, err := in.overrideValues(entries, chart)
 		if err != nil {
 			return nil, fmt.Errorf("config layer: %w", err)
 		}
@@ -58,7 +58,7 @@ func (in Input) configured(layer []byte, chart string) (map[string]any, error) {
 	return values, nil
 }
 
-func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
+func (in Input) overrideValues(entries []any, chart string) (map[string]any, error) {
 	var names []string
 	var mine map[string]any
 	for i, e := range entries {
@@ -88,7 +88,7 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 			fmt.Errorf("configs: none of the names %s matches chart %s or module %s", strings.Join(names, ", "), chart,
 				in.Release)
 	}
-	client, err := settings(mine["clientConfig"])
+	client, err := parseSettings(mine["clientConfig"])
 	if err != nil {
 		return nil, fmt.Errorf("clientConfig: %w", err)
 	}
@@ -97,14 +97,14 @@ func (in Input) overrides(entries []any, chart string) (map[string]any, error) {
 			fmt.Errorf("clientConfig: Namespace is %v, but the module is installed in %s: set this namespace", wanted,
 				in.Namespace)
 	}
-	overrides, err := settings(mine["overrides"])
+	overrides, err := parseSettings(mine["overrides"])
 	if err != nil {
 		return nil, fmt.Errorf("overrides: %w", err)
 	}
 	return overrides, nil
 }
 
-func settings(text any) (map[string]any, error) {
+func parseSettings(text any) (map[string]any, error) {
 	line, _ := text.(string)
 	if len(line) > maxOverridesBytes {
 		return nil, fmt.Errorf("the text has %d bytes, must be at most %d", len(line), maxOverridesBytes)

@@ -196,7 +196,7 @@ func (a *agent) facts() (bundle.Report, error) {
 	}
 	kyma := a.state.kyma
 	r.Kyma, r.Modules = &kyma, a.state.modules
-	if a.conduct.Failing != "" && !bundle.Older(a.state.version, a.conduct.Failing) {
+	if a.conduct.Failing != "" && !bundle.IsOlder(a.state.version, a.conduct.Failing) {
 		r.Modules = append([]bundle.ReportedModule(nil), r.Modules...)
 		for i := range r.Modules {
 			if m := &r.Modules[i]; m.Name == promotedModule {

@@ -74,8 +74,8 @@ func (p *Prober) client() *http.Client {
 	}
 }
 
-// origin returns the URL of a Service port, as SCHEME://HOST:PORT.
-func origin(s fleet.ServiceReference) string {
+// serviceURL returns the URL of a Service port, as SCHEME://HOST:PORT.
+func serviceURL(s fleet.ServiceReference) string {
 	scheme := s.Scheme
 	if scheme == "" {
 		scheme = "http"
@@ -83,10 +83,10 @@ func origin(s fleet.ServiceReference) string {
 	return scheme + "://" + net.JoinHostPort(s.Name+"."+s.Namespace+".svc", strconv.Itoa(int(s.Port)))
 }
 
-// reaching returns a context for requests to a Service. The context contains the Service's addresses, which are
+// withAddresses returns a context for requests to a Service. The context contains the Service's addresses, which are
 // cached.
-func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (context.Context, error) {
-	name := origin(s)
+func (p *Prober) withAddresses(ctx context.Context, s fleet.ServiceReference) (context.Context, error) {
+	name := serviceURL(s)
 	p.mu.Lock()
 	known, ok := p.addresses[name]
 	p.mu.Unlock()
@@ -106,11 +106,11 @@ func (p *Prober) reaching(ctx context.Context, s fleet.ServiceReference) (contex
 	return context.WithValue(ctx, contextKey{}, known.all), nil
 }
 
-// unreachable removes a Service's addresses from the cache.
-func (p *Prober) unreachable(s fleet.ServiceReference) {
+// dropAddresses removes a Service's addresses from the cache.
+func (p *Prober) dropAddresses(s fleet.ServiceReference) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	delete(p.addresses, origin(s))
+	delete(p.addresses, serviceURL(s))
 }
 
 // resolve returns the ready endpoints of a Service from the API server.
@@ -138,7 +138,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	if err != nil {
 		return nil, err
 	}
-	all := endpointsOf(published.Items, portName)
+	all := readyEndpoints(published.Items, portName)
 	if len(all) == 0 {
 		return nil, fmt.Errorf("service %s/%s has no ready endpoint", s.Namespace, s.Name)
 	}
@@ -147,7 +147,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 	for _, address := range all {
 		if at, err := netip.ParseAddrPort(address); err != nil {
 			return nil, fmt.Errorf("endpoint of Service %s/%s: %w", s.Namespace, s.Name, err)
-		} else if slices.Contains(servers, plain(at)) {
+		} else if slices.Contains(servers, normalizeAddress(at)) {
 			return nil, fmt.Errorf("%s is refused: it is the API server", address)
 		}
 	}
@@ -183,16 +183,17 @@ func (p *Prober) apiServers(ctx context.Context) []netip.AddrPort {
 	for _, host := range hosts {
 		for _, port := range ports {
 			if at, err := netip.ParseAddr(host); err == nil {
-				all = append(all, plain(netip.AddrPortFrom(at, uint16(port)))) //nolint:gosec // the API server checks ports
+				//nolint:gosec // the API server checks ports
+				all = append(all, normalizeAddress(netip.AddrPortFrom(at, uint16(port))))
 			}
 		}
 	}
 	return all
 }
 
-// plain normalizes an IP address for comparisons.
-func plain(at netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(store.Plain(at.Addr()), at.Port())
+// normalizeAddress normalizes an IP address for comparisons.
+func normalizeAddress(at netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(store.PlainAddress(at.Addr()), at.Port())
 }
 
 const apiServerService = "kubernetes"
@@ -200,7 +201,7 @@ const apiServerService = "kubernetes"
 // maxEndpoints limits how many endpoints of a Service one request tries.
 const maxEndpoints = 3
 
-func endpointsOf(found []discoveryv1.EndpointSlice, portName string) []string {
+func readyEndpoints(found []discoveryv1.EndpointSlice, portName string) []string {
 	var all []string
 	for _, slice := range found {
 		if slice.AddressType == discoveryv1.AddressTypeFQDN {

@@ -18,11 +18,11 @@ import (
 )
 
 func (p *Prober) http(ctx context.Context, c fleet.HTTPCheck) (checks.Measurement, error) {
-	target, err := url.Parse(origin(c.Service) + cmp.Or(c.Path, "/"))
+	target, err := url.Parse(serviceURL(c.Service) + cmp.Or(c.Path, "/"))
 	if err != nil {
 		return checks.Measurement{}, errors.New("http.path is not a URL path")
 	}
-	if ctx, err = p.reaching(ctx, c.Service); err != nil {
+	if ctx, err = p.withAddresses(ctx, c.Service); err != nil {
 		return checks.Measurement{}, err
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.String(), nil)
@@ -33,7 +33,7 @@ func (p *Prober) http(ctx context.Context, c fleet.HTTPCheck) (checks.Measuremen
 	started := time.Now()
 	response, err := p.client().Do(request)
 	if err != nil {
-		p.unreachable(c.Service)
+		p.dropAddresses(c.Service)
 		return checks.Measurement{}, err
 	}
 	defer response.Body.Close() //nolint:errcheck // the body is only read, so a failed Close loses nothing

@@ -196,7 +196,7 @@ func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.addresses[origin(service)] = addresses{
+	w.addresses[serviceURL(service)] = addresses{
 		all:   []string{net.JoinHostPort(address, strconv.Itoa(int(port)))},
 		until: time.Now().Add(time.Hour),
 	}

@@ -180,7 +180,7 @@ func jobCondition(job *batchv1.Job) *batchv1.JobCondition {
 
 // lastLog returns the last lines in the log of the Job's newest Pod. If the log cannot be read, it returns reason.
 func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) string {
-	pods, err := p.podsOf(ctx, job)
+	pods, err := p.listPods(ctx, job)
 	if err != nil || len(pods) == 0 {
 		return "the Job failed: " + reason
 	}
@@ -194,7 +194,7 @@ func (p *Prober) lastLog(ctx context.Context, job *batchv1.Job, reason string) s
 	}
 	defer stream.Close() //nolint:errcheck // the log is only read, so a failed Close loses nothing
 	log, err := io.ReadAll(io.LimitReader(stream, maxLogBytes))
-	text := strings.TrimSpace(p.masked(string(log)))
+	text := strings.TrimSpace(p.maskSecrets(string(log)))
 	if err != nil || text == "" {
 		return "the Job failed: " + reason
 	}

@@ -20,8 +20,8 @@ type jobError struct {
 
 func (e jobError) Unwrap() error { return e.error }
 
-// podsOf returns the Pods of a Job, without Pods of other clients that have the same label.
-func (p *Prober) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
+// listPods returns the Pods of a Job, without Pods of other clients that have the same label.
+func (p *Prober) listPods(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, error) {
 	var pods corev1.PodList
 	err := p.cluster.List(ctx, &pods, client.InNamespace(job.Namespace),
 		client.MatchingLabels{batchv1.JobNameLabel: job.Name}, client.Limit(10*maxJobPods))
@@ -30,7 +30,7 @@ func (p *Prober) podsOf(ctx context.Context, job *batchv1.Job) ([]corev1.Pod, er
 
 // notStarted returns the reason why a Job has no running Pod, or "" if a Pod runs or the reason is unknown.
 func (p *Prober) notStarted(ctx context.Context, job *batchv1.Job) string {
-	pods, err := p.podsOf(ctx, job)
+	pods, err := p.listPods(ctx, job)
 	if err != nil {
 		return ""
 	}

@@ -28,10 +28,10 @@ type budgetKey struct{}
 func (p *Prober) withBudget(ctx context.Context) (with context.Context, end func()) {
 	b := &budget{memory: p.options.Memory}
 	b.left.Store(maxReadBytes)
-	return context.WithValue(ctx, budgetKey{}, b), b.end
+	return context.WithValue(ctx, budgetKey{}, b), b.close
 }
 
-func (b *budget) end() {
+func (b *budget) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.release != nil {
@@ -75,17 +75,17 @@ func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response.Body = counted{response.Body, request.Context(), b}
+	response.Body = countingReader{response.Body, request.Context(), b}
 	return response, nil
 }
 
-type counted struct {
+type countingReader struct {
 	io.ReadCloser
 	ctx    context.Context // of the request with this body
 	budget *budget
 }
 
-func (c counted) Read(into []byte) (int, error) {
+func (c countingReader) Read(into []byte) (int, error) {
 	if err := c.budget.acquire(c.ctx); err != nil {
 		return 0, err
 	}

@@ -26,21 +26,21 @@ const (
 	sharedFor, maxShared, maxSharedBytes = time.Second, 8, maxSmallBytes
 )
 
-type selection struct {
+type objectSelection struct {
 	version         schema.GroupVersion
 	kind, namespace string
 	selector        string
 }
 
-// reads caches objects for a short time, because checks of several modules often read the same objects. It is safe
+// readCache caches objects for a short time, because checks of several modules often read the same objects. It is safe
 // for concurrent use.
-type reads struct {
-	mu   sync.Mutex // guards kept
-	kept map[selection]*read
+type readCache struct {
+	mu          sync.Mutex // guards cachedReads
+	cachedReads map[objectSelection]*cachedRead
 }
 
-// read is a cached read of objects. The fields objects and err are set once done is closed.
-type read struct {
+// cachedRead is a cached read of objects. The fields objects and err are set once done is closed.
+type cachedRead struct {
 	done    chan struct{}
 	objects []any
 	err     error
@@ -52,13 +52,13 @@ type fetcher func(context.Context) (objects []any, bytes int64, err error)
 // get returns the selected objects from the cache, or calls fetch. Callers must not change the objects.
 //
 // If the fetch of another caller failed, for example after that caller's timeout, get calls its own fetch.
-func (r *reads) get(ctx context.Context, s selection, fetch fetcher) ([]any, error) {
+func (r *readCache) get(ctx context.Context, s objectSelection, fetch fetcher) ([]any, error) {
 	r.mu.Lock()
-	known := r.kept[s]
+	known := r.cachedReads[s]
 	if known == nil {
-		known = &read{done: make(chan struct{})}
-		if len(r.kept) < maxShared {
-			r.kept[s] = known
+		known = &cachedRead{done: make(chan struct{})}
+		if len(r.cachedReads) < maxShared {
+			r.cachedReads[s] = known
 			time.AfterFunc(sharedFor, func() { r.forget(s) })
 		}
 		r.mu.Unlock()
@@ -83,10 +83,10 @@ func (r *reads) get(ctx context.Context, s selection, fetch fetcher) ([]any, err
 	return known.objects, nil
 }
 
-func (r *reads) forget(s selection) {
+func (r *readCache) forget(s objectSelection) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.kept, s)
+	delete(r.cachedReads, s)
 }
 
 // objects returns the objects that a check selects. The caller must not change them. ctx must have a budget.
@@ -107,7 +107,7 @@ func (p *Prober) objects(ctx context.Context, c fleet.CELCheck) ([]any, error) {
 	if err := p.refuseSecrets(version.WithKind(c.Kind)); err != nil {
 		return nil, err
 	}
-	selected := selection{version, c.Kind, c.Namespace, selector.String()}
+	selected := objectSelection{version, c.Kind, c.Namespace, selector.String()}
 	return p.reads.get(ctx, selected, func(ctx context.Context) ([]any, int64, error) {
 		objects, err := p.list(ctx, selected, selector)
 		b, _ := ctx.Value(budgetKey{}).(*budget)
@@ -127,7 +127,7 @@ func (p *Prober) refuseSecrets(kind schema.GroupVersionKind) error {
 	return nil
 }
 
-func (p *Prober) list(ctx context.Context, s selection, selector labels.Selector) ([]any, error) {
+func (p *Prober) list(ctx context.Context, s objectSelection, selector labels.Selector) ([]any, error) {
 	objects := []any{}
 	options := client.ListOptions{Namespace: s.namespace, Limit: pageObjects, LabelSelector: selector}
 	for {

@@ -21,11 +21,11 @@ import (
 
 func TestConcurrentChecksShareOneRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := reads{kept: map[selection]*read{}}
+		r := readCache{cachedReads: map[objectSelection]*cachedRead{}}
 		var fetched atomic.Int32
 		failure, bytes := error(nil), int64(0)
 		get := func(namespace string) ([]any, error) {
-			return r.get(t.Context(), selection{kind: "Pod", namespace: namespace},
+			return r.get(t.Context(), objectSelection{kind: "Pod", namespace: namespace},
 				func(context.Context) ([]any, int64, error) {
 					fetched.Add(1)
 					time.Sleep(100 * time.Millisecond)
@@ -53,7 +53,7 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 		kept := func() int {
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			return len(r.kept)
+			return len(r.cachedReads)
 		}
 		together("a", "a", "a")
 		count(1, "three checks at the same time")
@@ -91,16 +91,16 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 
 func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := reads{kept: map[selection]*read{}}
+		r := readCache{cachedReads: map[objectSelection]*cachedRead{}}
 		slow := func(context.Context) ([]any, int64, error) {
 			time.Sleep(time.Minute)
 			return nil, 0, nil
 		}
-		go func() { _, _ = r.get(t.Context(), selection{}, slow) }()
+		go func() { _, _ = r.get(t.Context(), objectSelection{}, slow) }()
 		synctest.Wait()
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
-		_, err := r.get(ctx, selection{}, slow)
+		_, err := r.get(ctx, objectSelection{}, slow)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		synctest.Wait()
 		time.Sleep(2 * time.Minute)

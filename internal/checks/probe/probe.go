@@ -69,7 +69,7 @@ type Prober struct {
 	transport *http.Transport
 	apiServer []netip.AddrPort
 	env       *cel.Env
-	reads     reads
+	reads     readCache
 
 	mu        sync.Mutex // guards the fields below
 	programs  map[string]cel.Program
@@ -100,17 +100,17 @@ func New(options Options) (*Prober, error) {
 		options.Memory = NewMemory()
 	}
 	p := &Prober{
-		options: options, cluster: cluster, pods: pods, apiServer: apiServerOf(config), env: env,
-		reads: reads{kept: map[selection]*read{}}, programs: map[string]cel.Program{},
+		options: options, cluster: cluster, pods: pods, apiServer: apiServerAddresses(config), env: env,
+		reads: readCache{cachedReads: map[objectSelection]*cachedRead{}}, programs: map[string]cel.Program{},
 		addresses: map[string]addresses{},
 	}
-	p.transport = newTransport(store.InternalDialer(p.refuse))
+	p.transport = newTransport(store.InternalDialer(p.checkAddress))
 	return p, nil
 }
 
-// apiServerOf returns the IP address and port of the API server in config. It returns nil if config contains a host
-// name.
-func apiServerOf(config *rest.Config) []netip.AddrPort {
+// apiServerAddresses returns the IP address and port of the API server in config. It returns nil if config contains a
+// host name.
+func apiServerAddresses(config *rest.Config) []netip.AddrPort {
 	address, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
 		return nil
@@ -123,12 +123,12 @@ func apiServerOf(config *rest.Config) []netip.AddrPort {
 	if number, err := net.LookupPort("tcp", address.Port()); address.Port() != "" && err == nil {
 		port = uint16(number) //nolint:gosec // LookupPort returns at most 65535
 	}
-	return []netip.AddrPort{plain(netip.AddrPortFrom(at, port))}
+	return []netip.AddrPort{normalizeAddress(netip.AddrPortFrom(at, port))}
 }
 
-// refuse returns an error for an address of the API server, because checks must not use the agent's network access to
-// the API server.
-func (p *Prober) refuse(address netip.AddrPort) error {
+// checkAddress returns an error for an address of the API server, because checks must not use the agent's network
+// access to the API server.
+func (p *Prober) checkAddress(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == address {
 			return fmt.Errorf("%s is refused: it is the API server", address)
@@ -159,22 +159,22 @@ func (p *Prober) Measure(ctx context.Context, subject Subject, d checks.Definiti
 	if err != nil {
 		m = checks.Measurement{Verdict: checks.Unknown, Message: explain(ctx, err, d.Timeout.Duration)}
 	}
-	m.Message = bundle.Bounded(p.masked(m.Message), bundle.MaxCheckMessageBytes)
-	m.Value = bundle.Bounded(p.masked(m.Value), bundle.MaxCheckValueBytes)
+	m.Message = bundle.Bounded(p.maskSecrets(m.Message), bundle.MaxCheckMessageBytes)
+	m.Value = bundle.Bounded(p.maskSecrets(m.Value), bundle.MaxCheckValueBytes)
 	return m
 }
 
-// masked returns a text without secrets as one printable line.
-func (p *Prober) masked(text string) string {
+// maskSecrets returns a text without secrets as one printable line.
+func (p *Prober) maskSecrets(text string) string {
 	if p.options.Mask != nil {
 		text = p.options.Mask(text)
 	}
 	return bundle.PrintableLine(text)
 }
 
-// Before measures the PromQL query of a check before an upgrade, for comparison. It returns "" for other checks and
-// if the query fails.
-func (p *Prober) Before(ctx context.Context, d checks.Definition) string {
+// MeasureBefore measures the PromQL query of a check before an upgrade, for comparison. It returns "" for other checks
+// and if the query fails.
+func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""
 	}

@@ -25,12 +25,12 @@ func (p *Prober) promQL(ctx context.Context, c fleet.PromQLCheck, before string)
 
 // query sends a PromQL query to the check's Service and returns the number in the response.
 func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error) {
-	ctx, err := p.reaching(ctx, c.Service)
+	ctx, err := p.withAddresses(ctx, c.Service)
 	if err != nil {
 		return 0, err
 	}
 	server, err := promapi.NewClient(promapi.Config{
-		Address: origin(c.Service) + strings.TrimSuffix(c.Path, "/"), Client: p.client(),
+		Address: serviceURL(c.Service) + strings.TrimSuffix(c.Path, "/"), Client: p.client(),
 	})
 	if err != nil {
 		return 0, err
@@ -39,7 +39,7 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 	if err != nil {
 		var answer *promv1.Error
 		if !errors.As(err, &answer) {
-			p.unreachable(c.Service)
+			p.dropAddresses(c.Service)
 		}
 		return 0, fmt.Errorf("query: %w", err)
 	}

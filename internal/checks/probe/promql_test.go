@@ -134,7 +134,7 @@ func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
 	w := newWorld(t)
 	query := func(serve http.HandlerFunc) string {
 		c := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Service: w.serve(serve), Query: "up", Max: "1"}}
-		return w.Before(t.Context(), checks.Define([]fleet.Check{c}, nil, "")[0])
+		return w.MeasureBefore(t.Context(), checks.Define([]fleet.Check{c}, nil, "")[0])
 	}
 	require.Equal(t, "0.25", query(answers(`{"resultType":"scalar","result":[1,"0.25"]}`)))
 	require.Empty(t, query(http.NotFound))

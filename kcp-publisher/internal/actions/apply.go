@@ -65,12 +65,12 @@ func Apply[T any, P interface {
 		return nil
 	})
 	if err == nil && changed {
-		result.Unrecorded = record(ctx, api, object, by, action.Reason, result.Effect, time.Now())
+		result.Unrecorded = createEvent(ctx, api, object, by, action.Reason, result.Effect, time.Now())
 	}
 	return result, err
 }
 
-func record(
+func createEvent(
 	ctx context.Context, api client.Client, object client.Object, by, reason, effect string, now time.Time,
 ) error {
 	kind, err := apiutil.GVKForObject(object, api.Scheme())

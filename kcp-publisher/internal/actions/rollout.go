@@ -24,7 +24,7 @@ func Pause(paused bool) Rollout {
 		reason = "Paused"
 	}
 	return Rollout{reason, func(r *v1alpha1.Rollout) (string, error) {
-		if rollout.Finished(r.Status.State) {
+		if rollout.IsFinished(r.Status.State) {
 			return "", hasEnded(r)
 		}
 		r.Spec.Paused = paused
@@ -35,8 +35,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// Waiting returns the names of the unapproved waves that require approval in the spec or already wait for it.
-func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
+// WaitingWaves returns the names of the unapproved waves that require approval in the spec or already wait for it.
+func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
 		if w.Approval && !slices.Contains(spec.ApprovedWaves, w.Name) ||
@@ -51,9 +51,9 @@ func Waiting(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string 
 // them.
 func Approve(wave string) Rollout {
 	return Rollout{"WaveApproved", func(r *v1alpha1.Rollout) (string, error) {
-		waiting := Waiting(r.Spec, r.Status)
+		waiting := WaitingWaves(r.Spec, r.Status)
 		switch {
-		case rollout.Finished(r.Status.State):
+		case rollout.IsFinished(r.Status.State):
 			return "", hasEnded(r)
 		case !slices.Contains(waiting, wave) &&
 			(slices.Contains(r.Spec.ApprovedWaves, wave) || slices.Contains(r.Spec.ApprovedDeferredWaves, wave)):
@@ -78,7 +78,7 @@ func Approve(wave string) Rollout {
 // Abort stops a rollout permanently.
 func Abort() Rollout {
 	return Rollout{"Aborted", func(r *v1alpha1.Rollout) (string, error) {
-		if rollout.Finished(r.Status.State) || r.Status.State == v1alpha1.RolloutRollingBack {
+		if rollout.IsFinished(r.Status.State) || r.Status.State == v1alpha1.RolloutRollingBack {
 			return "", hasEnded(r)
 		}
 		r.Spec.Abort = true
@@ -92,7 +92,7 @@ func Abort() Rollout {
 // module and channel is an error.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
-		switch newer := rollout.Newer(r, all); {
+		switch newer := rollout.FindNewer(r, all); {
 		case newer != "":
 			return "", fmt.Errorf("rollout %s is newer: undo that rollout instead", newer)
 		case r.Status.State == v1alpha1.RolloutSuperseded,
@@ -110,7 +110,7 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 // module and channel is an error.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
-		switch newer := rollout.Newer(r, all); {
+		switch newer := rollout.FindNewer(r, all); {
 		case newer != "":
 			return "", fmt.Errorf("rollout %s is newer: retry that rollout instead", newer)
 		case r.Status.State != v1alpha1.RolloutStopped && r.Status.State != v1alpha1.RolloutRolledBack:

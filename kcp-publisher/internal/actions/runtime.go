@@ -35,9 +35,9 @@ func Suspend(reason string) Runtime {
 			return "", errors.New("the Kyma is being deleted, and a deletion cannot be suspended")
 		}
 		before := kyma.Labels[v1beta2.LabelSkipReconciliation]
-		kyma.Labels = with(kyma.Labels, v1beta2.LabelSkipReconciliation, v1beta2.True)
+		kyma.Labels = withEntry(kyma.Labels, v1beta2.LabelSkipReconciliation, v1beta2.True)
 		if reason != "" {
-			kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationSuspendReason, bundle.PrintableLine(reason))
+			kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationSuspendReason, bundle.PrintableLine(reason))
 		}
 		if before == v1beta2.True {
 			return "was already suspended", nil
@@ -69,10 +69,10 @@ func Resume() Runtime {
 // Reconcile makes the publisher reconcile a runtime immediately.
 func Reconcile(now time.Time) Runtime {
 	return Runtime{"ReconcileRequested", func(kyma *v1beta2.Kyma) (string, error) {
-		if plan.Skipped(kyma) {
+		if plan.IsSkipped(kyma) {
 			return "", errors.New("the runtime is suspended: run `kcp-publisher resume` first")
 		}
-		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationReconcileRequested,
+		kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationReconcileRequested,
 			now.UTC().Format(time.RFC3339Nano))
 		return "will be reconciled", nil
 	}}
@@ -81,7 +81,7 @@ func Reconcile(now time.Time) Runtime {
 // RunChecks makes the agent of a runtime run checks once. It replaces an earlier request.
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
-		if plan.Skipped(kyma) {
+		if plan.IsSkipped(kyma) {
 			return "", errors.New("the runtime is suspended: run `kcp-publisher resume` first")
 		}
 		text, err := json.Marshal(run)
@@ -91,7 +91,7 @@ func RunChecks(run bundle.CheckRun) Runtime {
 		if _, err := bundle.ParseCheckRun(string(text)); err != nil {
 			return "", err
 		}
-		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationCheckRun, string(text))
+		kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationCheckRun, string(text))
 		return "has a request to run the checks of module " + run.Module, nil
 	}}
 }
@@ -119,7 +119,7 @@ func Revoke() Runtime {
 		if slices.Contains(revoked, thumbprint) {
 			return "has already revoked key " + thumbprint, nil
 		}
-		kyma.Annotations = with(kyma.Annotations, v1beta2.AnnotationRevokedKeys,
+		kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationRevokedKeys,
 			strings.Join(append(revoked, thumbprint), " "))
 		note := "no longer accepts key " + thumbprint
 		if kyma.Annotations[v1beta2.AnnotationGitCommit] != "" {
@@ -130,7 +130,7 @@ func Revoke() Runtime {
 	}}
 }
 
-func with(entries map[string]string, key, value string) map[string]string {
+func withEntry(entries map[string]string, key, value string) map[string]string {
 	if entries == nil {
 		entries = map[string]string{}
 	}

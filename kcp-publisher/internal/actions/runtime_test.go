@@ -81,7 +81,7 @@ func TestSuspendedRuntimeIsNotReconciled(t *testing.T) {
 		t.Errorf("got %v, annotations %v", err, kyma.Annotations)
 	}
 	kyma.Labels = nil
-	if _, err := actions.Reconcile(now).Change(kyma); err != nil || plan.Requested(kyma) != "2026-05-04T12:00:00Z" {
+	if _, err := actions.Reconcile(now).Change(kyma); err != nil || plan.ReconcileRequest(kyma) != "2026-05-04T12:00:00Z" {
 		t.Errorf("got %v, annotations %v", err, kyma.Annotations)
 	}
 }

@@ -46,14 +46,14 @@ func newCheck() *cobra.Command {
 			"It checks the rights of the current user. To check the publisher's rights, add --as " +
 			"system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not affect it.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
 	}
 	flags := cmd.Flags()
 	f.api.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	publisherKeyFlags(flags, &f.keys)
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"},
-		"parts of the chart's RBAC to check, separated by commas: "+strings.Join(partsOf(charts.PublisherRBAC), ", "))
+		"parts of the chart's RBAC to check, separated by commas: "+strings.Join(listParts(charts.PublisherRBAC), ", "))
 	flags.StringVar(&f.secrets, "secrets-namespace", "kcp-secrets",
 		"namespace of the Secrets for runtimes, checked with --rights=secrets")
 	flags.BoolVar(&f.write, "registry-write", false,
@@ -63,8 +63,8 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-// partsOf returns the names of the RBAC files in the chart, without .yaml.
-func partsOf(files fs.FS) []string {
+// listParts returns the names of the RBAC files in the chart, without .yaml.
+func listParts(files fs.FS) []string {
 	paths, _ := fs.Glob(files, rightsDir+"/*.yaml") // only an invalid pattern is an error
 	for i, path := range paths {
 		paths[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
@@ -72,12 +72,12 @@ func partsOf(files fs.FS) []string {
 	return paths
 }
 
-func (f *checkFlags) run(cmd *cobra.Command) error {
+func (f *checkFlags) runCheck(cmd *cobra.Command) error {
 	if f.location == "" {
 		return cli.Usage(errors.New("--location is required"))
 	}
 	for _, part := range f.rights {
-		if known := partsOf(charts.PublisherRBAC); !slices.Contains(known, part) {
+		if known := listParts(charts.PublisherRBAC); !slices.Contains(known, part) {
 			return cli.Usage(fmt.Errorf("--rights %s: must be one of %s", part, strings.Join(known, ", ")))
 		}
 	}
@@ -175,13 +175,13 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "")}
 	}
-	findings, answers := api.Reachable(ctx)
+	findings, answers := api.CheckReachable(ctx)
 	if !answers {
 		return findings
 	}
 	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
 	findings = append(findings,
-		api.Rights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
+		api.CheckRights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
 			return "the chart grants these rights; without the chart, apply charts/" + file
 		})...)
 	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,

@@ -65,11 +65,11 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 		return cli.Usage(errors.New("--interval must be 0 or more, and --measurements must be 1 or more"))
 	}
 	subject := probe.Subject{Module: argument}
-	shipped, err := f.read(cmd, argument)
+	shipped, err := f.readChecks(cmd, argument)
 	if err != nil {
 		return err
 	}
-	if shipped, err = f.selected(argument, shipped); err != nil {
+	if shipped, err = f.selectChecks(argument, shipped); err != nil {
 		return err
 	}
 	config, err := f.cluster.Config()
@@ -86,7 +86,7 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	return f.measureAll(cmd.Context(), cmd.OutOrStdout(), checks.Define(shipped, nil, ""), measure)
 }
 
-func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fleet.Check, error) {
+func (f *checkModuleFlags) selectChecks(module string, shipped []fleet.Check) ([]fleet.Check, error) {
 	for _, name := range slices.Concat(f.names, slices.Sorted(maps.Keys(f.before))) {
 		if !slices.ContainsFunc(shipped, func(c fleet.Check) bool { return c.Name == name }) {
 			return nil, cli.Usage(fmt.Errorf("%s has no check %s", module, name))
@@ -98,20 +98,20 @@ func (f *checkModuleFlags) selected(module string, shipped []fleet.Check) ([]fle
 }
 
 // argument is the path of a file, or NAME:VERSION of a component version.
-func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
+func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)
 		if err != nil {
 			return nil, err
 		}
-		// checks.Shipped returns an error for larger files.
+		// checks.ParseShipped returns an error for larger files.
 		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1))
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
-		return checks.Shipped(data)
+		return checks.ParseShipped(data)
 	}
-	err = f.component.with(
+	err = f.component.withComponent(
 		cmd,
 		argument,
 		func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
@@ -124,7 +124,7 @@ func (f *checkModuleFlags) read(cmd *cobra.Command, argument string) (shipped []
 			if err != nil {
 				return err
 			}
-			shipped, err = checks.Shipped(data)
+			shipped, err = checks.ParseShipped(data)
 			return err
 		},
 	)
@@ -144,13 +144,13 @@ func (f *checkModuleFlags) measureAll(
 	for {
 		next := -1
 		for i, s := range states {
-			open := (s.Result == "" || s.Result == v1beta2.CheckInconclusive) && measured(s) < f.measurements
+			open := (s.Result == "" || s.Result == v1beta2.CheckInconclusive) && countMeasured(s) < f.measurements
 			if open && (next < 0 || nextAt[i].Before(nextAt[next])) {
 				next = i
 			}
 		}
 		if next < 0 {
-			return verdictOf(out, states)
+			return printVerdict(out, states)
 		}
 		select {
 		case <-ctx.Done():
@@ -170,9 +170,9 @@ func (f *checkModuleFlags) measureAll(
 	}
 }
 
-func measured(s checks.State) int { return int(s.Passes) + int(s.Failures) + int(s.Unknowns) }
+func countMeasured(s checks.State) int { return int(s.Passes) + int(s.Failures) + int(s.Unknowns) }
 
-func verdictOf(out io.Writer, states []checks.State) error {
+func printVerdict(out io.Writer, states []checks.State) error {
 	var open []string
 	for _, s := range states {
 		if s.Result != v1beta2.CheckPassed {

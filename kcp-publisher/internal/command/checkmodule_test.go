@@ -78,12 +78,12 @@ func TestCheckModuleRefusesUnknownNames(t *testing.T) {
 		"--check":  {names: []string{"ready", "typo"}},
 		"--before": {before: map[string]string{"typo": "1"}},
 	} {
-		_, err := f.selected("keda", shipped())
+		_, err := f.selectChecks("keda", shipped())
 		require.ErrorContains(t, err, "keda has no check typo", name)
 		require.True(t, cli.IsUsage(err), name)
 	}
 	f := checkModuleFlags{names: []string{"slow"}, before: map[string]string{"slow": "1"}}
-	selected, err := f.selected("keda", shipped())
+	selected, err := f.selectChecks("keda", shipped())
 	require.NoError(t, err)
 	require.Equal(t, []fleet.Check{{Name: "slow"}}, selected)
 }
@@ -92,10 +92,10 @@ func TestCheckModuleReadsAFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "checks.yaml")
 	require.NoError(t, os.WriteFile(name, []byte("checks:\n- name: ready\n  cel: {expression: 'true'}\n"), 0o600))
 	f := &checkModuleFlags{}
-	shipped, err := f.read(&cobra.Command{}, name)
+	shipped, err := f.readChecks(&cobra.Command{}, name)
 	require.NoError(t, err)
 	require.Equal(t, "ready", shipped[0].Name)
-	_, err = f.read(&cobra.Command{}, filepath.Join(t.TempDir(), "none.yaml"))
+	_, err = f.readChecks(&cobra.Command{}, filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "no such file")
 	require.Equal(t, 2,
 		Execute("v0", []string{"check-module", name, "--check", "other"}, &strings.Builder{}, &strings.Builder{}))

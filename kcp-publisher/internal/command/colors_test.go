@@ -30,7 +30,7 @@ func painting(t *testing.T, mode string, show func(io.Writer)) string {
 }
 
 func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
-	why := answer{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
+	why := explanation{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
 		Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}
 	stopped := underWay()
@@ -50,7 +50,7 @@ func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
 		},
 		"rollout show": {
 			func(out io.Writer) {
-				drawRollout(out, stopped, noon, cli.PaletteOf(out))
+				drawRollout(out, stopped, noon, cli.NewPalette(out))
 			}, []string{"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7"},
 		},
 	} {
@@ -69,7 +69,7 @@ func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
 func TestTerminalRowsIncludeWrappedLines(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "a\n": 1, "a\n\nb\n": 3, strings.Repeat("a", 80) + "\n": 1,
 		strings.Repeat("ä", 81) + "\n": 2, "\x1b[31m" + strings.Repeat("a", 80) + "\x1b[0m\n": 1} {
-		if got := rowsOf(text, 80); got != want {
+		if got := countRows(text, 80); got != want {
 			t.Errorf("%q takes %d rows, want %d", text, got, want)
 		}
 	}

@@ -73,7 +73,7 @@ func read(t *testing.T, path string) string {
 
 func TestKeysInitCreatesAllKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "keys")
-	var made []keys.Made
+	var made []keys.WrittenFile
 	if err := json.Unmarshal([]byte(done(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
 		t.Fatal(err)
 	}

@@ -40,10 +40,10 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// with reads the component version NAME:VERSION and passes it to do.
-func (c *componentCommand) with(
+// withComponent reads the component version NAME:VERSION and passes it to do.
+func (c *componentCommand) withComponent(
 	cmd *cobra.Command, name string,
-	do func(context.Context, *components, *store.Registries, component.Component) error,
+	run func(context.Context, *components, *store.Registries, component.Component) error,
 ) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
@@ -63,7 +63,7 @@ func (c *componentCommand) with(
 	if err != nil {
 		return err
 	}
-	return do(cmd.Context(), opened, registries, found)
+	return run(cmd.Context(), opened, registries, found)
 }
 
 func newComponentShow() *cobra.Command {
@@ -74,7 +74,7 @@ func newComponentShow() *cobra.Command {
 		Long: "show prints the resources, references, images and signatures of a component version as a table, or " +
 			"its full descriptor as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.with(cmd, args[0],
+			return c.withComponent(cmd, args[0],
 				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 					document, err := found.Descriptor.Document()
 					if err != nil {
@@ -153,7 +153,7 @@ func newComponentVerify() *cobra.Command {
 			if c.components.policy == "" {
 				return cli.Usage(errors.New("--signature-policy is required"))
 			}
-			return c.with(cmd, args[0],
+			return c.withComponent(cmd, args[0],
 				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
 					selection, err := bundle.Select(found.Descriptor)
 					if err != nil {
@@ -183,7 +183,7 @@ func newComponentCopy() *cobra.Command {
 			if to == "" {
 				return cli.Usage(errors.New("--to is required"))
 			}
-			return c.with(cmd, args[0],
+			return c.withComponent(cmd, args[0],
 				func(ctx context.Context, opened *components, registries *store.Registries,
 					found component.Component) error {
 					all, err := opened.reader.Closure(ctx, found)

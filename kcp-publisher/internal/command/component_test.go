@@ -179,7 +179,7 @@ func TestAgentSettingsAreValidated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := c.flags.settings()
 			if err == nil {
-				_, err = c.flags.carried()
+				_, err = c.flags.copiedLabels()
 			}
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got error %v, want %q", err, c.want)

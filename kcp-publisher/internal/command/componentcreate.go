@@ -73,8 +73,8 @@ func newComponentCreate() *cobra.Command {
 	return cmd
 }
 
-// created is the output of `component create`.
-type created struct {
+// createResult is the output of `component create`.
+type createResult struct {
 	Component string   `json:"component"`
 	Version   string   `json:"version"`
 	Where     string   `json:"where"`
@@ -118,7 +118,7 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 	if err != nil {
 		return err
 	}
-	if row.Digest, row.Where, err = f.push(ctx, c, registries); err != nil {
+	if row.Digest, row.Where, err = f.pushComponent(ctx, c, registries); err != nil {
 		return err
 	}
 	if template != nil {
@@ -131,47 +131,47 @@ func (f *createFlags) run(cmd *cobra.Command, argument string) error {
 
 func (f *createFlags) assemble(
 	ctx context.Context, name, version string, registries *store.Registries,
-) (*assemble.Component, created, error) {
+) (*assemble.Component, createResult, error) {
 	files, err := assemble.Read(f.from)
 	if err != nil {
-		return nil, created{}, fmt.Errorf("--from: %w", err)
+		return nil, createResult{}, fmt.Errorf("--from: %w", err)
 	}
 	if f.defaultCR != "" {
 		if files.DefaultCR, err = os.ReadFile(f.defaultCR); err != nil {
-			return nil, created{}, cli.Usage(fmt.Errorf("--default-cr: %w", err))
+			return nil, createResult{}, cli.Usage(fmt.Errorf("--default-cr: %w", err))
 		}
 		if _, err := render.DefaultCR(files.DefaultCR); err != nil {
-			return nil, created{}, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
+			return nil, createResult{}, cli.Usage(fmt.Errorf("--default-cr %s: %w", f.defaultCR, err))
 		}
 	}
 	if err := files.SetValues(f.values, f.sets); err != nil {
-		return nil, created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
+		return nil, createResult{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, created{}, err
+		return nil, createResult{}, err
 	}
 	checked, err := files.Check(ctx, bundle.ModuleOf(name), render.Confined{Command: []string{self, renderCommand}}.Render)
 	if err != nil {
-		return nil, created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
+		return nil, createResult{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
 	}
 	images := append(checked.Images, f.images...)
 	slices.Sort(images)
 	images = slices.Compact(images)
 	var digests map[string]digest.Digest
 	if f.key != "" {
-		if digests, err = digestsOf(ctx, images, registries); err != nil {
-			return nil, created{}, err
+		if digests, err = resolveDigests(ctx, images, registries); err != nil {
+			return nil, createResult{}, err
 		}
 	}
 	domain, _, _ := strings.Cut(name, "/")
 	c, err := assemble.New(name, version, cmp.Or(f.provider, domain), files, images, digests)
 	if err != nil {
-		return nil, created{}, cli.Usage(err)
+		return nil, createResult{}, cli.Usage(err)
 	}
-	row := created{
+	row := createResult{
 		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed),
-		Images: append([]string{}, images...), Unpinned: c.Unpinned(),
+		Images: append([]string{}, images...), Unpinned: c.UnpinnedImages(),
 		Unlisted: files.Rendered && len(images) == 0, Ignored: checked.Ignored,
 	}
 	if f.key == "" {
@@ -189,7 +189,9 @@ func (f *createFlags) assemble(
 	return c, row, c.Sign(f.signature, key)
 }
 
-func digestsOf(ctx context.Context, images []string, registries *store.Registries) (map[string]digest.Digest, error) {
+func resolveDigests(
+	ctx context.Context, images []string, registries *store.Registries,
+) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, image := range images {
 		named, err := reference.ParseNormalizedNamed(image)
@@ -217,7 +219,7 @@ func digestsOf(ctx context.Context, images []string, registries *store.Registrie
 	return found, nil
 }
 
-func (f *createFlags) push(
+func (f *createFlags) pushComponent(
 	ctx context.Context, c *assemble.Component, registries *store.Registries,
 ) (pushed, where string, err error) {
 	if path, ok := strings.CutPrefix(f.to, archiveScheme); ok {
@@ -286,7 +288,7 @@ func (f *createFlags) moduleTemplate(name, version string) ([]byte, error) {
 
 // checkTemplate returns the errors that the API server would return for a ModuleTemplate.
 func (f *createFlags) checkTemplate(component string, text []byte) error {
-	schema, err := crdschema.Of("ModuleTemplate")
+	schema, err := crdschema.SchemaOf("ModuleTemplate")
 	if err != nil {
 		return err
 	}
@@ -309,7 +311,7 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 	return errors.Join(wrong...)
 }
 
-func (c created) draw(out io.Writer) {
+func (c createResult) draw(out io.Writer) {
 	fmt.Fprintf(out, "created %s:%s in %s\n", c.Component, c.Version, c.Where)
 	fmt.Fprintf(out, "  digest   %s\n", c.Digest)
 	fmt.Fprintf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))

@@ -66,7 +66,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 			"--module-template", filepath.Join(from, "mailer.yaml"), "--default-cr", cr, "-o", "json",
 		}
 	}
-	var row created
+	var row createResult
 	if err := json.Unmarshal([]byte(done(t, create(ctf)...)), &row); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	}
 
 	t.Run("The same files create the same component", func(t *testing.T) {
-		var again created
+		var again createResult
 		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)),
 			&again); err != nil ||
 			again.Digest != row.Digest {

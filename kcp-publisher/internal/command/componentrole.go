@@ -47,7 +47,7 @@ func newComponentRole() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "skr-agent-module-set", "name of the ClusterRole, the Roles and their bindings")
-	flags.StringVar(&f.account, "service-account", modulerole.Home+"/skr-agent",
+	flags.StringVar(&f.account, "service-account", modulerole.AgentNamespace+"/skr-agent",
 		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
 	f.components.add(flags, flags)
@@ -89,7 +89,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if err != nil {
 			return err
 		}
-		objects, err := rendered(cmd.Context(), opened.reader, found, confined)
+		objects, err := renderComponent(cmd.Context(), opened.reader, found, confined)
 		if err != nil {
 			return fmt.Errorf("component %s: %w", arg, err)
 		}
@@ -102,7 +102,7 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	return writeRole(cmd.OutOrStdout(), args, objects)
 }
 
-func rendered(
+func renderComponent(
 	ctx context.Context, reader *component.Reader, found component.Component, confined render.Confined,
 ) ([]*unstructured.Unstructured, error) {
 	selection, err := bundle.Select(found.Descriptor)
@@ -110,7 +110,7 @@ func rendered(
 		return nil, err
 	}
 	in := render.Input{
-		Packed: selection.Type, Release: bundle.ModuleOf(found.Descriptor.Name), Namespace: modulerole.Home,
+		Packed: selection.Type, Release: bundle.ModuleOf(found.Descriptor.Name), Namespace: modulerole.AgentNamespace,
 		Kubernetes: render.UsualCapabilities(""),
 	}
 	for into, resource := range map[*[]byte]*ocm.Resource{

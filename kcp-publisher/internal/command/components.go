@@ -45,12 +45,13 @@ type components struct {
 	archives []*archive.Archive
 }
 
-// requires returns a function that reports whether a component must be signed, or nil without a signature policy.
-func (c *components) requires() func(string) bool {
+// signatureFilter returns a function that reports whether a component must be signed, or nil without a signature
+// policy.
+func (c *components) signatureFilter() func(string) bool {
 	if c.verifier == nil {
 		return nil
 	}
-	return c.verifier.Requires
+	return c.verifier.RequiresSignature
 }
 
 func (c *components) close() error {

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-type controlled struct {
+type controlledObjects struct {
 	kymas     map[string]*v1beta2.Kyma
 	templates map[string]v1beta2.ModuleTemplate
 	metas     map[string]v1beta2.ModuleReleaseMeta
@@ -34,14 +34,14 @@ type controlled struct {
 	watched shard.Share
 }
 
-func newControlled() controlled {
-	return controlled{
+func newControlled() controlledObjects {
+	return controlledObjects{
 		kymas: map[string]*v1beta2.Kyma{}, templates: map[string]v1beta2.ModuleTemplate{},
 		metas: map[string]v1beta2.ModuleReleaseMeta{}, policies: map[string]v1alpha1.RolloutPolicy{},
 	}
 }
 
-func readFleet(ctx context.Context, api client.Reader, namespace string) (controlled, error) {
+func readFleet(ctx context.Context, api client.Reader, namespace string) (controlledObjects, error) {
 	c := newControlled()
 	var kymas v1beta2.KymaList
 	var templates v1beta2.ModuleTemplateList
@@ -69,8 +69,10 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// with returns a copy of c after a Git commit, without the objects in prune.
-func (c controlled) with(objects source.Objects, prune []follow.Key, namespace string, now time.Time) controlled {
+// afterCommit returns a copy of c after a Git commit, without the objects in prune.
+func (c controlledObjects) afterCommit(
+	objects source.Objects, prune []follow.Key, namespace string, now time.Time,
+) controlledObjects {
 	next := newControlled()
 	next.rollouts, next.restricted, next.watched = c.rollouts, c.restricted, c.watched
 	for name, kyma := range c.kymas {
@@ -98,8 +100,8 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 		wanted.Namespace, wanted.CreationTimestamp = namespace, metav1.NewTime(now)
 		if have := next.kymas[wanted.Name]; have != nil {
 			wanted.CreationTimestamp = have.CreationTimestamp
-			wanted.Labels, wanted.Annotations = merged(have.Labels, wanted.Labels),
-				merged(have.Annotations, wanted.Annotations)
+			wanted.Labels, wanted.Annotations = mergeMaps(have.Labels, wanted.Labels),
+				mergeMaps(have.Annotations, wanted.Annotations)
 			wanted.Status, wanted.DeletionTimestamp = have.Status, have.DeletionTimestamp
 		}
 		next.kymas[wanted.Name] = wanted
@@ -120,15 +122,15 @@ func (c controlled) with(objects source.Objects, prune []follow.Key, namespace s
 }
 
 // As in server-side apply, applied values take precedence.
-func merged(live, applied map[string]string) map[string]string {
+func mergeMaps(live, applied map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, live)
 	maps.Copy(all, applied)
 	return all
 }
 
-// preview returns the fleet with the module versions that the publisher would install in each runtime.
-func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
+// previewFleet returns the fleet with the module versions that the publisher would install in each runtime.
+func (c controlledObjects) previewFleet(rules plan.Rules, now time.Time) (forecast.Fleet, error) {
 	snapshot, err := catalog.New(slices.Collect(maps.Values(c.templates)), slices.Collect(maps.Values(c.metas)),
 		c.restricted...)
 	if err != nil {
@@ -137,19 +139,19 @@ func (c controlled) preview(rules plan.Rules, now time.Time) (forecast.Fleet, er
 	var all []v1beta2.Kyma
 	kymas := map[string]*v1beta2.Kyma{}
 	for _, name := range slices.Sorted(maps.Keys(c.kymas)) {
-		if kyma := c.kymas[name]; c.watched.Contains(kyma.Labels, plan.Claimed(kyma)) {
+		if kyma := c.kymas[name]; c.watched.Contains(kyma.Labels, plan.ClaimedRuntimeID(kyma)) {
 			all, kymas[name] = append(all, *kyma), kyma
 		}
 	}
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot,
 		Policies: slices.Collect(maps.Values(c.policies)), Rollouts: c.rollouts}, now)
-	rejections := rollout.Rejections(slices.Collect(maps.Values(c.metas)), c.rollouts)
+	rejections := rollout.ListRejected(slices.Collect(maps.Values(c.metas)), c.rollouts)
 	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
 	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, NewRollouts: preview.Round.Create,
 		Rejections: rejections}, nil
 }
 
-func (c controlled) all() []v1beta2.Kyma {
+func (c controlledObjects) listKymas() []v1beta2.Kyma {
 	kymas := make([]v1beta2.Kyma, 0, len(c.kymas))
 	for _, kyma := range c.kymas {
 		kymas = append(kymas, *kyma)

@@ -24,9 +24,9 @@ type controlPlane struct {
 	everywhere bool
 }
 
-// in completes the help text of --namespace, such as "the Kymas".
-func (c *controlPlane) add(flags *pflag.FlagSet, in string) {
-	namespaceFlag(flags, &c.namespace, in)
+// objects completes the help text of --namespace, such as "the Kymas".
+func (c *controlPlane) add(flags *pflag.FlagSet, objects string) {
+	namespaceFlag(flags, &c.namespace, objects)
 	c.cluster.AddFlags(flags, "the control plane")
 	c.cluster.AddTimeoutFlag(flags)
 }

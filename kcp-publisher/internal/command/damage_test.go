@@ -97,7 +97,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var rows []published
+		var rows []publishResult
 		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 ||
 			rows[0].Action != "unchanged" {
 			t.Errorf("got bundles %+v, %v, want two unchanged ones", rows, err)

@@ -68,11 +68,11 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	pruning, err := f.prune.pruning()
+	pruning, err := f.prune.pruningLimits()
 	if err != nil {
 		return err
 	}
-	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
+	loaded, err := f.git.loadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	d := difference{}
+	d := fleetDifference{}
 	if loaded.source != nil {
 		d.Commit = loaded.source.Commit
 	}
@@ -100,7 +100,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if err := cli.Print(cmd.OutOrStdout(), f.format, d, d.draw); err != nil {
 		return err
 	}
-	if f.exitCode && d.any() {
+	if f.exitCode && d.isAny() {
 		return errDiffers
 	}
 	return nil
@@ -114,32 +114,32 @@ func (f *diffFlags) forecast(
 		return forecast.Forecast{}, err
 	}
 	before.restricted = f.restricted
-	if before.watched, err = shareOf(f.selector); err != nil {
+	if before.watched, err = newShare(f.selector); err != nil {
 		return forecast.Forecast{}, err
 	}
 	now, rules := time.Now(), plan.Rules{Maintenance: maintenance}
-	was, err := before.preview(rules, now)
+	was, err := before.previewFleet(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
-	is, err := before.with(objects, prune, f.namespace, now).preview(rules, now)
+	is, err := before.afterCommit(objects, prune, f.namespace, now).previewFleet(rules, now)
 	if err != nil {
 		return forecast.Forecast{}, err
 	}
 	return forecast.New(was, is, plan.RuntimeID, now)
 }
 
-type difference struct {
+type fleetDifference struct {
 	// Commit is empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is the reason why `run` would wait for an operator's approval of the commit, or empty.
+	// Held is the reason why `runCheck` would wait for an operator's approval of the commit, or empty.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
 
-func (d difference) any() bool {
-	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.Coming) > 0 || len(d.Leaving) > 0
+func (d fleetDifference) isAny() bool {
+	return len(d.Objects) > 0 || d.Held != "" || d.Changed > 0 || len(d.CreatedRuntimes) > 0 || len(d.Leaving) > 0
 }
 
 type objectChange struct {
@@ -167,7 +167,7 @@ func objectChanges(s follow.Survey) []objectChange {
 // maxNamed is the maximum number of runtimes that one line lists by name.
 const maxNamed = 5
 
-func (d difference) draw(out io.Writer) {
+func (d fleetDifference) draw(out io.Writer) {
 	if d.Commit != "" {
 		fmt.Fprintf(out, "commit %s\n", d.Commit)
 	}
@@ -184,14 +184,14 @@ func (d difference) draw(out io.Writer) {
 		fmt.Fprintf(out, "  warning %s\n", w)
 	}
 	for _, r := range d.Rollouts {
-		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, wavesOf(r))
+		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, describeWaves(r))
 	}
-	fmt.Fprintf(out, "\n%d of %d runtimes would change%s\n", d.Changed, d.Runtimes, d.later())
-	if len(d.Coming) > 0 {
-		fmt.Fprintf(out, "  %d would be added: %s\n", len(d.Coming), named(d.Coming))
+	fmt.Fprintf(out, "\n%d of %d runtimes would change%s\n", d.Changed, d.Runtimes, d.describeWaiting())
+	if len(d.CreatedRuntimes) > 0 {
+		fmt.Fprintf(out, "  %d would be added: %s\n", len(d.CreatedRuntimes), joinRuntimes(d.CreatedRuntimes))
 	}
 	if len(d.Leaving) > 0 {
-		fmt.Fprintf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), named(d.Leaving))
+		fmt.Fprintf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), joinRuntimes(d.Leaving))
 	}
 	if len(d.Changes) == 0 {
 		return
@@ -201,26 +201,26 @@ func (d difference) draw(out io.Writer) {
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "FROM", "TO", "RUNTIMES", "HELD"})
 	for _, c := range d.Changes {
 		to := cmp.Or(c.To, "-")
-		if waits(c) {
+		if isWaiting(c) {
 			to = "unchanged"
 		}
 		t.AppendRow(table.Row{
 			c.Module, cmp.Or(c.Channel, "-"), cmp.Or(c.From, "-"), to,
-			fmt.Sprintf("%d: %s", len(c.Runtimes), named(c.Runtimes)), c.Held,
+			fmt.Sprintf("%d: %s", len(c.Runtimes), joinRuntimes(c.Runtimes)), c.Held,
 		})
 	}
 	t.Render()
 }
 
-// waits reports whether the runtimes of a change keep their version for now.
-func waits(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
+// isWaiting reports whether the runtimes of a change keep their version for now.
+func isWaiting(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
 
-// later returns the number of runtimes whose changes all wait, as the end of a sentence.
-func (d difference) later() string {
+// describeWaiting returns the number of runtimes whose changes all wait, as the end of a sentence.
+func (d fleetDifference) describeWaiting() string {
 	now, waiting := map[string]bool{}, map[string]bool{}
 	for _, c := range d.Changes {
 		for _, runtime := range c.Runtimes {
-			if waits(c) {
+			if isWaiting(c) {
 				waiting[runtime] = true
 			} else {
 				now[runtime] = true
@@ -236,7 +236,7 @@ func (d difference) later() string {
 	return fmt.Sprintf(", %d of them later", len(waiting))
 }
 
-func wavesOf(r forecast.Rollout) string {
+func describeWaves(r forecast.Rollout) string {
 	var waves []string
 	for _, w := range r.Waves {
 		text := fmt.Sprintf("%s %d", w.Name, w.Runtimes)
@@ -248,7 +248,7 @@ func wavesOf(r forecast.Rollout) string {
 	return strings.Join(waves, ", ")
 }
 
-func named(runtimes []string) string {
+func joinRuntimes(runtimes []string) string {
 	if len(runtimes) <= maxNamed {
 		return strings.Join(runtimes, ", ")
 	}

@@ -123,7 +123,7 @@ func TestKeysCommandsCanBeRepeatedAfterDiskFull(t *testing.T) {
 
 func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 	from := fleetFolder(t)
-	var want []published
+	var want []publishResult
 	undisturbed := filepath.Join(t.TempDir(), "layout")
 	want = publishTo(t, from, undisturbed, keyFolder(t))
 	publish := []string{

@@ -31,7 +31,7 @@ type enrollFlags struct {
 }
 
 // The enrollment token is valid only for this Kyma.
-type enrolled struct {
+type enrolledRuntime struct {
 	id   string
 	kyma trust.Kyma
 }
@@ -63,7 +63,7 @@ func newEnroll() *cobra.Command {
 	cmd.Args = func(_ *cobra.Command, args []string) error { return f.check(args) }
 	flags := cmd.Flags()
 	flags.Lookup("dry-run").Usage = "list the selected runtimes and write nothing"
-	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", unconfirmed)
+	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", maxUnconfirmed)
 	flags.StringVar(&f.output, "output-dir", "",
 		"folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
 	keysFlag(flags, &f.dir)
@@ -106,7 +106,7 @@ func (f *enrollFlags) check(args []string) error {
 }
 
 func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
-	all, err := f.selected(cmd, args)
+	all, err := f.selectRuntimes(cmd, args)
 	if err != nil {
 		return err
 	}
@@ -119,19 +119,19 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		for _, one := range all {
 			fmt.Fprintf(out, "runtime %s of Kyma %s: enroll (dry run)\n", one.id, one.kyma)
 		}
-		fmt.Fprintf(out, "%s selected, nothing is written\n", several(len(all), "runtime"))
+		fmt.Fprintf(out, "%s selected, nothing is written\n", pluralize(len(all), "runtime"))
 		return nil
 	}
 	if f.output == "" {
-		manifest, err := f.secret(all[0])
+		manifest, err := f.newSecret(all[0])
 		if err != nil {
 			return err
 		}
 		_, err = cli.Raw(out).Write(manifest)
 		return err
 	}
-	if len(all) > unconfirmed {
-		if err := confirm(cmd, f.yes, fmt.Sprintf("enroll %s", several(len(all), "runtime"))); err != nil {
+	if len(all) > maxUnconfirmed {
+		if err := confirm(cmd, f.yes, fmt.Sprintf("enroll %s", pluralize(len(all), "runtime"))); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	for _, one := range all {
-		manifest, err := f.secret(one)
+		manifest, err := f.newSecret(one)
 		if err != nil {
 			return fmt.Errorf("runtime %s: %w", one.id, err)
 		}
@@ -149,7 +149,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		fmt.Fprintf(out, "runtime %s: wrote %s\n", one.id, path)
 	}
-	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", several(len(all),
+	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", pluralize(len(all),
 		"runtime"))
 	return nil
 }
@@ -167,8 +167,8 @@ func writeNew(path string, data []byte) error {
 }
 
 // The Kymas of named runtimes may not exist yet, so selected does not read the control plane for them.
-func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, error) {
-	var all []enrolled
+func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrolledRuntime, error) {
+	var all []enrolledRuntime
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {
 		if err := trust.CheckRuntimeID(id); err != nil {
 			return nil, cli.Usage(err)
@@ -181,7 +181,7 @@ func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, e
 		if err := kyma.Check(); err != nil {
 			return nil, cli.Usage(fmt.Errorf("--kyma-uid: %w", err))
 		}
-		all = append(all, enrolled{id, kyma})
+		all = append(all, enrolledRuntime{id, kyma})
 	}
 	if len(args) > 0 {
 		return all, nil
@@ -190,7 +190,7 @@ func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, e
 	if err != nil {
 		return nil, err
 	}
-	found, err := f.find(cmd.Context(), api, nil, time.Now())
+	found, err := f.findTargets(cmd.Context(), api, nil, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -198,12 +198,12 @@ func (f *enrollFlags) selected(cmd *cobra.Command, args []string) ([]enrolled, e
 		if err := trust.CheckRuntimeID(one.id); err != nil {
 			return nil, err
 		}
-		all = append(all, enrolled{one.id, trust.Kyma{Namespace: one.kyma.Namespace, Name: one.kyma.Name}})
+		all = append(all, enrolledRuntime{one.id, trust.Kyma{Namespace: one.kyma.Namespace, Name: one.kyma.Name}})
 	}
 	return all, nil
 }
 
-func (f *enrollFlags) secret(one enrolled) ([]byte, error) {
+func (f *enrollFlags) newSecret(one enrolledRuntime) ([]byte, error) {
 	root, err := keys.Folder{Dir: f.dir}.Root()
 	if err != nil {
 		return nil, err

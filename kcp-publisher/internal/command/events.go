@@ -110,7 +110,7 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 		})
 	})
 	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		if e := object.(*corev1.Event); ofFleet(e.InvolvedObject) {
+		if e := object.(*corev1.Event); isFleetEvent(e.InvolvedObject) {
 			e.ManagedFields = nil // kubectl also omits managedFields
 			all = append(all, *e)
 		}
@@ -126,8 +126,8 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 	return all, nil
 }
 
-func ofFleet(about corev1.ObjectReference) bool {
-	return about.APIVersion == v1beta2.GroupVersion.String() || about.APIVersion == v1alpha1.GroupVersion.String()
+func isFleetEvent(object corev1.ObjectReference) bool {
+	return object.APIVersion == v1beta2.GroupVersion.String() || object.APIVersion == v1alpha1.GroupVersion.String()
 }
 
 // Recorders of Kubernetes use different fields for the time of the last occurrence.
@@ -155,7 +155,7 @@ func (f *eventFlags) draw(out io.Writer, all []corev1.Event, now time.Time) {
 		fmt.Fprintln(out, "no Events")
 		return
 	}
-	t, palette := newTable(out), cli.PaletteOf(out)
+	t, palette := newTable(out), cli.NewPalette(out)
 	header := table.Row{"AGE", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"}
 	if f.everywhere {
 		header = append(table.Row{"NAMESPACE"}, header...)
@@ -168,7 +168,7 @@ func (f *eventFlags) draw(out io.Writer, all []corev1.Event, now time.Time) {
 			color = cli.Yellow
 		}
 		row := table.Row{
-			age.HumanDuration(now.Sub(lastSeen(e))), painted{e.Type, color, palette}, e.Reason,
+			age.HumanDuration(now.Sub(lastSeen(e))), paintedWriter{e.Type, color, palette}, e.Reason,
 			cmp.Or(e.InvolvedObject.Kind, "-") + "/" + e.InvolvedObject.Name, occurrences(e), e.Message,
 		}
 		if f.everywhere {

@@ -66,7 +66,7 @@ func newExport() *cobra.Command {
 	return cmd
 }
 
-type exported struct {
+type exportResult struct {
 	Files        []string       `json:"files"`
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
@@ -83,14 +83,14 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
-	if note := unconfined(goruntime.GOOS); options.Rendering != nil && note != "" {
+	if note := unconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 	parcel, err := export.Gather(ctx, options)
 	if err != nil {
 		return err
 	}
-	result := exported{
+	result := exportResult{
 		Files: []string{}, SizeBytes: parcel.Layout.SizeBytes(), Contents: parcel.Contents, Unlisted: parcel.Unlisted,
 		Modules: parcel.Modules,
 	}
@@ -133,12 +133,12 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		if err != nil {
 			return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
 		}
-		options.Rendering = rendering(program)
+		options.Rendering = newRendering(program)
 	}
-	if options.Since, err = f.bases(runtimes); err != nil {
+	if options.Since, err = f.baseDigests(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
 	}
-	if options.Platforms, err = platforms(f.platforms); err != nil {
+	if options.Platforms, err = parsePlatforms(f.platforms); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--platform: %w", err))
 	}
 	options.Place, options.Registries, err = f.registry.Open("--from", f.from,
@@ -152,7 +152,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	return options, packing, checkKeys(ctx, options.Keys, options.Place)
 }
 
-func unconfined(system string) string {
+func unconfinedWarning(system string) string {
 	if system == "linux" {
 		return ""
 	}
@@ -160,7 +160,7 @@ func unconfined(system string) string {
 		"untrusted modules on Linux or with --renderer=none"
 }
 
-func (f *exportFlags) bases(runtimes []string) (map[string]digest.Digest, error) {
+func (f *exportFlags) baseDigests(runtimes []string) (map[string]digest.Digest, error) {
 	found := map[string]digest.Digest{}
 	for _, since := range f.since {
 		if d := digest.Digest(since); d.Validate() == nil {
@@ -216,7 +216,7 @@ func reportFile(path string) (bundle.Fetched, error) {
 	return fetched, nil
 }
 
-func platforms(names []string) ([]ocispec.Platform, error) {
+func parsePlatforms(names []string) ([]ocispec.Platform, error) {
 	var found []ocispec.Platform
 	for _, name := range names {
 		parts := strings.Split(name, "/")
@@ -232,7 +232,7 @@ func platforms(names []string) ([]ocispec.Platform, error) {
 	return found, nil
 }
 
-func (e exported) draw(out io.Writer) {
+func (e exportResult) draw(out io.Writer) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"KIND", "NAME", "RUNTIMES", "BLOBS", "SIZE", "LEFT OUT"})
 	for _, c := range e.Contents {
@@ -249,7 +249,7 @@ func (e exported) draw(out io.Writer) {
 }
 
 // The problems come from untrusted charts, so each is printed as one line.
-func (e exported) drawModules(out io.Writer) {
+func (e exportResult) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {
 		switch {

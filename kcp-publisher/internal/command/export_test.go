@@ -72,7 +72,7 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 		"a missing file": {[]string{"ship"}, []string{"/nowhere"}, nil, "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := (&exportFlags{since: c.since}).bases(c.runtimes)
+			got, err := (&exportFlags{since: c.since}).baseDigests(c.runtimes)
 			if c.problem != "" {
 				if err == nil || !strings.Contains(err.Error(), c.problem) {
 					t.Errorf("got %v, want %q", err, c.problem)
@@ -92,12 +92,12 @@ func TestExportSinceReadsReportsAndDigests(t *testing.T) {
 }
 
 func TestInvalidPlatformsAreRefused(t *testing.T) {
-	found, err := platforms([]string{"linux/amd64", "linux/arm/v7"})
+	found, err := parsePlatforms([]string{"linux/amd64", "linux/arm/v7"})
 	if err != nil || len(found) != 2 || found[1].Architecture != "arm" || found[1].Variant != "v7" {
 		t.Errorf("got platforms %+v, %v", found, err)
 	}
 	for _, text := range []string{"linux", "amd64", "", "/amd64", "linux/", "linux/arm/v7/x"} {
-		if _, err := platforms([]string{text}); err == nil || !strings.Contains(err.Error(), "such as linux/amd64") {
+		if _, err := parsePlatforms([]string{text}); err == nil || !strings.Contains(err.Error(), "such as linux/amd64") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestInvalidPlatformsAreRefused(t *testing.T) {
 
 func TestExportPrintsAReadableTable(t *testing.T) {
 	var table bytes.Buffer
-	exported{
+	exportResult{
 		Files: []string{"ship.tar.001", "ship.tar.002"}, SizeBytes: 3 << 20, LeftOutBytes: 512,
 		Contents: []export.Entry{
 			{Kind: export.KindBundle, Name: "ship, sequence 7", Runtimes: []string{"ship"}, Blobs: 3, SizeBytes: 5000},
@@ -125,7 +125,7 @@ func TestExportPrintsAReadableTable(t *testing.T) {
 
 func TestExportNamesModulesWithUnknownImages(t *testing.T) {
 	var out bytes.Buffer
-	exported{Modules: []export.ModuleImages{
+	exportResult{Modules: []export.ModuleImages{
 		{Module: "keda", Version: "1.0.0", Listed: 2, Rendered: true}, {Module: "mail", Version: "1.0.0", Listed: 1},
 		{Module: "nats", Version: "2.0.0"},
 		{Module: "offer", Version: "3.0.0", Listed: 1, Problem: "values.x is\x1b[2J required"},
@@ -142,7 +142,7 @@ func TestExportNamesModulesWithUnknownImages(t *testing.T) {
 }
 
 func TestExportWarnsAboutAnUnconfinedRenderer(t *testing.T) {
-	if unconfined("linux") != "" || !strings.Contains(unconfined("darwin"), "--renderer=none") {
-		t.Errorf("got warning %q on Linux and %q on macOS", unconfined("linux"), unconfined("darwin"))
+	if unconfinedWarning("linux") != "" || !strings.Contains(unconfinedWarning("darwin"), "--renderer=none") {
+		t.Errorf("got warning %q on Linux and %q on macOS", unconfinedWarning("linux"), unconfinedWarning("darwin"))
 	}
 }

@@ -53,7 +53,7 @@ func (f *pruneFlags) isSet() bool {
 	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
 }
 
-func (f *pruneFlags) pruning() (follow.Pruning, error) {
+func (f *pruneFlags) pruningLimits() (follow.Pruning, error) {
 	if f.percent < 0 || f.percent > 100 {
 		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-percent %d: must be 0 to 100", f.percent))
 	}
@@ -80,8 +80,8 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// follower returns nil without --git-url. selector is the value of --watch-label-selector.
-func (f *followFlags) follower(namespace, selector string) (*follow.Follower, error) {
+// newFollower returns nil without --git-url. selector is the value of --watch-label-selector.
+func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() || f.rewind {
 			return nil, cli.Usage(errors.New("--git-url is required if other flags or settings for Git are set"))
@@ -94,7 +94,7 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 	if f.interval <= 0 {
 		return nil, cli.Usage(fmt.Errorf("git-poll-interval %s: must be more than 0", f.interval))
 	}
-	pruning, err := f.prune.pruning()
+	pruning, err := f.prune.pruningLimits()
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,9 @@ func (f *followFlags) follower(namespace, selector string) (*follow.Follower, er
 // followWith follows the repository in the only active publisher.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
-	kymas.Source, kymas.Compared, kymas.Compare = follower.Source, follower.Compared, follower.Compare
-	kymas.Holding, kymas.ApprovedByCommit = follower.Holding, follower.Approved
+	kymas.Source, kymas.LastComparison, kymas.RequestComparison = follower.Source, follower.ComparedAt,
+		follower.RequestComparison
+	kymas.HoldReason, kymas.ApprovedByCommit = follower.HoldReason, follower.ApprovedAt
 	return addFollower(mgr, follower)
 }
 
@@ -132,8 +133,8 @@ func planWith(
 		return shard.DecodeApprovals(data)
 	}
 	planner.Git = &controller.PlannedGit{
-		Source: follower.Source, Compared: follower.Compared, Compare: follower.Compare,
-		Requested: board.ComparisonRequested, Holding: follower.Holding, Approvals: follower.Approvals,
+		Source: follower.Source, Compared: follower.ComparedAt, Compare: follower.RequestComparison,
+		Requested: board.ComparisonRequested, Holding: follower.HoldReason, Approvals: follower.Approvals,
 		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
 	}
 	return addFollower(mgr, follower)

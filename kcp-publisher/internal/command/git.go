@@ -53,55 +53,55 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	return repository, nil
 }
 
-type loaded struct {
+type loadedObjects struct {
 	objects source.Objects
 	// source is the commit, or nil for a folder.
 	source *bundle.Source
 	copied string
 }
 
-func (l loaded) close() {
+func (l loadedObjects) close() {
 	if l.copied != "" {
 		_ = os.RemoveAll(l.copied)
 	}
 }
 
-func (f *gitFlags) load(ctx context.Context, flag, from string, out io.Writer) (loaded, error) {
-	if !git.Is(from) {
+func (f *gitFlags) loadObjects(ctx context.Context, flag, from string, out io.Writer) (loadedObjects, error) {
+	if !git.IsRepository(from) {
 		if f.isSet() {
-			return loaded{},
+			return loadedObjects{},
 				cli.Usage(
 					fmt.Errorf(
 						"%s %s is a folder, so the --git flags do not apply: use file://PATH for a local repository",
 						flag, from))
 		}
 		objects, err := source.Folder(from)
-		return loaded{objects: objects}, err
+		return loadedObjects{objects: objects}, err
 	}
 	repository, err := f.open(flag, from)
 	if err != nil {
-		return loaded{}, err
+		return loadedObjects{}, err
 	}
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
-		return loaded{}, err
+		return loadedObjects{}, err
 	}
 	if len(objects.Written) == 0 {
-		return loaded{}, fmt.Errorf("commit %s of %s has no objects: check --git-path", commit.Hash, repository.URL)
+		return loadedObjects{}, fmt.Errorf("commit %s of %s has no objects: check --git-path", commit.Hash, repository.URL)
 	}
 	for _, ignored := range commit.Ignored {
 		fmt.Fprintf(out, "ignored %s\n", ignored)
 	}
-	l := loaded{objects: objects, source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash}}
+	l := loadedObjects{objects: objects, source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash}}
 	if len(objects.Components) == 0 {
 		return l, nil
 	}
 	if l.copied, err = os.MkdirTemp("", "kcp-publisher-commit-"); err != nil {
-		return loaded{}, err
+		return loadedObjects{}, err
 	}
 	if err := os.CopyFS(l.copied, commit.Files); err != nil {
 		l.close()
-		return loaded{}, fmt.Errorf("store the files of commit %s: %w", commit.Hash, err)
+		return loadedObjects{}, fmt.Errorf("store the files of commit %s: %w", commit.Hash, err)
 	}
 	for i, name := range objects.Components {
 		l.objects.Components[i] = filepath.Join(l.copied, filepath.FromSlash(name))

@@ -64,7 +64,7 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := publish.Read(t.Context(), place, runtime, root)
+	last, err := publish.ReadStored(t.Context(), place, runtime, root)
 	if err != nil || last.Bundle == nil {
 		t.Fatalf("read the bundle of runtime %s: got %+v, %v", runtime, last, err)
 	}

@@ -89,7 +89,7 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if note := unconfined(goruntime.GOOS); options.Rendering != nil && note != "" {
+	if note := unconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 	api, err := f.connect()
@@ -122,9 +122,9 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, now time.Time) error {
 	switch f.format {
 	case formatCycloneDX:
-		return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(found.Bill(fleet, now))
+		return cyclonedx.NewBOMEncoder(out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(found.CycloneDX(fleet, now))
 	case formatSPDX:
-		return spdx.Write(found.Document(fleet, now), out, spdx.Indent("  "))
+		return spdx.Write(found.SPDX(fleet, now), out, spdx.Indent("  "))
 	}
 	return cli.Print(out, f.format, found, func(out io.Writer) { drawImages(out, found, now) })
 }
@@ -135,7 +135,7 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 		return export.Options{}, cli.Usage(fmt.Errorf("--renderer: %w", err))
 	}
 	options, err := bundleSource(ctx, &f.registry, "--from", f.from, f.trust)
-	options.Rendering, options.KubernetesVersion = rendering(program), f.rendering.kubernetes
+	options.Rendering, options.KubernetesVersion = newRendering(program), f.rendering.kubernetes
 	options.UsedCache = usedCache(program, cacheDir(f.cache))
 	options.UsedCache.Prune(time.Now())
 	return options, err
@@ -159,7 +159,7 @@ func bundleSource(
 	if refusal != nil {
 		err = errors.Join(err, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refusal))
 	}
-	options.Keys = publish.Keys{Root: newest, Former: []trust.Root{pinned}}
+	options.Keys = publish.Keys{Root: newest, FormerRoots: []trust.Root{pinned}}
 	return options, err
 }
 
@@ -181,7 +181,7 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 				one := inventory.Image{Uses: []inventory.Use{use}}
 				t.AppendRow(table.Row{
 					image.Reference, use.Name, use.Version,
-					fmt.Sprintf("%d: %s", len(use.Runtimes), shortened(ids, len(use.Runtimes))),
+					fmt.Sprintf("%d: %s", len(use.Runtimes), shortenList(ids, len(use.Runtimes))),
 					age.HumanDuration(now.Sub(one.Oldest())) + " ago",
 				})
 			}
@@ -189,15 +189,15 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 		t.Render()
 	}
 	for _, u := range found.Unknown {
-		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, several(u.Runtimes, "runtime"),
+		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	if found.Unreported > 0 {
-		fmt.Fprintf(out, "\nnot counted: %s that never reported\n", several(found.Unreported, "runtime"))
+		fmt.Fprintf(out, "\nnot counted: %s that never reported\n", pluralize(found.Unreported, "runtime"))
 	}
 }
 
-func shortened(ids []string, total int) string {
+func shortenList(ids []string, total int) string {
 	text := ""
 	for i, id := range slices.Sorted(slices.Values(ids)) {
 		if i > 0 {

@@ -40,12 +40,12 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 		}
 	}).connect(t)
 	kymas, _, err := readDivided(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()},
-		divided{})
+		dividedRuntimes{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	drawImages(&out, inventory.New(inventory.Reported(kymas), imagesOfModules()).Select("module-b", ""), now)
+	drawImages(&out, inventory.New(inventory.ReportedRuntimes(kymas), imagesOfModules()).Select("module-b", ""), now)
 	for _, want := range []string{
 		"registry.example/module-b:1.7.0", "3: runtime-00000, runtime-00001, runtime-00004", "3d ago",
 		"incomplete: module module-b 1.6.0 in 1 runtime: no bundle with this version was found",
@@ -83,7 +83,7 @@ func TestImagesReadOnlyUnhealthyRuntimesInFull(t *testing.T) {
 		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.whole)
 	}
 	byID := func(a, b inventory.Runtime) int { return strings.Compare(a.ID, b.ID) }
-	want := inventory.Reported(s.kymas)
+	want := inventory.ReportedRuntimes(s.kymas)
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
 	sources := map[inventory.Module]int{}

@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
-type period struct{ since, until time.Time }
+type timePeriod struct{ since, until time.Time }
 
-func (f *imagesFlags) period(now time.Time) (*period, error) {
+func (f *imagesFlags) period(now time.Time) (*timePeriod, error) {
 	if f.since == "" {
 		if f.until != "" {
 			return nil, cli.Usage(errors.New("--until requires --since"))
@@ -27,7 +27,7 @@ func (f *imagesFlags) period(now time.Time) (*period, error) {
 	if f.format == formatCycloneDX || f.format == formatSPDX {
 		return nil, cli.Usage(fmt.Errorf("--since does not support -o %s: use table, json or yaml", f.format))
 	}
-	p := period{until: now}
+	p := timePeriod{until: now}
 	var err error
 	if p.since, err = pointInTime("--since", f.since); err != nil {
 		return nil, err
@@ -55,9 +55,9 @@ func pointInTime(flag, text string) (time.Time, error) {
 }
 
 func (f *imagesFlags) compare(
-	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p period,
+	ctx context.Context, out io.Writer, options export.Options, kymas []v1beta2.Kyma, p timePeriod,
 ) error {
-	at, unread, err := export.Assigned(ctx, options, inventory.Published(kymas), p.since, p.until)
+	at, unread, err := export.AssignedRuntimes(ctx, options, inventory.PublishedRuntimes(kymas), p.since, p.until)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (f *imagesFlags) compare(
 	}
 	difference := inventory.Difference{
 		Since: p.since, Until: p.until, Changes: inventory.Compare(before, after),
-		Unknown: inventory.UnknownIn(before, after), Unread: unread,
+		Unknown: inventory.MergeUnknown(before, after), Unread: unread,
 	}
 	return cli.Print(out, f.format, difference, func(out io.Writer) { drawDifference(out, difference) })
 }
@@ -99,7 +99,7 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 			if n := len(side.ids); n > 0 {
 				first := side.ids[:min(n, maxRuntimesNamed)]
 				t.AppendRow(table.Row{
-					side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortened(first, n)),
+					side.sign, c.Reference, c.Name, c.Version, fmt.Sprintf("%d: %s", n, shortenList(first, n)),
 				})
 			}
 		}
@@ -110,13 +110,13 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		t.Render()
 	}
 	for _, u := range d.Unknown {
-		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, several(u.Runtimes, "runtime"),
+		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	for _, u := range d.Unread[:min(len(d.Unread), maxRuntimesNamed)] {
 		fmt.Fprintf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
 	}
 	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
-		fmt.Fprintf(out, "\nincomplete: %s\n", several(more, "more runtime"))
+		fmt.Fprintf(out, "\nincomplete: %s\n", pluralize(more, "more runtime"))
 	}
 }

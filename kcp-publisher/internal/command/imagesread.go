@@ -29,14 +29,15 @@ func readReported(
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	d, listed := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}, map[types.NamespacedName]inventory.Runtime{}
+	d, listed := dividedRuntimes{healthy: map[types.NamespacedName]fleet.Runtime{}},
+		map[types.NamespacedName]inventory.Runtime{}
 	for _, row := range rows {
 		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
-		r, healthy := row.Listed(now)
+		r, healthy := row.RuntimeWithModules(now)
 		reported, err := time.Parse(time.RFC3339, row.ReportTime)
 		switch {
 		case healthy && err == nil:
-			d.healthy[name], listed[name] = r, inventory.Listed(&r, reported)
+			d.healthy[name], listed[name] = r, inventory.ListedRuntime(&r, reported)
 		case row.State == string(v1beta2.StateReady):
 			d.others = append(d.others, name)
 		default:
@@ -52,7 +53,7 @@ func readReported(
 		name := types.NamespacedName{Namespace: r.Namespace, Name: r.Kyma}
 		remaining[name] = listed[name]
 	}
-	sources := sourcesOf(remaining)
+	sources := findSources(remaining)
 	more, err := readEach(ctx, api, sources)
 	if err != nil {
 		return nil, err
@@ -60,11 +61,12 @@ func readReported(
 	for _, name := range sources {
 		delete(remaining, name)
 	}
-	return append(inventory.Reported(append(kymas, more...)), slices.Collect(maps.Values(remaining))...), nil
+	return append(inventory.ReportedRuntimes(append(kymas, more...)), slices.Collect(maps.Values(remaining))...), nil
 }
 
-// sourcesOf returns runtimes whose bundles contain all module versions, up to export.MaxBundlesTried for each version.
-func sourcesOf(runtimes map[types.NamespacedName]inventory.Runtime) []types.NamespacedName {
+// findSources returns runtimes whose bundles contain all module versions, up to export.MaxBundlesTried for each
+// version.
+func findSources(runtimes map[types.NamespacedName]inventory.Runtime) []types.NamespacedName {
 	var sources []types.NamespacedName
 	found := map[inventory.Module]int{}
 	byName := func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) }

@@ -54,7 +54,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	}
 	if len(f.runtimes) != 2 {
 		return cli.Usage(fmt.Errorf("--runtime must be set twice, got %s: the check tries to read the data of one "+
-			"runtime with the credentials of the other", several(len(f.runtimes), "runtime")))
+			"runtime with the credentials of the other", pluralize(len(f.runtimes), "runtime")))
 	}
 	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
 	var err error

@@ -31,7 +31,7 @@ func newKeysInit() *cobra.Command {
 		Use: "init", Short: "create a root of trust, its keys, and a secret for enrollment tokens",
 		Args: cli.Exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			folder, err := folderOf(dir, passphrase)
+			folder, err := openFolder(dir, passphrase)
 			if err != nil {
 				return err
 			}
@@ -61,7 +61,7 @@ func passphraseFlag(flags *pflag.FlagSet, into *string) {
 		"file with the passphrase of the root keys; it also encrypts new root keys")
 }
 
-func folderOf(dir, passphraseFile string) (keys.Folder, error) {
+func openFolder(dir, passphraseFile string) (keys.Folder, error) {
 	folder := keys.Folder{Dir: dir}
 	if passphraseFile == "" {
 		return folder, nil
@@ -77,7 +77,7 @@ func folderOf(dir, passphraseFile string) (keys.Folder, error) {
 	return folder, nil
 }
 
-func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
+func printMade(cmd *cobra.Command, format string, made []keys.WrittenFile) error {
 	return cli.Print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
 		t := newTable(out)
 		t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
@@ -88,7 +88,7 @@ func printMade(cmd *cobra.Command, format string, made []keys.Made) error {
 	})
 }
 
-type changing struct {
+type rootChange struct {
 	folder             keys.Folder
 	passphrase, format string
 	rootKeys           []string
@@ -96,7 +96,7 @@ type changing struct {
 	newEpoch           bool
 }
 
-func (c *changing) add(flags *pflag.FlagSet) {
+func (c *rootChange) add(flags *pflag.FlagSet) {
 	publisherKeyFlags(flags, &c.folder)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
@@ -108,21 +108,21 @@ func (c *changing) add(flags *pflag.FlagSet) {
 		"start a new epoch: reset sequence numbers and invalidate all earlier bundles")
 }
 
-func (c *changing) open() error {
-	opened, err := folderOf(c.folder.Dir, c.passphrase)
+func (c *rootChange) open() error {
+	opened, err := openFolder(c.folder.Dir, c.passphrase)
 	c.folder.Passphrase = opened.Passphrase
 	return err
 }
 
-func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) error {
+func (c *rootChange) makeChange(cmd *cobra.Command, change func(*keys.Change) error) error {
 	if c.validity <= 0 {
 		return cli.Usage(fmt.Errorf("--validity %s: must be more than 0", c.validity))
 	}
 	if err := c.open(); err != nil {
 		return err
 	}
-	var made []keys.Made
-	err := c.folder.Exclusively(cmd.Context(), func(folder keys.Folder) error {
+	var made []keys.WrittenFile
+	err := c.folder.WithLock(cmd.Context(), func(folder keys.Folder) error {
 		next, err := folder.Change(time.Now().Add(c.validity))
 		if err != nil {
 			return err
@@ -145,14 +145,14 @@ func (c *changing) make(cmd *cobra.Command, change func(*keys.Change) error) err
 	return printMade(cmd, c.format, made)
 }
 
-type rotation struct {
-	changing
+type keyRotation struct {
+	rootChange
 	public, old     string
 	dropOld, revoke bool
 }
 
 func newKeysRotate() *cobra.Command {
-	var r rotation
+	var r keyRotation
 	cmd := &cobra.Command{
 		Use: "rotate [publisher|enroll|root|token]", Short: "replace a key, or renew the root of trust",
 		Long: "rotate creates the next version of the root of trust. Agents and a running publisher adopt it " +
@@ -177,7 +177,7 @@ func newKeysRotate() *cobra.Command {
 	return cmd
 }
 
-func (r *rotation) run(cmd *cobra.Command, role string) error {
+func (r *keyRotation) run(cmd *cobra.Command, role string) error {
 	switch role {
 	case "enroll":
 		role = trust.RoleEnroll
@@ -187,7 +187,7 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	default:
 		return cli.Usage(fmt.Errorf("role %q: must be publisher, enroll, root or token", role))
 	}
-	return r.make(cmd, func(change *keys.Change) error {
+	return r.makeChange(cmd, func(change *keys.Change) error {
 		if !r.revoke {
 			change.LeaveUnrevoked()
 		}
@@ -201,7 +201,7 @@ func (r *rotation) run(cmd *cobra.Command, role string) error {
 	})
 }
 
-func (r *rotation) token(cmd *cobra.Command) error {
+func (r *keyRotation) token(cmd *cobra.Command) error {
 	for _, flag := range []string{"public-key", "publisher-key", "old", "revoke", "root-key", "validity", "new-epoch"} {
 		if cmd.Flags().Changed(flag) {
 			return cli.Usage(
@@ -220,7 +220,7 @@ func (r *rotation) token(cmd *cobra.Command) error {
 }
 
 func newKeysRevoke() *cobra.Command {
-	var c changing
+	var c rootChange
 	var yes, unlisted bool
 	cmd := &cobra.Command{
 		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
@@ -231,7 +231,7 @@ func newKeysRevoke() *cobra.Command {
 			if err := c.open(); err != nil {
 				return err
 			}
-			thumbprint, err := revocable(c.folder, args[0], unlisted)
+			thumbprint, err := findRevocable(c.folder, args[0], unlisted)
 			if err != nil {
 				return err
 			}
@@ -246,7 +246,7 @@ func newKeysRevoke() *cobra.Command {
 			if err := confirmRevocation(cmd, c.folder, thumbprint, yes); err != nil {
 				return err
 			}
-			return c.make(cmd, func(change *keys.Change) error { return change.Revoke(thumbprint) })
+			return c.makeChange(cmd, func(change *keys.Change) error { return change.Revoke(thumbprint) })
 		},
 	}
 	c.add(cmd.Flags())
@@ -258,7 +258,7 @@ func newKeysRevoke() *cobra.Command {
 }
 
 // The root of trust must list the key, unless unlisted is true.
-func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
+func findRevocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError
 	switch {
@@ -274,7 +274,7 @@ func revocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 }
 
 func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string, yes bool) error {
-	role, err := folder.Signs(cmd.Context(), thumbprint)
+	role, err := folder.SigningRole(cmd.Context(), thumbprint)
 	if err != nil || role == "" || yes {
 		return err
 	}
@@ -294,7 +294,7 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 }
 
 func newKeysRelease() *cobra.Command {
-	var c changing
+	var c rootChange
 	var public string
 	var threshold int
 	cmd := &cobra.Command{
@@ -304,7 +304,7 @@ func newKeysRelease() *cobra.Command {
 			if public == "" {
 				return cli.Usage(errors.New("--public-key is required"))
 			}
-			return c.make(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
+			return c.makeChange(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
 		},
 	}
 	c.add(cmd.Flags())
@@ -314,13 +314,13 @@ func newKeysRelease() *cobra.Command {
 }
 
 func newKeysFloor() *cobra.Command {
-	var c changing
+	var c rootChange
 	cmd := &cobra.Command{
 		Use:   "floor COMPONENT [VERSION]",
 		Short: "set or remove the minimum version of a component that runtimes install",
 		Args:  cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.make(cmd, func(change *keys.Change) error {
+			return c.makeChange(cmd, func(change *keys.Change) error {
 				change.Floor(args[0], strings.Join(args[1:], ""))
 				return nil
 			})
@@ -331,7 +331,7 @@ func newKeysFloor() *cobra.Command {
 }
 
 func newKeysSign() *cobra.Command {
-	var c changing
+	var c rootChange
 	cmd := &cobra.Command{
 		Use: "sign DRAFT", Short: "sign a draft of the root of trust, and activate it once enough keys have signed",
 		Args: cli.Exactly(1, "one file"),
@@ -339,8 +339,8 @@ func newKeysSign() *cobra.Command {
 			if err := c.open(); err != nil {
 				return err
 			}
-			var made []keys.Made
-			err := c.folder.Exclusively(cmd.Context(), func(folder keys.Folder) (err error) {
+			var made []keys.WrittenFile
+			err := c.folder.WithLock(cmd.Context(), func(folder keys.Folder) (err error) {
 				if len(c.rootKeys) == 0 {
 					c.rootKeys = folder.RootKeyFiles()
 				}

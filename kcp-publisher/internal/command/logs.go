@@ -29,7 +29,7 @@ func newLogs() *cobra.Command {
 		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda " +
 			"--file berlin-report.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := f.read(cmd, args)
+			report, err := f.readReport(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -44,7 +44,7 @@ func newLogs() *cobra.Command {
 }
 
 func (r signedReport) drawLogs(out io.Writer, now time.Time) {
-	palette := cli.PaletteOf(out)
+	palette := cli.NewPalette(out)
 	fmt.Fprintf(out, "report of %s, %s ago\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
 	shown := 0
 	for _, m := range r.Modules {
@@ -65,14 +65,14 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 			fmt.Fprintln(out, "all modules are ready: the report has excerpts only of modules that are not ready")
 			return
 		}
-		fmt.Fprintln(out, r.missing("excerpts of failing modules", bundle.DetailEvents, bundle.DetailLogs))
+		fmt.Fprintln(out, r.missingMessage("excerpts of failing modules", bundle.DetailEvents, bundle.DetailLogs))
 	}
 }
 
 func isUnready(m bundle.ReportedModule) bool { return m.State != v1beta2.StateReady }
 
 func drawFailing(out io.Writer, o bundle.FailingObject) {
-	fmt.Fprintf(out, "  %s: %s\n", nameOf(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
+	fmt.Fprintf(out, "  %s: %s\n", objectName(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
 	for _, c := range o.Conditions {
 		fmt.Fprintf(out, "    condition  %s\n", c)
 	}
@@ -96,14 +96,14 @@ func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
 		fmt.Fprintf(out, "  the agent could not read everything: %s\n", d.Problem)
 	}
 	if d.LeftOut > 0 {
-		fmt.Fprintf(out, "  %s left out\n", several(d.LeftOut, "further object"))
+		fmt.Fprintf(out, "  %s left out\n", pluralize(d.LeftOut, "further object"))
 	}
 	if d.Shortened {
 		fmt.Fprintln(out, "  shortened: the details of all modules exceed the size limit of a report")
 	}
 }
 
-func nameOf(o bundle.DetailedObject) string {
+func objectName(o bundle.DetailedObject) string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
 	}

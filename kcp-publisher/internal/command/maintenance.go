@@ -43,7 +43,7 @@ func (f *maintenanceFlags) maintenance(remark func(string)) (plan.Maintenance, e
 	if err != nil {
 		return maintenance, cli.Usage(fmt.Errorf("--maintenance-policy: %w", err))
 	}
-	for _, text := range slices.Concat(policy.Remarks, policy.Short(f.minimum)) {
+	for _, text := range slices.Concat(policy.Remarks, policy.ShortWindows(f.minimum)) {
 		remark(text)
 	}
 	maintenance.Policy = &policy

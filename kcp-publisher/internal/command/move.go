@@ -84,7 +84,7 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 // The publisher finalizes a released Kyma without pushing a last bundle.
 func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	before := kyma.DeepCopy()
-	kyma.Annotations = put(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
+	kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
@@ -101,24 +101,24 @@ func (f *moveFlags) assign(
 	if err != nil {
 		return err
 	}
-	next, err := f.target(ctx, api, former, runtime)
+	next, err := f.findTarget(ctx, api, former, runtime)
 	if err != nil {
 		return err
 	}
-	at := max(time.Now().UnixMilli(), plan.Decided(former)+1)
-	proof, err := tokens.HandOver(plan.Identity(next), runtime, time.UnixMilli(at))
+	at := max(time.Now().UnixMilli(), plan.AssignedAt(former)+1)
+	proof, err := tokens.HandOver(plan.KymaIdentity(next), runtime, time.UnixMilli(at))
 	if err != nil {
 		return err
 	}
 	before := next.DeepCopy()
-	next.Annotations = put(next.Annotations, v1beta2.AnnotationHandOver, proof)
+	next.Annotations = withEntry(next.Annotations, v1beta2.AnnotationHandOver, proof)
 	delete(next.Annotations, v1beta2.AnnotationMovedAway)
 	if err := api.Patch(ctx, next, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("assign runtime %s to Kyma %s/%s: %w", runtime, next.Namespace, next.Name, err)
 	}
-	if err := f.until(ctx, "the publisher to take over runtime "+runtime, func() (bool, error) {
+	if err := f.waitUntil(ctx, "the publisher to take over runtime "+runtime, func() (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(next), next)
-		return err == nil && plan.Decided(next) >= at, err
+		return err == nil && plan.AssignedAt(next) >= at, err
 	}); err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (f *moveFlags) assign(
 	return f.remove(ctx, api, former, out)
 }
 
-// target returns the Kyma that the runtime moves to, and creates it if necessary.
-func (f *moveFlags) target(
+// findTarget returns the Kyma that the runtime moves to, and creates it if necessary.
+func (f *moveFlags) findTarget(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
 ) (*v1beta2.Kyma, error) {
 	next := &v1beta2.Kyma{}
@@ -156,14 +156,14 @@ func (f *moveFlags) target(
 		Spec:       *former.Spec.DeepCopy(),
 	}
 	for key, value := range former.Labels {
-		next.Labels = put(next.Labels, key, value)
+		next.Labels = withEntry(next.Labels, key, value)
 	}
-	next.Labels = put(next.Labels, v1beta2.LabelRuntimeID, runtime)
+	next.Labels = withEntry(next.Labels, v1beta2.LabelRuntimeID, runtime)
 	for key, value := range former.Annotations {
 		switch key {
 		case v1beta2.AnnotationHandOver, v1beta2.AnnotationMovedAway, corev1.LastAppliedConfigAnnotation:
 		default:
-			next.Annotations = put(next.Annotations, key, value)
+			next.Annotations = withEntry(next.Annotations, key, value)
 		}
 	}
 	if err := api.Create(ctx, next); err != nil {
@@ -180,7 +180,7 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 	}
 	// The publisher must record the handover before it processes the deletion. Otherwise, it would uninstall all
 	// modules of the runtime.
-	if err := f.until(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
+	if err := f.waitUntil(ctx, "the publisher to release Kyma "+name, func() (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
 		return err != nil || handedOver(kyma), client.IgnoreNotFound(err)
 	}); err != nil {
@@ -199,21 +199,21 @@ func handedOver(kyma *v1beta2.Kyma) bool {
 		s.Reasons != nil && s.Reasons.Publish == v1beta2.Reason(reason.RuntimeHandedOver)
 }
 
-func (f *moveFlags) until(ctx context.Context, what string, done func() (bool, error)) error {
+func (f *moveFlags) waitUntil(ctx context.Context, goal string, isDone func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, f.patience)
 	defer cancel()
 	for {
-		if reached, err := done(); err != nil || reached {
+		if reached, err := isDone(); err != nil || reached {
 			return err
 		}
 		if wait(ctx, time.Second) != nil {
 			return fmt.Errorf("timed out after %s waiting for %s: check whether the publisher is running, and repeat "+
-				"the command", f.patience, what)
+				"the command", f.patience, goal)
 		}
 	}
 }
 
-func put(all map[string]string, key, value string) map[string]string {
+func withEntry(all map[string]string, key, value string) map[string]string {
 	if all == nil {
 		all = map[string]string{}
 	}

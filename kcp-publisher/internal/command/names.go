@@ -21,14 +21,14 @@ import (
 // requests small.
 
 func (c *controlPlane) runtimes(ctx context.Context, _ []string) ([]string, error) {
-	return c.ofKymas(ctx, plan.RuntimeID)
+	return c.listFromKymas(ctx, plan.RuntimeID)
 }
 
 func (c *controlPlane) kymaNames(ctx context.Context, _ []string) ([]string, error) {
-	return c.ofKymas(ctx, func(kyma *v1beta2.Kyma) string { return kyma.Name })
+	return c.listFromKymas(ctx, func(kyma *v1beta2.Kyma) string { return kyma.Name })
 }
 
-func (c *controlPlane) ofKymas(ctx context.Context, name func(*v1beta2.Kyma) string) ([]string, error) {
+func (c *controlPlane) listFromKymas(ctx context.Context, name func(*v1beta2.Kyma) string) ([]string, error) {
 	api, err := c.connect()
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (c *controlPlane) rollouts(ctx context.Context, _ []string) ([]string, erro
 	if err := c.list(ctx, &list); err != nil {
 		return nil, err
 	}
-	slices.SortFunc(list.Items, byInterest)
+	slices.SortFunc(list.Items, compareRollouts)
 	names := make([]string, len(list.Items))
 	for i := range list.Items {
 		names[i] = list.Items[i].Name
@@ -76,11 +76,11 @@ func (c *controlPlane) waves(ctx context.Context, args []string) ([]string, erro
 }
 
 func (c *controlPlane) modules(ctx context.Context, _ []string) ([]string, error) {
-	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
+	return c.listFromMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) []string { return []string{spec.ModuleName} })
 }
 
 func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, error) {
-	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
+	return c.listFromMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
 			all = append(all, channel.Version)
 		}
@@ -89,7 +89,7 @@ func (c *controlPlane) versions(ctx context.Context, _ []string) ([]string, erro
 }
 
 func (c *controlPlane) channels(ctx context.Context, _ []string) ([]string, error) {
-	return c.ofMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
+	return c.listFromMetas(ctx, func(spec v1beta2.ModuleReleaseMetaSpec) (all []string) {
 		for _, channel := range spec.Channels {
 			all = append(all, channel.Channel)
 		}
@@ -97,14 +97,16 @@ func (c *controlPlane) channels(ctx context.Context, _ []string) ([]string, erro
 	})
 }
 
-func (c *controlPlane) ofMetas(ctx context.Context, of func(v1beta2.ModuleReleaseMetaSpec) []string) ([]string, error) {
+func (c *controlPlane) listFromMetas(
+	ctx context.Context, values func(v1beta2.ModuleReleaseMetaSpec) []string,
+) ([]string, error) {
 	var list v1beta2.ModuleReleaseMetaList
 	if err := c.list(ctx, &list); err != nil {
 		return nil, err
 	}
 	names := map[string]bool{}
 	for i := range list.Items {
-		for _, name := range of(list.Items[i].Spec) {
+		for _, name := range values(list.Items[i].Spec) {
 			names[name] = true
 		}
 	}
@@ -119,14 +121,14 @@ func (c *controlPlane) list(ctx context.Context, list client.ObjectList) error {
 	return api.List(ctx, list, client.InNamespace(c.scope()))
 }
 
-// each completes the first eight arguments of a command from the same list.
-func each(cmd *cobra.Command, names cli.Names) {
+// completeEach completes the first eight arguments of a command from the same list.
+func completeEach(cmd *cobra.Command, names cli.Names) {
 	cli.Complete(cmd, names, names, names, names, names, names, names, names)
 }
 
-func byInterest(a, b v1alpha1.Rollout) int {
+func compareRollouts(a, b v1alpha1.Rollout) int {
 	ended := func(r v1alpha1.Rollout) int {
-		if rollout.Finished(r.Status.State) {
+		if rollout.IsFinished(r.Status.State) {
 			return 1
 		}
 		return 0

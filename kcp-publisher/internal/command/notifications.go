@@ -96,7 +96,7 @@ type served interface {
 // setUp adds the endpoints to the manager. It returns the reads of reports, or nil without a receiver.
 func (f *notificationFlags) setUp(
 	mgr ctrl.Manager, runtimes served, folder keys.Folder, location string,
-) (*receiver.Reads, error) {
+) (*receiver.ReadQueue, error) {
 	secure, err := f.secure(mgr)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 
 func (f *notificationFlags) setUpReceiver(
 	mgr ctrl.Manager, runtimes served, location string, secure *tls.Config,
-) (*receiver.Reads, error) {
+) (*receiver.ReadQueue, error) {
 	if f.receiverAddress == "" {
 		return nil, nil
 	}
@@ -201,7 +201,7 @@ func (w whole) leading() bool {
 
 func (w whole) owns(string) bool { return w.leading() }
 
-func (w whole) has(runtime string) bool { return w.kymas.Has(context.Background(), runtime) }
+func (w whole) has(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }
 
 func (w whole) readReport(ctx context.Context, runtime string) error {
 	return w.kymas.ReadReport(ctx, runtime)

@@ -32,22 +32,22 @@ func (f *originFlags) add(flags *pflag.FlagSet) {
 	f.registry.AddFlags(flags)
 }
 
-// asked reports whether --location and --trust are set.
-func (f *originFlags) asked() (bool, error) {
+// isSet reports whether --location and --trust are set.
+func (f *originFlags) isSet() (bool, error) {
 	if (f.location == "") != (f.trust == "") {
 		return false, cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
 	return f.location != "", nil
 }
 
-// origins returns the origins of the modules in the published bundle, or of one module. It returns nil without
+// readOrigins returns the origins of the modules in the published bundle, or of one module. It returns nil without
 // --location. The error is a *refusal.Error if the bundle's signature is invalid.
-func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
-	if asked, err := f.asked(); !asked {
+func (f *originFlags) readOrigins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
+	if asked, err := f.isSet(); !asked {
 		return nil, err
 	}
 	id := plan.RuntimeID(kyma)
-	desired, err := f.open(ctx, id)
+	desired, err := f.openDesired(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,12 @@ func (f *originFlags) origins(ctx context.Context, kyma *v1beta2.Kyma, module st
 		func(o bundle.Origin) bool { return module != "" && o.Module != module }), nil
 }
 
-// chain returns the runtime's last bundles with the results of their verification.
-func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
-	if asked, err := f.asked(); !asked {
+// readChain returns the runtime's last bundles with the results of their verification.
+func (f *originFlags) readChain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chain, error) {
+	if asked, err := f.isSet(); !asked {
 		return fleet.Chain{}, err
 	}
-	desired, err := f.open(ctx, plan.RuntimeID(kyma))
+	desired, err := f.openDesired(ctx, plan.RuntimeID(kyma))
 	if err != nil {
 		return fleet.Chain{}, err
 	}
@@ -81,34 +81,34 @@ func (f *originFlags) chain(ctx context.Context, kyma *v1beta2.Kyma) (fleet.Chai
 	}), nil
 }
 
-type desired struct {
+type desiredBundle struct {
 	repository     store.Reader
 	runtime        string
 	newest, pinned trust.Root
 }
 
-func (f *originFlags) open(ctx context.Context, id string) (desired, error) {
+func (f *originFlags) openDesired(ctx context.Context, id string) (desiredBundle, error) {
 	pinned, err := cli.ReadRoot(f.trust)
 	if err != nil {
-		return desired{}, err
+		return desiredBundle{}, err
 	}
 	place, _, err := f.registry.Open("--location", f.location, store.Access{})
 	if err != nil {
-		return desired{}, err
+		return desiredBundle{}, err
 	}
 	newest, refusal, _, err := store.FollowRoot(ctx, place, pinned)
 	if err != nil {
-		return desired{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
+		return desiredBundle{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
 	if refusal != nil {
-		return desired{},
+		return desiredBundle{},
 			fmt.Errorf("bundle of runtime %s: root of trust version %d: %w", id, newest.Version+1, refusal)
 	}
 	repository, err := place.Reading(ctx, bundle.DesiredRepository(id))
 	if err != nil {
-		return desired{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
+		return desiredBundle{}, fmt.Errorf("bundle of runtime %s: %w", id, err)
 	}
-	return desired{repository, id, newest, pinned}, nil
+	return desiredBundle{repository, id, newest, pinned}, nil
 }
 
 // publishedReference returns the digest in the Kyma's status, or the tag of the latest bundle.
@@ -119,7 +119,7 @@ func publishedReference(kyma *v1beta2.Kyma) string {
 	return bundle.TagDesired
 }
 
-func (d desired) verify(ctx context.Context, reference string) (bundle.Verified, error) {
+func (d desiredBundle) verify(ctx context.Context, reference string) (bundle.Verified, error) {
 	fetched, err := store.Fetch(ctx, d.repository, reference)
 	if err != nil {
 		return bundle.Verified{}, err

@@ -18,7 +18,7 @@ import (
 
 func TestWhyShowsOrigins(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
-	var rows []published
+	var rows []publishResult
 	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",
 		store.LayoutScheme+dir, "--keys", ours, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {
@@ -47,7 +47,7 @@ func TestWhyShowsOrigins(t *testing.T) {
 		"no origins without --location": {originFlags{}, rows[0].Digest, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			origins, err := c.flags.origins(t.Context(), kyma(c.digest), c.module)
+			origins, err := c.flags.readOrigins(t.Context(), kyma(c.digest), c.module)
 			if err != nil || len(origins) != c.want {
 				t.Fatalf("got %+v, %v, want %d", origins, err, c.want)
 			}
@@ -71,14 +71,16 @@ func TestWhyShowsOrigins(t *testing.T) {
 			}
 		})
 	}
-	if c, err := asking.chain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 || c.EndReason != "" ||
+	if c, err := asking.readChain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 ||
+		c.EndReason != "" ||
 		c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
 		t.Errorf("chain of the published bundle: got %+v, %v", c, err)
 	}
-	if c, err := asking.chain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 || c.EndReason == "" {
+	if c, err := asking.readChain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 ||
+		c.EndReason == "" {
 		t.Errorf("chain of another runtime's bundle: got %+v, %v", c, err)
 	}
-	if c, err := (&originFlags{}).chain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
+	if c, err := (&originFlags{}).readChain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
 		t.Errorf("chain without --location: got %+v, %v", c, err)
 	}
 	for name, c := range map[string]struct {
@@ -103,7 +105,7 @@ func TestWhyShowsOrigins(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if origins, err := c.flags.origins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
+			if origins, err := c.flags.readOrigins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
 				t.Errorf("got origins %+v, error %v", origins, err)
 			}
 		})

@@ -23,7 +23,7 @@ type owned struct {
 	hint func(runtime string)
 	// reads is nil without a receiver, and subscribers is nil without an endpoint for agents. Both are set before the
 	// first shard starts.
-	reads       *receiver.Reads
+	reads       *receiver.ReadQueue
 	subscribers *notify.Subscribers
 
 	mu sync.Mutex // guards shards
@@ -52,7 +52,7 @@ func (o *owned) add(mgr ctrl.Manager, number int, kymas *controller.Kymas) error
 		<-ctx.Done()
 		o.set(number, nil)
 		if o.subscribers != nil {
-			o.subscribers.Disconnect(func(runtime string) bool { return shard.Of(runtime, o.count) == number })
+			o.subscribers.Disconnect(func(runtime string) bool { return shard.ShardOf(runtime, o.count) == number })
 		}
 		return nil
 	}))
@@ -71,7 +71,7 @@ func (o *owned) set(number int, shard *running) {
 func (o *owned) of(runtime string) (running, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	found, ok := o.shards[shard.Of(runtime, o.count)]
+	found, ok := o.shards[shard.ShardOf(runtime, o.count)]
 	return found, ok
 }
 
@@ -85,7 +85,7 @@ func (o *owned) owns(runtime string) bool {
 
 func (o *owned) has(runtime string) bool {
 	found, ok := o.of(runtime)
-	return ok && found.kymas.Has(found.ctx, runtime)
+	return ok && found.kymas.HasKyma(found.ctx, runtime)
 }
 
 func (o *owned) readReport(ctx context.Context, runtime string) error {

@@ -18,7 +18,7 @@ func TestReplicaPassesOnHintsAboutOtherShards(t *testing.T) {
 	ids := map[int]string{}
 	for i := 0; len(ids) < 2; i++ {
 		id := fmt.Sprint("runtime-", i)
-		ids[shard.Of(id, 2)] = id
+		ids[shard.ShardOf(id, 2)] = id
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

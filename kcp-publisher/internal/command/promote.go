@@ -100,7 +100,7 @@ func newPromote() *cobra.Command {
 	return cmd
 }
 
-type promoted struct {
+type promoteResult struct {
 	promote.Promotion
 	Branch string `json:"branch"`
 	// Commit is empty for a dry run.
@@ -117,7 +117,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 		return err
 	}
 	if f.commits.url == "" {
-		return f.direct(cmd, module)
+		return f.patchMeta(cmd, module)
 	}
 	repository, change, err := f.commits.open()
 	if err != nil {
@@ -156,18 +156,18 @@ type promotionRequest struct {
 
 func commitPromotion(
 	ctx context.Context, repository *git.Repository, change git.Change, want promotionRequest,
-) (promoted, error) {
+) (promoteResult, error) {
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
-		return promoted{}, err
+		return promoteResult{}, err
 	}
 	files, promotion, err := editPromotion(repository, commit, objects, want)
 	if err != nil {
-		return promoted{}, err
+		return promoteResult{}, err
 	}
 	change.Files = files
 	change.Message = promotion.Message(change.Name + " <" + change.Email + ">")
-	row := promoted{Promotion: promotion, Branch: cmp.Or(want.branch, commit.Branch)}
+	row := promoteResult{Promotion: promotion, Branch: cmp.Or(want.branch, commit.Branch)}
 	if row.Branch == "" {
 		return row, cli.Usage(errors.New("the repository's HEAD is not a branch: use --git-branch"))
 	}
@@ -228,7 +228,7 @@ func releaseMeta(objects source.Objects, module string) (source.Written, error) 
 			found[1].Place)
 }
 
-func (p promoted) draw(out io.Writer) {
+func (p promoteResult) draw(out io.Writer) {
 	if p.Preview != "" {
 		fmt.Fprint(out, p.Preview)
 		return

@@ -67,7 +67,7 @@ func (r *repository) promote(args ...string) []string {
 
 func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
 	r, _ := channels(t)
-	var row promoted
+	var row promoteResult
 	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// direct shows the affected runtimes, asks for a confirmation, and patches the ModuleReleaseMeta.
-func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
+// patchMeta shows the affected runtimes, asks for a confirmation, and patches the ModuleReleaseMeta.
+func (f *promoteFlags) patchMeta(cmd *cobra.Command, module string) error {
 	for flag, isSet := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
 		"--git-signing-key": f.commits.key != ""} {
 		if isSet {
@@ -48,7 +48,7 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 			module, commit, meta.Name)
 	}
 	next := meta.DeepCopy()
-	promotion, err := promote.In(&next.Spec, f.from, f.to, f.create)
+	promotion, err := promote.PromoteIn(&next.Spec, f.from, f.to, f.create)
 	if errors.Is(err, promote.ErrNothing) {
 		fmt.Fprintf(cmd.ErrOrStderr(), "module %s: %v\n", module, err)
 		return nil
@@ -56,23 +56,23 @@ func (f *promoteFlags) direct(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return fmt.Errorf("module %s: %w", module, err)
 	}
-	effect, err := before.effect(*next, f.namespace, time.Now())
+	effect, err := before.promotionEffect(*next, f.namespace, time.Now())
 	if err != nil {
 		return err
 	}
-	effect.Warnings = append(effect.Warnings, interrupted(before.rollouts, promotion)...)
+	effect.Warnings = append(effect.Warnings, interruptedMessages(before.rollouts, promotion)...)
 	return f.apply(ctx, cmd, api, meta, next, promotion, effect)
 }
 
 type directPromotion struct {
 	promote.Promotion
-	Changed bool       `json:"changed"`
-	Effect  difference `json:"effect"`
+	Changed bool            `json:"changed"`
+	Effect  fleetDifference `json:"effect"`
 }
 
 func (f *promoteFlags) apply(
 	ctx context.Context, cmd *cobra.Command, api client.Client, meta v1beta2.ModuleReleaseMeta,
-	next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect difference,
+	next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect fleetDifference,
 ) error {
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()
@@ -83,7 +83,7 @@ func (f *promoteFlags) apply(
 	}
 	if !f.commits.dryRun {
 		text := fmt.Sprintf("promote %s to %s in channel %s, which changes %s", p.Module, p.To, p.Channel,
-			several(effect.Changed, "runtime"))
+			pluralize(effect.Changed, "runtime"))
 		if err := confirm(cmd, f.yes, text); err != nil {
 			return err
 		}
@@ -104,8 +104,8 @@ func (f *promoteFlags) apply(
 	return nil
 }
 
-// interrupted returns a message about each rollout of the module and channel that has not ended.
-func interrupted(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []string) {
+// interruptedMessages returns a message about each rollout of the module and channel that has not ended.
+func interruptedMessages(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []string) {
 	for i := range rollouts {
 		r := &rollouts[i]
 		if r.Spec.Module != p.Module || r.Spec.Channel != p.Channel {
@@ -115,7 +115,7 @@ func interrupted(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []s
 		case state == v1alpha1.RolloutRollingBack:
 			messages = append(messages, fmt.Sprintf("rollout %s is rolling back: runtimes get %s after that", r.Name,
 				p.To))
-		case !rollout.Finished(state):
+		case !rollout.IsFinished(state):
 			messages = append(messages, fmt.Sprintf("rollout %s to %s has not ended (%s): this promotion replaces it",
 				r.Name, r.Spec.To, cmp.Or(state, v1alpha1.RolloutProgressing)))
 		}
@@ -124,7 +124,7 @@ func interrupted(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []s
 }
 
 // releaseMeta returns the ModuleReleaseMeta of a module.
-func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
+func (c controlledObjects) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
 	var found []v1beta2.ModuleReleaseMeta
 	var known []string
 	for _, m := range c.metas {
@@ -136,7 +136,7 @@ func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error
 	switch len(found) {
 	case 0:
 		return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module,
-			cli.Meant(module, known))
+			cli.ClosestNames(module, known))
 	case 1:
 		return found[0], nil
 	}
@@ -144,14 +144,16 @@ func (c controlled) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error
 		found[0].Name, found[1].Name)
 }
 
-func (c controlled) effect(meta v1beta2.ModuleReleaseMeta, namespace string, now time.Time) (difference, error) {
-	d := difference{Objects: []objectChange{{Action: "change", Kind: "ModuleReleaseMeta", Name: meta.Name}}}
-	was, err := c.preview(plan.Rules{}, now)
+func (c controlledObjects) promotionEffect(
+	meta v1beta2.ModuleReleaseMeta, namespace string, now time.Time,
+) (fleetDifference, error) {
+	d := fleetDifference{Objects: []objectChange{{Action: "change", Kind: "ModuleReleaseMeta", Name: meta.Name}}}
+	was, err := c.previewFleet(plan.Rules{}, now)
 	if err != nil {
 		return d, err
 	}
-	is, err := c.with(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace,
-		now).preview(plan.Rules{}, now)
+	is, err := c.afterCommit(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace,
+		now).previewFleet(plan.Rules{}, now)
 	if err != nil {
 		return d, err
 	}

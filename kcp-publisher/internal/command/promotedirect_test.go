@@ -17,7 +17,7 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 		r.Name, r.Status.State = name, state
 		return r
 	}
-	messages := interrupted([]v1alpha1.Rollout{
+	messages := interruptedMessages([]v1alpha1.Rollout{
 		of("running", "keda", "regular", v1alpha1.RolloutWaiting),
 		of("undone", "keda", "regular", v1alpha1.RolloutRollingBack),
 		of("ended", "keda", "regular", v1alpha1.RolloutSucceeded),
@@ -31,7 +31,7 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 }
 
 func TestForecastCountsRuntimesThatChangeLater(t *testing.T) {
-	d := difference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
+	d := fleetDifference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
 		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all",
 			Runtimes: []string{"berlin", "rome"}},
 		{Module: "nats", Channel: "regular", From: "1.0.0", To: "1.1.0", Runtimes: []string{"rome"}},

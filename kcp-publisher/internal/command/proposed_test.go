@@ -73,11 +73,11 @@ func TestExistingBranchMustContainOnlyThePromotion(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			row := promoted{
+			row := promoteResult{
 				Promotion: promote.Promotion{Module: "keda", Source: "fast", Channel: "regular", To: "2.0.0"},
 				Branch:    branch,
 			}
-			err = proposed(t.Context(), repository, row, promotionRequest{module: "keda", from: "fast", to: "regular"})
+			err = checkProposed(t.Context(), repository, row, promotionRequest{module: "keda", from: "fast", to: "regular"})
 			if only := errors.Is(err, errProposed); only != (c.want == "") || errors.Is(err, promote.ErrNothing) {
 				t.Fatalf("got error %v, want an existing promotion: %t", err, c.want == "")
 			}

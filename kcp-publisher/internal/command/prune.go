@@ -65,7 +65,7 @@ func newRegistryPrune() *cobra.Command {
 	return cmd
 }
 
-type pruned struct {
+type pruneResult struct {
 	Repository string   `json:"repository"`
 	Tags       []string `json:"tags"`
 	Digest     string   `json:"digest"`
@@ -218,8 +218,8 @@ func bundlesOfKymas(kymas []v1beta2.Kyma) map[string][]digest.Digest {
 	return all
 }
 
-func (f *registryPruneFlags) rows(planned prune.Plan, removed []bool) []pruned {
-	rows := []pruned{}
+func (f *registryPruneFlags) rows(planned prune.Plan, removed []bool) []pruneResult {
+	rows := []pruneResult{}
 	for i, r := range planned.Remove {
 		action := "removed"
 		if f.dryRun {
@@ -227,13 +227,13 @@ func (f *registryPruneFlags) rows(planned prune.Plan, removed []bool) []pruned {
 		} else if i >= len(removed) || !removed[i] {
 			action = "not removed"
 		}
-		rows = append(rows, pruned{
+		rows = append(rows, pruneResult{
 			Repository: r.Repository, Tags: append([]string{}, r.Tags...), Digest: r.Descriptor.Digest.String(),
 			Action: action, Reason: r.Reason,
 		})
 	}
 	for _, w := range planned.Waiting {
-		rows = append(rows, pruned{
+		rows = append(rows, pruneResult{
 			Repository: w.Repository, Tags: append([]string{}, w.Tags...), Digest: w.Descriptor.Digest.String(),
 			Action: "waits",
 			Reason: fmt.Sprintf("%s, can be removed after %s", w.Reason,
@@ -243,7 +243,7 @@ func (f *registryPruneFlags) rows(planned prune.Plan, removed []bool) []pruned {
 	return rows
 }
 
-func drawPruned(out io.Writer, rows []pruned, planned prune.Plan, dryRun bool) {
+func drawPruned(out io.Writer, rows []pruneResult, planned prune.Plan, dryRun bool) {
 	if len(rows) == 0 && planned.Over == 0 {
 		fmt.Fprintln(out, "nothing to remove")
 		return

@@ -88,7 +88,7 @@ func newPublish(*cli.Root) *cobra.Command {
 // The default validity of a bundle outlasts an outage over a weekend.
 const defaultValidity = 7 * 24 * time.Hour
 
-type published struct {
+type publishResult struct {
 	Runtime string `json:"runtime"`
 	// Action is pushed, would-push, unchanged, skipped or failed. Reason explains it.
 	Action   string           `json:"action"`
@@ -108,7 +108,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	loaded, err := f.git.load(ctx, "--from", f.from, cmd.ErrOrStderr())
+	loaded, err := f.git.loadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	carried, err := f.settings.carried()
+	carried, err := f.settings.copiedLabels()
 	if err != nil {
 		return err
 	}
@@ -158,12 +158,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
 		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source,
 	}
-	kymas := offline(objects, cmd.ErrOrStderr())
-	file, err := f.memory(ctx, publisher.Place, cmd.ErrOrStderr())
+	kymas := prepareOffline(objects, cmd.ErrOrStderr())
+	file, err := f.openState(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	memory := memory{file: file, flush: store.Batch(publisher.Place)}
+	memory := savedState{file: file, flush: store.Batch(publisher.Place)}
 	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, memory, cmd.ErrOrStderr())
 	if err := errors.Join(memory.save(), memory.close()); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 }
 
 // wouldPush marks the rows of a dry run. It clears sequence and digest, because the real run creates other ones.
-func wouldPush(rows []published) {
+func wouldPush(rows []publishResult) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {
 			rows[i].Action, rows[i].Sequence, rows[i].Digest = "would-push", 0, ""
@@ -187,7 +187,7 @@ func wouldPush(rows []published) {
 	}
 }
 
-func (f *publishFlags) verdict(rows []published) error {
+func (f *publishFlags) verdict(rows []publishResult) error {
 	failed, unresolved := 0, []string{}
 	for _, row := range rows {
 		if row.Error != "" {
@@ -203,7 +203,7 @@ func (f *publishFlags) verdict(rows []published) error {
 	case len(unresolved) > 0 && !f.allowUnresolved:
 		return fmt.Errorf(
 			"modules of %d of %d runtimes did not resolve (%s): fix the listed problems, or set "+
-				"--allow-unresolved", len(unresolved), len(rows), named(unresolved))
+				"--allow-unresolved", len(unresolved), len(rows), joinRuntimes(unresolved))
 	}
 	return nil
 }
@@ -228,8 +228,8 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 	return watchers, errors.Join(problems...)
 }
 
-// offline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
-func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
+// prepareOffline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
+func prepareOffline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
 		fmt.Fprintf(out,
 			"RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets the version "+
@@ -240,7 +240,7 @@ func offline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	}
 	kymas := make([]v1beta2.Kyma, len(objects.Kymas))
 	for i := range objects.Kymas {
-		known, ignored := plan.Offline(&objects.Kymas[i])
+		known, ignored := plan.PrepareOffline(&objects.Kymas[i])
 		for _, line := range ignored {
 			fmt.Fprintln(out, line)
 		}
@@ -282,8 +282,8 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		}
 	}
 	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, Recheck: time.Hour,
-		Components: components.reader, Requires: components.requires(),
+		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, RecheckInterval: time.Hour,
+		Components: components.reader, RequiresSignature: components.signatureFilter(),
 	})
 	if err != nil {
 		done()
@@ -292,15 +292,15 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 }
 
 func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
-	if err := loaded.Fit(time.Now()); err != nil {
+	if err := loaded.CheckFit(time.Now()); err != nil {
 		return err
 	}
 	return loaded.CheckNewest(ctx, place)
 }
 
-// memory opens the state file and warns if it is new. It returns nil if --state is not set and the key folder is not
+// openState opens the state file and warns if it is new. It returns nil if --state is not set and the key folder is not
 // writable.
-func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
+func (f *publishFlags) openState(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
 	location := place.String()
 	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
 		absolute, err := filepath.Abs(dir)
@@ -320,25 +320,25 @@ func (f *publishFlags) memory(ctx context.Context, place store.Store, out io.Wri
 		fmt.Fprintf(out, "published bundles are not recorded (%v): set --state to a writable file. %s\n", err,
 			consequence)
 		return nil, nil
-	case err == nil && memory.New:
+	case err == nil && memory.IsNew:
 		fmt.Fprintf(out, "state file %s is new: the bundles of earlier runs are unknown. %s\n", path, consequence)
 	}
 	return memory, err
 }
 
-type memory struct {
+type savedState struct {
 	file  *statefile.File
 	flush func() error
 }
 
-func (m memory) save() error {
+func (m savedState) save() error {
 	if err := m.flush(); err != nil || m.file == nil {
 		return err
 	}
 	return m.file.Save()
 }
 
-func (m memory) close() error {
+func (m savedState) close() error {
 	if m.file == nil {
 		return nil
 	}
@@ -347,9 +347,9 @@ func (m memory) close() error {
 
 func (f *publishFlags) publishAll(
 	ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot,
-	rules plan.Rules, memory memory, progress io.Writer,
-) []published {
-	rows := make([]published, len(kymas))
+	rules plan.Rules, memory savedState, progress io.Writer,
+) []publishResult {
+	rows := make([]publishResult, len(kymas))
 	advance := cli.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
@@ -361,35 +361,35 @@ func (f *publishFlags) publishAll(
 		})
 	}
 	_ = group.Wait() // each row contains its own error
-	slices.SortFunc(rows, func(a, b published) int { return strings.Compare(a.Runtime, b.Runtime) })
+	slices.SortFunc(rows, func(a, b publishResult) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
 }
 
 func publishOne(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
-	memory memory,
-) published {
+	memory savedState,
+) publishResult {
 	id := plan.RuntimeID(kyma)
-	if plan.Skipped(kyma) {
-		return published{Runtime: id, Action: "skipped", Modules: []string{}}
+	if plan.IsSkipped(kyma) {
+		return publishResult{Runtime: id, Action: "skipped", Modules: []string{}}
 	}
 	outcome, err := publishRecorded(ctx, publisher, kyma, snapshot, rules, memory)
 	if err != nil {
-		return published{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
+		return publishResult{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
 	}
-	row := published{
+	row := publishResult{
 		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence,
 		Digest:   outcome.Published.Digest.String(),
 		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{},
 		Reason: outcome.Reason,
 	}
-	if outcome.Pushed {
+	if outcome.IsPushed {
 		row.Action = "pushed"
 	}
 	if d := outcome.Deviation; d != nil {
 		row.Registry = d.Reason + ": " + d.Message
 	}
-	versions := resolve.Versions(outcome.Published.State)
+	versions := resolve.ModuleVersions(outcome.Published.State)
 	for _, name := range slices.Sorted(maps.Keys(versions)) {
 		row.Modules = append(row.Modules, name+"@"+versions[name])
 	}
@@ -398,16 +398,16 @@ func publishOne(
 
 func publishRecorded(
 	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
-	memory memory,
+	memory savedState,
 ) (publish.Outcome, error) {
-	if _, _, err := rules.Allowed(kyma); err != nil {
+	if _, _, err := rules.SilenceTimeoutFor(kyma); err != nil {
 		return publish.Outcome{}, err
 	}
 	id, record := plan.RuntimeID(kyma), publish.Record{}
-	defer publisher.Release(&record)
+	defer publisher.DropRecord(&record)
 	for {
 		if memory.file != nil {
-			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.file.Last(id)}
+			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.file.LastBundle(id)}
 		}
 		request, err := rules.Request(kyma, nil)
 		if err != nil {
@@ -417,8 +417,8 @@ func publishRecorded(
 		if err != nil || memory.file == nil {
 			return outcome, err
 		}
-		memory.file.Remember(id, outcome.Published.Record())
-		if !outcome.Unrecorded {
+		memory.file.SetBundle(id, outcome.Published.StatusEntry())
+		if !outcome.IsUnrecorded {
 			return outcome, nil
 		}
 		if err := memory.save(); err != nil {
@@ -427,7 +427,7 @@ func publishRecorded(
 	}
 }
 
-func drawPublished(out io.Writer, rows []published) {
+func drawPublished(out io.Writer, rows []publishResult) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "REASON", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
 	for _, row := range rows {

@@ -37,9 +37,9 @@ func fleetFolder(t *testing.T) string {
 	return from
 }
 
-func publishTo(t *testing.T, from, layout, keys string) []published {
+func publishTo(t *testing.T, from, layout, keys string) []publishResult {
 	t.Helper()
-	var rows []published
+	var rows []publishResult
 	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 		"--allow-unresolved", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
@@ -102,8 +102,8 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 func TestPublishDryRunWritesNothing(t *testing.T) {
 	from, dir, keys := fleetFolder(t), t.TempDir(), keyFolder(t)
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
-	dry := func() []published {
-		var rows []published
+	dry := func() []publishResult {
+		var rows []publishResult
 		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 			"--allow-unresolved", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
@@ -151,7 +151,7 @@ func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)
-	var rows []published
+	var rows []publishResult
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" ||
 		rows[1].Action != "pushed" {
 		t.Errorf("the resolved modules were not published: %v, %+v", err, rows)
@@ -210,7 +210,7 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	}
 }
 
-// The tests of package plan cover the annotations. This test checks that `publish` applies them.
+// The tests of package plan cover the annotations. This test checks that `runShard` applies them.
 func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {
@@ -231,7 +231,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 			"[keda], waves: [{name: all, percent: 100}]}\n")
 
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
-	var rows []published
+	var rows []publishResult
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
 		t.Fatalf("parse the output: %v; got %+v, want exit code 1", err, o)
 	}
@@ -252,9 +252,9 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(runtime string) *plan.Published {
+	read := func(runtime string) *plan.PublishedBundle {
 		t.Helper()
-		last, err := publish.Read(t.Context(), store.NewLayout(layout), runtime, root.Root)
+		last, err := publish.ReadStored(t.Context(), store.NewLayout(layout), runtime, root.Root)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,9 +16,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// divided separates runtimes that are complete in the API server's table from Kymas to read. The zero value reads all
-// Kymas.
-type divided struct {
+// dividedRuntimes separates runtimes that are complete in the API server's table from Kymas to read. The zero value
+// reads all Kymas.
+type dividedRuntimes struct {
 	healthy map[types.NamespacedName]fleet.Runtime
 	// unready and others are the names of the Kymas to read. others are in state Ready.
 	unready, others []types.NamespacedName

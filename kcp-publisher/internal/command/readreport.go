@@ -62,9 +62,9 @@ type signedReport struct {
 	checkRun *bundle.ReportedCheckRun
 }
 
-// read verifies the report with the key in the runtime's Kyma. The error is a *refusal.Error if another key signed the
-// report.
-func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, error) {
+// readReport verifies the report with the key in the runtime's Kyma. The error is a *refusal.Error if another key
+// signed the report.
+func (f *reportFlags) readReport(cmd *cobra.Command, args []string) (signedReport, error) {
 	ctx := cmd.Context()
 	api, err := f.connect()
 	if err != nil {
@@ -86,7 +86,7 @@ func (f *reportFlags) read(cmd *cobra.Command, args []string) (signedReport, err
 		found.Modules = slices.DeleteFunc(found.Modules,
 			func(m bundle.ReportedModule) bool { return m.Name != args[1] })
 		if len(found.Modules) == 0 {
-			return found, fmt.Errorf("runtime %s: the report has no module %s%s", id, args[1], cli.Meant(args[1],
+			return found, fmt.Errorf("runtime %s: the report has no module %s%s", id, args[1], cli.ClosestNames(args[1],
 				moduleNames(report.Modules)))
 		}
 	}
@@ -135,9 +135,9 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missing returns a message about details that the report does not contain: the details are not requested, or the
-// runtime has not reported them yet.
-func (r signedReport) missing(what string, details ...bundle.Detail) string {
+// missingMessage returns a message about details that the report does not contain: the details are not requested, or
+// the runtime has not reported them yet.
+func (r signedReport) missingMessage(what string, details ...bundle.Detail) string {
 	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation requests no details
 	var names []string
 	isRequested := true

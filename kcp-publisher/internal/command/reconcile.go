@@ -58,7 +58,7 @@ func reconcile(ctx context.Context, api client.Client, one target, timeout time.
 	if err != nil || timeout == 0 {
 		return effect, err
 	}
-	if err := handled(ctx, api, one.kyma, timeout); err != nil {
+	if err := waitHandled(ctx, api, one.kyma, timeout); err != nil {
 		return "", fmt.Errorf("runtime %s: %w", one.id, err)
 	}
 	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
@@ -73,22 +73,22 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
-	rollouts, err := rolloutsOf(cmd.Context(), api, kyma.Namespace)
+	rollouts, err := readRollouts(cmd.Context(), api, kyma.Namespace)
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
 	fmt.Fprintln(out)
-	v := statusView{width: cli.Width(out), palette: cli.PaletteOf(out)}
+	v := statusView{width: cli.Width(out), palette: cli.NewPalette(out)}
 	v.Time = time.Now()
 	v.drawRuntime(out, fleet.Judge(kyma, rollouts, v.Time))
 	return nil
 }
 
-func handled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
+func waitHandled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
 	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
 		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
-		return err == nil && plan.Requested(kyma) == "", err
+		return err == nil && plan.ReconcileRequest(kyma) == "", err
 	})
 	switch {
 	case ctx.Err() != nil:

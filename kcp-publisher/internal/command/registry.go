@@ -48,12 +48,12 @@ func newRegistryInit() *cobra.Command {
 	return cmd
 }
 
-func initRegistryKey(dir string) (made []keys.Made, err error) {
+func initRegistryKey(dir string) (made []keys.WrittenFile, err error) {
 	folder := keys.Folder{Dir: dir}
 	if err := folder.Make(); err != nil {
 		return nil, err
 	}
-	err = folder.Exclusively(context.Background(), func(folder keys.Folder) error {
+	err = folder.WithLock(context.Background(), func(folder keys.Folder) error {
 		if path := filepath.Join(dir, fileRegistryKey); !errors.Is(statError(path), os.ErrNotExist) {
 			return fmt.Errorf(
 				"%s already exists: a registry that trusts this key would refuse all tokens of a new key; nothing "+
@@ -90,20 +90,20 @@ func newRegistryKey(dir string) ([]keys.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	made := func(name, what, keep string) keys.Made {
-		return keys.Made{File: filepath.Join(dir, name), What: what, Keep: keep}
+	made := func(name, what, keep string) keys.WrittenFile {
+		return keys.WrittenFile{File: filepath.Join(dir, name), What: what, Keep: keep}
 	}
 	return []keys.File{
 		{
-			Made: made(fileRegistryPublic, "verifies tokens, as PEM", "with the registry; public"), Data: public,
+			WrittenFile: made(fileRegistryPublic, "verifies tokens, as PEM", "with the registry; public"), Data: public,
 			Mode: 0o644,
 		},
 		{
-			Made: made(fileRegistryKeySet, "verifies tokens, as JSON Web Key Set", "with the registry; public"),
-			Data: set, Mode: 0o644,
+			WrittenFile: made(fileRegistryKeySet, "verifies tokens, as JSON Web Key Set", "with the registry; public"),
+			Data:        set, Mode: 0o644,
 		},
 		{
-			Made: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key,
+			WrittenFile: made(fileRegistryKey, "signs tokens for one registry", "with kcp-publisher token-service"), Data: key,
 			Mode: 0o600,
 		},
 	}, nil

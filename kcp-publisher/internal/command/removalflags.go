@@ -13,7 +13,7 @@ import (
 type removalFlags struct{ values removal.Limits }
 
 func (f *removalFlags) add(settings *pflag.FlagSet) {
-	d := removal.Default
+	d := removal.DefaultLimits
 	settings.IntVar(&f.values.Percent, "removal-percent", d.Percent,
 		"percentage of runtimes that can lose modules within removal-window without an approval")
 	settings.IntVar(&f.values.Count, "removal-count", d.Count,

@@ -89,7 +89,7 @@ func readRemovals(ctx context.Context, api client.Reader, namespace string) (fou
 	if err != nil {
 		return found, err
 	}
-	commit, message, err := follow.Waiting(ctx, api, namespace)
+	commit, message, err := follow.WaitingCommit(ctx, api, namespace)
 	if err != nil {
 		return found, err
 	}
@@ -150,12 +150,12 @@ func (w waitingRemovals) draw(out io.Writer) {
 
 // If an approval fails, the publisher still removes the approved modules.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
-	commit, _, err := follow.Waiting(ctx, api, namespace)
+	commit, _, err := follow.WaitingCommit(ctx, api, namespace)
 	if err != nil {
 		return "", err
 	}
 	if commit == id {
-		if err := follow.Allow(ctx, api, namespace, commit); err != nil {
+		if err := follow.AllowDeletions(ctx, api, namespace, commit); err != nil {
 			return "", err
 		}
 		return "approved the removals of commit " + commit, nil
@@ -191,13 +191,13 @@ func approveRemovals(ctx context.Context, api client.Client, namespace, id strin
 func approveRemoval(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, module string,
 ) (isApproved bool, err error) {
-	shown := plan.DecisionOn(kyma, module).Time
+	shown := plan.FindRemovalDecision(kyma, module).Time
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		var newest v1beta2.Kyma
 		if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), &newest); err != nil {
 			return err
 		}
-		if d := plan.DecisionOn(&newest, module); d == nil || !d.Time.Equal(&shown) {
+		if d := plan.FindRemovalDecision(&newest, module); d == nil || !d.Time.Equal(&shown) {
 			return nil // the removal does not wait for an approval anymore, or waits again since a later time
 		}
 		before := newest.DeepCopy()

@@ -32,8 +32,8 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 			"reported")
 }
 
-// rendering returns the function that renders modules with a program, or nil if program is empty.
-func rendering(program string) export.Rendering {
+// newRendering returns the function that renders modules with a program, or nil if program is empty.
+func newRendering(program string) export.Rendering {
 	if program == "" {
 		return nil
 	}

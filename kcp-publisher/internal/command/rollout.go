@@ -42,7 +42,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.scope())); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			slices.SortFunc(all.Items, byInterest)
+			slices.SortFunc(all.Items, compareRollouts)
 			for i := range all.Items {
 				all.Items[i].ManagedFields = nil
 			}
@@ -61,12 +61,12 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 		fmt.Fprintln(out, "no rollouts: a promotion in a channel with a RolloutPolicy starts one")
 		return
 	}
-	t, palette := newTable(out), cli.PaletteOf(out)
+	t, palette := newTable(out), cli.NewPalette(out)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED", "DEFERRED", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), palette}, s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, paintedWriter{string(s.State), colorOfRollout(s.State), palette}, s.Wave,
 			s.Progress, s.Failed, s.Deferred, s.Message,
 		})
 	}
@@ -94,14 +94,14 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 			}
 			if !watch || f.format != "table" {
 				return cli.Print(out, f.format, one, func(out io.Writer) {
-					drawRollout(out, one, time.Now(), cli.PaletteOf(out))
+					drawRollout(out, one, time.Now(), cli.NewPalette(out))
 				})
 			}
 			read := func() (*v1alpha1.Rollout, error) { return f.find(cmd.Context(), api, args[0]) }
 			if terminal {
-				return watchRollout(cmd.Context(), followInterval, read, live(out))
+				return watchRollout(cmd.Context(), followInterval, read, livePrinter(out))
 			}
-			return watchRollout(cmd.Context(), followInterval, read, plain(out))
+			return watchRollout(cmd.Context(), followInterval, read, plainPrinter(out))
 		},
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default: true on a terminal")
@@ -166,8 +166,8 @@ func (f *rolloutFlags) change(cmd *cobra.Command, name string, action actions.Ro
 	}
 	result, err := actions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, "", action)
 	if err != nil {
-		return listed(fmt.Errorf("rollout %s: %w", name, err))
+		return addListHint(fmt.Errorf("rollout %s: %w", name, err))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, effectOf(result))
+	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, describeEffect(result))
 	return nil
 }

@@ -127,15 +127,15 @@ func TestRolloutShowPrintsTheCommandThatApprovesTheWave(t *testing.T) {
 func TestMissingRolloutErrorNamesTheListCommand(t *testing.T) {
 	missing := apierrors.NewNotFound(schema.GroupResource{Group: "fleet.kyma-project.io", Resource: "rollouts"},
 		"keda-1")
-	if err := listed(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) ||
+	if err := addListHint(fmt.Errorf("read: %w", missing)); !apierrors.IsNotFound(err) ||
 		!strings.HasSuffix(err.Error(), ": see `kcp-publisher rollout list -A` for all rollouts") {
 		t.Errorf("missing Rollout: got %v, want a hint", err)
 	}
 	other := errors.New("no network")
-	if err := listed(other); !errors.Is(err, other) || err.Error() != "no network" {
+	if err := addListHint(other); !errors.Is(err, other) || err.Error() != "no network" {
 		t.Errorf("other error: got %v, want no hint", err)
 	}
-	if listed(nil) != nil {
+	if addListHint(nil) != nil {
 		t.Error("listed(nil) returned an error")
 	}
 }
@@ -158,7 +158,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 		return next, nil
 	}
 	var out bytes.Buffer
-	err := watchRollout(t.Context(), time.Millisecond, read, plain(&out))
+	err := watchRollout(t.Context(), time.Millisecond, read, plainPrinter(&out))
 	if err == nil ||
 		err.Error() != "rollout keda-regular-1 is RolledBack: wave others failed: 2 of 10 runtimes failed, "+
 			"maxFailures allows 0" {
@@ -170,7 +170,7 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 		t.Errorf("got %d lines:\n%s", lines, out.String())
 	}
 	var drawn bytes.Buffer
-	show := live(&drawn)
+	show := livePrinter(&drawn)
 	show(underWay())
 	up := fmt.Sprintf("\x1b[%dA\x1b[J", strings.Count(drawn.String(), "\n")+1)
 	show(underWay())
@@ -183,7 +183,7 @@ func TestActiveRolloutsAreListedFirst(t *testing.T) {
 	older, over := *underWay(), *underWay()
 	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded,
 		metav1.NewTime(noon)
-	if byInterest(older, over) >= 0 || byInterest(over, older) <= 0 {
+	if compareRollouts(older, over) >= 0 || compareRollouts(over, older) <= 0 {
 		t.Error("a finished rollout is listed before an active one")
 	}
 	var out bytes.Buffer

@@ -86,7 +86,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 
 func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) error {
 	if f.last {
-		report, err := f.read(cmd, []string{runtime})
+		report, err := f.readReport(cmd, []string{runtime})
 		if err != nil {
 			return err
 		}
@@ -114,7 +114,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 		return err
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
-		several(len(run.Checks), "check"), module, runtime)
+		pluralize(len(run.Checks), "check"), module, runtime)
 	if f.timeout == 0 {
 		return nil
 	}
@@ -134,30 +134,30 @@ func (f *rolloutCheckFlags) request(
 	ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string,
 ) (bundle.CheckRun, error) {
 	none := bundle.CheckRun{}
-	if err := measures(kyma); err != nil {
+	if err := checkRunsChecks(kyma); err != nil {
 		return none, err
 	}
 	at := slices.IndexFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == module })
 	if at < 0 {
 		return none,
 			fmt.Errorf("Kyma %s/%s has no module %s%s", kyma.Namespace, kyma.Name, module,
-				cli.Meant(module, modulesOf(kyma)))
+				cli.ClosestNames(module, modulesOf(kyma)))
 	}
 	track := rollout.Track{Module: module, Channel: kyma.Status.Modules[at].Channel}
 	var policies fleet.RolloutPolicyList
 	if err := api.List(ctx, &policies, client.InNamespace(kyma.Namespace)); err != nil {
 		return none, fmt.Errorf("list RolloutPolicies in %s: %w", kyma.Namespace, err)
 	}
-	policy := rollout.Covering(policies.Items, track)
+	policy := rollout.FindPolicy(policies.Items, track)
 	if policy == nil {
 		return none, fmt.Errorf("no RolloutPolicy covers module %s in channel %s", track.Module, track.Channel)
 	}
-	checks, err := checksOf(policy, f.wave, f.names)
+	checks, err := findChecks(policy, f.wave, f.names)
 	return bundle.CheckRun{ID: string(uuid.NewUUID()), Module: module, Checks: checks}, err
 }
 
-// measures returns an error if the runtime's agent cannot run checks.
-func measures(kyma *v1beta2.Kyma) error {
+// checkRunsChecks returns an error if the runtime's agent cannot run checks.
+func checkRunsChecks(kyma *v1beta2.Kyma) error {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil {
 		return errors.New("the agent has not reported yet")
@@ -176,8 +176,8 @@ func modulesOf(kyma *v1beta2.Kyma) []string {
 	return names
 }
 
-// checksOf returns the checks of one wave, or of all waves, sorted by name. names selects some of them.
-func checksOf(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
+// findChecks returns the checks of one wave, or of all waves, sorted by name. names selects some of them.
+func findChecks(policy *fleet.RolloutPolicy, wave string, names []string) ([]fleet.Check, error) {
 	var all []fleet.Check
 	known, where := wave == "", "RolloutPolicy "+policy.Name
 	if wave != "" {
@@ -226,7 +226,7 @@ func (f *rolloutCheckFlags) await(cmd *cobra.Command, runtime, id string) (repor
 		f.timeout,
 		false,
 		func(context.Context) (bool, error) {
-			report, problem = f.read(cmd, []string{runtime})
+			report, problem = f.readReport(cmd, []string{runtime})
 			return problem == nil && report.checkRun != nil && report.checkRun.ID == id, nil
 		},
 	)
@@ -273,7 +273,7 @@ func drawCheckRun(out io.Writer, report signedReport, now time.Time) {
 	t := newTable(out)
 	t.AppendHeader(table.Row{"CHECK", "RESULT", "VALUE", "MESSAGE"})
 	for _, c := range run.Checks {
-		t.AppendRow(table.Row{c.Name, c.Result, rollout.Values(c.Value, c.Before), c.Message})
+		t.AppendRow(table.Row{c.Name, c.Result, rollout.DescribeValues(c.Value, c.Before), c.Message})
 	}
 	t.Render()
 }

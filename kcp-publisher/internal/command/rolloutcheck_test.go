@@ -43,7 +43,7 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 			"half", []string{"fast"}, "", "wave half of RolloutPolicy careful has no check fast",
 		},
 	} {
-		checks, err := checksOf(policy, c.wave, c.names)
+		checks, err := findChecks(policy, c.wave, c.names)
 		names := make([]string, 0, len(checks))
 		for _, check := range checks {
 			names = append(names, check.Name)
@@ -54,22 +54,22 @@ func TestChecksOfAPolicyAreSelected(t *testing.T) {
 		}
 	}
 	policy.Spec.Waves = policy.Spec.Waves[:2]
-	if checks, err := checksOf(policy, "", nil); err != nil || len(checks) != 2 {
+	if checks, err := findChecks(policy, "", nil); err != nil || len(checks) != 2 {
 		t.Errorf("equal checks of two waves: got %v, %v", checks, err)
 	}
 }
 
 func TestAgentsMustSupportCheckRuns(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
-	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "not reported") {
+	if err := checkRunsChecks(kyma); err == nil || !strings.Contains(err.Error(), "not reported") {
 		t.Errorf("without a report: got %v", err)
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Observed: &v1beta2.ObservedBundle{Features: []string{"checks"}}}
-	if err := measures(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade the agent") {
+	if err := checkRunsChecks(kyma); err == nil || !strings.Contains(err.Error(), "check-run: upgrade the agent") {
 		t.Errorf("old agent: got %v", err)
 	}
 	kyma.Status.Runtime.Observed.Features = []string{"check-run", "checks"}
-	if err := measures(kyma); err != nil {
+	if err := checkRunsChecks(kyma); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,15 +18,15 @@ type rolloutFlags struct {
 func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string) (*v1alpha1.Rollout, error) {
 	one := &v1alpha1.Rollout{}
 	if err := api.Get(ctx, client.ObjectKey{Namespace: f.namespace, Name: name}, one); err != nil {
-		return nil, listed(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
+		return nil, addListHint(fmt.Errorf("read Rollout %s/%s: %w", f.namespace, name, err))
 	}
 	one.ManagedFields = nil
 	one.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("Rollout"))
 	return one, nil
 }
 
-// listed adds a hint to a not-found error.
-func listed(err error) error {
+// addListHint adds a hint to a not-found error.
+func addListHint(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}

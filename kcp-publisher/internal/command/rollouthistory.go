@@ -30,15 +30,15 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 			}
 			ctx := cmd.Context()
 			read := func() (*v1alpha1.Rollout, error) { return f.find(ctx, api, args[0]) }
-			show := plain(cmd.OutOrStdout())
+			show := plainPrinter(cmd.OutOrStdout())
 			if !watch {
 				one, err := read()
 				if err != nil {
 					return err
 				}
 				show(one)
-				if rollout.Finished(one.Status.State) {
-					return ended(one)
+				if rollout.IsFinished(one.Status.State) {
+					return endError(one)
 				}
 				return nil
 			}
@@ -71,7 +71,7 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
 				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
 			}
-			found := history(all.Items, args[0], channel)
+			found := rolloutHistory(all.Items, args[0], channel)
 			return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) {
 				drawHistory(out, args[0],
 					found, time.Now())
@@ -85,7 +85,7 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-func history(all []v1alpha1.Rollout, module, channel string) []v1alpha1.Rollout {
+func rolloutHistory(all []v1alpha1.Rollout, module, channel string) []v1alpha1.Rollout {
 	found := []v1alpha1.Rollout{}
 	for _, r := range all {
 		if r.Spec.Module == module && (channel == "" || r.Spec.Channel == channel) {
@@ -104,14 +104,14 @@ func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.
 		fmt.Fprintf(out, "no rollouts of module %s\n", module)
 		return
 	}
-	t, palette := newTable(out), cli.PaletteOf(out)
+	t, palette := newTable(out), cli.NewPalette(out)
 	t.AppendHeader(table.Row{"ROLLOUT", "CHANNEL", "FROM", "TO", "STATE", "UPDATED", "FAILED", "TIME", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted{cmp.Or(string(s.State), "New"),
+			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, paintedWriter{cmp.Or(string(s.State), "New"),
 				colorOfRollout(s.State), palette},
-			s.Progress, s.Failed, duration(s, now), s.Message,
+			s.Progress, s.Failed, formatDuration(s, now), s.Message,
 		})
 	}
 	t.Render()

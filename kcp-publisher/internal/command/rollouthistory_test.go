@@ -23,7 +23,7 @@ func TestRolloutHistoryIsListedNewestFirst(t *testing.T) {
 	for channel, want := range map[string]string{"": "keda-regular-4 keda-fast-3 keda-regular-1",
 		"regular": "keda-regular-4 keda-regular-1", "slow": ""} {
 		var names []string
-		for _, r := range history(all, "keda", channel) {
+		for _, r := range rolloutHistory(all, "keda", channel) {
 			names = append(names, r.Name)
 		}
 		if got := strings.Join(names, " "); got != want {
@@ -31,7 +31,7 @@ func TestRolloutHistoryIsListedNewestFirst(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	drawHistory(&out, "keda", history(all, "keda", ""), time.Unix(10, 0))
+	drawHistory(&out, "keda", rolloutHistory(all, "keda", ""), time.Unix(10, 0))
 	drawHistory(&out, "none", nil, time.Unix(10, 0))
 	if text := out.String(); !strings.Contains(text, "keda-regular-4") || !strings.Contains(text,
 		"Succeeded") || !strings.Contains(text, "no rollouts of module none") {

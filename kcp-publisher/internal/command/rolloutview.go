@@ -31,8 +31,8 @@ func watchRollout(
 			return err
 		}
 		show(one)
-		if rollout.Finished(one.Status.State) {
-			return ended(one)
+		if rollout.IsFinished(one.Status.State) {
+			return endError(one)
 		}
 		for _, check := range checks {
 			if err := check(one); err != nil {
@@ -47,27 +47,27 @@ func watchRollout(
 	}
 }
 
-func ended(r *v1alpha1.Rollout) error {
+func endError(r *v1alpha1.Rollout) error {
 	if r.Status.State == v1alpha1.RolloutSucceeded {
 		return nil
 	}
 	return fmt.Errorf("rollout %s is %s: %s", r.Name, r.Status.State, r.Status.Message)
 }
 
-func live(out io.Writer) func(*v1alpha1.Rollout) {
+func livePrinter(out io.Writer) func(*v1alpha1.Rollout) {
 	lines := 0
 	return func(r *v1alpha1.Rollout) {
 		var next bytes.Buffer
-		drawRollout(&next, r, time.Now(), cli.PaletteOf(out))
+		drawRollout(&next, r, time.Now(), cli.NewPalette(out))
 		if lines > 0 {
 			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines)
 		}
 		_, _ = out.Write(next.Bytes())
-		lines = rowsOf(next.String(), cli.Width(out))
+		lines = countRows(next.String(), cli.Width(out))
 	}
 }
 
-func rowsOf(lines string, width int) int {
+func countRows(lines string, width int) int {
 	rows := 0
 	for line := range strings.Lines(lines) {
 		rows += max(1, (text.StringWidthWithoutEscSequences(strings.TrimSuffix(line, "\n"))+width-1)/width)
@@ -75,7 +75,7 @@ func rowsOf(lines string, width int) int {
 	return rows
 }
 
-func plain(out io.Writer) func(*v1alpha1.Rollout) {
+func plainPrinter(out io.Writer) func(*v1alpha1.Rollout) {
 	last := ""
 	return func(r *v1alpha1.Rollout) {
 		s := r.Status
@@ -94,8 +94,8 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
 	fmt.Fprintf(out, "  %s %s\n",
 		palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
-	fmt.Fprintf(out, "  %-12s %s\n", "time", duration(s, now))
-	if wave := approvable(r); wave != "" {
+	fmt.Fprintf(out, "  %-12s %s\n", "time", formatDuration(s, now))
+	if wave := approvableWave(r); wave != "" {
 		fmt.Fprintf(out, "  %-12s kcp-publisher rollout approve %s %s\n", "approve", r.Name, wave)
 	}
 	fmt.Fprintln(out)
@@ -118,7 +118,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 			}
 		}
 		t.AppendRow(table.Row{
-			w.Name, state, bar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed,
+			w.Name, state, progressBar(w.Updated, w.Total), fmt.Sprintf("%d/%d", w.Updated, w.Total), w.InFlight, w.Failed,
 			w.Deferred,
 		})
 	}
@@ -126,8 +126,8 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	drawChecks(out, s.Waves)
 }
 
-// approvable returns the wave that makes the rollout wait and that an operator can approve, or "".
-func approvable(r *v1alpha1.Rollout) string {
+// approvableWave returns the wave that makes the rollout wait and that an operator can approve, or "".
+func approvableWave(r *v1alpha1.Rollout) string {
 	if r.Status.State != v1alpha1.RolloutWaiting {
 		return ""
 	}
@@ -146,7 +146,7 @@ func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
 		for _, c := range w.Checks {
 			t.AppendRow(table.Row{
 				w.Name, c.Name, c.Passed, c.Failed, c.Inconclusive,
-				rollout.Values(c.Median, c.MedianBefore), rollout.Values(c.Worst, c.WorstBefore), c.WorstRuntime,
+				rollout.DescribeValues(c.Median, c.MedianBefore), rollout.DescribeValues(c.Worst, c.WorstBefore), c.WorstRuntime,
 			})
 		}
 	}
@@ -156,7 +156,7 @@ func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
 	}
 }
 
-func duration(s v1alpha1.RolloutStatus, now time.Time) string {
+func formatDuration(s v1alpha1.RolloutStatus, now time.Time) string {
 	switch {
 	case s.StartedAt == nil:
 		return "not started"
@@ -170,7 +170,7 @@ func duration(s v1alpha1.RolloutStatus, now time.Time) string {
 	return fmt.Sprintf("started %s ago", now.Sub(s.StartedAt.Time).Round(time.Second))
 }
 
-func bar(done, all int32) string {
+func progressBar(done, all int32) string {
 	const width = 20
 	filled := int32(width)
 	if all > 0 {

@@ -15,7 +15,7 @@ import (
 
 // Execute runs the command line and returns the exit code.
 func Execute(version string, args []string, out, errOut io.Writer) int {
-	return cli.Execute(newProgram(version), refused, args, out, errOut)
+	return cli.Execute(newProgram(version), isRefused, args, out, errOut)
 }
 
 func newProgram(version string) *cobra.Command {
@@ -48,9 +48,9 @@ func newProgram(version string) *cobra.Command {
 	return root
 }
 
-// refused reports whether the command completed with a negative result, such as an invalid signature. The exit code is
-// then 3.
-func refused(err error) bool {
+// isRefused reports whether the command completed with a negative result, such as an invalid signature. The exit code
+// is then 3.
+func isRefused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
 	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrMismatch) || errors.Is(err, errUnhealthy) ||

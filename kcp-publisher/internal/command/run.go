@@ -134,11 +134,11 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return err
 	}
 	ctrl.SetLogger(g.Logger())
-	follower, err := f.follow.follower(f.namespace, f.selector)
+	follower, err := f.follow.newFollower(f.namespace, f.selector)
 	if err != nil {
 		return err
 	}
-	share, err := shareOf(f.selector)
+	share, err := newShare(f.selector)
 	if err != nil {
 		return err
 	}
@@ -159,13 +159,13 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return f.runShards(ctx, g, config, scheme, share)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
-		Scheme: scheme, Cache: f.watching(share),
+		Scheme: scheme, Cache: f.cacheOptions(share),
 		LeaderElectionID: f.lease(), LeaderElectionNamespace: f.namespace,
 	})
 	if err != nil {
 		return err
 	}
-	kymas.Publisher.MayPush = f.manager.Lease().Held
+	kymas.Publisher.MayPush = f.manager.Lease().CheckHeld
 	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
 		return fmt.Errorf("set up the controllers: %w", err)
 	}
@@ -191,8 +191,8 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-// shareOf returns the Kymas that match the value of --watch-label-selector.
-func shareOf(selector string) (shard.Share, error) {
+// newShare returns the Kymas that match the value of --watch-label-selector.
+func newShare(selector string) (shard.Share, error) {
 	kymas, err := labels.Parse(selector)
 	if err != nil {
 		return shard.Share{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
@@ -203,7 +203,7 @@ func shareOf(selector string) (shard.Share, error) {
 // lease returns the name of the publisher's Lease. With shards, the planner holds this Lease.
 func (f *runFlags) lease() string { return manager.Identity(controller.LeaseName, f.selector) }
 
-func (f *runFlags) watching(share shard.Share) cache.Options {
+func (f *runFlags) cacheOptions(share shard.Share) cache.Options {
 	return cache.Options{
 		DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
@@ -212,7 +212,7 @@ func (f *runFlags) watching(share shard.Share) cache.Options {
 				Label:      controller.SignatureSecrets(),
 				Namespaces: map[string]cache.Config{cmp.Or(f.signaturesNamespace, f.namespace): {}},
 			},
-			&v1beta2.Kyma{}: {Label: share.Cached(), Transform: f.slimmer.Transform},
+			&v1beta2.Kyma{}: {Label: share.CacheSelector(), Transform: f.slimmer.Transform},
 		},
 	}
 }
@@ -248,7 +248,7 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	carried, err := f.settings.carried()
+	carried, err := f.settings.copiedLabels()
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +268,8 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
-		Recheck:    f.registryCheck,
-		Components: components.reader, Requires: components.requires(),
+		RecheckInterval: f.registryCheck,
+		Components:      components.reader, RequiresSignature: components.signatureFilter(),
 	})
 	if err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll,
 		DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried,
-			Maintenance: maintenance, Silence: f.silence},
+			Maintenance: maintenance, SilenceTimeout: f.silence},
 		Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader,
 			Namespace:  cmp.Or(f.signaturesNamespace, f.namespace),
 			PolicyFile: f.components.policy, Interval: f.keysPoll},

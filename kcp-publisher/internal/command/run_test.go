@@ -17,11 +17,11 @@ import (
 func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false,
 		"!shard": false} {
-		share, err := shareOf(selector)
+		share, err := newShare(selector)
 		if err != nil {
 			t.Fatal(err)
 		}
-		options := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system"}).watching(share)
+		options := (&runFlags{slimmer: controller.NewSlimmer(), namespace: "kcp-system"}).cacheOptions(share)
 		found := false
 		for object, by := range options.ByObject {
 			if _, ok := object.(*v1beta2.Kyma); !ok {
@@ -36,7 +36,7 @@ func TestOnlySelectedKymasAreWatched(t *testing.T) {
 			t.Errorf("%q: got %+v", selector, options)
 		}
 	}
-	if _, err := shareOf("shard in one"); !cli.IsUsage(err) {
+	if _, err := newShare("shard in one"); !cli.IsUsage(err) {
 		t.Errorf("got %v, want a usage error", err)
 	}
 }
@@ -51,7 +51,7 @@ func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// Rarely changed values belong to the settings, to keep the help of `run` readable.
+// Rarely changed values belong to the settings, to keep the help of `runCheck` readable.
 func TestRunHasFewFlags(t *testing.T) {
 	const most = 50
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -150,7 +150,7 @@ func (f *settingsFlags) rollbacks() ([]string, error) {
 
 const maxKymaLabels = 32
 
-func (f *settingsFlags) carried() ([]string, error) {
+func (f *settingsFlags) copiedLabels() ([]string, error) {
 	if n := len(f.kymaLabels); n > maxKymaLabels {
 		return nil, cli.Usage(fmt.Errorf("--kyma-labels: %d labels, must be at most %d", n, maxKymaLabels))
 	}

@@ -26,7 +26,7 @@ func (f *runFlags) checkShards() error {
 	return nil
 }
 
-type sharded struct {
+type shardedPublisher struct {
 	flags  *runFlags
 	all    shard.Share // the Kymas of all shards
 	parts  *manager.Parts
@@ -53,12 +53,12 @@ func (f *runFlags) runShards(
 	// A publisher without shards uses the same Lease as the planner, so both cannot run at the same time.
 	name := f.lease()
 	board := replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards)
-	s := &sharded{f, all, parts, board, newOwned(f.shards, board.Hint), scheme}
+	s := &shardedPublisher{f, all, parts, board, newOwned(f.shards, board.Hint), scheme}
 	if s.owned.reads, err = f.notifications.setUp(parts.Outer, s.owned, f.keys, f.location); err != nil {
 		return err
 	}
 	board.Hinted = s.owned.hinted
-	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, Work: s.work,
+	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, RunPart: s.runPart,
 		Leases: func(part int) string {
 			if part == replica.Planner {
 				return name
@@ -71,21 +71,21 @@ func (f *runFlags) runShards(
 	return f.start(ctx, g, parts.Outer)
 }
 
-func (s *sharded) work(ctx context.Context, part int, lease *manager.Lease) error {
+func (s *shardedPublisher) runPart(ctx context.Context, part int, lease *manager.Lease) error {
 	if part == replica.Planner {
-		return s.plan(ctx, lease)
+		return s.runPlanner(ctx, lease)
 	}
-	return s.publish(ctx, part, lease)
+	return s.runShard(ctx, part, lease)
 }
 
-func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease) error {
+func (s *shardedPublisher) runShard(ctx context.Context, number int, lease *manager.Lease) error {
 	f := s.flags
 	own := shard.Share{Selector: s.all.Selector, Number: number, Count: f.shards}
 	kymas, err := f.kymas(own)
 	if err != nil {
 		return err
 	}
-	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(own)}, lease)
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.cacheOptions(own)}, lease)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 		if _, known := s.board.Announced(); !known {
 			return errors.New("the rollout planner has not announced a valid plan")
 		}
-		return lease.Held()
+		return lease.CheckHeld()
 	}
 	if f.follow.url != "" {
 		kymas.Planner.Git = &controller.RemoteGit{Approvals: s.board.Approvals, Compare: s.board.RequestComparison}
@@ -115,29 +115,29 @@ func (s *sharded) publish(ctx context.Context, number int, lease *manager.Lease)
 }
 
 // Only one rollout planner runs for all shards.
-func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
+func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease) error {
 	f := s.flags
-	if err := s.change(ctx); err != nil {
+	if err := s.waitForShardCount(ctx); err != nil {
 		return err
 	}
-	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.watching(s.all)}, lease)
+	mgr, err := s.parts.New(ctrl.Options{Scheme: s.scheme, Cache: f.cacheOptions(s.all)}, lease)
 	if err != nil {
 		return err
 	}
 	planner := &controller.Planner{
 		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
-		Shards:  f.shards, Selected: s.all.Selected(),
+		Shards:  f.shards, Selected: s.all.HasSelector(),
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
-		ReportTimes: s.board.ReportTimes, MayWrite: lease.Held, Now: time.Now,
+		ReportTimes: s.board.ReportTimes, MayWrite: lease.CheckHeld, Now: time.Now,
 		Announce: func(ctx context.Context, a shard.Announcement) error {
-			if err := lease.Held(); err != nil {
+			if err := lease.CheckHeld(); err != nil {
 				return err
 			}
 			return s.board.Announce(ctx, a)
 		},
 	}
-	follower, err := f.follow.follower(f.namespace, f.selector)
+	follower, err := f.follow.newFollower(f.namespace, f.selector)
 	if err != nil {
 		return err
 	}
@@ -149,13 +149,13 @@ func (s *sharded) plan(ctx context.Context, lease *manager.Lease) error {
 			return err
 		}
 	}
-	defer s.board.Resign()
+	defer s.board.ClearAnnouncement()
 	return mgr.Start(ctx)
 }
 
-// change waits until all replicas use the same number of shards. Otherwise, two replicas could publish to the same
-// runtime.
-func (s *sharded) change(ctx context.Context) error {
+// waitForShardCount waits until all replicas use the same number of shards. Otherwise, two replicas could publish to
+// the same runtime.
+func (s *shardedPublisher) waitForShardCount(ctx context.Context) error {
 	for {
 		before, known := s.board.Shards()
 		if known && (before == 0 || before == s.flags.shards) {
@@ -172,7 +172,7 @@ func (s *sharded) change(ctx context.Context) error {
 	if err := s.board.Announce(ctx, shard.Announcement{}); err != nil {
 		return err
 	}
-	_ = wait(ctx, replica.Outdated) // returns early if the context ends
+	_ = wait(ctx, replica.OutdatedAfter) // returns early if the context ends
 	return nil
 }
 

@@ -94,7 +94,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	if err := checkHealth(f.healths()); err != nil {
 		return err
 	}
-	asked, err := f.registry.asked()
+	asked, err := f.registry.isSet()
 	switch {
 	case err != nil:
 		return err
@@ -126,20 +126,20 @@ func (f *statusFlags) checkModuleExists(all []fleet.Module) error {
 	if f.module == "" || slices.Contains(names, f.module) {
 		return nil
 	}
-	return fmt.Errorf("--module %s is not in any channel or runtime in %s%s", f.module, f.where(),
-		cli.Meant(f.module, names))
+	return fmt.Errorf("--module %s is not in any channel or runtime in %s%s", f.module, f.describeNamespace(),
+		cli.ClosestNames(f.module, names))
 }
 
 func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all []fleet.Runtime) error {
 	for i := range all {
 		r := &all[i]
-		if f.runtime == "" || !f.selects(r) {
+		if f.runtime == "" || !f.matches(r) {
 			continue
 		}
 		at := slices.IndexFunc(kymas, func(k v1beta2.Kyma) bool {
 			return k.Namespace == r.Namespace && k.Name == r.Kyma
 		})
-		chain, err := f.registry.chain(ctx, &kymas[at])
+		chain, err := f.registry.readChain(ctx, &kymas[at])
 		if err != nil {
 			return err
 		}
@@ -149,18 +149,18 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 }
 
 func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
-	selected := f.selected(whole.Runtimes)
+	selected := f.filterRuntimes(whole.Runtimes)
 	if f.runtime != "" && len(selected) == 0 {
 		names := make([]string, 0, 2*len(whole.Runtimes))
 		for i := range whole.Runtimes {
 			names = append(names, whole.Runtimes[i].ID, whole.Runtimes[i].Kyma)
 		}
-		return unknownRuntime(f.runtime, f.where(), names)
+		return unknownRuntime(f.runtime, f.describeNamespace(), names)
 	}
 	v := statusView{
 		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), uncut: !cli.IsTerminal(out),
-		palette: cli.PaletteOf(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere,
-		where:    f.where(),
+		palette: cli.NewPalette(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere,
+		where:    f.describeNamespace(),
 		selector: f.selector,
 	}
 	if err := f.show(out, v); err != nil {
@@ -196,7 +196,7 @@ func (f *statusFlags) show(out io.Writer, v statusView) error {
 	return cli.Print(out, f.format, v.Fleet, nil)
 }
 
-func (c *controlPlane) where() string {
+func (c *controlPlane) describeNamespace() string {
 	if c.everywhere {
 		return "any namespace"
 	}

@@ -13,7 +13,8 @@ import (
 func TestStatusReadsAFleetInPages(t *testing.T) {
 	const runtimes = 2*pageOf + 1
 	api, _ := manyKymas(t, runtimes).connect(t)
-	in, err := readInput(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()}, divided{})
+	in, err := readInput(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()},
+		dividedRuntimes{})
 	if err != nil || len(in.Kymas) != runtimes {
 		t.Fatalf("read %d Kymas, %v", len(in.Kymas), err)
 	}

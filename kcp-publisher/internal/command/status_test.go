@@ -185,7 +185,7 @@ func TestStatusExitCode(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	if !refused(fmt.Errorf("status: %w", errUnhealthy)) {
+	if !isRefused(fmt.Errorf("status: %w", errUnhealthy)) {
 		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}
 	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil ||
@@ -233,7 +233,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		"version of another module":      {runtimeFilter{module: "mailer", version: "1.6.0"}, ""},
 	} {
 		var got []string
-		for _, r := range c.filter.selected(sickFleet().Runtimes) {
+		for _, r := range c.filter.filterRuntimes(sickFleet().Runtimes) {
 			got = append(got, r.ID)
 		}
 		if strings.Join(got, " ") != c.want {
@@ -241,14 +241,14 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		}
 	}
 	same := []fleet.Runtime{{ID: "a", Kyma: "b"}, {ID: "b", Kyma: "c"}}
-	if got := (&runtimeFilter{runtime: "b"}).selected(same); len(got) != 1 || got[0].Kyma != "c" {
+	if got := (&runtimeFilter{runtime: "b"}).filterRuntimes(same); len(got) != 1 || got[0].Kyma != "c" {
 		t.Errorf("the name of a Kyma took precedence over a runtime id: got %+v", got)
 	}
 }
 
 func TestWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
-	before := byKyma(f.selected(now.Runtimes))
+	before := indexByKyma(f.filterRuntimes(now.Runtimes))
 	delete(before, "kcp-system/cairo") // cairo was healthy before
 	before["kcp-system/delhi"] = fleet.Runtime{
 		ID: "delhi", Namespace: "kcp-system", Kyma: "delhi", Health: fleet.Failing,

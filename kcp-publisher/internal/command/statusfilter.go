@@ -30,7 +30,7 @@ func (f *runtimeFilter) add(flags *pflag.FlagSet) {
 		"show only runtimes that run this version of --module, or of any module if --module is not set")
 }
 
-func (f *runtimeFilter) selects(r *fleet.Runtime) bool {
+func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
 		return false
 	}
@@ -61,12 +61,12 @@ func (f *runtimeFilter) healths() []string {
 	return selected
 }
 
-func (f *runtimeFilter) any() bool { return *f != runtimeFilter{} }
+func (f *runtimeFilter) isSet() bool { return *f != runtimeFilter{} }
 
-func (f *runtimeFilter) selected(all []fleet.Runtime) []fleet.Runtime {
+func (f *runtimeFilter) filterRuntimes(all []fleet.Runtime) []fleet.Runtime {
 	selected := []fleet.Runtime{}
 	for i := range all {
-		if f.selects(&all[i]) {
+		if f.matches(&all[i]) {
 			selected = append(selected, all[i])
 		}
 	}

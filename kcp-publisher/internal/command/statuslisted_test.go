@@ -20,7 +20,7 @@ import (
 func runs(version string, k *v1beta2.Kyma) {
 	k.Status.Modules[1].Version = version
 	k.Status.Runtime.Published.Versions["module-b"] = version
-	k.Status.Runtime.Running = fleet.Running(k)
+	k.Status.Runtime.Running = fleet.RunningModules(k)
 }
 
 func versionsOfSome(i int, k *v1beta2.Kyma) {
@@ -164,7 +164,7 @@ func TestUnknownModuleIsReportedByTableAndWatch(t *testing.T) {
 		if err != nil || len(s.whole) > 0 {
 			t.Fatalf("read Kymas %v, want none: %v", s.whole, err)
 		}
-		around, err := f.offered(t.Context(), api)
+		around, err := f.readOffered(t.Context(), api)
 		if err != nil {
 			t.Fatal(err)
 		}

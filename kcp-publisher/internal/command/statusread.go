@@ -37,7 +37,7 @@ func (f *statusFlags) readBy(
 	ctx context.Context, api client.Reader, table rest.Interface, of scope,
 ) (fleet.Input, error) {
 	if f.showsWhole() {
-		return readInput(ctx, api, of, divided{})
+		return readInput(ctx, api, of, dividedRuntimes{})
 	}
 	rows, err := listRows(ctx, table, of)
 	// If the table expired, list the Kymas instead. If the CRD is missing, listing returns a clearer error.
@@ -50,7 +50,7 @@ func (f *statusFlags) readBy(
 			return fleet.Input{}, fmt.Errorf("read the control plane: %w", err)
 		}
 	}
-	return readInput(ctx, api, of, f.divide(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
+	return readInput(ctx, api, of, f.divideRuntimes(rows, fleet.NewRollouts(rollouts.Items), time.Now()))
 }
 
 // showsWhole reports whether the output contains fields that the API server's table lacks, such as labels.
@@ -60,9 +60,9 @@ func (f *statusFlags) showsWhole() bool {
 
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divide returns the zero value if reading all Kymas is necessary or cheaper.
-func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) divided {
-	d := divided{healthy: map[types.NamespacedName]fleet.Runtime{}}
+// divideRuntimes returns the zero value if reading all Kymas is necessary or cheaper.
+func (f *statusFlags) divideRuntimes(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) dividedRuntimes {
+	d := dividedRuntimes{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
 		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
 		r, healthy := f.knownBy(row, rollouts, now)
@@ -76,15 +76,15 @@ func (f *statusFlags) divide(rows []fleet.Row, rollouts fleet.Rollouts, now time
 		}
 	}
 	if f.runtime == "" && f.format != formatName && len(rows) <= listedWhole {
-		return divided{}
+		return dividedRuntimes{}
 	}
 	return d.ifCheaper()
 }
 
 // ifCheaper returns the zero value if reading all Kymas is cheaper.
-func (d divided) ifCheaper() divided {
+func (d dividedRuntimes) ifCheaper() dividedRuntimes {
 	if len(d.others) > maxReadEach || len(d.healthy) < len(d.unready)+len(d.others) {
-		return divided{}
+		return dividedRuntimes{}
 	}
 	return d
 }
@@ -95,14 +95,14 @@ func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.T
 	if !f.listsHealthy() {
 		return row.Healthy(now)
 	}
-	r, known := row.Listed(now)
-	if known && f.format != formatName && f.selects(&r) && rollouts.MayHold(&r) {
+	r, known := row.RuntimeWithModules(now)
+	if known && f.format != formatName && f.matches(&r) && rollouts.MayHold(&r) {
 		return fleet.Runtime{}, false
 	}
 	return r, known
 }
 
-func readInput(ctx context.Context, api client.Reader, of scope, d divided) (fleet.Input, error) {
+func readInput(ctx context.Context, api client.Reader, of scope, d dividedRuntimes) (fleet.Input, error) {
 	var in fleet.Input
 	var err error
 	if in.Kymas, in.Healthy, err = readDivided(ctx, api, of, d); err != nil {

@@ -21,7 +21,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	if r.Since != nil {
 		since = " since " + v.since(r.Since)
 	}
-	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(colorOf(r.Health), string(r.Health)),
+	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(healthColor(r.Health), string(r.Health)),
 		since)
 	line := func(what, words string) {
 		if words != "" {
@@ -35,7 +35,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	line("reports", v.lastReport(r))
 	line("Kyma",
 		fmt.Sprintf("%s/%s, %s, channel %s", r.Namespace, r.Kyma, cmp.Or(string(r.State), "no state yet"), r.Channel))
-	line("bundle", bundleOf(r))
+	line("bundle", formatBundle(r))
 	if r.Agent != "" {
 		line("agent", fmt.Sprintf("%s on Kubernetes %s", r.Agent, r.Kubernetes))
 	}
@@ -48,7 +48,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
 	for _, m := range r.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, m.Asked, painted{string(m.State), colorOfState(m.State), v.palette},
+			m.Name, m.Channel, m.Version, m.Asked, paintedWriter{string(m.State), colorOfState(m.State), v.palette},
 		})
 	}
 	v.render(out, t)
@@ -119,7 +119,7 @@ func (v statusView) lastReport(r fleet.Runtime) string {
 	return "no; the last report was recorded " + v.since(r.LastReport) + " ago"
 }
 
-func bundleOf(r fleet.Runtime) string {
+func formatBundle(r fleet.Runtime) string {
 	switch {
 	case r.Published == 0:
 		return "none published"
@@ -131,7 +131,7 @@ func bundleOf(r fleet.Runtime) string {
 	return fmt.Sprintf("%d is published, %d is in force", r.Published, r.InForce)
 }
 
-func colorOf(health fleet.Health) cli.Color {
+func healthColor(health fleet.Health) cli.Color {
 	switch health {
 	case fleet.Failing, fleet.Silent:
 		return cli.Red

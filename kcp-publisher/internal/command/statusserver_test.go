@@ -86,7 +86,7 @@ func manyKymas(tb testing.TB, n int, changes ...func(i int, kyma *v1beta2.Kyma))
 				KubernetesVersion: "v1.36.3",
 			}}
 		until := metav1.NewTime(fleet.HealthyUntil(&kyma, time.Now()))
-		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.Running(&kyma)
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &until, fleet.RunningModules(&kyma)
 		for _, change := range changes {
 			change(i, &kyma)
 		}

@@ -148,7 +148,9 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 }
 
 // readDivided reads the Kymas that d does not list as healthy, or all Kymas if d is zero.
-func readDivided(ctx context.Context, api client.Reader, of scope, d divided) ([]v1beta2.Kyma, []fleet.Runtime, error) {
+func readDivided(
+	ctx context.Context, api client.Reader, of scope, d dividedRuntimes,
+) ([]v1beta2.Kyma, []fleet.Runtime, error) {
 	var kymas []v1beta2.Kyma
 	var err error
 	if len(d.healthy) > 0 && len(d.unready) > readersOfKymas {

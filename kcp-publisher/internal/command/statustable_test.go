@@ -47,7 +47,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 	of := scope{namespace: f.scope(), selector: labels.Everything()}
 	in, err := f.readBy(t.Context(), api, table, of)
 	if whole {
-		in, err = readInput(t.Context(), api, of, divided{})
+		in, err = readInput(t.Context(), api, of, dividedRuntimes{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -177,7 +177,7 @@ func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := statusFlags{format: "table"}
-	in, err := readInput(t.Context(), api, of, f.divide(rows, fleet.Rollouts{}, time.Now()))
+	in, err := readInput(t.Context(), api, of, f.divideRuntimes(rows, fleet.Rollouts{}, time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,14 +40,14 @@ type statusView struct {
 
 func (v statusView) draw(out io.Writer) {
 	v.paragraph(out, "", v.verdict())
-	if v.filter.any() {
+	if v.filter.isSet() {
 		v.drawRuntimes(out)
 		return
 	}
 	for _, w := range v.Warnings {
 		v.cause(out, v.paint(cli.Yellow, "warning"), w)
 	}
-	groups := grouped(v.Runtimes)
+	groups := groupRuntimes(v.Runtimes)
 	for i, g := range groups {
 		if i == causesShown {
 			fmt.Fprintf(out, "\nand %d other causes: see MESSAGE below\n", len(groups)-causesShown)
@@ -70,7 +70,7 @@ func (v statusView) verdict() string {
 		}
 		return "no runtimes in " + v.where + ": create a Kyma to add one" + other
 	}
-	total := several(v.Summary.Total, "runtime")
+	total := pluralize(v.Summary.Total, "runtime")
 	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")
 	switch {
 	case v.Summary.Attention() > 0:
@@ -81,10 +81,10 @@ func (v statusView) verdict() string {
 		fleetwide = v.paint(cli.Red, fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need))
 	case len(v.Warnings) > 0:
 		fleetwide = v.paint(cli.Yellow,
-			fmt.Sprintf("none of %s needs attention, with %s", total, several(len(v.Warnings), "warning")))
+			fmt.Sprintf("none of %s needs attention, with %s", total, pluralize(len(v.Warnings), "warning")))
 	}
-	if !v.filter.any() {
-		return fleetwide + ": " + counted(v.Summary.Health)
+	if !v.filter.isSet() {
+		return fleetwide + ": " + formatCounts(v.Summary.Health)
 	}
 	shown := map[fleet.Health]int{}
 	for i := range v.selected {
@@ -92,12 +92,12 @@ func (v statusView) verdict() string {
 	}
 	share := fmt.Sprintf("%d of %s selected", len(v.selected), total)
 	if len(shown) > 0 {
-		share += ": " + counted(shown)
+		share += ": " + formatCounts(shown)
 	}
 	return share + "; in the whole fleet, " + fleetwide
 }
 
-func counted(by map[fleet.Health]int) string {
+func formatCounts(by map[fleet.Health]int) string {
 	var counts []string
 	for _, health := range worstFirst {
 		if n := by[health]; n > 0 {
@@ -112,11 +112,11 @@ var healthWords = map[fleet.Health]string{
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
 }
 
-func several(n int, what string) string {
+func pluralize(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // group contains the runtimes with the same most urgent problem.
@@ -126,8 +126,8 @@ type group struct {
 	cause  fleet.Cause
 }
 
-// grouped returns the groups with the worst health first. Larger groups come first if the health is equal.
-func grouped(all []fleet.Runtime) []group {
+// groupRuntimes returns the groups with the worst health first. Larger groups come first if the health is equal.
+func groupRuntimes(all []fleet.Runtime) []group {
 	var groups []group
 	at := map[fleet.Situation]int{}
 	for i := range all {
@@ -160,7 +160,7 @@ func (g group) title(v statusView) string {
 		lines[i] = bundle.PrintableLine(name)
 	}
 	return fmt.Sprintf("%s (%s): %s%s",
-		v.paint(colorOf(g.health), fmt.Sprintf("%d %s", len(g.names), healthWords[g.health])), g.cause.Situation,
+		v.paint(healthColor(g.health), fmt.Sprintf("%d %s", len(g.names), healthWords[g.health])), g.cause.Situation,
 		strings.Join(lines, ", "), more)
 }
 
@@ -200,7 +200,7 @@ func (v statusView) drawActive(out io.Writer) {
 		under++
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, painted{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, paintedWriter{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave,
 			s.Progress, s.Failed,
 		})
 	}
@@ -213,7 +213,7 @@ func (v statusView) drawActive(out io.Writer) {
 
 func (v statusView) drawRuntimes(out io.Writer) {
 	listed, left := v.selected, 0
-	if !v.all && !v.filter.any() && len(listed) > listedWhole {
+	if !v.all && !v.filter.isSet() && len(listed) > listedWhole {
 		listed = slices.DeleteFunc(slices.Clone(listed), func(r fleet.Runtime) bool {
 			return r.Health == fleet.Healthy
 		})
@@ -223,11 +223,11 @@ func (v statusView) drawRuntimes(out io.Writer) {
 	case len(listed) > 0:
 		fmt.Fprintln(out)
 		v.table(out, listed)
-	case v.filter.any():
+	case v.filter.isSet():
 		fmt.Fprintln(out, "\nno runtimes match the filter")
 	}
 	if left > 0 {
-		fmt.Fprintf(out, "\n%s not listed: --all\n", several(left, "healthy runtime"))
+		fmt.Fprintf(out, "\n%s not listed: --all\n", pluralize(left, "healthy runtime"))
 	}
 }
 
@@ -270,7 +270,7 @@ func (v statusView) render(out io.Writer, t table.Writer) {
 }
 
 func plainCell(cell any) string {
-	if p, is := cell.(painted); is {
+	if p, is := cell.(paintedWriter); is {
 		return p.word
 	}
 	return fmt.Sprint(cell)
@@ -292,11 +292,11 @@ func (v statusView) header() table.Row {
 
 func (v statusView) row(r *fleet.Runtime) table.Row {
 	row := table.Row{
-		bundle.PrintableLine(r.ID), painted{string(r.Health), colorOf(r.Health), v.palette}, v.since(r.Since),
-		readyOf(r.Modules),
+		bundle.PrintableLine(r.ID), paintedWriter{string(r.Health), healthColor(r.Health), v.palette}, v.since(r.Since),
+		formatReady(r.Modules),
 	}
 	if v.filter.module != "" {
-		row[3] = versionOf(r.Modules, v.filter.module)
+		row[3] = moduleVersion(r.Modules, v.filter.module)
 	}
 	if v.everywhere {
 		row = append(table.Row{r.Namespace}, row...)
@@ -337,7 +337,7 @@ func sequence(n int64) string {
 	return fmt.Sprint(n)
 }
 
-func readyOf(modules []fleet.RuntimeModule) string {
+func formatReady(modules []fleet.RuntimeModule) string {
 	ready := 0
 	for _, m := range modules {
 		if m.State == v1beta2.StateReady || m.State == v1beta2.StateUnmanaged {
@@ -347,7 +347,7 @@ func readyOf(modules []fleet.RuntimeModule) string {
 	return fmt.Sprintf("%d/%d", ready, len(modules))
 }
 
-func versionOf(modules []fleet.RuntimeModule, name string) string {
+func moduleVersion(modules []fleet.RuntimeModule, name string) string {
 	for _, m := range modules {
 		if m.Name == name {
 			return m.Version

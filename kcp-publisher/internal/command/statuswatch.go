@@ -34,7 +34,7 @@ const (
 func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error {
 	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	known, changed, err := f.watched(ctx, selector)
+	known, changed, err := f.watchControlPlane(ctx, selector)
 	if err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	out := cmd.OutOrStdout()
 	var before map[string]fleet.Runtime
 	var last fleet.Fleet
-	around, err := f.offered(ctx, api)
+	around, err := f.readOffered(ctx, api)
 	if err != nil {
 		return err
 	}
@@ -68,21 +68,21 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		} else if err := errors.Join(f.printNews(out, last, now), f.printChanges(out, before, now)); err != nil {
 			return err
 		}
-		before, last, refresh = byKyma(f.selected(now.Runtimes)), now, false
+		before, last, refresh = indexByKyma(f.filterRuntimes(now.Runtimes)), now, false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 			refresh = true
 		case <-changed:
-			if !passed(ctx, changesSettle) {
+			if !waitFor(ctx, changesSettle) {
 				return nil
 			}
 		}
 	}
 }
 
-func (f *statusFlags) offered(ctx context.Context, api client.Reader) (fleet.Input, error) {
+func (f *statusFlags) readOffered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
 	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
 		return fleet.Input{}, fmt.Errorf("read the control plane: %w", err)
@@ -101,8 +101,10 @@ func (f *statusFlags) begin(out io.Writer, first fleet.Fleet) error {
 	return err
 }
 
-// watched returns a cache of the control plane, and a channel that signals changes.
-func (f *statusFlags) watched(ctx context.Context, selector labels.Selector) (cache.Cache, <-chan struct{}, error) {
+// watchControlPlane returns a cache of the control plane, and a channel that signals changes.
+func (f *statusFlags) watchControlPlane(
+	ctx context.Context, selector labels.Selector,
+) (cache.Cache, <-chan struct{}, error) {
 	ctrl.SetLogger(logr.Discard()) // the cache would log each failed request
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -165,22 +167,22 @@ func (f *statusFlags) assess(ctx context.Context, cached client.Reader, input fl
 
 // printNews prints new and resolved warnings and changed rollouts. It prints nothing if the output is JSON or filtered.
 func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
-	if f.format == "json" || f.any() {
+	if f.format == "json" || f.isSet() {
 		return nil
 	}
 	var err error
 	say := func(color cli.Color, what, state, message string) {
 		_, wrong := fmt.Fprintf(out, "%s  %s%s  %s\n", now.Time.Format(time.TimeOnly), what,
-			cli.PaletteOf(out).Paint(color, bundle.PrintableLine(state)), bundle.PrintableLine(message))
+			cli.NewPalette(out).Paint(color, bundle.PrintableLine(state)), bundle.PrintableLine(message))
 		err = errors.Join(err, wrong)
 	}
 	for _, w := range now.Warnings {
-		if !slices.ContainsFunc(before.Warnings, w.Same) {
+		if !slices.ContainsFunc(before.Warnings, w.IsSameProblem) {
 			say(cli.Yellow, "", "warning", w.Message)
 		}
 	}
 	for _, was := range before.Warnings {
-		if !slices.ContainsFunc(now.Warnings, was.Same) {
+		if !slices.ContainsFunc(now.Warnings, was.IsSameProblem) {
 			say(cli.Green, "", "warning resolved", was.Message)
 		}
 	}
@@ -199,15 +201,15 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 
 func (f *statusFlags) printChanges(out io.Writer, before map[string]fleet.Runtime, now fleet.Fleet) error {
 	var err error
-	selected := f.selected(now.Runtimes)
+	selected := f.filterRuntimes(now.Runtimes)
 	for i := range selected {
 		r := selected[i]
-		if was, known := before[keyOf(r)]; !known || changeKey(was) != changeKey(r) {
+		if was, known := before[runtimeKey(r)]; !known || changeKey(was) != changeKey(r) {
 			err = errors.Join(err, f.printChange(out, now.Time, r, ""))
 		}
-		delete(before, keyOf(r))
+		delete(before, runtimeKey(r))
 	}
-	is := byKyma(now.Runtimes)
+	is := indexByKyma(now.Runtimes)
 	for key, was := range before {
 		if r, there := is[key]; there {
 			err = errors.Join(err, f.printChange(out, now.Time, r, " (no longer selected)"))
@@ -231,7 +233,7 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 		message = bundle.PrintableLine(r.Cause.Message)
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s%s  %s  %s\n", at.Format(time.TimeOnly), bundle.PrintableLine(r.ID),
-		cli.PaletteOf(out).Paint(colorOf(r.Health), string(r.Health)), remark, readyOf(r.Modules), message)
+		cli.NewPalette(out).Paint(healthColor(r.Health), string(r.Health)), remark, formatReady(r.Modules), message)
 	return err
 }
 
@@ -247,17 +249,17 @@ func changeKey(r fleet.Runtime) string {
 	return text
 }
 
-func keyOf(r fleet.Runtime) string { return r.Namespace + "/" + r.Kyma }
+func runtimeKey(r fleet.Runtime) string { return r.Namespace + "/" + r.Kyma }
 
-func byKyma(all []fleet.Runtime) map[string]fleet.Runtime {
+func indexByKyma(all []fleet.Runtime) map[string]fleet.Runtime {
 	found := make(map[string]fleet.Runtime, len(all))
 	for _, r := range all {
-		found[keyOf(r)] = r
+		found[runtimeKey(r)] = r
 	}
 	return found
 }
 
-func passed(ctx context.Context, wait time.Duration) bool {
+func waitFor(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -27,7 +27,7 @@ func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:
 		return cell
-	case painted:
+	case paintedWriter:
 		return c.by.Paint(c.color, bundle.PrintableLine(c.word))
 	case []string:
 		lines := make([]string, len(c))
@@ -39,7 +39,7 @@ func printableCell(cell any) any {
 	return bundle.PrintableLine(fmt.Sprint(cell))
 }
 
-type painted struct {
+type paintedWriter struct {
 	word  string
 	color cli.Color
 	by    cli.Palette

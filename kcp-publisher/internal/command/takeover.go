@@ -27,7 +27,7 @@ func newTakeover() *cobra.Command {
 			h.maintenance.add(flags, flags)
 			restrictedFlag(flags, &h.restricted)
 		},
-		Complete:    func(cmd *cobra.Command) { each(cmd, h.kymaNames) },
+		Complete:    func(cmd *cobra.Command) { completeEach(cmd, h.kymaNames) },
 		Connect:     h.connect,
 		Namespace:   func() string { return h.namespace },
 		Fleet:       h.fleet,

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// unconfirmed is the maximum number of runtimes that a command changes without a confirmation.
-	unconfirmed   = 10
-	changedAtOnce = 8
+	// maxUnconfirmed is the maximum number of runtimes that a command changes without a confirmation.
+	maxUnconfirmed = 10
+	changedAtOnce  = 8
 )
 
 type targets struct {
@@ -48,9 +48,9 @@ func (t *targets) add(cmd *cobra.Command) {
 	flags.StringSliceVar(&t.health, "health", nil,
 		"select the runtimes with one of these health values, such as Failing,Silent")
 	flags.BoolVar(&t.dryRun, "dry-run", false, "list the selected runtimes without changing them")
-	flags.BoolVar(&t.yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", unconfirmed))
+	flags.BoolVar(&t.yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", maxUnconfirmed))
 	cmd.Args = func(_ *cobra.Command, args []string) error { return t.check(args) }
-	each(cmd, t.runtimes)
+	completeEach(cmd, t.runtimes)
 	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return healthNames(), nil })
 }
 
@@ -89,16 +89,16 @@ func checkHealth(values []string) error {
 	return nil
 }
 
-// find returns the selected runtimes, sorted by ID. An empty selection is an error.
-func (t *targets) find(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
+// findTargets returns the selected runtimes, sorted by ID. An empty selection is an error.
+func (t *targets) findTargets(ctx context.Context, api client.Reader, names []string, now time.Time) ([]target, error) {
 	if len(names) > 0 {
-		return t.named(ctx, api, names)
+		return t.findNamed(ctx, api, names)
 	}
 	selector, err := labels.Parse(t.selector)
 	if err != nil {
 		return nil, err
 	}
-	in, err := readInput(ctx, api, scope{namespace: t.namespace, selector: selector}, divided{})
+	in, err := readInput(ctx, api, scope{namespace: t.namespace, selector: selector}, dividedRuntimes{})
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (t *targets) find(ctx context.Context, api client.Reader, names []string, n
 	return found, nil
 }
 
-func (t *targets) named(ctx context.Context, api client.Reader, names []string) ([]target, error) {
+func (t *targets) findNamed(ctx context.Context, api client.Reader, names []string) ([]target, error) {
 	kymas, err := readKymas(ctx, api, scope{namespace: t.namespace})
 	if err != nil {
 		return nil, err
@@ -135,7 +135,7 @@ func (t *targets) named(ctx context.Context, api client.Reader, names []string) 
 	return found, nil
 }
 
-// run calls change for each selected runtime. For more than unconfirmed runtimes, it first asks for a confirmation.
+// run calls change for each selected runtime. For more than maxUnconfirmed runtimes, it first asks for a confirmation.
 // verb starts the question, such as "suspend 12 runtimes".
 func (t *targets) run(
 	cmd *cobra.Command, names []string, verb string,
@@ -145,7 +145,7 @@ func (t *targets) run(
 	if err != nil {
 		return err
 	}
-	found, err := t.find(cmd.Context(), api, names, time.Now())
+	found, err := t.findTargets(cmd.Context(), api, names, time.Now())
 	if err != nil {
 		return err
 	}
@@ -154,9 +154,9 @@ func (t *targets) run(
 		listSelected(out, verb, found)
 		return nil
 	}
-	if len(found) > unconfirmed {
+	if len(found) > maxUnconfirmed {
 		if err := confirm(cmd, t.yes,
-			fmt.Sprintf("%s %s in namespace %s", verb, several(len(found), "runtime"), t.namespace)); err != nil {
+			fmt.Sprintf("%s %s in namespace %s", verb, pluralize(len(found), "runtime"), t.namespace)); err != nil {
 			return err
 		}
 	}
@@ -169,7 +169,7 @@ func listSelected(out io.Writer, verb string, all []target) {
 	for _, one := range all {
 		fmt.Fprintf(out, "%s runtime %s (dry run)\n", verb, one.id)
 	}
-	fmt.Fprintf(out, "%s selected, nothing is changed\n", several(len(all), "runtime"))
+	fmt.Fprintf(out, "%s selected, nothing is changed\n", pluralize(len(all), "runtime"))
 }
 
 // changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.
@@ -204,9 +204,9 @@ func changeAll(
 	}
 	_ = group.Wait() // failed counts the errors
 	if failed > 0 {
-		return fmt.Errorf("%d of %s failed", failed, several(len(all), "runtime"))
+		return fmt.Errorf("%d of %s failed", failed, pluralize(len(all), "runtime"))
 	}
-	fmt.Fprintf(out, "%s changed\n", several(len(all), "runtime"))
+	fmt.Fprintf(out, "%s changed\n", pluralize(len(all), "runtime"))
 	return nil
 }
 
@@ -215,10 +215,10 @@ func (t target) apply(ctx context.Context, api client.Client, action actions.Run
 	if err != nil {
 		return "", fmt.Errorf("runtime %s: %w", t.id, err)
 	}
-	return effectOf(result), nil
+	return describeEffect(result), nil
 }
 
-func effectOf(result actions.Result) string {
+func describeEffect(result actions.Result) string {
 	if result.Unrecorded != nil {
 		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
 	}

@@ -101,7 +101,7 @@ func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
 		"all runtimes": {targets: targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
 	} {
 		c.namespace = defaultNamespace
-		found, err := c.find(t.Context(), api, c.names, noon)
+		found, err := c.findTargets(t.Context(), api, c.names, noon)
 		var got []string
 		for _, one := range found {
 			got = append(got, one.id)
@@ -125,7 +125,7 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 		},
 	}, "eu-1", "eu-2", "eu-3")
 	found, err := (&targets{controlPlane: controlPlane{namespace: defaultNamespace}, all: true}).
-		find(t.Context(), api, nil, noon)
+		findTargets(t.Context(), api, nil, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 func TestManyRuntimesRequireConfirmation(t *testing.T) {
 	cmd := &cobra.Command{}
 	cmd.SetIn(strings.NewReader("yes\n")) // only a terminal can confirm
-	err := confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", unconfirmed+1))
+	err := confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", maxUnconfirmed+1))
 	if err == nil || err.Error() != "suspend 11 runtimes: add --yes to confirm" || !cli.IsUsage(err) {
 		t.Errorf("without --yes: got %v, want a usage error", err)
 	}

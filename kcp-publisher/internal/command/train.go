@@ -40,7 +40,7 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 			}
 			trains := make([]train.View, 0, len(policies))
 			for i := range policies {
-				trains = append(trains, train.Show(&policies[i]))
+				trains = append(trains, train.NewView(&policies[i]))
 			}
 			return cli.Print(cmd.OutOrStdout(), f.format, trains, func(out io.Writer) {
 				drawTrains(out, trains, time.Now())

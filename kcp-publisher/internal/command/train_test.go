@@ -48,7 +48,7 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 			}}},
 		},
 	}
-	view := train.Show(&policy)
+	view := train.NewView(&policy)
 	if len(view.Versions) != 2 || view.Versions[0].To != "regular" || view.Versions[1].To != "" || !view.Ready {
 		t.Fatalf("got train %+v, want two versions", view)
 	}
@@ -63,7 +63,7 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 		}
 	}
 	var why bytes.Buffer
-	drawComing(&why, []coming{{"train", view.Versions[0]}})
+	drawComing(&why, []comingVersion{{"train", view.Versions[0]}})
 	want := "train train: version 1.8.0 is in channel fast, expected in channel regular at 2026-11-25T13:00:00Z; " +
 		"TimeNotReached: waiting for the minimum time\n"
 	if strings.TrimPrefix(why.String(), "\n") != want {

@@ -41,7 +41,7 @@ func (f *trainFlags) policies(
 		all = slices.DeleteFunc(all, func(p v1alpha1.PromotionPolicy) bool { return p.Name != args[0] })
 		if len(all) == 0 {
 			return nil,
-				fmt.Errorf("PromotionPolicy %s not found in %s%s", args[0], f.namespace, cli.Meant(args[0], known))
+				fmt.Errorf("PromotionPolicy %s not found in %s%s", args[0], f.namespace, cli.ClosestNames(args[0], known))
 		}
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.PromotionPolicy) int {

@@ -63,11 +63,11 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	due, err := f.due(cmd.Context(), api, args, time.Now())
+	due, err := f.duePromotions(cmd.Context(), api, args, time.Now())
 	if err != nil {
 		return err
 	}
-	rows := []promoted{}
+	rows := []promoteResult{}
 	var problems []error
 	for _, p := range due {
 		row, err := f.commit(cmd.Context(), repository, change, p)
@@ -92,8 +92,8 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(append(problems, printed)...)
 }
 
-// due returns the due promotions that an operator must perform.
-func (f *trainFlags) due(
+// duePromotions returns the due promotions that an operator must perform.
+func (f *trainFlags) duePromotions(
 	ctx context.Context, api client.Client, args []string, now time.Time,
 ) ([]train.Promotion, error) {
 	if _, err := f.policies(ctx, api, args); err != nil {
@@ -108,21 +108,21 @@ func (f *trainFlags) due(
 		return nil, err
 	}
 	in := train.Input{
-		Policies:  all,
-		Metas:     slices.Collect(maps.Values(known.metas)),
-		Templates: slices.Collect(maps.Values(known.templates)),
-		Rollouts:  known.rollouts,
-		Waves:     slices.Collect(maps.Values(known.policies)),
-		Now:       now,
+		Policies:        all,
+		Metas:           slices.Collect(maps.Values(known.metas)),
+		Templates:       slices.Collect(maps.Values(known.templates)),
+		Rollouts:        known.rollouts,
+		RolloutPolicies: slices.Collect(maps.Values(known.policies)),
+		Now:             now,
 	}
 	snapshot, err := catalog.New(in.Templates, in.Metas)
 	if err != nil {
 		return nil, err
 	}
-	in.Fleet = train.Count(plan.Members(known.all(), snapshot))
+	in.Fleet = train.Count(plan.Members(known.listKymas(), snapshot))
 	var due []train.Promotion
 	for _, one := range train.Plan(in) {
-		if len(args) == 1 && args[0] != one.Policy.Name || !recorded(one.Policy) {
+		if len(args) == 1 && args[0] != one.Policy.Name || !isRecorded(one.Policy) {
 			continue
 		}
 		for _, p := range one.Due {
@@ -134,28 +134,29 @@ func (f *trainFlags) due(
 	return due, nil
 }
 
-// recorded reports whether the policy's status is current.
-func recorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
+// isRecorded reports whether the policy's status is current.
+func isRecorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
 // The versions in the repository must equal the versions in the control plane.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
-) (promoted, error) {
+) (promoteResult, error) {
 	want := promotionRequest{module: p.Module, from: p.From, to: p.To, dryRun: f.commits.dryRun}
 	if f.prefix != "" {
 		want.branch = fmt.Sprintf("%s%s-%s-%s", f.prefix, p.Module, p.To, p.Version)
 	}
 	want.check = func(found promote.Promotion) error {
-		if found.To == p.Version && found.From == p.Had {
+		if found.To == p.Version && found.From == p.PreviousVersion {
 			return nil
 		}
 		const differs = "module %s: the repository has version %s in channel %s and %s in channel %s, but " +
 			"the control plane has %s and %s there: wait until the publisher has applied the commit"
-		return fmt.Errorf(differs, p.Module, found.To, p.From, cmp.Or(found.From, "no version"), p.To, p.Version, p.Had)
+		return fmt.Errorf(differs, p.Module, found.To, p.From, cmp.Or(found.From, "no version"), p.To,
+			p.Version, p.PreviousVersion)
 	}
 	row, err := commitPromotion(ctx, repository, change, want)
 	if errors.Is(err, git.ErrExists) {
-		return row, proposed(ctx, repository, row, want)
+		return row, checkProposed(ctx, repository, row, want)
 	}
 	return row, err
 }
@@ -163,26 +164,26 @@ func (f *trainPromoteFlags) commit(
 // errProposed means that an earlier run already pushed the promotion to the branch.
 var errProposed = errors.New("the branch contains the promotion")
 
-// proposed returns errProposed if an existing branch contains exactly a promotion on top of the commits of the followed
-// branch. Otherwise, it returns an error that explains the conflict. It checks the content of the branch, because any
-// user with push permission could block the promotion with a branch of this name, or add changes to it that a reviewer
-// of a promotion does not expect. With --git-signers, the commit of the branch must be signed.
-func proposed(ctx context.Context, repository *git.Repository, row promoted, want promotionRequest) error {
+// checkProposed returns errProposed if an existing branch contains exactly a promotion on top of the commits of the
+// followed branch. Otherwise, it returns an error that explains the conflict. It checks the content of the branch,
+// because any user with push permission could block the promotion with a branch of this name, or add changes to it that
+// a reviewer of a promotion does not expect. With --git-signers, the commit of the branch must be signed.
+func checkProposed(ctx context.Context, repository *git.Repository, row promoteResult, want promotionRequest) error {
 	const way = "merge or delete the branch, or choose another --branch-prefix"
-	branch := repository.At(row.Branch, "")
+	branch := repository.WithRevision(row.Branch, "")
 	commit, err := branch.Commit(ctx)
 	if err != nil {
 		return fmt.Errorf("%s already exists, but cannot be read: %w: %s", branch.Revision(), err, way)
 	}
-	if err := promotes(ctx, repository, branch, commit, row.To, want); err != nil {
+	if err := checkPromotes(ctx, repository, branch, commit, row.To, want); err != nil {
 		return fmt.Errorf("%s already exists, but its commit %s is not only the promotion of module %s to %s in "+
 			"channel %s: %w: %s", branch.Revision(), commit.Hash, row.Module, row.To, row.Channel, err, way)
 	}
 	return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
 }
 
-// promotes returns an error if a branch has other commits than one promotion to a version, or other changes.
-func promotes(
+// checkPromotes returns an error if a branch has other commits than one promotion to a version, or other changes.
+func checkPromotes(
 	ctx context.Context, repository, branch *git.Repository, commit *git.Commit, version string, want promotionRequest,
 ) error {
 	parent, err := branch.Parent(ctx, commit)
@@ -193,7 +194,7 @@ func promotes(
 	if err != nil {
 		return err
 	}
-	if known, err := repository.Descends(ctx, followed, parent.Hash); err != nil {
+	if known, err := repository.IsDescendant(ctx, followed, parent.Hash); err != nil {
 		return err
 	} else if !known {
 		return fmt.Errorf("%s does not contain commit %s of the branch", repository.Revision(), parent.Hash)

@@ -27,7 +27,7 @@ func newTree() *cobra.Command {
 		Example: "  kcp-publisher tree berlin --location registry.example/fleet\n  kcp-publisher tree berlin keda " +
 			"--location registry.example/fleet -o json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := f.read(cmd, args)
+			report, err := f.readReport(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -42,12 +42,12 @@ func newTree() *cobra.Command {
 }
 
 func (r signedReport) drawTree(out io.Writer, now time.Time) {
-	palette := cli.PaletteOf(out)
+	palette := cli.NewPalette(out)
 	fmt.Fprintf(out, "report of %s, %s ago\n\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
 	t, shown := newTable(out), 0
 	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
 	for _, m := range r.Modules {
-		t.AppendRow(table.Row{m.Name + " " + m.Version, painted{string(m.State), colorOfState(m.State), palette},
+		t.AppendRow(table.Row{m.Name + " " + m.Version, paintedWriter{string(m.State), colorOfState(m.State), palette},
 			m.Message})
 		if m.Details == nil {
 			continue
@@ -58,15 +58,15 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 				branch = "└── "
 			}
 			shown++
-			t.AppendRow(table.Row{branch + nameOf(o), painted{o.State, colorOfState(v1beta2.State(o.State)), palette},
+			t.AppendRow(table.Row{branch + objectName(o), paintedWriter{o.State, colorOfState(v1beta2.State(o.State)), palette},
 				o.Message})
 		}
 		if n := m.Details.LeftOut; n > 0 {
-			t.AppendRow(table.Row{"└── " + several(n, "further object") + " left out", "", ""})
+			t.AppendRow(table.Row{"└── " + pluralize(n, "further object") + " left out", "", ""})
 		}
 	}
 	t.Render()
 	if shown == 0 {
-		fmt.Fprintln(out, r.missing("objects", bundle.DetailObjects))
+		fmt.Fprintln(out, r.missingMessage("objects", bundle.DetailObjects))
 	}
 }

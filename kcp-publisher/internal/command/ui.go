@@ -39,7 +39,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/ui"
 )
 
-const askedEvery = 10 * time.Second
+const pollInterval = 10 * time.Second
 
 type uiFlags struct {
 	controlPlane
@@ -75,7 +75,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if (f.origins.location == "") != (f.origins.trust == "") {
 		return cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
-	if !f.signIn.enabled() && !loopback(f.address) {
+	if !f.signIn.enabled() && !isLoopback(f.address) {
 		return cli.Usage(
 			fmt.Errorf(
 				"--bind-address %q must be a loopback address such as 127.0.0.1:8085, unless --external-url is set: "+
@@ -148,7 +148,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return nil
 	})
 	group.Go(func() error {
-		return serveUntil(running, log, serve.New(probed(source.Ready, handler), pageLimits), listener,
+		return serveUntil(running, log, serve.New(withProbes(source.Ready, handler), pageLimits), listener,
 			f.signIn.certificate, f.signIn.tls)
 	})
 	return group.Wait()
@@ -161,9 +161,9 @@ func (f *uiFlags) handler(
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
 	if f.origins.location != "" || f.origins.trust != "" {
 		options.Origins = func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error) {
-			return f.origins.origins(ctx, kyma, "")
+			return f.origins.readOrigins(ctx, kyma, "")
 		}
-		options.Chain = f.origins.chain
+		options.Chain = f.origins.readChain
 		options.Contents, options.Report = f.contents, f.report
 	}
 	if f.signIn.enabled() {
@@ -187,7 +187,7 @@ func (f *uiFlags) handler(
 	}
 	fmt.Fprintf(out, "fleet UI for namespace %s, with your rights: %s\n", f.namespace, local.Address())
 	if f.open {
-		browse(local.AddressOnce(), log)
+		openBrowser(local.AddressOnce(), log)
 	}
 	return local, nil
 }
@@ -221,7 +221,7 @@ func (f *uiFlags) readFirst(
 	if err != nil {
 		return err
 	}
-	unread := (&statusFlags{format: "table"}).divide(rows, fleet.Rollouts{}, time.Now())
+	unread := (&statusFlags{format: "table"}).divideRuntimes(rows, fleet.Rollouts{}, time.Now())
 	if len(unread.healthy) == 0 {
 		return nil // the cache reads all Kymas
 	}
@@ -254,7 +254,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	var known fleet.Input
 	var asked time.Time
 	return func(in fleet.Input) fleet.Fleet {
-		if in.Now.Sub(asked) >= askedEvery {
+		if in.Now.Sub(asked) >= pollInterval {
 			asked = in.Now
 			var now fleet.Input
 			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
@@ -284,8 +284,8 @@ func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	return nil
 }
 
-// browse does not wait for the browser, because the address is also printed.
-func browse(address string, log logr.Logger) {
+// openBrowser does not wait for the browser, because the address is also printed.
+func openBrowser(address string, log logr.Logger) {
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	command := exec.Command(cmp.Or(program, "xdg-open"), address)
 	if err := command.Start(); err != nil {
@@ -295,8 +295,8 @@ func browse(address string, log logr.Logger) {
 	go func() { _ = command.Wait() }()
 }
 
-// loopback reports whether only this machine can reach an address.
-func loopback(address string) bool {
+// isLoopback reports whether only this machine can reach an address.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

@@ -148,7 +148,7 @@ func (f *signInFlags) gate(
 	return &access.Gate{Namespace: namespace, SignIn: service, Users: users, Acting: acting, Log: log}, nil
 }
 
-func probed(ready func() bool, next http.Handler) http.Handler {
+func withProbes(ready func() bool, next http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

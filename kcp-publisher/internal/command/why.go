@@ -46,7 +46,7 @@ func newWhy() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rollouts, err := rolloutsOf(cmd.Context(), kymas, kyma.Namespace)
+			rollouts, err := readRollouts(cmd.Context(), kymas, kyma.Namespace)
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func newWhy() *cobra.Command {
 			if len(args) == 2 {
 				module = args[1]
 			}
-			answer, err := explain(kyma, module, rollouts, time.Now())
+			answer, err := explainRuntime(kyma, module, rollouts, time.Now())
 			if err != nil {
 				return err
 			}
@@ -63,12 +63,12 @@ func newWhy() *cobra.Command {
 				return err
 			}
 			if whole.Held != "" {
-				answer.because(fleet.Held(whole.Held))
+				answer.addCause(fleet.HeldCause(whole.Held))
 			}
-			if ends := fleet.RootEnds(whole.RootExpires, time.Now()); ends != nil {
+			if ends := fleet.RootExpiryWarning(whole.RootExpires, time.Now()); ends != nil {
 				answer.Warnings = append(answer.Warnings, *ends)
 			}
-			if answer.Origins, err = registry.origins(cmd.Context(), kyma, module); err != nil {
+			if answer.Origins, err = registry.readOrigins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
 			if module != "" {
@@ -76,7 +76,7 @@ func newWhy() *cobra.Command {
 					return err
 				}
 			} else {
-				chain, err := registry.chain(cmd.Context(), kyma)
+				chain, err := registry.readChain(cmd.Context(), kyma)
 				if err != nil {
 					return err
 				}
@@ -92,7 +92,7 @@ func newWhy() *cobra.Command {
 	return cmd
 }
 
-type answer struct {
+type explanation struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
@@ -116,10 +116,10 @@ type answer struct {
 	// Origins are the origins of the published bundle's modules.
 	Origins []bundle.Origin `json:"origins,omitempty"`
 	// Trains are the versions that promotion trains will promote to the module's channel.
-	Trains []coming `json:"trains,omitempty"`
+	Trains []comingVersion `json:"trains,omitempty"`
 }
 
-func rolloutsOf(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
+func readRollouts(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
 	var rollouts v1alpha1.RolloutList
 	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
 	if err != nil && !meta.IsNoMatchError(err) {
@@ -136,19 +136,19 @@ func requestedModules(r fleet.Runtime) []string {
 	return names
 }
 
-func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (answer, error) {
+func explainRuntime(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now time.Time) (explanation, error) {
 	var runtime fleet.Runtime
 	if module == "" {
 		runtime = fleet.Judge(kyma, rollouts, now)
 	} else {
 		var known bool
 		if runtime, known = fleet.JudgeModule(kyma, module, rollouts, now); !known {
-			return answer{},
+			return explanation{},
 				fmt.Errorf("runtime %s: module %s is not requested and not installed%s", plan.RuntimeID(kyma), module,
-					cli.Meant(module, requestedModules(fleet.Judge(kyma, rollouts, now))))
+					cli.ClosestNames(module, requestedModules(fleet.Judge(kyma, rollouts, now))))
 		}
 	}
-	a := answer{
+	a := explanation{
 		Runtime: runtime.ID, State: runtime.State, Health: runtime.Health, Since: runtime.Since,
 		Unchanged: runtime.Reporting, Modules: []v1beta2.ModuleStatus{},
 	}
@@ -159,7 +159,7 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 		a.Age = now.Sub(*runtime.LastReport).Round(time.Second).String()
 	}
 	if runtime.Cause != nil {
-		a.because(*runtime.Cause)
+		a.addCause(*runtime.Cause)
 	}
 	held := map[string]string{}
 	for _, m := range runtime.Modules {
@@ -174,12 +174,12 @@ func explain(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, now tim
 	return a, nil
 }
 
-func (a *answer) because(cause fleet.Cause) {
+func (a *explanation) addCause(cause fleet.Cause) {
 	a.Cause, a.Situation, a.Advice = cause.Message, cause.Situation, cause.Advice
 }
 
-func (a answer) draw(out io.Writer) {
-	palette := cli.PaletteOf(out)
+func (a explanation) draw(out io.Writer) {
+	palette := cli.NewPalette(out)
 	for _, w := range a.Warnings {
 		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
@@ -193,7 +193,7 @@ func (a answer) draw(out io.Writer) {
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, painted{string(m.State), colorOfState(m.State), palette}, m.Message,
+			m.Name, m.Channel, m.Version, paintedWriter{string(m.State), colorOfState(m.State), palette}, m.Message,
 		})
 	}
 	t.Render()
@@ -202,12 +202,12 @@ func (a answer) draw(out io.Writer) {
 	drawOrigins(out, a.Origins)
 }
 
-func (a answer) stateText(palette cli.Palette) string {
+func (a explanation) stateText(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {
-		return palette.Paint(colorOf(a.Health), state)
+		return palette.Paint(healthColor(a.Health), state)
 	}
-	text := palette.Paint(colorOf(a.Health), string(a.Health))
+	text := palette.Paint(healthColor(a.Health), string(a.Health))
 	if a.Since != nil {
 		text += " since " + a.Since.UTC().Format(time.RFC3339)
 	}
@@ -217,7 +217,7 @@ func (a answer) stateText(palette cli.Palette) string {
 	return text + "; its state was " + state
 }
 
-func (a answer) reportAge() string {
+func (a explanation) reportAge() string {
 	switch {
 	case a.Age == "":
 		return "never"

@@ -87,7 +87,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 			"module keda is Processing: no reason was reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := explain(c.kyma, c.module, fleet.Rollouts{}, noon)
+			a, err := explainRuntime(c.kyma, c.module, fleet.Rollouts{}, noon)
 			if err != nil || a.Cause != c.cause || a.Runtime != "r-1" || a.Age != "1m0s" {
 				t.Errorf("got %+v, %v; want %q", a, err, c.cause)
 			}
@@ -99,7 +99,7 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 }
 
 func TestWhyRefusesAnUnrequestedModule(t *testing.T) {
-	_, err := explain(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
+	_, err := explainRuntime(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
 	if err == nil || err.Error() != "runtime r-1: module keda is not requested and not installed" {
 		t.Errorf("got %v, want an error about module keda", err)
 	}
@@ -114,7 +114,7 @@ func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
-		a, err := explain(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, noon)
+		a, err := explainRuntime(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, noon)
 		if got := a.reportAge(); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.reporting.Reason, got, err, c.want)
 		}
@@ -125,14 +125,14 @@ func TestWhyExplainsARuntimeThatNeverReported(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
-	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
+	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
 	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
 		t.Errorf("got answer %+v, %v", a, err)
 	}
 }
 
 func TestWhyPrintsReadableText(t *testing.T) {
-	a, err := explain(kymaWith("Error", []v1beta2.ModuleStatus{
+	a, err := explainRuntime(kymaWith("Error", []v1beta2.ModuleStatus{
 		{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"},
 	},
 		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, noon)
@@ -163,7 +163,7 @@ func TestWhyPrintsJSON(t *testing.T) {
 		condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Status.Runtime.Observed = nil
-	a, err := explain(kyma, "", fleet.Rollouts{}, noon)
+	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestWhyShowsTheSuspensionFirst(t *testing.T) {
 	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
 	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	stated := func() string {
-		a, err := explain(kyma, "", fleet.Rollouts{}, noon)
+		a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
-// coming is a version that a promotion train will promote to the channel of a runtime's module.
-type coming struct {
+// comingVersion is a version that a promotion train will promote to the channel of a runtime's module.
+type comingVersion struct {
 	Policy string `json:"policy"`
 	train.Position
 }
 
-func incomingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) ([]coming, error) {
+func incomingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, module string) ([]comingVersion, error) {
 	policies, err := access.TrainsBy(ctx, api, kyma.Namespace)
 	if err != nil {
 		return nil, err
@@ -30,18 +30,18 @@ func incomingTo(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, modu
 			channel = kyma.Status.Modules[i].Channel
 		}
 	}
-	var all []coming
+	var all []comingVersion
 	for i := range policies {
-		for _, v := range train.Show(&policies[i]).Versions {
+		for _, v := range train.NewView(&policies[i]).Versions {
 			if v.Module == module && v.To == channel && channel != "" {
-				all = append(all, coming{policies[i].Name, v})
+				all = append(all, comingVersion{policies[i].Name, v})
 			}
 		}
 	}
 	return all, nil
 }
 
-func drawComing(out io.Writer, all []coming) {
+func drawComing(out io.Writer, all []comingVersion) {
 	for _, c := range all {
 		expected := ""
 		if c.Arrival != nil {

@@ -145,9 +145,9 @@ func (w *adversary) poll() {
 		case content != w.content[version]:
 			w.Errorf("module %s %s has content %s, want the released content %s", m.Module, version, content,
 				w.content[version])
-		case bundle.Older(version, before[m.Module]) && !w.rolledBack[before[m.Module]+" "+version]:
+		case bundle.IsOlder(version, before[m.Module]) && !w.rolledBack[before[m.Module]+" "+version]:
 			w.Errorf("module %s was downgraded from %s to %s without a request", m.Module, before[m.Module], version)
-		case bundle.Older(version, before[m.Module]):
+		case bundle.IsOlder(version, before[m.Module]):
 			w.seen["a rollback"]++
 		}
 	}
@@ -167,7 +167,7 @@ func (w *adversary) checkStatus(before, after *v1beta2.RuntimeStatus) {
 	if a.Sequence < b.Sequence {
 		w.Errorf("the sequence in the status decreased from %d to %d", b.Sequence, a.Sequence)
 	}
-	if from, to := b.Versions["keda"], a.Versions["keda"]; bundle.Older(to, from) && !w.rolledBack[from+" "+to] {
+	if from, to := b.Versions["keda"], a.Versions["keda"]; bundle.IsOlder(to, from) && !w.rolledBack[from+" "+to] {
 		w.Errorf("keda in the status was downgraded from %s to %s", from, to)
 	}
 	if after.Key.Thumbprint != w.victimKey.thumbprint {
@@ -188,7 +188,7 @@ func (w *adversary) rollBack() {
 		return
 	}
 	bad, good := w.versions[w.offered], w.versions[w.offered-1]
-	w.gate = &rollout.Decision{Version: good, Undo: bad}
+	w.gate = &rollout.Decision{Version: good, ReplacedVersion: bad}
 	w.rolledBack[bad+" "+good] = true
 }
 

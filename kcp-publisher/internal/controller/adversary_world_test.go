@@ -174,7 +174,7 @@ type adversary struct {
 	place     *attacked
 	hidden    *bool
 	publisher *publish.Publisher
-	reports   *reports
+	reports   *reportReader
 	kymas     map[string]*v1beta2.Kyma
 	made      int
 	// bundles contains all pushed bundles, and reported contains all reports of the victim.
@@ -243,15 +243,15 @@ func digestOf(text string) digest.Digest { return digest.Digest(text) }
 func (w *adversary) restart() {
 	var err error
 	w.publisher, err = publish.New(publish.Options{
-		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer},
-		Validity: bundlesLive,
-		Recheck:  30 * time.Minute, Now: func() time.Time { return w.now },
+		Place: w.place, Keys: publish.Keys{Root: w.newest, FormerRoots: []trust.Root{w.first}, Signer: w.own.signer},
+		Validity:        bundlesLive,
+		RecheckInterval: 30 * time.Minute, Now: func() time.Time { return w.now },
 		Components: component.NewReader(component.Options{
 			Sources: []component.Source{modules{w.components, w.hidden}},
 		}),
 	})
 	w.must(err)
-	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.Release),
+	w.reports = newReports(w.place, func() time.Time { return w.now }, fleetstate.New(w.publisher.DropRecord),
 		NewSlimmer())
 }
 
@@ -266,15 +266,15 @@ func (w *adversary) reconcile(name string, crash bool) {
 		w.seen["a Kyma refused"]++
 		return
 	}
-	plan.Begin(kyma)
-	rules := plan.Rules{Root: w.publisher.Root(), Silence: time.Hour}
+	plan.RecordOwner(kyma)
+	rules := plan.Rules{Root: w.publisher.Root(), SilenceTimeout: time.Hour}
 	newest := w.judgeReport(kyma, rules)
 	runtime := rules.Runtime(kyma, newest.Accepted)
 	if mustPersist(w.kymas[name].Status.Runtime, kyma.Status.Runtime) {
 		w.kymas[name].Status = *kyma.Status.DeepCopy()
 	}
 	facts := ingest.Facts{
-		Generation: kyma.Generation, Report: newest.Accepted, ReportRefused: newest.Refused, Silence: time.Hour,
+		Generation: kyma.Generation, Report: newest.Accepted, ReportRefused: newest.Refused, SilenceTimeout: time.Hour,
 	}
 	request, err := rules.Request(kyma, newest.Accepted)
 	w.must(err)
@@ -287,7 +287,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 		w.seen["deviation "+outcome.Deviation.Reason]++
 		w.messages = append(w.messages, "  "+outcome.Deviation.Reason)
 	}
-	if outcome.Pushed {
+	if outcome.IsPushed {
 		w.keep(runtime.ID, outcome)
 		if crash {
 			w.seen["a crash"]++
@@ -297,7 +297,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 	}
 	facts.Published, facts.Problems, facts.Deviation = &outcome.Published, outcome.Problems, outcome.Deviation
 	before := w.kymas[name].Status.Runtime.DeepCopy()
-	if after := ingest.Status(kyma.Status, facts, w.now); ingest.NeedsUpdate(w.kymas[name].Status, after) {
+	if after := ingest.NextStatus(kyma.Status, facts, w.now); ingest.NeedsUpdate(w.kymas[name].Status, after) {
 		w.kymas[name].Status = after
 	} else {
 		w.seen["nothing to write"]++
@@ -305,19 +305,19 @@ func (w *adversary) reconcile(name string, crash bool) {
 	if name == "victim" {
 		w.checkStatus(before, w.kymas[name].Status.Runtime)
 	}
-	if outcome.Unrecorded {
+	if outcome.IsUnrecorded {
 		w.reconcile(name, false)
 	}
 }
 
 func (w *adversary) record(kyma *v1beta2.Kyma) *publish.Record {
-	return (&Kymas{fleet: w.reports.fleet}).published(kyma)
+	return (&Kymas{fleet: w.reports.fleet}).publishRecord(kyma)
 }
 
 func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate.Report {
 	from := rules.Reporter(kyma, nil, w.now)
 	from.Content = func(r bundle.Report) error { return ingest.Check(w.schema, r) }
-	newest, _, err := w.reports.fetch(w.Context(), kyma, from, 0, nil)
+	newest, _, err := w.reports.fetchReport(w.Context(), kyma, from, 0, nil)
 	w.must(err)
 	if newest.Refused != nil {
 		w.seen["a report refused"]++
@@ -327,9 +327,9 @@ func (w *adversary) judgeReport(kyma *v1beta2.Kyma, rules plan.Rules) fleetstate
 		w.must(err)
 		thumbprint, err := trust.Thumbprint(newest.Accepted.Key)
 		w.must(err)
-		ingest.Remember(&kyma.Status, *newest.Accepted, public, thumbprint, newest.Arrived)
+		ingest.RecordReport(&kyma.Status, *newest.Accepted, public, thumbprint, newest.ArrivedAt)
 		if len(newest.Accepted.Refused) > 0 {
-			w.record(kyma).Recheck()
+			w.record(kyma).RequestCheck()
 		}
 	}
 	return newest

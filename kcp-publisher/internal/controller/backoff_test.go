@@ -37,28 +37,28 @@ func logged(t *testing.T) (context.Context, *bytes.Buffer) {
 func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 	ctx, lines := logged(t)
 	broken := errors.New("500")
-	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
 	now, last := noon, time.Duration(0)
 	for range 20 {
-		wait, all := b.failed(ctx, named("r0"), now, broken)
-		if all || wait <= 0 || wait > 2*fleetstate.MaxWait {
+		wait, all := b.recordFailure(ctx, named("r0"), now, broken)
+		if all || wait <= 0 || wait > 2*fleetstate.MaxDelay {
 			t.Fatalf("got delay %s and all=%t, want a delay for this runtime only", wait, all)
 		}
-		if b.wait(named("r0"), now) <= 0 || b.wait(named("r1"), now) != 0 {
-			t.Fatalf("got delays %s for r0 and %s for r1, want a delay for r0 only", b.wait(named("r0"), now),
-				b.wait(named("r1"), now))
+		if b.remainingDelay(named("r0"), now) <= 0 || b.remainingDelay(named("r1"), now) != 0 {
+			t.Fatalf("got delays %s for r0 and %s for r1, want a delay for r0 only", b.remainingDelay(named("r0"), now),
+				b.remainingDelay(named("r1"), now))
 		}
 		b.recordSuccess(ctx, named("r1"), now, true, true) // a success of another runtime does not end the backoff
-		now, last = now.Add(wait+fleetstate.MaxWait), wait
+		now, last = now.Add(wait+fleetstate.MaxDelay), wait
 	}
-	if last < fleetstate.MaxWait/4 {
-		t.Errorf("delay after 20 failures: got %s, want at least %s", last, fleetstate.MaxWait/4)
+	if last < fleetstate.MaxDelay/4 {
+		t.Errorf("delay after 20 failures: got %s, want at least %s", last, fleetstate.MaxDelay/4)
 	}
-	if b.recordSuccess(ctx, named("r0"), now, true, false); b.fleet.Failing() != 1 {
+	if b.recordSuccess(ctx, named("r0"), now, true, false); b.fleet.CountFailing() != 1 {
 		t.Error("a pushed bundle ended the backoff, although the reports were not read")
 	}
 	b.recordSuccess(ctx, named("r0"), now, true, true)
-	if b.wait(named("r0"), now) != 0 || b.fleet.Failing() != 0 {
+	if b.remainingDelay(named("r0"), now) != 0 || b.fleet.CountFailing() != 0 {
 		t.Error("r0 still waits after a success")
 	}
 	if got := strings.Count(lines.String(), "\n"); got != 2 {
@@ -69,26 +69,27 @@ func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	ctx, lines := logged(t)
 	down := errors.New("connection refused")
-	b := &registryBackoff{ping: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return down }, fleet: fleetstate.New(nil)}
 	for i := range 20 {
-		if wait, all := b.failed(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 ||
-			wait > 2*fleetstate.FirstWait {
+		if wait, all := b.recordFailure(ctx, named(fmt.Sprint("r", i)), noon, down); !all || wait <= 0 ||
+			wait > 2*fleetstate.MinDelay {
 			t.Fatalf("got delay %s and all=%t, want the first delay for all runtimes", wait, all)
 		}
 	}
-	if b.wait(named("other"), noon) <= 0 {
+	if b.remainingDelay(named("other"), noon) <= 0 {
 		t.Error("other runtimes do not wait during the outage")
 	}
 	if b.recordSuccess(ctx, named("r1"), noon.Add(-time.Second), true, true); b.outage == nil {
 		t.Error("a pass that began before the outage ended the wait")
 	}
-	later := noon.Add(fleetstate.MaxWait)
+	later := noon.Add(fleetstate.MaxDelay)
 	b.recordSuccess(ctx, named("r1"), later, false, true)
 	if b.outage == nil {
 		t.Error("a pass without registry requests ended the wait")
 	}
 	down = nil
-	if _, all := b.failed(ctx, named("r0"), later, errors.New("500")); all || b.wait(named("r1"), later) != 0 {
+	if _, all := b.recordFailure(ctx, named("r0"), later, errors.New("500")); all ||
+		b.remainingDelay(named("r1"), later) != 0 {
 		t.Error("other runtimes still wait although the registry responds")
 	}
 	if got := strings.Count(lines.String(), "\n"); got != 3 {
@@ -112,7 +113,7 @@ func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 		t.Errorf("got %d writes in the first poll and %d after 60 polls", first, refusing.writes)
 	}
 	refusing.allowed = true
-	w.now = w.now.Add(2 * fleetstate.MaxWait)
+	w.now = w.now.Add(2 * fleetstate.MaxDelay)
 	w.poll()
 	repository, err := refusing.Reading(t.Context(), bundle.DesiredRepository(w.names[0]))
 	if err == nil {
@@ -151,10 +152,10 @@ func (r refusingRepository) Push(ctx context.Context, d ocispec.Descriptor, body
 
 func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 	ctx, lines := logged(t)
-	b := &registryBackoff{ping: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
+	b := &registryBackoff{checkRegistry: func(context.Context) error { return nil }, fleet: fleetstate.New(nil)}
 	for round := range 2 {
 		for i := range 1000 {
-			b.failed(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
+			b.recordFailure(ctx, named(fmt.Sprint("r", i)), noon.Add(time.Duration(round)*time.Hour), errors.New("500"))
 		}
 	}
 	for i := range 1000 {
@@ -163,8 +164,8 @@ func TestManyFailingRuntimesLogFewLines(t *testing.T) {
 	if got := strings.Count(lines.String(), "\n"); got > 2*maxLogged {
 		t.Errorf("got %d log lines, want at most %d", got, 2*maxLogged)
 	}
-	if b.fleet.Failing() != 0 {
-		t.Errorf("%d runtimes still have a backoff", b.fleet.Failing())
+	if b.fleet.CountFailing() != 0 {
+		t.Errorf("%d runtimes still have a backoff", b.fleet.CountFailing())
 	}
 }
 
@@ -212,10 +213,10 @@ func TestFailingRuntimesMetricSumsAllShards(t *testing.T) {
 	ctx, _ := logged(t)
 	before, broken := failingRuntimes(t), errors.New("500")
 	first, second := registryBackoff{fleet: fleetstate.New(nil)}, registryBackoff{fleet: fleetstate.New(nil)}
-	first.failed(ctx, named("r0"), noon, broken)
-	first.failed(ctx, named("r0"), noon.Add(time.Hour), broken)
-	second.failed(ctx, named("r1"), noon, broken)
-	second.fleet.Drop(named("r2")) // an unknown runtime
+	first.recordFailure(ctx, named("r0"), noon, broken)
+	first.recordFailure(ctx, named("r0"), noon.Add(time.Hour), broken)
+	second.recordFailure(ctx, named("r1"), noon, broken)
+	second.fleet.Delete(named("r2")) // an unknown runtime
 	if got := failingRuntimes(t) - before; got != 2 {
 		t.Errorf("got %v failing runtimes of two shards, want 2", got)
 	}

@@ -21,9 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// After a change of a catalog object, the publisher waits catalogSettles before it reads the catalog, so that it reads
+// After a change of a catalog object, the publisher waits catalogDelay before it reads the catalog, so that it reads
 // the catalog only once for many changes.
-const catalogSettles = 200 * time.Millisecond
+const catalogDelay = 200 * time.Millisecond
 
 // Catalog reads the catalog from the API server and stores the latest snapshot. The publisher resolves Kymas with a
 // snapshot only after Rollouts has evaluated the rollouts with it.
@@ -35,25 +35,25 @@ type Catalog struct {
 	// Events receives Events about catalog objects that all bundles omit. With shards, it is nil in all shards except
 	// the first, so that each Event is emitted once.
 	Events events.EventRecorder
-	// Changed receives every Kyma that must be reconciled.
-	Changed chan event.GenericEvent
+	// Reconciles receives every Kyma that must be reconciled.
+	Reconciles chan event.GenericEvent
 
-	// moved receives an event after the catalog has changed.
-	moved    chan event.GenericEvent
+	// changed receives an event after the catalog has changed.
+	changed  chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// inProgress counts the calls of Hold whose release function has not been called yet. ended counts the calls of
-	// release functions. seen is the value of ended when the current snapshot was read. Each event in the channel
-	// c.again triggers a read.
-	inProgress  atomic.Int32
-	ended, seen atomic.Int64
-	// changeStart is the start of the latest change in Unix nanoseconds. slowChange is true if a change took so long
+	// inProgress counts the calls of Hold whose release function has not been called yet. endedChanges counts the calls
+	// of release functions. readChanges is the value of endedChanges when the current snapshot was read. Each event in
+	// the channel c.rereads triggers a read.
+	inProgress                atomic.Int32
+	endedChanges, readChanges atomic.Int64
+	// changeStart is the start of the latest change in Unix nanoseconds. isSlowChange is true if a change took so long
 	// that Kymas were postponed to their next poll.
-	changeStart atomic.Int64
-	slowChange  atomic.Bool
-	again       chan event.GenericEvent
-	fleet       *fleetstate.Fleet
-	// marked counts how often a reconcile of all Kymas was requested.
-	marked atomic.Int64
+	changeStart  atomic.Int64
+	isSlowChange atomic.Bool
+	rereads      chan event.GenericEvent
+	fleet        *fleetstate.Fleet
+	// markedCount counts how often a reconcile of all Kymas was requested.
+	markedCount atomic.Int64
 }
 
 // Hold must be called before several catalog objects are changed together. Until release is called, the publisher does
@@ -62,18 +62,20 @@ func (c *Catalog) Hold() (release func()) {
 	c.changeStart.Store(time.Now().UnixNano())
 	c.inProgress.Add(1)
 	return sync.OnceFunc(func() {
-		c.ended.Add(1)
+		c.endedChanges.Add(1)
 		c.inProgress.Add(-1)
 		select {
-		case c.again <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+		case c.rereads <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 		default: // a read is already pending
 		}
 	})
 }
 
-// changing reports whether catalog objects are being changed together, or were changed since the current snapshot was
+// isChanging reports whether catalog objects are being changed together, or were changed since the current snapshot was
 // read.
-func (c *Catalog) changing() bool { return c.inProgress.Load() > 0 || c.ended.Load() != c.seen.Load() }
+func (c *Catalog) isChanging() bool {
+	return c.inProgress.Load() > 0 || c.endedChanges.Load() != c.readChanges.Load()
+}
 
 // changingFor returns for how long catalog objects have been changing, or 0 if no change is in progress.
 func (c *Catalog) changingFor() time.Duration {
@@ -88,9 +90,9 @@ func (c *Catalog) Snapshot() *catalog.Snapshot { return c.snapshot.Load() }
 
 // Reconcile reads all catalog objects and stores a new snapshot.
 func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	ended := c.ended.Load()
+	ended := c.endedChanges.Load()
 	if c.inProgress.Load() > 0 {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
 	var templates v1beta2.ModuleTemplateList
 	if err := c.Reader.List(ctx, &templates, client.InNamespace(c.Namespace)); err != nil {
@@ -104,35 +106,35 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("index the catalog: %w", err)
 	}
-	if c.inProgress.Load() > 0 || c.ended.Load() != ended {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil // the snapshot may contain only some of the changes
+	if c.inProgress.Load() > 0 || c.endedChanges.Load() != ended {
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil // the snapshot may contain only some of the changes
 	}
 	before := c.snapshot.Load()
 	same := before != nil && before.Revision == next.Revision
-	if same && c.seen.Load() == ended {
+	if same && c.readChanges.Load() == ended {
 		return ctrl.Result{}, nil
 	}
 	// Store the new snapshot even if its contents are the same. The rollouts are then evaluated again, so that no Kyma
 	// is resolved with outdated rollout decisions.
 	c.snapshot.Store(next)
-	c.seen.Store(ended)
-	mandatoryModules.Set(float64(len(next.Mandatory())))
+	c.readChanges.Store(ended)
+	mandatoryModules.Set(float64(len(next.MandatoryModules())))
 	if !same {
 		ctrl.LoggerFrom(ctx).Info("catalog changed", "revision", next.Revision, "templates", len(templates.Items))
 		c.reportWithheld(ctx, before, next)
 	}
-	return ctrl.Result{}, send(ctx, c.moved, &v1beta2.Kyma{})
+	return ctrl.Result{}, sendEvent(ctx, c.changed, &v1beta2.Kyma{})
 }
 
 // reportWithheld logs the catalog objects that all bundles omit. It emits one Event per object and reason.
 func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snapshot) {
 	known := map[string]bool{}
 	if before != nil {
-		for _, w := range before.Withheld() {
+		for _, w := range before.WithheldObjects() {
 			known[w.Err.Error()] = true
 		}
 	}
-	for _, w := range next.Withheld() {
+	for _, w := range next.WithheldObjects() {
 		if known[w.Err.Error()] {
 			continue
 		}
@@ -149,23 +151,23 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 	}
 }
 
-func (c *Catalog) markAll(ctx context.Context) error {
-	kymas, err := c.mark(ctx)
+func (c *Catalog) reconcileAll(ctx context.Context) error {
+	kymas, err := c.markKymas(ctx)
 	if err != nil {
 		return err
 	}
 	for i := range kymas {
-		if err := c.publish(ctx, &kymas[i]); err != nil {
+		if err := c.queueKyma(ctx, &kymas[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// mark makes the next reconcile of every Kyma ignore earlier results. It returns the cached Kymas, which the caller
-// must not modify and must queue.
-func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
-	c.marked.Add(1)
+// markKymas makes the next reconcile of every Kyma ignore earlier results. It returns the cached Kymas, which the
+// caller must not modify and must queue.
+func (c *Catalog) markKymas(ctx context.Context) ([]v1beta2.Kyma, error) {
+	c.markedCount.Add(1)
 	var kymas v1beta2.KymaList
 	if err := c.Reader.List(ctx, &kymas, client.InNamespace(c.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Kymas: %w", err)
@@ -173,27 +175,27 @@ func (c *Catalog) mark(ctx context.Context) ([]v1beta2.Kyma, error) {
 	return kymas.Items, nil
 }
 
-func (c *Catalog) publish(ctx context.Context, kyma *v1beta2.Kyma) error {
+func (c *Catalog) queueKyma(ctx context.Context, kyma *v1beta2.Kyma) error {
 	c.fleet.Edit(client.ObjectKeyFromObject(kyma), func(r *fleetstate.Runtime) { r.Pending.Add(time.Now()) })
-	return send(ctx, c.Changed, kyma)
+	return sendEvent(ctx, c.Reconciles, kyma)
 }
 
-func send(ctx context.Context, to chan event.GenericEvent, kyma client.Object) error {
+func sendEvent(ctx context.Context, events chan event.GenericEvent, kyma client.Object) error {
 	select {
-	case to <- event.GenericEvent{Object: kyma}:
+	case events <- event.GenericEvent{Object: kyma}:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-func gathered() handler.EventHandler { return gatheredFor(catalogSettles) }
+func batchEvents() handler.EventHandler { return batchEventsFor(catalogDelay) }
 
-// gatheredFor returns a handler that waits for the time settles after an event and then queues a single request for all
-// events.
-func gatheredFor(settles time.Duration) handler.EventHandler {
+// batchEventsFor returns a handler that waits for the given delay after an event and then queues a single request for
+// all events.
+func batchEventsFor(delay time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
-		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, settles)
+		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, delay)
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workqueue.TypedRateLimitingInterface[ctrl.Request]) {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
-	c := &Catalog{again: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
+	c := &Catalog{rereads: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
 		"hold released twice": first} {
@@ -22,16 +22,16 @@ func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
 		if result, err := c.Reconcile(t.Context(), ctrl.Request{}); err != nil || result.RequeueAfter <= 0 {
 			t.Errorf("%s: got %+v, %v, want a requeue", name, result, err)
 		}
-		if !c.changing() {
+		if !c.isChanging() {
 			t.Errorf("%s: the catalog is not frozen", name)
 		}
 	}
 	second()
-	if !c.changing() {
+	if !c.isChanging() {
 		t.Error("the catalog from before the change is in use after the last release")
 	}
 	select {
-	case <-c.again:
+	case <-c.rereads:
 	default:
 		t.Error("the last release did not trigger a read of the catalog")
 	}
@@ -48,7 +48,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 }
 
 func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
-	c := &Catalog{again: make(chan event.GenericEvent, 1), moved: make(chan event.GenericEvent, 9)}
+	c := &Catalog{rereads: make(chan event.GenericEvent, 1), changed: make(chan event.GenericEvent, 9)}
 	poll := func(during func()) ctrl.Result {
 		t.Helper()
 		c.Reader = duringLists{call: during}
@@ -63,21 +63,21 @@ func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
 	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}, Watchers: Watchers{}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: before})
-	if k.view() == nil {
+	if k.currentView() == nil {
 		t.Fatal("no view without a change")
 	}
 	release := c.Hold()
 	release()
 	poll(func() {
-		if k.view() != nil {
+		if k.currentView() != nil {
 			t.Error("the view from before the change is in use while the catalog is read")
 		}
 	})
-	if c.changing() || c.Snapshot() == before || len(c.moved) != 2 {
+	if c.isChanging() || c.Snapshot() == before || len(c.changed) != 2 {
 		t.Errorf("change without effect on the catalog: got changing %t and %d evaluations, want false and 2",
-			c.changing(), len(c.moved))
+			c.isChanging(), len(c.changed))
 	}
-	if k.view() != nil {
+	if k.currentView() != nil {
 		t.Error("the view from before the change is in use")
 	}
 	held := c.Snapshot()
@@ -87,7 +87,7 @@ func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
 }
 
 func TestCatalogChangeTimeStartsAtTheLatestHold(t *testing.T) {
-	c := &Catalog{again: make(chan event.GenericEvent, 1)}
+	c := &Catalog{rereads: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)
 	}

@@ -127,7 +127,7 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		runtime := rules.Runtime(kyma, &accepted)
 		outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(berlin), runtime, resolve.Request{}, snapshot)
 		h.must(err)
-		published := outcome.Published.Record()
+		published := outcome.Published.StatusEntry()
 		kyma.Status.Runtime.Published = &published
 		text := outcome.Published.Predicate.Certificate
 		if _, err := root.CheckCertificate(text, berlin, h.now); err != nil {

@@ -24,15 +24,15 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add finalizer to Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	p.before, p.facts.Finalizer = kyma.DeepCopy(), true
+	p.before, p.facts.HasFinalizer = kyma.DeepCopy(), true
 	return nil
 }
 
-// lastView returns a catalog for the last bundle of a deleted Kyma while a change of the catalog takes long. The last
-// bundle contains no modules, so the change does not affect it. For any other Kyma, it returns nil.
-func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
+// lastBundleView returns a catalog for the last bundle of a deleted Kyma while a change of the catalog takes long. The
+// last bundle contains no modules, so the change does not affect it. For any other Kyma, it returns nil.
+func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() ||
-		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldSettles {
+		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldTimeout {
 		return nil
 	}
 	if view := k.Rollouts.view.Load(); view != nil {
@@ -47,7 +47,7 @@ func (k *Kymas) lastView(kyma *v1beta2.Kyma) *plan.View {
 
 // removeFinalizer removes the publisher's finalizer from a deleted Kyma. It emits an Event with the reason.
 func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason, message string) error {
-	if err := takeover.RemoveManifests(ctx, k.Client, k.direct, kyma); err != nil {
+	if err := takeover.RemoveManifests(ctx, k.Client, k.uncached, kyma); err != nil {
 		return err
 	}
 	before := kyma.DeepCopy()
@@ -61,7 +61,7 @@ func (k *Kymas) removeFinalizer(ctx context.Context, kyma *v1beta2.Kyma, reason,
 	if reason != v1beta2.ReasonRuntimeEmpty && reason != v1beta2.ReasonRuntimeGone {
 		kind = corev1.EventTypeWarning
 	}
-	k.event(kyma, kind, reason, "Delete", message)
+	k.emitEvent(kyma, kind, reason, "Delete", message)
 	ctrl.LoggerFrom(ctx).Info("finalized a deleted Kyma", "runtime", plan.RuntimeID(kyma), "reason", reason)
 	return nil
 }

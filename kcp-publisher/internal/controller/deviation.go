@@ -27,27 +27,27 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 
 // announceRestored logs that the publisher restored missing content in the registry.
 func announceRestored(ctx context.Context, what string) {
-	registryDeviations.WithLabelValues(restored).Inc()
+	registryDeviations.WithLabelValues(restoredLabel).Inc()
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restored is the metric label for missing content that is shared by several runtimes.
-const restored = "SharedMissing"
+// restoredLabel is the metric label for missing content that is shared by several runtimes.
+const restoredLabel = "SharedMissing"
 
 // announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. In this case, another
 // publisher is active or the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
-	newest := k.published(kyma).Newest()
+	newest := k.publishRecord(kyma).NewestPosition()
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil &&
 		status.Published.Epoch >= newest.Epoch {
-		newest = plan.Memory{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
+		newest = plan.RecordedBundle{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
 	}
 	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch ||
-		observed.Sequence <= newest.Sequence || plan.Ahead(observed.Sequence, k.Now()) {
+		observed.Sequence <= newest.Sequence || plan.IsAhead(observed.Sequence, k.Now()) {
 		return
 	}
-	k.published(kyma).Recheck()
+	k.publishRecord(kyma).RequestCheck()
 	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
 		observed.Sequence, newest.Sequence)
 	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {

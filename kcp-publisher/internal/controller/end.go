@@ -13,10 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// end ends every reconcile. It either removes the finalizer, or writes the status and returns the time of the next
+// endPass ends every reconcile. It either removes the finalizer, or writes the status and returns the time of the next
 // reconcile.
-func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
-	if state == reconcile.Due && p.outcome.Pushed {
+func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ctrl.Result, error) {
+	if state == reconcile.Due && p.outcome.IsPushed {
 		bundlesPublished.WithLabelValues(string(p.outcome.Reason)).Inc()
 		ctrl.LoggerFrom(ctx).Info("published bundle", "runtime", p.runtime.ID, "sequence",
 			p.outcome.Published.Predicate.Sequence,
@@ -27,57 +27,57 @@ func (k *Kymas) end(ctx context.Context, p *pass, state reconcile.State) (ctrl.R
 		k.dropPending(p.name) // no work is pending until an operator changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
-		p.own()
+		p.copyKyma()
 	}
-	if reason, message := k.finalizable(p, state); reason != "" {
+	if reason, message := k.finalizeReason(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
 	// Until this time, a reconcile with the same inputs can be skipped.
 	var until time.Time
-	write := k.judge(p, state)
+	write := k.updateStatus(p, state)
 	if state == reconcile.Due {
 		if write {
 			until = settledUntil(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
 			write = until.IsZero() // no need to write the status if no work is pending
 			if !write {
-				k.count(p.kyma)
+				k.updateCounts(p.kyma)
 			}
 		}
-		k.fleet.EditOf(p.kyma, func(r *fleetstate.Runtime) {
-			r.Settled = fleetstate.Settled{Basis: p.basis, Until: until}
+		k.fleet.EditCurrent(p.kyma, func(r *fleetstate.Runtime) {
+			r.Settled = fleetstate.SettledReconcile{Input: p.input, Until: until}
 		})
 	}
 	if write {
-		if err := k.write(ctx, p.before, p.kyma); err != nil {
+		if err := k.writeStatus(ctx, p.before, p.kyma); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	k.recordSuccess(ctx, p, state)
-	return k.next(p, state, until), nil
+	return k.nextReconcile(p, state, until), nil
 }
 
-// finalizable returns the reason for removing the finalizer of a deleted Kyma. It returns "" if the Kyma must keep the
-// finalizer for now.
-func (k *Kymas) finalizable(p *pass, state reconcile.State) (reason, message string) {
-	if !p.facts.Deleted {
+// finalizeReason returns the reason for removing the finalizer of a deleted Kyma. It returns "" if the Kyma must keep
+// the finalizer for now.
+func (k *Kymas) finalizeReason(p *pass, state reconcile.State) (reason, message string) {
+	if !p.facts.IsDeleted {
 		return "", ""
 	}
 	switch state {
 	case reconcile.Refused:
-		return plan.FinalizableRefused(p.kyma, p.status.PublishError, k.DeletionTimeout, k.Now())
+		return plan.FinalizeReasonRefused(p.kyma, p.status.PublishError, k.DeletionTimeout, k.Now())
 	case reconcile.Due:
 		if p.status.Published != nil {
-			return plan.Finalizable(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
+			return plan.FinalizeReason(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
-		return plan.FinalizableUnnotified(p.kyma)
+		return plan.FinalizeReasonUnnotified(p.kyma)
 	case reconcile.Unreachable: // a label can declare that the cluster is gone
-		return plan.FinalizableUnnotified(p.kyma)
+		return plan.FinalizeReasonUnnotified(p.kyma)
 	}
 	return "", ""
 }
 
-// judge sets the status of the reconciled Kyma. It returns false if the status does not have to be written.
-func (k *Kymas) judge(p *pass, state reconcile.State) bool {
+// updateStatus sets the status of the reconciled Kyma. It returns false if the status does not have to be written.
+func (k *Kymas) updateStatus(p *pass, state reconcile.State) bool {
 	switch state {
 	case reconcile.Due:
 		if postponesStatus(p.outcome) {
@@ -89,17 +89,17 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 		k.setStatus(p)
 		return true
 	case reconcile.Unreachable:
-		return k.setSilent(p, k.reports.remembered(p.kyma))
+		return k.setSilent(p, k.reports.lastKnown(p.kyma))
 	case reconcile.Held:
 		if p.facts.Admitted != reconcile.Yes {
 			return false // a later reconcile writes the refusal
 		}
-		facts := ingest.Facts{Generation: p.kyma.Generation, Published: p.renewed, Deleting: p.facts.Deleted}
+		facts := ingest.Facts{Generation: p.kyma.Generation, Published: p.renewed, IsDeleting: p.facts.IsDeleted}
 		if silent := k.setSilent(p, p.newest); !silent && p.newest.Refused == nil {
 			facts.Report = p.newest.Accepted
 		}
-		facts.Silence, _, _ = k.Rules.Allowed(p.kyma) // setSilent ignores an invalid annotation, too
-		p.kyma.Status = ingest.HeldBy(p.kyma.Status, facts, k.holding(p.facts.Changing), k.Now())
+		facts.SilenceTimeout, _, _ = k.Rules.SilenceTimeoutFor(p.kyma) // setSilent ignores an invalid annotation, too
+		p.kyma.Status = ingest.HeldStatus(p.kyma.Status, facts, k.holdReason(p.facts.ChangingFor), k.Now())
 		return true
 	}
 	return false
@@ -107,10 +107,10 @@ func (k *Kymas) judge(p *pass, state reconcile.State) bool {
 
 func (k *Kymas) setStatus(p *pass) {
 	before := p.kyma.Status
-	if p.runtime.Secrets != nil && !p.runtime.Secrets.Partial {
-		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, p.runtime.Secrets.All, p.status)
+	if p.runtime.Secrets != nil && !p.runtime.Secrets.IsPartial {
+		before.Runtime.Secrets = ingest.KnownSecrets(before.Runtime.Secrets, p.runtime.Secrets.Published, p.status)
 	}
-	p.kyma.Status = ingest.Status(before, p.status, k.Now())
+	p.kyma.Status = ingest.NextStatus(before, p.status, k.Now())
 	if p.requested != "" {
 		p.kyma.Status.LastHandledReconcileAt = p.requested
 	}
@@ -119,7 +119,7 @@ func (k *Kymas) setStatus(p *pass) {
 // setSilent sets the condition Reporting to False if the runtime has not reported for longer than allowed.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	// ignore an invalid annotation: publishing the next bundle reports the error
-	allowed, carried, _ := k.Rules.Allowed(p.kyma)
+	allowed, carried, _ := k.Rules.SilenceTimeoutFor(p.kyma)
 	k.applyReport(p.kyma, newest)
 	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
 		k.reports.unrecordedUntil(p.kyma), k.Now())
@@ -127,70 +127,70 @@ func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 }
 
 func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.State) {
-	reported := !p.newest.Asked.Before(p.started)
+	reported := !p.newest.AskedAt.Before(p.started)
 	switch {
-	case state == reconcile.Due && p.wait == 0, state == reconcile.Settled && !p.endedAfterBundleCheck():
-		k.backoff.recordSuccess(ctx, p.name, p.started, p.outcome.Pushed || reported, reported)
+	case state == reconcile.Due && p.remainingDelay == 0, state == reconcile.Settled && !p.isBundleCheckOnly():
+		k.backoff.recordSuccess(ctx, p.name, p.started, p.outcome.IsPushed || reported, reported)
 	case state == reconcile.Settled:
-		k.backoff.recordSuccess(ctx, p.name, p.started, p.firstCheck, false)
+		k.backoff.recordSuccess(ctx, p.name, p.started, p.isFirstCheck, false)
 	case state == reconcile.Held && p.facts.Report == reconcile.Yes:
 		k.backoff.recordSuccess(ctx, p.name, p.started, false, reported)
 	}
 }
 
-// endedAfterBundleCheck reports whether the reconcile only checked the bundle and left the report for later.
-func (p *pass) endedAfterBundleCheck() bool {
-	return p.facts.Postponed && p.facts.Bundle == reconcile.Yes
+// isBundleCheckOnly reports whether the reconcile only checked the bundle and left the report for later.
+func (p *pass) isBundleCheckOnly() bool {
+	return p.facts.CanPostpone && p.facts.Bundle == reconcile.Yes
 }
 
-func (k *Kymas) next(p *pass, state reconcile.State, until time.Time) ctrl.Result {
+func (k *Kymas) nextReconcile(p *pass, state reconcile.State, until time.Time) ctrl.Result {
 	soon := func(wait time.Duration) ctrl.Result {
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.orderOf(p.kyma)}
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(wait), Priority: k.priorityOf(p.kyma)}
 	}
 	switch state {
 	case reconcile.Unknown:
-		return ctrl.Result{RequeueAfter: catalogSettles}
+		return ctrl.Result{RequeueAfter: catalogDelay}
 	case reconcile.Held:
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(k.PollInterval)}
 	case reconcile.Unreachable:
-		return ctrl.Result{RequeueAfter: p.wait}
+		return ctrl.Result{RequeueAfter: p.remainingDelay}
 	case reconcile.Refused:
 		return k.nextPoll(p.kyma, k.Now(), time.Time{})
 	case reconcile.Settled:
-		if p.endedAfterBundleCheck() {
-			k.count(p.kyma)
-			return ctrl.Result{RequeueAfter: p.postponed.Sub(p.started), Priority: k.orderOf(p.kyma)}
+		if p.isBundleCheckOnly() {
+			k.updateCounts(p.kyma)
+			return ctrl.Result{RequeueAfter: p.postponedTo.Sub(p.started), Priority: k.priorityOf(p.kyma)}
 		}
-		return k.nextPoll(p.kyma, p.newest.Asked, p.settled.Until)
+		return k.nextPoll(p.kyma, p.newest.AskedAt, p.settled.Until)
 	case reconcile.Due:
-		result := k.nextPoll(p.kyma, p.newest.Asked, until)
+		result := k.nextPoll(p.kyma, p.newest.AskedAt, until)
 		switch {
-		case p.outcome.Unrecorded:
-			result = ctrl.Result{RequeueAfter: recordedSoon}
+		case p.outcome.IsUnrecorded:
+			result = ctrl.Result{RequeueAfter: publishDelay}
 		case postponesStatus(p.outcome):
-			result = soon(min(statusSettles, k.PollInterval))
-		case p.outcome.Removals.Settling():
-			result = soon(removalSettles / 4)
+			result = soon(min(statusDelay, k.PollInterval))
+		case p.outcome.Removals.IsSettling():
+			result = soon(removalDelay / 4)
 		}
-		if p.wait > 0 {
-			result.RequeueAfter = p.wait
+		if p.remainingDelay > 0 {
+			result.RequeueAfter = p.remainingDelay
 		}
 		return result
 	}
 	return ctrl.Result{}
 }
 
-// beginPending takes the Kyma's pending work from the in-memory state, so that this reconcile does the work. Further
+// takePendingWork takes the Kyma's pending work from the in-memory state, so that this reconcile does the work. Further
 // calls have no effect.
-func (k *Kymas) beginPending(p *pass) {
-	if !p.begun {
-		p.begun = true
+func (k *Kymas) takePendingWork(p *pass) {
+	if !p.hasTakenPending {
+		p.hasTakenPending = true
 		p.pending = k.takePending(p.name)
 	}
 }
 
 func (k *Kymas) finishPending(p *pass, done bool) {
-	if p.begun {
-		k.pendingAfter(p.name, done || !p.pending)
+	if p.hasTakenPending {
+		k.finishPendingWork(p.name, done || !p.pending)
 	}
 }

@@ -16,8 +16,8 @@ func eventNote(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }
 
-// lease returns the object of Events that concern no single runtime.
-func lease(namespace, name string) *corev1.ObjectReference {
+// leaseReference returns the object of Events that concern no single runtime.
+func leaseReference(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),
 	}

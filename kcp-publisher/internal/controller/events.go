@@ -29,27 +29,27 @@ func ParseKymaEvents(text string) (KymaEvents, error) {
 	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
 }
 
-func (k *Kymas) emit(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+func (k *Kymas) emitChanges(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	for _, e := range ingest.EventsBetween(before, kyma.Status) {
 		kind := corev1.EventTypeNormal
 		if e.Warning {
 			kind = corev1.EventTypeWarning
 		}
-		k.event(kyma, kind, e.Reason, "Reconcile", e.Note)
+		k.emitEvent(kyma, kind, e.Reason, "Reconcile", e.Note)
 	}
 }
 
-// event emits an Event about a Kyma. If k.KymaEvents is FailureEvents, it emits only Warning Events.
-func (k *Kymas) event(kyma *v1beta2.Kyma, kind, reason, action, note string) {
+// emitEvent emits an Event about a Kyma. If k.KymaEvents is FailureEvents, it emits only Warning Events.
+func (k *Kymas) emitEvent(kyma *v1beta2.Kyma, kind, reason, action, note string) {
 	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
 		return
 	}
 	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
 }
 
-// announce emits an Event about a runtime's report. It drops the Event if the runtime has caused too many Events
+// announceEvent emits an Event about a runtime's report. It drops the Event if the runtime has caused too many Events
 // recently.
-func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
+func (k *Kymas) announceEvent(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
 	if k.mayAnnounce(kyma, kind) {
 		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
 	}
@@ -58,7 +58,7 @@ func (k *Kymas) announce(kyma *v1beta2.Kyma, related runtime.Object, kind, reaso
 // mayAnnounce reports whether another Event about the runtime is allowed, and counts the Event.
 func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
 	allowed := false
-	k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
+	k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) {
 		allowed = r.AllowEvent(kind == corev1.EventTypeWarning, k.Now())
 	})
 	return allowed

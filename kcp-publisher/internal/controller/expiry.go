@@ -15,9 +15,9 @@ var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// noticeDue reports whether an Event about the expiry of the root of trust became due between the times before and now.
-// It returns false if before is zero, so that a restarted process does not repeat an Event.
-func noticeDue(before, now, expires time.Time) bool {
+// isNoticeDue reports whether an Event about the expiry of the root of trust became due between the times before and
+// now. It returns false if before is zero, so that a restarted process does not repeat an Event.
+func isNoticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false
 	}
@@ -30,7 +30,7 @@ func noticeDue(before, now, expires time.Time) bool {
 }
 
 func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
-	if k.Events == nil || !noticeDue(before, now, root.Expires) {
+	if k.Events == nil || !isNoticeDue(before, now, root.Expires) {
 		return
 	}
 	what := fmt.Sprintf("root of trust %d expires at %s, agents then accept no bundles", root.Version,
@@ -39,6 +39,7 @@ func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 		what = fmt.Sprintf("root of trust %d expired at %s: agents accept no bundles", root.Version,
 			root.Expires.UTC().Format(time.RFC3339))
 	}
-	k.Events.Eventf(lease(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires, "Keys", "%s",
+	k.Events.Eventf(leaseReference(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires,
+		"Keys", "%s",
 		eventNote(what+": renew it with kcp-publisher keys rotate"))
 }

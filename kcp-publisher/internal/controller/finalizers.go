@@ -29,10 +29,10 @@ const rightsPoll = 10 * time.Minute
 // foreignFinalizers removes the finalizers of lifecycle-manager from deleted objects of one kind. This is necessary
 // because lifecycle-manager may no longer run.
 type foreignFinalizers struct {
-	client client.Client
-	direct client.Reader // uncached, because Manifests are read rarely
-	events events.EventRecorder
-	kind   client.Object
+	client   client.Client
+	uncached client.Reader // uncached, because Manifests are read rarely
+	events   events.EventRecorder
+	kind     client.Object
 }
 
 func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
@@ -44,7 +44,7 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 		"modulereleasemeta-finalizers": &v1beta2.ModuleReleaseMeta{},
 		"moduletemplate-finalizers":    &v1beta2.ModuleTemplate{}, "watcher-finalizers": &v1beta2.Watcher{},
 	} {
-		f := &foreignFinalizers{client: mgr.GetClient(), direct: mgr.GetAPIReader(), events: events, kind: kind}
+		f := &foreignFinalizers{client: mgr.GetClient(), uncached: mgr.GetAPIReader(), events: events, kind: kind}
 		if err := ctrl.NewControllerManagedBy(mgr).Named(name).For(kind, builder.WithPredicates(foreign)).
 			Complete(f); err != nil {
 			return fmt.Errorf("set up controller %s: %w", name, err)
@@ -64,19 +64,19 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if finalizer == "" {
 		return ctrl.Result{}, nil
 	}
-	manifest, err := f.manifestOf(ctx, object.GetNamespace(), module)
+	manifest, err := f.findManifest(ctx, object.GetNamespace(), module)
 	if err == nil && manifest != "" {
-		f.emit(object,
+		f.emitEvent(object,
 			fmt.Sprintf(
 				"finalizer %s stays while lifecycle-manager has Manifests of module %s, such as %s; all runtimes of "+
 					"this publisher have removed the module", finalizer, module, manifest))
 		return ctrl.Result{RequeueAfter: manifestsPoll}, nil
 	}
 	if err == nil {
-		err = f.remove(ctx, object, finalizer)
+		err = f.removeFinalizer(ctx, object, finalizer)
 	}
 	if apierrors.IsForbidden(err) {
-		f.emit(object,
+		f.emitEvent(object,
 			fmt.Sprintf(
 				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of "+
 					"rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
@@ -85,11 +85,11 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	return ctrl.Result{}, err
 }
 
-func (f *foreignFinalizers) emit(object client.Object, note string) {
+func (f *foreignFinalizers) emitEvent(object client.Object, note string) {
 	f.events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonFinalizerKept, "Delete", "%s", eventNote(note))
 }
 
-func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, finalizer string) error {
+func (f *foreignFinalizers) removeFinalizer(ctx context.Context, object client.Object, finalizer string) error {
 	before := object.DeepCopyObject().(client.Object)
 	controllerutil.RemoveFinalizer(object, finalizer)
 	name := client.ObjectKeyFromObject(object)
@@ -102,15 +102,15 @@ func (f *foreignFinalizers) remove(ctx context.Context, object client.Object, fi
 	return nil
 }
 
-// manifestOf returns the name of one of the module's Manifests in the control plane, or "" if lifecycle-manager has no
-// Manifest of the module.
-func (f *foreignFinalizers) manifestOf(ctx context.Context, namespace, module string) (string, error) {
+// findManifest returns the name of one of the module's Manifests in the control plane, or "" if lifecycle-manager has
+// no Manifest of the module.
+func (f *foreignFinalizers) findManifest(ctx context.Context, namespace, module string) (string, error) {
 	if module == "" {
 		return "", nil
 	}
 	all := &metav1.PartialObjectMetadataList{}
 	all.SetGroupVersionKind(v1beta2.GroupVersion.WithKind("ManifestList"))
-	err := f.direct.List(ctx, all, client.InNamespace(namespace),
+	err := f.uncached.List(ctx, all, client.InNamespace(namespace),
 		client.MatchingLabels{v1beta2.LabelModuleName: module}, client.Limit(1))
 	if meta.IsNoMatchError(err) || err == nil && len(all.Items) == 0 {
 		return "", nil

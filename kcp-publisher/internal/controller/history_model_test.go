@@ -34,7 +34,7 @@ func (a *agent) restart() error {
 		if err != nil {
 			return err
 		}
-		a.root = trust.Newest(followed, pinned)
+		a.root = trust.NewestRoot(followed, pinned)
 	}
 	if a.keptAccepted == nil {
 		return nil

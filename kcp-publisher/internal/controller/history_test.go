@@ -145,7 +145,7 @@ func (h *history) run() {
 		{1, "a bundle is published for paris", func() { h.publish(paris) }},
 		{1, "the publisher restarts", h.restartPublisher},
 		{2, "the publisher reloads its keys", h.takeUpKeys},
-		{1, "a refused bundle is reported", func() { h.record(berlin).Recheck() }},
+		{1, "a refused bundle is reported", func() { h.record(berlin).RequestCheck() }},
 		{2, "the publisher's key is rotated", func() { h.rotatePublisher(false) }},
 		{1, "the publisher's key is rotated and the old keys are dropped", func() { h.rotatePublisher(true) }},
 		{1, "a publisher's key is revoked", h.revoke},
@@ -251,13 +251,13 @@ func (h *history) publish(runtime string) {
 	}
 	snapshot, err := catalog.New(nil, nil)
 	h.must(err)
-	remembered := &plan.Memory{}
+	remembered := &plan.RecordedBundle{}
 	if m := h.model.published[runtime]; m != nil {
-		*remembered = plan.Memory{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
+		*remembered = plan.RecordedBundle{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
 	}
 	outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(runtime), plan.Runtime{
-		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, Remembered: remembered,
-	}, resolve.Request{Seed: spec, Asked: spec}, snapshot)
+		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, RecordedBundle: remembered,
+	}, resolve.Request{Seed: spec, Requested: spec}, snapshot)
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is a different root of trust") {
 		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
@@ -268,7 +268,7 @@ func (h *history) publish(runtime string) {
 		return
 	}
 	h.must(err)
-	if !outcome.Pushed {
+	if !outcome.IsPushed {
 		return
 	}
 	repository, err := h.place.Reading(h.Context(), bundle.DesiredRepository(runtime))
@@ -393,7 +393,7 @@ func (h *history) restartPublisher() {
 		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	h.must(err)
-	h.keys = &Keys{Folder: h.folder, Publisher: publisher, changed: func(context.Context) error { return nil }}
+	h.keys = &Keys{Folder: h.folder, Publisher: publisher, onChange: func(context.Context) error { return nil }}
 	h.records = map[string]*publish.Record{}
 	h.model.used = h.model.newestRoot().signer
 }
@@ -406,11 +406,11 @@ func (h *history) record(runtime string) *publish.Record {
 }
 
 func (h *history) takeUpKeys() {
-	err := h.keys.follow(quiet(h.Context()))
+	err := h.keys.reloadKeys(quiet(h.Context()))
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is a different root of trust") {
 		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)
-		err = h.keys.follow(quiet(h.Context()))
+		err = h.keys.reloadKeys(quiet(h.Context()))
 	}
 	if !h.refusedExpired(err) {
 		h.must(err)

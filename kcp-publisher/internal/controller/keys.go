@@ -32,18 +32,18 @@ type Keys struct {
 	// Lease is the name of the publisher's Lease.
 	Lease string
 
-	notes   rootAnnotator
-	changed func(context.Context) error
-	mu      sync.Mutex // guards Tokens
-	trouble string
-	// replaced is true if new keys were loaded but the reconcile of all Kymas has not been requested yet.
-	replaced bool
+	rootAnnotator rootAnnotator
+	onChange      func(context.Context) error
+	mu            sync.Mutex // guards Tokens
+	loggedProblem string
+	// mustReconcile is true if new keys were loaded but the reconcile of all Kymas has not been requested yet.
+	mustReconcile bool
 }
 
 // Daily warnings start this long before the root of trust expires.
 const rootWarning = 30 * 24 * time.Hour
 
-func (k *Keys) tokens() trust.TokenSecrets {
+func (k *Keys) tokenSecrets() trust.TokenSecrets {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.Tokens
@@ -59,21 +59,21 @@ func (k *Keys) Start(ctx context.Context) error {
 	tick := time.NewTicker(max(k.Interval, time.Second))
 	defer tick.Stop()
 	for {
-		err := k.follow(ctx)
+		err := k.reloadKeys(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err != nil && err.Error() != k.trouble && refusal.Of(err) != nil:
+		case err != nil && err.Error() != k.loggedProblem && refusal.Of(err) != nil:
 			log.Error(err, "publishing has stopped: runtimes would refuse the signatures of these keys")
-			k.trouble = err.Error()
-		case err != nil && err.Error() != k.trouble:
+			k.loggedProblem = err.Error()
+		case err != nil && err.Error() != k.loggedProblem:
 			log.Error(err, "failed to load new keys, continuing with the previous ones")
-			k.trouble = err.Error()
+			k.loggedProblem = err.Error()
 		case err == nil:
-			k.trouble = ""
+			k.loggedProblem = ""
 		}
 		now := time.Now()
-		k.notes.note(ctx, k.Publisher.Root(), now)
+		k.rootAnnotator.writeNote(ctx, k.Publisher.Root(), now)
 		k.announceExpiry(k.Publisher.Root(), checked, now)
 		checked = now
 		if root := k.Publisher.Root(); time.Until(root.Expires) < rootWarning && time.Since(warned) > 24*time.Hour {
@@ -89,8 +89,8 @@ func (k *Keys) Start(ctx context.Context) error {
 	}
 }
 
-// follow loads the keys if the folder has changed, and publishes new versions of the root of trust.
-func (k *Keys) follow(ctx context.Context) error {
+// reloadKeys loads the keys if the folder has changed, and publishes new versions of the root of trust.
+func (k *Keys) reloadKeys(ctx context.Context) error {
 	loaded, err := k.Folder.Load(ctx)
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (k *Keys) follow(ctx context.Context) error {
 	k.mu.Unlock()
 	before := k.Publisher.Root()
 	replaced, err := k.Publisher.ReplaceKeys(ctx, loaded)
-	k.replaced = k.replaced || replaced
+	k.mustReconcile = k.mustReconcile || replaced
 	if replaced {
 		k.logLoadedKeys(ctx, before, loaded.Root)
 	}
@@ -118,11 +118,11 @@ func (k *Keys) follow(ctx context.Context) error {
 	} else if refusal.Of(unfit) != nil {
 		keysAccepted.Set(0)
 	}
-	if !k.replaced && !turned {
+	if !k.mustReconcile && !turned {
 		return unfit
 	}
-	k.replaced = false
-	return errors.Join(unfit, k.changed(ctx))
+	k.mustReconcile = false
+	return errors.Join(unfit, k.onChange(ctx))
 }
 
 func (k *Keys) logLoadedKeys(ctx context.Context, before, now trust.Root) {

@@ -57,9 +57,9 @@ type Kymas struct {
 	// ImagePullSecret is the Secret that all runtimes use to pull images. Its name is empty if none is configured.
 	ImagePullSecret types.NamespacedName
 	pullSecrets     client.Reader // reads the Secret ImagePullSecret, or nil
-	direct          client.Reader // uncached, for objects that are read rarely
-	// unaddressed contains the Secrets that have no Kyma and were already logged, by namespace and name.
-	unaddressed sync.Map
+	uncached        client.Reader // uncached, for objects that are read rarely
+	// loggedSecrets contains the Secrets that have no Kyma and were already logged, by namespace and name.
+	loggedSecrets sync.Map
 	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
 	Now    func() time.Time
@@ -72,30 +72,30 @@ type Kymas struct {
 	// ApprovedByCommit returns when a Git commit approved the removal of a module, or zero. It is nil if no Git
 	// repository is configured.
 	ApprovedByCommit func(kyma types.UID, module string) time.Time
-	// Holding returns the reason why a partially applied Git commit stops publishing, or "". It is nil if no Git
+	// HoldReason returns the reason why a partially applied Git commit stops publishing, or "". It is nil if no Git
 	// repository is configured.
-	Holding func() string
+	HoldReason func() string
 	// Limits contains the limits for module removals without an operator's approval.
 	Limits removal.Limits
-	// Compared returns the start of the last comparison with Git that found the newest commit completely applied.
-	// Compare requests a new comparison. Both are nil if no Git repository is configured.
-	Compared func() time.Time
-	Compare  func()
+	// LastComparison returns the start of the last comparison with Git that found the newest commit completely applied.
+	// RequestComparison requests a new comparison. Both are nil if no Git repository is configured.
+	LastComparison    func() time.Time
+	RequestComparison func()
 
 	// Slimmer reduces the memory of cached Kymas and of reports.
 	Slimmer *Slimmer
 
-	fleet   *fleetstate.Fleet
-	backoff registryBackoff
-	counted part
-	reports *reports
+	fleet       *fleetstate.Fleet
+	backoff     registryBackoff
+	metricsPart metricsPart
+	reports     *reportReader
 	// checkReport returns an error if the API server would refuse a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
 }
 
-// remember sets the in-memory state of the runtimes, which all parts of the controller share.
-func (k *Kymas) remember(fleet *fleetstate.Fleet) {
-	k.fleet, k.backoff.fleet, k.counted.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
+// setFleet sets the in-memory state of the runtimes, which all parts of the controller share.
+func (k *Kymas) setFleet(fleet *fleetstate.Fleet) {
+	k.fleet, k.backoff.fleet, k.metricsPart.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
 	if k.Planner != nil {
 		k.Planner.fleet = fleet
@@ -103,11 +103,11 @@ func (k *Kymas) remember(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// If a reconcile wrote the status and must publish afterwards, the next reconcile starts after recordedSoon.
-	recordedSoon = 50 * time.Millisecond
-	// statusSettles is the delay between the push of a bundle and the update of the Kyma's status. In this time, the
+	// If a reconcile wrote the status and must publish afterwards, the next reconcile starts after publishDelay.
+	publishDelay = 50 * time.Millisecond
+	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. In this time, the
 	// publisher pushes the bundles of other runtimes, which is more urgent.
-	statusSettles = 300 * time.Millisecond
+	statusDelay = 300 * time.Millisecond
 )
 
 // Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict,
@@ -115,73 +115,73 @@ const (
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) {
-		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusSettles, k.PollInterval))}, nil
+		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusDelay, k.PollInterval))}, nil
 	}
 	return result, err
 }
 
 // reconcile executes the actions that the function reconcile.Decide returns, until the action is End.
 func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	kyma, err := k.read(ctx, req)
+	kyma, err := k.readKyma(ctx, req)
 	if kyma == nil || err != nil {
 		return ctrl.Result{}, err
 	}
-	p := k.begin(ctx, kyma)
+	p := k.beginPass(ctx, kyma)
 	for {
 		state, action := reconcile.Decide(p.facts)
 		if action == reconcile.End {
-			return k.end(ctx, p, state)
+			return k.endPass(ctx, p, state)
 		}
-		if err := k.take(ctx, p, action); err != nil {
+		if err := k.execute(ctx, p, action); err != nil {
 			k.finishPending(p, false)
 			return ctrl.Result{}, err
 		}
 	}
 }
 
-// read returns the Kyma from the cache, which the caller must not modify. It returns nil if this publisher must not
+// readKyma returns the Kyma from the cache, which the caller must not modify. It returns nil if this publisher must not
 // reconcile the Kyma.
-func (k *Kymas) read(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
+func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
 	if apierrors.IsNotFound(err) {
-		k.forget(req.NamespacedName)
+		k.dropState(req.NamespacedName)
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !k.Share.Contains(kyma.Labels, plan.Claimed(kyma)) {
-		k.forget(req.NamespacedName)
+	if !k.Share.Contains(kyma.Labels, plan.ClaimedRuntimeID(kyma)) {
+		k.dropState(req.NamespacedName)
 		return nil, nil
 	}
-	if plan.Skipped(kyma) {
+	if plan.IsSkipped(kyma) {
 		k.dropPending(req.NamespacedName)
-		k.count(kyma)
+		k.updateCounts(kyma)
 		return nil, nil
 	}
 	return kyma, nil
 }
 
-func (k *Kymas) forget(kyma types.NamespacedName) {
-	if runtimeStates.drop(&k.counted, kyma).Backoff != nil {
+func (k *Kymas) dropState(kyma types.NamespacedName) {
+	if runtimeStates.dropRuntime(&k.metricsPart, kyma).Backoff != nil {
 		registryFailing.Add(-1)
 	}
 }
 
-// resolvedBy returns the rules and the catalog to resolve a Kyma with. The View is nil if the Kyma cannot be resolved
+// resolveInput returns the rules and the catalog to resolve a Kyma with. The View is nil if the Kyma cannot be resolved
 // now.
-func (k *Kymas) resolvedBy(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
+func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
 	// Read the Git commit before the view. In the opposite order, a bundle could contain the digest of a commit that is
 	// only partially applied.
-	rules, view := k.rules(), k.view()
+	rules, view := k.currentRules(), k.currentView()
 	if view != nil && !k.stillCurrent(ctx, kyma, rules.Source) {
 		view = nil // the Kyma or the commit changed between the reads
 	}
 	if view == nil {
-		view = k.lastView(kyma)
+		view = k.lastBundleView(kyma)
 		// A bundle that is built during a change does not correspond to a single Git commit.
-		rules.Source, rules.Changing = nil, true
+		rules.Source, rules.IsChanging = nil, true
 	}
 	return rules, view
 }
@@ -197,29 +197,29 @@ func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bu
 	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Source() == source
 }
 
-// view returns the catalog and the rollout decisions to resolve Kymas with. It returns nil while they are unknown or
-// changing.
-func (k *Kymas) view() *plan.View {
+// currentView returns the catalog and the rollout decisions to resolve Kymas with. It returns nil while they are
+// unknown or changing.
+func (k *Kymas) currentView() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
-	if view == nil || !known || k.Catalog.changing() || view.Catalog != k.Catalog.Snapshot() {
+	if view == nil || !known || k.Catalog.isChanging() || view.Catalog != k.Catalog.Snapshot() {
 		return nil
 	}
 	return view
 }
 
-// If a Git commit stops publishing for longer than heldShown, the statuses of Kymas contain the reason.
-const heldShown = 30 * time.Second
+// If a Git commit stops publishing for longer than holdReasonDelay, the statuses of Kymas contain the reason.
+const holdReasonDelay = 30 * time.Second
 
-// holding returns the reason why a Git commit stops publishing. It returns "" during the first heldShown.
-func (k *Kymas) holding(changing time.Duration) string {
-	if k.Holding == nil || changing < heldShown {
+// holdReason returns the reason why a Git commit stops publishing. It returns "" during the first holdReasonDelay.
+func (k *Kymas) holdReason(changing time.Duration) string {
+	if k.HoldReason == nil || changing < holdReasonDelay {
 		return ""
 	}
-	return k.Holding()
+	return k.HoldReason()
 }
 
-func (k *Kymas) rules() plan.Rules {
+func (k *Kymas) currentRules() plan.Rules {
 	rules := k.Rules
 	rules.Watchers, _ = k.Watchers.Snapshot()
 	rules.Root = k.Publisher.Root()

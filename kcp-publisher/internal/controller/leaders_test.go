@@ -104,7 +104,7 @@ func TestReportIsOvertakenOnlyByANewerReportOfTheSameKey(t *testing.T) {
 		},
 		"status has a newer report but no key": {known, &v1beta2.RuntimeStatus{ReportSequence: at + 1}, false},
 	} {
-		if got := c.known.Overtaken(c.status, noon); got != c.want {
+		if got := c.known.IsOvertaken(c.status, noon); got != c.want {
 			t.Errorf("%s: got overtaken %t, want %t", name, got, c.want)
 		}
 	}

@@ -15,41 +15,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func (k *Kymas) export() {
-	k.counted.fleet = k.fleet
-	k.counted.ready = func() bool { return k.Catalog.Snapshot() != nil }
-	runtimeStates.join(&k.counted)
+func (k *Kymas) registerMetrics() {
+	k.metricsPart.fleet = k.fleet
+	k.metricsPart.isReady = func() bool { return k.Catalog.Snapshot() != nil }
+	runtimeStates.addPart(&k.metricsPart)
 }
 
 // Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible
 // for them.
 func (k *Kymas) Retire() {
-	runtimeStates.leave(&k.counted)
+	runtimeStates.removePart(&k.metricsPart)
 	k.backoff.retire()
 }
 
-func (k *Kymas) count(kyma *v1beta2.Kyma) {
+func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
 	catalog := k.Catalog.Snapshot()
 	if catalog == nil {
 		return // the catalog has not been read yet
 	}
-	runtimeStates.set(&k.counted, client.ObjectKeyFromObject(kyma), fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
+	runtimeStates.setRuntime(&k.metricsPart, client.ObjectKeyFromObject(kyma),
+		fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
 		catalog)
 }
 
 // announceWritten updates metrics and emits Events for the changes in a written status. Periodic status updates and
 // restarts do not repeat them.
 func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
-	if took, is := appliedAfter(before, after); is {
+	if took, is := applyTime(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())
 	}
 	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
 	case is && !was:
 		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
-		k.event(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest",
+		k.emitEvent(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest",
 			fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
 	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
-		k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest",
+		k.emitEvent(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest",
 			fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
 	}
 }
@@ -57,7 +58,7 @@ func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaSt
 // showsRefusal reports whether the Kyma's status already shows that the publisher refused a report for the same reason.
 func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
 	r := kyma.Status.Runtime
-	return plan.RefusedReport(kyma) && r != nil && r.Reasons != nil &&
+	return plan.HasRefusedReport(kyma) && r != nil && r.Reasons != nil &&
 		refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
 }
 

@@ -41,7 +41,7 @@ func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 		"clock was set back": {status("b", "a", 0), status("b", "b", -time.Minute), 0, true},
 		"empty statuses":     {v1beta2.KymaStatus{}, v1beta2.KymaStatus{}, 0, false},
 	} {
-		if took, is := appliedAfter(c.before, c.after); took != c.want || is != c.is {
+		if took, is := applyTime(c.before, c.after); took != c.want || is != c.is {
 			t.Errorf("%s: got %s, %t, want %s, %t", name, took, is, c.want, c.is)
 		}
 	}
@@ -93,7 +93,7 @@ func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 	} {
 		recorder := events.NewFakeRecorder(10)
 		k := &Kymas{Events: recorder, KymaEvents: c.wanted}
-		k.event(kymaOf("one"), c.kind, "Any", "Any", "anything")
+		k.emitEvent(kymaOf("one"), c.kind, "Any", "Any", "anything")
 		if got := len(recorder.Events); got != c.want {
 			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
 		}

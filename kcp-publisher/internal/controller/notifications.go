@@ -11,39 +11,39 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// Has reports whether a Kyma exists for this runtime ID.
-func (k *Kymas) Has(ctx context.Context, runtime string) bool {
-	kymas, err := k.of(ctx, runtime)
+// HasKyma reports whether a Kyma exists for this runtime ID.
+func (k *Kymas) HasKyma(ctx context.Context, runtime string) bool {
+	kymas, err := k.kymaNames(ctx, runtime)
 	return err == nil && len(kymas) > 0
 }
 
 // ReadReport queues the Kymas with this runtime ID after an agent has notified the publisher about a new report. Their
 // next reconcile always reads the report from the registry.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
-	kymas, err := k.of(ctx, runtime)
+	kymas, err := k.kymaNames(ctx, runtime)
 	if err != nil {
 		return err
 	}
 	for _, name := range kymas {
-		k.reports.notify(name)
-		if err := send(ctx, k.Catalog.Changed, notifiedOf(name, runtime)); err != nil {
+		k.reports.recordNotification(name)
+		if err := sendEvent(ctx, k.Catalog.Reconciles, newNotified(name, runtime)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-type notified struct{ *v1beta2.Kyma }
+type notifiedRuntime struct{ *v1beta2.Kyma }
 
-func notifiedOf(name types.NamespacedName, runtime string) notified {
+func newNotified(name types.NamespacedName, runtime string) notifiedRuntime {
 	kyma := &v1beta2.Kyma{}
 	kyma.Namespace, kyma.Name = name.Namespace, name.Name
-	// The function inOrder reads this label to determine the priority.
+	// The function priorityHandler reads this label to determine the priority.
 	kyma.Labels = map[string]string{v1beta2.LabelRuntimeID: runtime}
-	return notified{kyma}
+	return notifiedRuntime{kyma}
 }
 
-func (k *Kymas) of(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
+func (k *Kymas) kymaNames(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
 	kymas, err := k.kymasOfRuntime(ctx, k.Catalog.Namespace, runtime)
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) (
 	return kymas.Items, nil
 }
 
-// notify makes the next reconcile of a Kyma read the report from the registry.
-func (r *reports) notify(kyma types.NamespacedName) {
-	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.Notified++ })
+// recordNotification makes the next reconcile of a Kyma read the report from the registry.
+func (r *reportReader) recordNotification(kyma types.NamespacedName) {
+	r.fleet.Edit(kyma, func(known *fleetstate.Runtime) { known.NotifiedCount++ })
 }

@@ -12,17 +12,17 @@ import (
 
 func TestNotificationReadsTheReportAgain(t *testing.T) {
 	requests, kyma := 0, kymaOf("one")
-	var r *reports
+	var r *reportReader
 	r = asking(t, func(w http.ResponseWriter, _ *http.Request) {
 		requests++
 		if requests == 2 { // while the response is in transit
-			r.notify(client.ObjectKeyFromObject(kyma))
+			r.recordNotification(client.ObjectKeyFromObject(kyma))
 		}
 		w.WriteHeader(http.StatusNotFound)
 	})
 	fetch := func(want int, when string) {
 		t.Helper()
-		if _, _, err := r.fetch(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); err != nil {
+		if _, _, err := r.fetchReport(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, time.Minute/2, nil); err != nil {
 			t.Fatal(err)
 		}
 		if requests != want {
@@ -31,14 +31,14 @@ func TestNotificationReadsTheReportAgain(t *testing.T) {
 	}
 	fetch(1, "first read")
 	fetch(1, "second read soon after the first")
-	r.notify(client.ObjectKeyFromObject(kymaOf("two")))
+	r.recordNotification(client.ObjectKeyFromObject(kymaOf("two")))
 	fetch(1, "after a notification for another runtime")
-	r.notify(client.ObjectKeyFromObject(kyma))
+	r.recordNotification(client.ObjectKeyFromObject(kyma))
 	fetch(2, "after a notification")
 	fetch(3, "after a notification during the request")
 	fetch(3, "soon after the last request")
-	r.fleet.Drop(client.ObjectKeyFromObject(kyma))
-	if n := r.fleet.Get(client.ObjectKeyFromObject(kyma)).Notified; n != 0 {
+	r.fleet.Delete(client.ObjectKeyFromObject(kyma))
+	if n := r.fleet.Get(client.ObjectKeyFromObject(kyma)).NotifiedCount; n != 0 {
 		t.Errorf("%d notifications are kept for a deleted Kyma", n)
 	}
 }

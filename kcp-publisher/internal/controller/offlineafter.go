@@ -14,13 +14,13 @@ import (
 )
 
 // These are the default intervals at which an agent sends unchanged reports and polls for bundles.
-const agentsReport, agentsPoll = 5 * time.Minute, time.Minute
+const defaultReportInterval, defaultPollInterval = 5 * time.Minute, time.Minute
 
-// quietAtMost returns the longest time between two reports that the publisher reads from a healthy runtime. agent is
+// maxQuietTime returns the longest time between two reports that the publisher reads from a healthy runtime. agent is
 // the agents' poll interval and report is their report interval, or 0 for the default. poll is the publisher's poll
 // interval.
-func quietAtMost(agent, report, poll time.Duration) time.Duration {
-	quiet := cmp.Or(report, agentsReport) + cmp.Or(agent, agentsPoll) + restingPollOf(poll)
+func maxQuietTime(agent, report, poll time.Duration) time.Duration {
+	quiet := cmp.Or(report, defaultReportInterval) + cmp.Or(agent, defaultPollInterval) + restingInterval(poll)
 	return quiet + quiet/10
 }
 
@@ -34,18 +34,18 @@ func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.Rollou
 	for i := range policies {
 		p := &policies[i]
 		checked[p.UID] = p.Generation
-		if before, is := r.checked[p.UID]; is && before == p.Generation {
+		if before, is := r.checkedPolicies[p.UID]; is && before == p.Generation {
 			continue
 		}
-		why := rollout.OfflineTooSoon(p.Spec.Course, r.quiet)
+		why := rollout.OfflineAfterProblem(p.Spec.Course, r.maxQuiet)
 		if why == "" {
 			continue
 		}
 		ctrl.LoggerFrom(ctx).Info("a policy counts healthy runtimes as offline", "policy", p.Name, "reason", why)
-		if r.checked != nil {
+		if r.checkedPolicies != nil {
 			r.Events.Eventf(p, nil, corev1.EventTypeWarning, fleet.ReasonOfflineAfterTooShort, "Rollout", "%s",
 				eventNote(why))
 		}
 	}
-	r.checked = checked
+	r.checkedPolicies = checked
 }

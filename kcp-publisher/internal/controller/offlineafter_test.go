@@ -30,7 +30,7 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 			t.Errorf("got %d Events and %d log lines, want %d and %d", gotEvents, gotLines, wantEvents, wantLines)
 		}
 	}
-	r := &Rollouts{Events: recorder, quiet: quietAtMost(0, 0, 30*time.Second)}
+	r := &Rollouts{Events: recorder, maxQuiet: maxQuietTime(0, 0, 30*time.Second)}
 	check(r, nil, 0, 0)
 	check(r, policy(1, 2*time.Minute), 1, 1)
 	check(r, policy(1, 2*time.Minute), 1, 1)
@@ -38,9 +38,9 @@ func TestOfflineAfterWarningIsEmittedOncePerGeneration(t *testing.T) {
 	// A healthy runtime's reports can be 5 minutes and one agent poll apart. The publisher reads a report up to a
 	// minute later.
 	check(r, policy(3, 7*time.Minute), 2, 2)
-	again := &Rollouts{Events: recorder, quiet: r.quiet}
+	again := &Rollouts{Events: recorder, maxQuiet: r.maxQuiet}
 	check(again, policy(3, 7*time.Minute), 2, 3)
 	check(again, policy(3, 7*time.Minute), 2, 3)
-	oftener := &Rollouts{Events: recorder, quiet: quietAtMost(time.Minute, time.Minute, 30*time.Second)}
+	oftener := &Rollouts{Events: recorder, maxQuiet: maxQuietTime(time.Minute, time.Minute, 30*time.Second)}
 	check(oftener, policy(3, 7*time.Minute), 2, 3)
 }

@@ -19,22 +19,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// These are the priorities of reconciles, highest first. awaited is for runtimes whose report a rollout is waiting for,
-// changed is for changes, and routine is for polls and notifications.
+// These are the priorities of reconciles, highest first. priorityAwaited is for runtimes whose report a rollout is
+// waiting for, priorityChanged is for changes, and priorityRoutine is for polls and notifications.
 const (
-	awaited = 1
-	changed = 0
-	routine = -1
+	priorityAwaited = 1
+	priorityChanged = 0
+	priorityRoutine = -1
 )
 
 const (
 	// If a rollout is waiting for a runtime's report, the report is read awaitedPolls times per poll interval.
 	awaitedPolls = 6
-	// If rollouts are waiting for the reports of more than awaitedAtOnce runtimes, each report is read less often.
-	awaitedAtOnce = 100
-	// The poll interval of an idle runtime is multiplied by restingPolls, but it is increased at most to restingPoll.
-	restingPolls = 2
-	restingPoll  = time.Minute
+	// If rollouts are waiting for the reports of more than maxAwaited runtimes, each report is read less often.
+	maxAwaited = 100
+	// The poll interval of an idle runtime is multiplied by restingFactor, but it is increased at most to
+	// maxRestingPoll.
+	restingFactor  = 2
+	maxRestingPoll = time.Minute
 )
 
 func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
@@ -42,11 +43,11 @@ func (k *Kymas) takePending(kyma types.NamespacedName) (pending bool) {
 	return pending
 }
 
-// pendingAfter marks the Kyma's pending work as done. If done is false, the work stays pending.
-func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
+// finishPendingWork marks the Kyma's pending work as done. If done is false, the work stays pending.
+func (k *Kymas) finishPendingWork(kyma types.NamespacedName, done bool) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if done {
-			r.Pending.Done(time.Now())
+			r.Pending.Finish(time.Now())
 		} else {
 			r.Pending.Add(time.Now())
 		}
@@ -55,18 +56,18 @@ func (k *Kymas) pendingAfter(kyma types.NamespacedName, done bool) {
 
 // dropPending removes the Kyma's pending work, because the publisher cannot publish a bundle until something changes.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
-	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.Pending{} })
+	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.PendingWork{} })
 }
 
-func (k *Kymas) published(kyma *v1beta2.Kyma) *publish.Record {
-	return k.fleet.EditOf(kyma, func(r *fleetstate.Runtime) {
+func (k *Kymas) publishRecord(kyma *v1beta2.Kyma) *publish.Record {
+	return k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) {
 		if r.Published == nil {
 			r.Published = &publish.Record{}
 		}
 	}).Published
 }
 
-func (k *Kymas) inOrder() handler.EventHandler {
+func (k *Kymas) priorityHandler() handler.EventHandler {
 	return handler.Funcs{
 		GenericFunc: func(_ context.Context, e event.GenericEvent,
 			q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
@@ -76,50 +77,50 @@ func (k *Kymas) inOrder() handler.EventHandler {
 				q.Add(request)
 				return
 			}
-			priority := changed
+			priority := priorityChanged
 			switch kyma := e.Object.(type) {
-			case notified:
-				priority = *k.orderOf(kyma.Kyma)
+			case notifiedRuntime:
+				priority = *k.priorityOf(kyma.Kyma)
 			case *v1beta2.Kyma:
-				if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
-					priority = awaited
+				if k.Rollouts.View().IsAwaited(plan.RuntimeID(kyma)) {
+					priority = priorityAwaited
 				}
 			}
 			ordered.AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, request)
 		}}
 }
 
-// orderOf returns the priority of the next reconcile after a poll or a notification.
-func (k *Kymas) orderOf(kyma *v1beta2.Kyma) *int {
-	if k.Rollouts.View().Awaits(plan.RuntimeID(kyma)) {
-		return new(awaited)
+// priorityOf returns the priority of the next reconcile after a poll or a notification.
+func (k *Kymas) priorityOf(kyma *v1beta2.Kyma) *int {
+	if k.Rollouts.View().IsAwaited(plan.RuntimeID(kyma)) {
+		return new(priorityAwaited)
 	}
-	return new(routine)
+	return new(priorityRoutine)
 }
 
-// pollOf returns the interval at which the publisher reads the runtime's report.
-func (k *Kymas) pollOf(kyma *v1beta2.Kyma) time.Duration {
+// pollInterval returns the interval at which the publisher reads the runtime's report.
+func (k *Kymas) pollInterval(kyma *v1beta2.Kyma) time.Duration {
 	view := k.Rollouts.View()
-	if !view.Awaits(plan.RuntimeID(kyma)) {
-		if plan.Resting(kyma) {
-			return restingPollOf(k.PollInterval)
+	if !view.IsAwaited(plan.RuntimeID(kyma)) {
+		if plan.IsResting(kyma) {
+			return restingInterval(k.PollInterval)
 		}
 		return k.PollInterval
 	}
 	soon := k.PollInterval / awaitedPolls
-	return min(soon*time.Duration(max(len(view.Awaited), awaitedAtOnce))/awaitedAtOnce, k.PollInterval)
+	return min(soon*time.Duration(max(len(view.AwaitedRuntimes), maxAwaited))/maxAwaited, k.PollInterval)
 }
 
-func restingPollOf(poll time.Duration) time.Duration {
-	return max(poll, min(restingPolls*poll, restingPoll))
+func restingInterval(poll time.Duration) time.Duration {
+	return max(poll, min(restingFactor*poll, maxRestingPoll))
 }
 
-// freshEnough returns the maximum age of a known report that a reconcile can use without reading the registry. isDue is
-// true if a bundle must be published. The maximum age is then higher, because publishing takes precedence.
-func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
-	poll := k.pollOf(kyma)
+// maxReportAge returns the maximum age of a known report that a reconcile can use without reading the registry. isDue
+// is true if a bundle must be published. The maximum age is then higher, because publishing takes precedence.
+func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
+	poll := k.pollInterval(kyma)
 	switch {
-	case plan.Requested(kyma) != "":
+	case plan.ReconcileRequest(kyma) != "":
 		return 0
 	case isDue:
 		return 2 * max(poll, k.PollInterval)
@@ -130,13 +131,13 @@ func (k *Kymas) freshEnough(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 // nextPoll requeues the Kyma at the next poll or at the time until, whichever is earlier. asked is the time at which
 // the report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
-	wait := k.pollOf(kyma)
+	wait := k.pollInterval(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {
-		wait = max(left, min(statusSettles, wait))
+		wait = max(left, min(statusDelay, wait))
 	}
 	wait = jitter.JitteredIntervalDuration(wait)
 	if left := until.Sub(k.Now()); left > 0 && left < wait {
 		wait = left
 	}
-	return ctrl.Result{RequeueAfter: wait, Priority: k.orderOf(kyma)}
+	return ctrl.Result{RequeueAfter: wait, Priority: k.priorityOf(kyma)}
 }

@@ -20,15 +20,15 @@ import (
 
 func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
-	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
 	defer q.ShutDown()
 	request := func(name string) ctrl.Request {
 		return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
 	}
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))}, request("polled"))
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.priorityOf(kymaOf("polled"))}, request("polled"))
 	for _, name := range []string{"changed", "canary"} {
-		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf(name)}, q)
+		k.priorityHandler().Generic(t.Context(), event.GenericEvent{Object: kymaOf(name)}, q)
 	}
 	var got []string
 	for range 3 {
@@ -43,21 +43,21 @@ func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 // The test queues a poll between notifications for other runtimes.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{}
-	k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
+	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
 	defer q.ShutDown()
 	named := func(name string) types.NamespacedName {
 		return types.NamespacedName{Namespace: "kcp-system", Name: name}
 	}
 	poll := func(runtime string) {
-		k.inOrder().Generic(t.Context(), event.GenericEvent{Object: notifiedOf(named(runtime), runtime)}, q)
+		k.priorityHandler().Generic(t.Context(), event.GenericEvent{Object: newNotified(named(runtime), runtime)}, q)
 	}
 	poll("before")
-	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.orderOf(kymaOf("polled"))},
+	q.AddWithOpts(priorityqueue.AddOpts{Priority: k.priorityOf(kymaOf("polled"))},
 		ctrl.Request{NamespacedName: named("polled")})
 	poll("after")
 	poll("canary")
-	k.inOrder().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
+	k.priorityHandler().Generic(t.Context(), event.GenericEvent{Object: kymaOf("changed")}, q)
 	var got []string
 	for range 5 {
 		next, _, _ := q.GetWithPriority()
@@ -71,35 +71,35 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	now := noon
 	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
-	if wait := k.pollOf(kymaOf("one")); wait != 30*time.Second {
+	if wait := k.pollInterval(kymaOf("one")); wait != 30*time.Second {
 		t.Errorf("poll interval before the first view: got %s, want 30s", wait)
 	}
 	for awaited, want := range map[int]time.Duration{1: 5 * time.Second, 100: 5 * time.Second, 200: 10 * time.Second,
 		10_000: 30 * time.Second} {
-		view := &plan.View{Awaited: map[string]bool{}}
+		view := &plan.View{AwaitedRuntimes: map[string]bool{}}
 		for i := range awaited {
-			view.Awaited[fmt.Sprint("r-", i)] = true
+			view.AwaitedRuntimes[fmt.Sprint("r-", i)] = true
 		}
 		k.Rollouts.view.Store(view)
-		if wait := k.pollOf(kymaOf("r-0")); wait != want {
+		if wait := k.pollInterval(kymaOf("r-0")); wait != want {
 			t.Errorf("poll interval with %d awaited runtimes: got %s, want %s", awaited, wait, want)
 		}
-		if wait := k.pollOf(kymaOf("another")); wait != 30*time.Second {
+		if wait := k.pollInterval(kymaOf("another")); wait != 30*time.Second {
 			t.Errorf("poll interval of a runtime that is not awaited: got %s, want 30s", wait)
 		}
 	}
 	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second,
 		30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
 		k := &Kymas{PollInterval: interval, Now: k.Now}
-		k.Rollouts.view.Store(&plan.View{Awaited: map[string]bool{"canary": true}})
-		if wait := k.pollOf(restingKyma("one")); wait != want {
+		k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
+		if wait := k.pollInterval(restingKyma("one")); wait != want {
 			t.Errorf("poll interval of an idle runtime: got %s, want %s", wait, want)
 		}
-		if wait := k.pollOf(restingKyma("canary")); wait != interval/awaitedPolls {
+		if wait := k.pollInterval(restingKyma("canary")); wait != interval/awaitedPolls {
 			t.Errorf("poll interval of an awaited idle runtime: got %s, want %s", wait, interval/awaitedPolls)
 		}
 		for due, want := range map[bool]time.Duration{false: interval / 2, true: 2 * want} {
-			if fresh := k.freshEnough(restingKyma("one"), due); fresh != want {
+			if fresh := k.maxReportAge(restingKyma("one"), due); fresh != want {
 				t.Errorf("due %v: the report of an idle runtime is fresh for %s, want %s", due,
 					fresh, want)
 			}
@@ -117,8 +117,8 @@ func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	if result := k.nextPoll(kymaOf("another"), now, now.Add(7*time.Second)); result.RequeueAfter != 7*time.Second {
 		t.Errorf("runtime that can become silent in 7s: got next reconciliation after %s, want 7s", result.RequeueAfter)
 	}
-	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusSettles) {
-		t.Errorf("next read after a read an hour ago: got %s, want %s", result.RequeueAfter, statusSettles)
+	if result := k.nextPoll(kymaOf("another"), now.Add(-time.Hour), time.Time{}); !within(result, statusDelay) {
+		t.Errorf("next read after a read an hour ago: got %s, want %s", result.RequeueAfter, statusDelay)
 	}
 }
 
@@ -153,16 +153,16 @@ func TestWorkStaysPendingUntilPublishedOrDeleted(t *testing.T) {
 	poll := func(place store.Store) {
 		t.Helper()
 		w.now = w.now.Add(10 * w.kymas.PollInterval)
-		w.kymas.pendingAfter(request.NamespacedName, false)
+		w.kymas.finishPendingWork(request.NamespacedName, false)
 		w.kymas.reports.place = place
 		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 		w.must(err)
 	}
 	working := w.kymas.reports.place
 	away := asking(t, answers(http.StatusBadGateway)).place
-	w.kymas.backoff.ping = func(context.Context) error { return errors.New("away") }
+	w.kymas.backoff.checkRegistry = func(context.Context) error { return errors.New("away") }
 	poll(away)
-	w.kymas.backoff.ping = nil
+	w.kymas.backoff.checkRegistry = nil
 	if !w.kymas.takePending(request.NamespacedName) {
 		t.Error("the pending work was lost while the registry was unavailable")
 	}
@@ -190,17 +190,17 @@ func TestPromotionIsPublishedBeforeReportsAreRead(t *testing.T) {
 	w.now = w.now.Add(w.kymas.PollInterval / 2)
 	for _, name := range w.names[1:] {
 		request := ctrl.Request{NamespacedName: types.NamespacedName{Namespace: "kcp-system", Name: name}}
-		before := w.kymas.fleet.Get(request.NamespacedName).Report.Asked
+		before := w.kymas.fleet.Get(request.NamespacedName).Report.AskedAt
 		result, err := w.kymas.Reconcile(ctx, request)
 		w.must(err)
-		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(before) ||
-			result.RequeueAfter > time.Second || *result.Priority != routine {
+		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.AskedAt; !asked.Equal(before) ||
+			result.RequeueAfter > time.Second || *result.Priority != priorityRoutine {
 			t.Errorf("%s: got read of the report at %s, want the previous read at %s; result %+v", name, asked,
 				before, result)
 		}
 		_, err = w.kymas.Reconcile(ctx, request)
 		w.must(err)
-		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.Asked; !asked.Equal(w.now) {
+		if asked := w.kymas.fleet.Get(request.NamespacedName).Report.AskedAt; !asked.Equal(w.now) {
 			t.Errorf("%s: the report was not read after the bundle was published", name)
 		}
 	}

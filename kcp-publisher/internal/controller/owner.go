@@ -16,15 +16,15 @@ import (
 
 // checkOwner returns an error if the Kyma does not own its runtime.
 func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
-	all, err := k.claimants(ctx, kyma)
+	all, err := k.listClaimants(ctx, kyma)
 	if err != nil {
 		return err
 	}
 	return plan.NewOwners(all).Check(kyma)
 }
 
-// claimants returns all Kymas that have the same runtime ID as this Kyma.
-func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
+// listClaimants returns all Kymas that have the same runtime ID as this Kyma.
+func (k *Kymas) listClaimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
 	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
 		return nil, err
@@ -36,14 +36,14 @@ func (k *Kymas) claimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Ky
 	return all, nil
 }
 
-// claim returns an error if the Kyma does not own its runtime. If an operator has assigned the runtime to the Kyma, it
-// makes the Kyma the owner first.
-func (k *Kymas) claim(ctx context.Context, p *pass) error {
-	all, err := k.claimants(ctx, p.kyma)
+// ensureOwner returns an error if the Kyma does not own its runtime. If an operator has assigned the runtime to the
+// Kyma, it makes the Kyma the owner first.
+func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
+	all, err := k.listClaimants(ctx, p.kyma)
 	if err != nil {
 		return err
 	}
-	tokens := k.Keys.tokens()
+	tokens := k.Keys.tokenSecrets()
 	if plan.HandOver(p.kyma, all, tokens) {
 		ctrl.LoggerFrom(ctx).Info("an operator handed the runtime over to this Kyma", "runtime", plan.RuntimeID(p.kyma))
 		return nil
@@ -52,7 +52,7 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	if why := reason.Of(refused); why != reason.DuplicateRuntimeID && why != reason.RuntimeUnassigned {
 		return refused
 	}
-	if p.kyma.DeletionTimestamp.IsZero() && k.challenge(ctx, p, all, tokens) {
+	if p.kyma.DeletionTimestamp.IsZero() && k.acceptChallenge(ctx, p, all, tokens) {
 		ctrl.LoggerFrom(ctx).Info("an operator assigned the runtime to this Kyma with a token", "runtime",
 			plan.RuntimeID(p.kyma))
 		return nil
@@ -61,11 +61,11 @@ func (k *Kymas) claim(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// challenge assigns the runtime to this Kyma if the runtime's newest report contains an enrollment token for this Kyma
-// that is newer than the tokens of all other Kymas. It returns false if the report has no such token or the registry
-// does not respond.
-func (k *Kymas) challenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
-	from := p.rules.Challenger(p.kyma, all, tokens, k.Now())
+// acceptChallenge assigns the runtime to this Kyma if the runtime's newest report contains an enrollment token for this
+// Kyma that is newer than the tokens of all other Kymas. It returns false if the report has no such token or the
+// registry does not respond.
+func (k *Kymas) acceptChallenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
+	from := p.rules.ChallengeReporter(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))
 	if err != nil {
 		return false

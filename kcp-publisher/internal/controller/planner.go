@@ -65,8 +65,8 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 		return err
 	}
 	r := &p.rollouts
-	r.Events, r.Catalog, r.Now, r.lastReport, r.announce = events, p.Catalog, p.Now, p.lastReport, p.announce
-	r.quiet = quietAtMost(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
+	r.Events, r.Catalog, r.Now, r.lastReport, r.announce = events, p.Catalog, p.Now, p.lastReport, p.announceState
+	r.maxQuiet = maxQuietTime(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
 	api := mgr.GetClient()
 	if !p.TrustAuthors {
 		api = restrictSettings(api, events, p.Now)
@@ -74,7 +74,7 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 	if err := setUpRollouts(mgr, r, api, p.PollInterval); err != nil {
 		return err
 	}
-	p.trains.catalog, p.trains.mayWrite, p.trains.now, p.trains.partial = p.Catalog, p.MayWrite, p.Now, p.Selected
+	p.trains.catalog, p.trains.mayWrite, p.trains.now, p.trains.isPartial = p.Catalog, p.MayWrite, p.Now, p.Selected
 	if err := setUpTrains(mgr, &p.trains, api, p.PollInterval); err != nil {
 		return err
 	}
@@ -93,16 +93,16 @@ func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
 }
 
 func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
-	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.Of(plan.Claimed(kyma), p.Shards)], p.Now())
+	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.ShardOf(plan.ClaimedRuntimeID(kyma), p.Shards)], p.Now())
 }
 
 // Start reads the report times of all shards while a rollout is active, until the context ends.
 func (p *Planner) Start(ctx context.Context) error {
-	tick := time.NewTicker(shardsTick)
+	tick := time.NewTicker(shardReadInterval)
 	defer tick.Stop()
 	for {
 		if p.active.Load() {
-			p.listen(ctx)
+			p.readReportTimes(ctx)
 		}
 		p.announceAgain(ctx)
 		select {
@@ -113,8 +113,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// listen reads the report times of all shards. If it cannot read those of a shard, it keeps the previous ones.
-func (p *Planner) listen(ctx context.Context) {
+// readReportTimes reads the report times of all shards. If it cannot read those of a shard, it keeps the previous ones.
+func (p *Planner) readReportTimes(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
 	for n := range next {
@@ -137,7 +137,7 @@ func (p *Planner) listen(ctx context.Context) {
 	}
 	p.reportTimes.Store(&next)
 	select {
-	case p.Catalog.moved <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	case p.Catalog.changed <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // an evaluation is already pending
 	}
 }
@@ -153,12 +153,12 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	if err := s.client.Get(ctx, req.NamespacedName, kyma); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	want := shard.Label(shard.Of(plan.Claimed(kyma), s.shards), s.shards)
+	want := shard.LabelValue(shard.ShardOf(plan.ClaimedRuntimeID(kyma), s.shards), s.shards)
 	if kyma.Labels[v1beta2.LabelShard] == want {
 		return ctrl.Result{}, nil
 	}
-	if first, err := s.ownerFirst(ctx, kyma, want); err != nil || first {
-		return ctrl.Result{RequeueAfter: catalogSettles}, err
+	if first, err := s.mustLabelOwnerFirst(ctx, kyma, want); err != nil || first {
+		return ctrl.Result{RequeueAfter: catalogDelay}, err
 	}
 	before := kyma.DeepCopy()
 	if kyma.Labels == nil {
@@ -171,15 +171,15 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// ownerFirst reports whether the Kyma that owns this runtime must get the shard label first. Otherwise, the shard could
-// see only this Kyma, and would treat it as the owner.
-func (s *shardLabels) ownerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
+// mustLabelOwnerFirst reports whether the Kyma that owns this runtime must get the shard label first. Otherwise, the
+// shard could see only this Kyma, and would treat it as the owner.
+func (s *shardLabels) mustLabelOwnerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),
-		client.MatchingFields{indexRuntime: plan.Claimed(kyma)}); err != nil {
-		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.Claimed(kyma), err)
+		client.MatchingFields{indexRuntime: plan.ClaimedRuntimeID(kyma)}); err != nil {
+		return false, fmt.Errorf("list Kymas of runtime %s: %w", plan.ClaimedRuntimeID(kyma), err)
 	}
-	owner := plan.NewOwners(same.Items)[plan.Claimed(kyma)]
+	owner := plan.NewOwners(same.Items)[plan.ClaimedRuntimeID(kyma)]
 	if owner == nil {
 		owner = plan.Oldest(same.Items)
 	}

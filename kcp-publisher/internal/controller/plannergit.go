@@ -71,12 +71,12 @@ func (p *Planner) Stop(ctx context.Context) error {
 	return p.Git.Acknowledged(ctx)
 }
 
-// announce announces the result of an evaluation with this catalog. If the catalog has changed since then, it does
+// announceState announces the result of an evaluation with this catalog. If the catalog has changed since then, it does
 // nothing, because another evaluation follows.
-func (p *Planner) announce(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
+func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
-	if p.Catalog.changing() || p.Catalog.Snapshot() != evaluated {
+	if p.Catalog.isChanging() || p.Catalog.Snapshot() != evaluated {
 		return nil
 	}
 	p.active.Store(active)
@@ -122,7 +122,7 @@ func (p *Planner) send(ctx context.Context) error {
 	if at := p.Git.Compared(); !at.IsZero() {
 		a.Commit.Compared = at.UnixNano()
 	}
-	if now.state == "" || p.Catalog.changing() {
+	if now.state == "" || p.Catalog.isChanging() {
 		a.State, a.Held = "", cmp.Or(p.Git.Holding(), "the planner is reading the control plane's objects")
 	}
 	return p.Announce(ctx, a)

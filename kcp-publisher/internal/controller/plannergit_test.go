@@ -30,7 +30,7 @@ func newPlannerWithGit(t *testing.T) *plannerWithGit {
 	t.Helper()
 	w := &plannerWithGit{reason: "commit c1 is applied in part"}
 	w.Planner = &Planner{
-		Catalog: &Catalog{again: make(chan event.GenericEvent, 1)},
+		Catalog: &Catalog{rereads: make(chan event.GenericEvent, 1)},
 		Announce: func(_ context.Context, a shard.Announcement) error {
 			w.last = a
 			return nil
@@ -63,7 +63,7 @@ func (w *plannerWithGit) read(t *testing.T) *catalog.Snapshot {
 		t.Fatal(err)
 	}
 	w.Catalog.snapshot.Store(next)
-	w.Catalog.seen.Store(w.Catalog.ended.Load())
+	w.Catalog.readChanges.Store(w.Catalog.endedChanges.Load())
 	return next
 }
 
@@ -71,7 +71,7 @@ func TestPlannerAnnouncesStatesOnlyOutsideOfAHold(t *testing.T) {
 	w, ctx := newPlannerWithGit(t), t.Context()
 	announce := func(evaluated *catalog.Snapshot, state string) {
 		t.Helper()
-		if err := w.announce(ctx, evaluated, state, true); err != nil {
+		if err := w.announceState(ctx, evaluated, state, true); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -155,7 +155,7 @@ func TestPlannerComparesWithGitIfAShardRequestsIt(t *testing.T) {
 func TestPlannerWithoutGitAnnouncesNoCommit(t *testing.T) {
 	w := newPlannerWithGit(t)
 	w.Git = nil
-	if err := w.announce(t.Context(), w.Catalog.Snapshot(), "s1", false); err != nil {
+	if err := w.announceState(t.Context(), w.Catalog.Snapshot(), "s1", false); err != nil {
 		t.Fatal(err)
 	}
 	if w.last != (shard.Announcement{State: "s1"}) {

@@ -13,13 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// mayPostpone reports whether the first reconcile of a Kyma in this process can read the report later. A restart then
+// canPostpone reports whether the first reconcile of a Kyma in this process can read the report later. A restart then
 // causes one registry request per idle runtime instead of two.
-func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this fleetstate.Basis) bool {
+func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, input fleetstate.ReconcileInput) bool {
 	switch {
-	case !plan.Resting(kyma), plan.Requested(kyma) != "", this.View.Awaits(plan.RuntimeID(kyma)), facts.Carried:
+	case !plan.IsResting(kyma), plan.ReconcileRequest(kyma) != "", input.View.IsAwaited(plan.RuntimeID(kyma)),
+		facts.IsCarried:
 		return false
-	case kyma.Status.ObservedGeneration != kyma.Generation, this.Own != 0,
+	case kyma.Status.ObservedGeneration != kyma.Generation, input.OwnChanges != 0,
 		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
 		return false
 	}
@@ -37,19 +38,19 @@ func (k *Kymas) mayPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, this
 // firstPoll returns the time of the first poll of a runtime's report. It is random, so that a new process does not read
 // all reports of the fleet at once.
 func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
-	return k.Now().Add(rand.N(max(1, min(k.pollOf(kyma), restingPoll))))
+	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
 }
 
-// postpone stores the proposed time as the time of the first read of a runtime's report. If a time is already stored,
-// it returns that time. It returns zero if the report was already read or a notification about it has arrived.
-func (r *reports) postpone(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
-	known := r.remembered(kyma)
-	if !known.Asked.IsZero() || r.fleet.Of(kyma).Notified != 0 {
+// postponeRead stores the proposed time as the time of the first read of a runtime's report. If a time is already
+// stored, it returns that time. It returns zero if the report was already read or a notification about it has arrived.
+func (r *reportReader) postponeRead(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
+	known := r.lastKnown(kyma)
+	if !known.AskedAt.IsZero() || r.fleet.GetCurrent(kyma).NotifiedCount != 0 {
 		return time.Time{}
 	}
-	if known.Postponed.IsZero() {
-		known.Postponed = proposed
-		r.remember(kyma, known)
+	if known.PostponedTo.IsZero() {
+		known.PostponedTo = proposed
+		r.storeReport(kyma, known)
 	}
-	return known.Postponed
+	return known.PostponedTo
 }

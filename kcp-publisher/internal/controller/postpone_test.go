@@ -87,7 +87,7 @@ func TestStartedPublisherMakesOneRequestPerIdleRuntime(t *testing.T) {
 	wantAsked(t, "first pass", asked, map[string]int{"GET runtimes": runtimes})
 	w.poll() // a pass with another trigger
 	wantAsked(t, "second pass soon after", asked, map[string]int{})
-	w.now = w.now.Add(restingPoll)
+	w.now = w.now.Add(maxRestingPoll)
 	w.poll()
 	wantAsked(t, "pass when a poll is due", asked, map[string]int{"GET reports": runtimes})
 	if _, patches := w.counts(); patches != 0 {
@@ -107,8 +107,8 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 	}{
 		"no change":      {func(*waves) {}, 0},
 		"promotion":      {func(w *waves) { w.promote("1.1.0") }, runtimes},
-		"notification":   {func(w *waves) { w.kymas.reports.notify(one) }, 1},
-		"changed Secret": {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.Changed++ }) }, 1},
+		"notification":   {func(w *waves) { w.kymas.reports.recordNotification(one) }, 1},
+		"changed Secret": {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.ChangedCount++ }) }, 1},
 		"requested reconciliation": {func(w *waves) {
 			w.changed(one, func(kyma *v1beta2.Kyma) {
 				kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
@@ -163,57 +163,57 @@ func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
 	// the view of the tested pass can differ from the current view
-	awaiting := &plan.View{Awaited: map[string]bool{plan.RuntimeID(resting): true}}
+	awaiting := &plan.View{AwaitedRuntimes: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
 	}
 	for what, c := range map[string]struct {
-		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *fleetstate.Basis)
+		change func(kyma *v1beta2.Kyma, facts *ingest.Facts, this *fleetstate.ReconcileInput)
 		want   bool
 	}{
-		"idle runtime": {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.Basis) {}, true},
+		"idle runtime": {func(*v1beta2.Kyma, *ingest.Facts, *fleetstate.ReconcileInput) {}, true},
 		"carried bundles": {
-			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.Basis) { f.Carried = true }, false,
+			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *fleetstate.ReconcileInput) { f.IsCarried = true }, false,
 		},
-		"changed Secrets": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.Own++ }, false},
-		"changed spec":    {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { k.Generation++ }, false},
+		"changed Secrets": {func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.ReconcileInput) { l.OwnChanges++ }, false},
+		"changed spec":    {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) { k.Generation++ }, false},
 		"deleted Kyma": {
-			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) {
 				k.DeletionTimestamp = new(metav1.Now())
 			}, false,
 		},
-		"silent runtime": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+		"silent runtime": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) {
 			k.Status.Conditions[0].Status = metav1.ConditionFalse
 		}, false},
 		"runtime is not ready": {
-			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) {
 				k.Status.State = v1beta2.StateProcessing
 			}, false,
 		},
 		"report recorded a day ago": {
-			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) { noted(k, plan.MaxUnrecorded) }, true,
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) { noted(k, plan.MaxUnrecorded) }, true,
 		},
 		"report recorded more than a day ago": {
-			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+			func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) {
 				noted(k, plan.MaxUnrecorded+time.Second)
 			}, false,
 		},
 		"awaited runtime": {
-			func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.Basis) { l.View = awaiting }, false,
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, l *fleetstate.ReconcileInput) { l.View = awaiting }, false,
 		},
-		"bundle not applied yet": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.Basis) {
+		"bundle not applied yet": {func(k *v1beta2.Kyma, _ *ingest.Facts, _ *fleetstate.ReconcileInput) {
 			k.Status.Runtime.Observed.Digest = "sha256:a"
 		}, false},
 	} {
-		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, fleetstate.Basis{}
+		kyma, facts, this := resting.DeepCopy(), ingest.Facts{}, fleetstate.ReconcileInput{}
 		c.change(kyma, &facts, &this)
-		if got := w.kymas.mayPostpone(kyma.DeepCopy(), kyma, facts, this); got != c.want {
+		if got := w.kymas.canPostpone(kyma.DeepCopy(), kyma, facts, this); got != c.want {
 			t.Errorf("%s: got %v, want %v", what, got, c.want)
 		}
 	}
 	changed := resting.DeepCopy()
 	changed.Status.ActiveChannel = "another"
-	if w.kymas.mayPostpone(resting, changed, ingest.Facts{}, fleetstate.Basis{}) {
+	if w.kymas.canPostpone(resting, changed, ingest.Facts{}, fleetstate.ReconcileInput{}) {
 		t.Error("a Kyma whose status must be written can be postponed")
 	}
 }
@@ -221,21 +221,21 @@ func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 func TestReadingOfAReportIsPostponedOnce(t *testing.T) {
 	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
-	if got := r.postpone(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
+	if got := r.postponeRead(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
 		t.Errorf("postponed until %s, want one minute from now", got)
 	}
-	if got := r.postpone(kyma, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Minute)) {
+	if got := r.postponeRead(kyma, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Minute)) {
 		t.Errorf("the second call postponed until %s, want the first time", got)
 	}
 	other := kyma.DeepCopy()
 	other.UID = "another"
-	if got := r.postpone(other, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Hour)) {
+	if got := r.postponeRead(other, noon.Add(time.Hour)); !got.Equal(noon.Add(time.Hour)) {
 		t.Errorf("the report of another Kyma with this name is postponed until %s, want its own time", got)
 	}
-	known := r.remembered(other)
-	known.Asked = noon
-	r.remember(other, known)
-	if got := r.postpone(other, noon.Add(time.Hour)); !got.IsZero() {
+	known := r.lastKnown(other)
+	known.AskedAt = noon
+	r.storeReport(other, known)
+	if got := r.postponeRead(other, noon.Add(time.Hour)); !got.IsZero() {
 		t.Error("a report that was already read is postponed")
 	}
 }
@@ -246,23 +246,23 @@ func TestPostponedReportIsNotTheOldestReport(t *testing.T) {
 	kyma := restingKyma("one")
 	last := func() time.Time {
 		known := r.fleet.Get(client.ObjectKeyFromObject(kyma))
-		return newestReport(&known)
+		return newestReportTime(&known)
 	}
 	if got := last(); !got.IsZero() {
 		t.Errorf("without a record, the last report is %s, want zero", got)
 	}
-	r.postpone(kyma, noon.Add(20*time.Second))
-	if got := last(); !got.Equal(noon.Add(20*time.Second - restingPoll)) {
-		t.Errorf("last report before the first read: got %s, want restingPoll before the first read", got)
+	r.postponeRead(kyma, noon.Add(20*time.Second))
+	if got := last(); !got.Equal(noon.Add(20*time.Second - maxRestingPoll)) {
+		t.Errorf("last report before the first read: got %s, want maxRestingPoll before the first read", got)
 	}
-	known := r.remembered(kyma)
-	known.Asked = noon.Add(20 * time.Second)
-	r.remember(kyma, known)
+	known := r.lastKnown(kyma)
+	known.AskedAt = noon.Add(20 * time.Second)
+	r.storeReport(kyma, known)
 	if got := last(); !got.IsZero() {
 		t.Errorf("after a read without a report, the last report is %s, want zero", got)
 	}
-	known.Accepted, known.Arrived = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
-	r.remember(kyma, known)
+	known.Accepted, known.ArrivedAt = &bundle.AcceptedReport{}, noon.Add(-time.Hour)
+	r.storeReport(kyma, known)
 	if got := last(); !got.Equal(noon.Add(-time.Hour)) {
 		t.Errorf("last report after a read: got %s, want the arrival an hour ago", got)
 	}

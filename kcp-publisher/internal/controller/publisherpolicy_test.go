@@ -66,7 +66,7 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 		}
 	}
 	if err := publisher.Patch(ctx, kymaIn("kcp-system", "berlin"),
-		client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll); !permission.Enforced(err) {
+		client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll); !permission.IsEnforced(err) {
 		t.Errorf("the probe found no enforced policy: %v", err)
 	}
 	kyma.Spec.Channel = "fast"

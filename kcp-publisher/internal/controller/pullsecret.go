@@ -20,13 +20,13 @@ import (
 // newPullSecretCache returns a cache that contains only the image pull Secret, and needs permission to read only this
 // Secret.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
-	return newCacheOf(mgr, secret.Namespace, cache.Options{
+	return newNamespaceCache(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
 	})
 }
 
-func (k *Kymas) allKymas(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
-	kymas, err := k.Catalog.mark(ctx)
+func (k *Kymas) requestsForAll(ctx context.Context, _ *corev1.Secret) []ctrl.Request {
+	kymas, err := k.Catalog.markKymas(ctx)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "failed to find the Kymas for a changed image pull Secret")
 		return nil
@@ -59,12 +59,12 @@ func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, pr
 			reason.Errorf(reason.SecretMissing, "image pull Secret %s has type %q, must be %s", k.ImagePullSecret,
 				secret.Type, corev1.SecretTypeDockerConfigJson), nil
 	}
-	return []corev1.Secret{forAllRuntimes(secret)}, nil, nil
+	return []corev1.Secret{withoutMetadata(secret)}, nil, nil
 }
 
-// forAllRuntimes returns a copy of the Secret without annotations and without the module label. These could assign the
+// withoutMetadata returns a copy of the Secret without annotations and without the module label. These could assign the
 // Secret to one module or change its name in the runtime.
-func forAllRuntimes(secret *corev1.Secret) corev1.Secret {
+func withoutMetadata(secret *corev1.Secret) corev1.Secret {
 	shared := *secret
 	shared.Labels, shared.Annotations = maps.Clone(secret.Labels), nil
 	delete(shared.Labels, v1beta2.LabelModuleName)

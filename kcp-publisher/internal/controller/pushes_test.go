@@ -27,7 +27,7 @@ func TestReportsWaitAfterManyBundles(t *testing.T) {
 	notified := func() int {
 		t.Helper()
 		asked.taken()
-		w.kymas.reports.notify(one)
+		w.kymas.reports.recordNotification(one)
 		w.poll()
 		return asked.taken()["HEAD reports"]
 	}
@@ -35,7 +35,7 @@ func TestReportsWaitAfterManyBundles(t *testing.T) {
 		kyma.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}
 		kyma.Spec.SkipMaintenanceWindows = !kyma.Spec.SkipMaintenanceWindows
 	}
-	for n := range fleetstate.PushesAtOnce {
+	for n := range fleetstate.PushBurst {
 		if reads := notified(); reads != 1 {
 			t.Fatalf("after %d bundles: got %d reads of reports, want 1", n, reads)
 		}
@@ -46,7 +46,7 @@ func TestReportsWaitAfterManyBundles(t *testing.T) {
 		}
 	}
 	if reads := notified(); reads != 0 {
-		t.Errorf("after %d bundles: got %d reads of reports, want 0", fleetstate.PushesAtOnce, reads)
+		t.Errorf("after %d bundles: got %d reads of reports, want 0", fleetstate.PushBurst, reads)
 	}
 	before := newest()
 	w.changed(one, toggle)

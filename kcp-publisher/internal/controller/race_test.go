@@ -105,7 +105,7 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	record, _ := r.records.LoadOrStore(runtime, &publish.Record{})
 	_, err = r.publisher.Publish(ctx, record.(*publish.Record),
 		plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}},
-		resolve.Request{Seed: spec, Asked: spec}, snapshot)
+		resolve.Request{Seed: spec, Requested: spec}, snapshot)
 	return err
 }
 
@@ -192,7 +192,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 			r := newRace(t)
 			marked := 0
 			follower := &Keys{
-				Folder: r.folder, Publisher: r.publisher, changed: func(context.Context) error { marked++; return nil },
+				Folder: r.folder, Publisher: r.publisher, onChange: func(context.Context) error { marked++; return nil },
 			}
 			agents := make([]*looker, workers)
 			for i := range agents {
@@ -223,7 +223,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 							r.publish(ctx, agent.runtime, "regular"), r.publish(ctx, agent.runtime, "fast"))
 					})
 				}
-				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.follow(quiet(ctx))) })
+				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.reloadKeys(quiet(ctx))) })
 				if err := working.Wait(); err != nil {
 					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
 				}

@@ -20,13 +20,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistFirst writes the status if it contains new data that must not be lost in a crash, such as the agent's new key.
-// The publisher cannot get this data a second time.
-func (k *Kymas) persistFirst(ctx context.Context, before, kyma *v1beta2.Kyma) error {
+// persistNewData writes the status if it contains new data that must not be lost in a crash, such as the agent's new
+// key. The publisher cannot get this data a second time.
+func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
-	refused, err := k.patch(ctx, before, kyma)
+	refused, err := k.patchStatus(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
 		return err // do not publish, because the data is not stored
 	}
@@ -41,12 +41,13 @@ func mustPersist(before, after *v1beta2.RuntimeStatus) bool {
 	if before == nil {
 		before = &v1beta2.RuntimeStatus{}
 	}
-	return clone(before) != clone(after) || !equality.Semantic.DeepEqual(before.Assignment, after.Assignment) ||
+	return cloneInstance(before) != cloneInstance(after) ||
+		!equality.Semantic.DeepEqual(before.Assignment, after.Assignment) ||
 		!slices.Equal(before.Secrets, after.Secrets) || thumbprintOf(before.Key) != thumbprintOf(after.Key) ||
 		!equality.Semantic.DeepEqual(before.Takeover, after.Takeover)
 }
 
-func clone(s *v1beta2.RuntimeStatus) string {
+func cloneInstance(s *v1beta2.RuntimeStatus) string {
 	if s.Agent == nil {
 		return ""
 	}
@@ -63,36 +64,36 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 // postponesStatus reports whether the next reconcile, instead of this one, must write the Kyma's status. The reason is
 // that pushing bundles to other runtimes takes precedence.
 func postponesStatus(outcome publish.Outcome) bool {
-	return outcome.Pushed && !outcome.Unrecorded && outcome.Deviation == nil
+	return outcome.IsPushed && !outcome.IsUnrecorded && outcome.Deviation == nil
 }
 
-// write writes a Kyma's status if it has changed, and updates the metrics.
-func (k *Kymas) write(ctx context.Context, before, after *v1beta2.Kyma) error {
+// writeStatus writes a Kyma's status if it has changed, and updates the metrics.
+func (k *Kymas) writeStatus(ctx context.Context, before, after *v1beta2.Kyma) error {
 	if ingest.NeedsUpdate(before.Status, after.Status) {
 		k.setHealthyUntil(after)
-		if _, err := k.patch(ctx, before, after); err != nil {
+		if _, err := k.patchStatus(ctx, before, after); err != nil {
 			return err
 		}
 	}
-	k.count(after)
+	k.updateCounts(after)
 	return nil
 }
 
-// patch writes a Kyma's status. All status writes use it. If the API server refuses the status, it writes a status that
-// contains the error.
-func (k *Kymas) patch(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
+// patchStatus writes a Kyma's status. All status writes use it. If the API server refuses the status, it writes a
+// status that contains the error.
+func (k *Kymas) patchStatus(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	was, is := before.Status, after.Status // keep the new status, because Patch overwrites the object
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
-	if unwritable(err) {
+	if isUnwritable(err) {
 		refused = err
-		err = k.writeRefusal(ctx, before, after, refused)
-		is = after.Status // now the status that writeRefusal wrote
+		err = k.writeRefusedStatus(ctx, before, after, refused)
+		is = after.Status // now the status that writeRefusedStatus wrote
 	}
 	if client.IgnoreNotFound(err) != nil {
 		return refused, fmt.Errorf("write status of Kyma %s/%s: %w", after.Namespace, after.Name, err)
 	}
 	if err == nil {
-		k.emit(was, after)
+		k.emitChanges(was, after)
 		k.announceWritten(after, was, is)
 		k.Planner.keepWritten(was, after)
 	}
@@ -106,7 +107,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	runtime := *kyma.Status.Runtime // copy, because the previous status may use the same struct
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
-		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.Running(kyma)
+		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.RunningModules(kyma)
 	}
 	kyma.Status.Runtime = &runtime
 }
@@ -114,17 +115,17 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 // etcdTooLarge is the message of etcd for a request that is too large. The API server returns it as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// unwritable reports whether the API server refuses the status and would also refuse it if the publisher tried again.
-func unwritable(err error) bool {
+// isUnwritable reports whether the API server refuses the status and would also refuse it if the publisher tried again.
+func isUnwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 			strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusal writes a status that contains the API server's error. Without it, the previous status would stay, and
-// the runtime would look healthy.
-func (k *Kymas) writeRefusal(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
-	after.Status = ingest.Unwritable(before.Status, after.Status, after.Generation, cause, k.Now())
+// writeRefusedStatus writes a status that contains the API server's error. Without it, the previous status would stay,
+// and the runtime would look healthy.
+func (k *Kymas) writeRefusedStatus(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
+	after.Status = ingest.RefusedStatus(before.Status, after.Status, after.Generation, cause, k.Now())
 	k.setHealthyUntil(after)
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil

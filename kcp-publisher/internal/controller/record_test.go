@@ -86,7 +86,7 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
 	after := before.DeepCopy()
 	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
-	if err := k.write(quiet(t.Context()), before, after); err != nil || writes != 2 {
+	if err := k.writeStatus(quiet(t.Context()), before, after); err != nil || writes != 2 {
 		t.Fatalf("got %d writes and error %v, want 2 writes", writes, err)
 	}
 	close(recorder.Events)

@@ -137,12 +137,12 @@ func (p *RemotePlanner) heldFor() time.Duration {
 
 // follow requests an evaluation after every announcement of a commit that the caches may not contain.
 func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.GenericEvent) error {
-	tick := time.NewTicker(catalogSettles)
+	tick := time.NewTicker(catalogDelay)
 	defer tick.Stop()
 	for {
 		announced, known := p.Announced()
 		p.mu.Lock()
-		waits := known && announced.Held == "" && (!p.unplanned.IsZero() || !p.hasCaught(announced))
+		waits := known && announced.Held == "" && (!p.unplannedSince.IsZero() || !p.hasCaught(announced))
 		p.mu.Unlock()
 		if waits {
 			select {

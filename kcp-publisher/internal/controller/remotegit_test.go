@@ -88,7 +88,7 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	c.snapshot.Store(snapshot)
 	s.kymas = &Kymas{Catalog: c, Planner: s.RemotePlanner, Rollouts: Rollouts{Catalog: c, remote: s.RemotePlanner}}
 	s.kymas.Client, s.kymas.Source = s.cached, s.Source
-	s.kymas.Watchers.Client, s.kymas.Watchers.silent = s.cached, true
+	s.kymas.Watchers.Client, s.kymas.Watchers.isReadOnly = s.cached, true
 	s.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 	s.kymas.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
 	s.caches = &caches{
@@ -101,7 +101,7 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 // want checks whether the shard resolves Kymas, and the commit in its bundles.
 func (s *shardWithGit) want(t *testing.T, when string, resolves bool, commit string) {
 	t.Helper()
-	if got := s.kymas.view() != nil; got != resolves {
+	if got := s.kymas.currentView() != nil; got != resolves {
 		t.Errorf("%s: the shard resolves Kymas: %t, want %t", when, got, resolves)
 	}
 	got := ""

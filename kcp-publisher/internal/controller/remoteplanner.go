@@ -29,21 +29,21 @@ type RemotePlanner struct {
 	caches *caches
 
 	mu sync.Mutex // guards the fields below
-	// unplanned is the time since which the control plane has objects that the planner has not announced, or zero.
-	unplanned time.Time
+	// unplannedSince is the time since which the control plane has objects that the planner has not announced, or zero.
+	unplannedSince time.Time
 	// caught is the announced commit that this process's caches contain completely.
 	caught caughtCommit
 }
 
-// own returns the newest versions of the cached Kymas that belong to the share.
-func (p *RemotePlanner) own(share shard.Share, kymas []v1beta2.Kyma) []v1beta2.Kyma {
+// ownKymas returns the newest versions of the cached Kymas that belong to the share.
+func (p *RemotePlanner) ownKymas(share shard.Share, kymas []v1beta2.Kyma) []v1beta2.Kyma {
 	if p == nil {
 		return kymas
 	}
 	own := make([]v1beta2.Kyma, 0, len(kymas))
 	for i := range kymas {
-		if share.Contains(kymas[i].Labels, plan.Claimed(&kymas[i])) {
-			own = append(own, *p.newest(&kymas[i]))
+		if share.Contains(kymas[i].Labels, plan.ClaimedRuntimeID(&kymas[i])) {
+			own = append(own, *p.newestKyma(&kymas[i]))
 		}
 	}
 	return own
@@ -52,27 +52,27 @@ func (p *RemotePlanner) own(share shard.Share, kymas []v1beta2.Kyma) []v1beta2.K
 // keepWritten stores a Kyma with its written status until the cache contains it, because the planner's next writes may
 // reach the cache first.
 func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
-	if p == nil || maps.EqualFunc(givenIn(before), givenIn(kyma.Status), sameGiven) {
+	if p == nil || maps.EqualFunc(selectedVersions(before), selectedVersions(kyma.Status), isSameSelection) {
 		return
 	}
-	p.fleet.EditOf(kyma, func(r *fleetstate.Runtime) { r.Written = kyma })
+	p.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) { r.WrittenKyma = kyma })
 }
 
-func givenIn(status v1beta2.KymaStatus) map[string]v1beta2.GivenVersion {
+func selectedVersions(status v1beta2.KymaStatus) map[string]v1beta2.GivenVersion {
 	if status.Runtime == nil || status.Runtime.Published == nil {
 		return nil
 	}
 	return status.Runtime.Published.Given
 }
 
-func sameGiven(a, b v1beta2.GivenVersion) bool {
+func isSameSelection(a, b v1beta2.GivenVersion) bool {
 	return a.Rollout == b.Rollout && a.Time.Equal(&b.Time)
 }
 
-// newest returns the cached Kyma, or the newer version that this process wrote.
-func (p *RemotePlanner) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
+// newestKyma returns the cached Kyma, or the newer version that this process wrote.
+func (p *RemotePlanner) newestKyma(cached *v1beta2.Kyma) *v1beta2.Kyma {
 	key := client.ObjectKeyFromObject(cached)
-	written := p.fleet.Get(key).Written
+	written := p.fleet.Get(key).WrittenKyma
 	if written == nil {
 		return cached
 	}
@@ -80,11 +80,11 @@ func (p *RemotePlanner) newest(cached *v1beta2.Kyma) *v1beta2.Kyma {
 		written.ResourceVersion); err == nil && order < 0 && cached.UID == written.UID {
 		return written
 	}
-	p.fleet.Edit(key, func(r *fleetstate.Runtime) { r.Written = nil })
+	p.fleet.Edit(key, func(r *fleetstate.Runtime) { r.WrittenKyma = nil })
 	return cached
 }
 
-func (p *RemotePlanner) planned(state string) bool {
+func (p *RemotePlanner) isPlanned(state string) bool {
 	if p == nil {
 		return true
 	}
@@ -93,9 +93,9 @@ func (p *RemotePlanner) planned(state string) bool {
 	defer p.mu.Unlock()
 	planned := known && announced.State != "" && announced.State == state && p.hasCaught(announced)
 	if planned {
-		p.unplanned = time.Time{}
-	} else if p.unplanned.IsZero() {
-		p.unplanned = time.Now()
+		p.unplannedSince = time.Time{}
+	} else if p.unplannedSince.IsZero() {
+		p.unplannedSince = time.Now()
 	}
 	return planned
 }
@@ -107,13 +107,13 @@ func (p *RemotePlanner) unannouncedFor() time.Duration {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.unplanned.IsZero() {
+	if p.unplannedSince.IsZero() {
 		return 0
 	}
-	return time.Since(p.unplanned)
+	return time.Since(p.unplannedSince)
 }
 
-func (p *RemotePlanner) active() bool {
+func (p *RemotePlanner) isActive() bool {
 	announced, known := p.Announced()
 	return known && announced.Active
 }

@@ -22,58 +22,58 @@ import (
 )
 
 const (
-	// The first removal waits for removalSettles, so that the publisher can decide about related removals together. For
+	// The first removal waits for removalDelay, so that the publisher can decide about related removals together. For
 	// example, a user changes the labels of many Kymas one after the other.
-	removalSettles = time.Second
-	// A decision about the removals of the whole fleet is reused for removalsFresh.
-	removalsFresh = 2 * time.Second
+	removalDelay = time.Second
+	// A decision about the removals of the whole fleet is reused for decisionCacheTime.
+	decisionCacheTime = 2 * time.Second
 	// maxAnnounced limits the modules in an announcement, because a report can contain invented modules.
 	maxAnnounced = 10
 )
 
-// removals decides whether modules may be removed from runtimes. It considers the removals in the whole fleet. It is
-// safe for concurrent use.
-type removals struct {
+// removalJudge decides whether modules may be removed from runtimes. It considers the removals in the whole fleet. It
+// is safe for concurrent use.
+type removalJudge struct {
 	kymas *Kymas
 
 	mu      sync.Mutex // guards the fields below
-	pending map[types.UID]pendingRemovals
-	// first contains the time at which each pending removal was first seen.
-	first map[removal.Removal]time.Time
-	last  decidedRemovals
-	// gone contains removals that were allowed recently. They still count toward the limits after their Kyma has been
-	// deleted.
-	gone map[removal.Removal]time.Time
+	pending map[types.UID]pendingEntry
+	// firstSeen contains the time at which each pending removal was first seen.
+	firstSeen    map[removal.Removal]time.Time
+	lastDecision removalDecision
+	// deletedRemovals contains removals that were allowed recently. They still count toward the limits after their Kyma
+	// has been deleted.
+	deletedRemovals map[removal.Removal]time.Time
 	// announced is the text of the last Event about removals that wait for an approval.
 	announced string
 }
 
-type pendingRemovals struct {
+type pendingEntry struct {
 	version string
 	catalog *catalog.Snapshot
 	modules []string
 }
 
-type decidedRemovals struct {
+type removalDecision struct {
 	at      time.Time
 	catalog *catalog.Snapshot
 	pending map[removal.Removal]bool
 	held    map[removal.Removal]removal.Reason
 }
 
-func newRemovals(kymas *Kymas) *removals {
-	return &removals{
-		kymas:   kymas,
-		pending: map[types.UID]pendingRemovals{},
-		first:   map[removal.Removal]time.Time{},
-		gone:    map[removal.Removal]time.Time{},
+func newRemovals(kymas *Kymas) *removalJudge {
+	return &removalJudge{
+		kymas:           kymas,
+		pending:         map[types.UID]pendingEntry{},
+		firstSeen:       map[removal.Removal]time.Time{},
+		deletedRemovals: map[removal.Removal]time.Time{},
 	}
 }
 
-// judge decides which of the new removals the next bundle of a runtime can contain.
-func (r *removals) judge(
-	ctx context.Context, removing plan.Removing, snapshot *catalog.Snapshot,
-) (plan.Verdict, error) {
+// decideRemovals decides which of the new removals the next bundle of a runtime can contain.
+func (r *removalJudge) decideRemovals(
+	ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot,
+) (plan.RemovalDecision, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var same v1beta2.KymaList
@@ -81,74 +81,76 @@ func (r *removals) judge(
 	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace),
 		client.MatchingFields{indexRuntime: removing.Runtime}
 	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
-		return plan.Verdict{}, fmt.Errorf("decide about removals: list Kymas of runtime %s: %w", removing.Runtime, err)
+		return plan.RemovalDecision{}, fmt.Errorf("decide about removals: list Kymas of runtime %s: %w", removing.Runtime,
+			err)
 	}
 	own := plan.NewOwners(same.Items)[removing.Runtime]
 	if own == nil {
-		return plan.Verdict{}, fmt.Errorf("decide about removals: runtime %s has no Kyma anymore", removing.Runtime)
+		return plan.RemovalDecision{}, fmt.Errorf("decide about removals: runtime %s has no Kyma anymore", removing.Runtime)
 	}
-	if removing.Changing {
+	if removing.IsChanging {
 		snapshot = nil
 	}
-	pending := k.pendingOf(own, removing.Modules, removing.Restored)
+	pending := k.pendingRemovals(own, removing.Modules, removing.IsRestored)
 	for i := range pending {
 		pending[i].Unrecorded = slices.Contains(removing.Unrecorded, pending[i].Module)
 	}
-	decided, err := r.decided(ctx, own, pending, snapshot, now)
+	decided, err := r.fleetDecision(ctx, own, pending, snapshot, now)
 	if err != nil {
-		return plan.Verdict{}, err
+		return plan.RemovalDecision{}, err
 	}
-	verdict := plan.Verdict{Held: map[string]removal.Reason{}}
+	verdict := plan.RemovalDecision{HeldReasons: map[string]removal.Reason{}}
 	for _, p := range pending {
-		if r.first[p.Removal].IsZero() {
-			r.first[p.Removal] = now
+		if r.firstSeen[p.Removal].IsZero() {
+			r.firstSeen[p.Removal] = now
 		}
-		recorded := plan.DecisionOn(own, p.Module)
+		recorded := plan.FindRemovalDecision(own, p.Module)
 		reason, held := decided.held[p.Removal]
 		switch {
 		case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
-			verdict.Going = append(verdict.Going, p.Module)
+			verdict.RemovedModules = append(verdict.RemovedModules, p.Module)
 		case p.Approved:
-			verdict.Held[p.Module], verdict.Approved = "", append(verdict.Approved, p.Module)
+			verdict.HeldReasons[p.Module], verdict.Approved = "", append(verdict.Approved, p.Module)
 		case held:
-			verdict.Held[p.Module] = reason
-		case now.Sub(r.first[p.Removal]) < removalSettles:
-			verdict.Held[p.Module] = ""
+			verdict.HeldReasons[p.Module] = reason
+		case now.Sub(r.firstSeen[p.Removal]) < removalDelay:
+			verdict.HeldReasons[p.Module] = ""
 		default:
-			verdict.Held[p.Module], verdict.Allowed = "", append(verdict.Allowed, p.Module)
+			verdict.HeldReasons[p.Module], verdict.Allowed = "", append(verdict.Allowed, p.Module)
 			if p.Unrecorded {
 				verdict.Unrecorded = append(verdict.Unrecorded, p.Module)
 			}
 		}
-		if reason == removal.Restored && k.Compare != nil {
-			k.Compare()
+		if reason == removal.Restored && k.RequestComparison != nil {
+			k.RequestComparison()
 		}
 	}
 	return verdict, nil
 }
 
-// decided returns a decision about the fleet that covers the pending removals of one Kyma. It reuses the last decision
-// if possible, because a new one must read all Kymas.
-func (r *removals) decided(
-	ctx context.Context, own *v1beta2.Kyma, pending []removal.Pending, snapshot *catalog.Snapshot, now time.Time,
-) (decidedRemovals, error) {
-	isCovered := r.last.catalog == snapshot && now.Sub(r.last.at) < removalsFresh
+// fleetDecision returns a decision about the fleet that covers the pending removals of one Kyma. It reuses the last
+// decision if possible, because a new one must read all Kymas.
+func (r *removalJudge) fleetDecision(
+	ctx context.Context, own *v1beta2.Kyma, pending []removal.PendingRemoval, snapshot *catalog.Snapshot, now time.Time,
+) (removalDecision, error) {
+	isCovered := r.lastDecision.catalog == snapshot && now.Sub(r.lastDecision.at) < decisionCacheTime
 	for _, p := range pending {
-		reason := r.last.held[p.Removal]
-		isCovered = isCovered && r.last.pending[p.Removal] && !p.Approved && (reason == removal.Restored) == p.Restored
+		reason := r.lastDecision.held[p.Removal]
+		isCovered = isCovered && r.lastDecision.pending[p.Removal] && !p.Approved &&
+			(reason == removal.Restored) == p.Restored
 	}
 	if isCovered {
-		return r.last, nil
+		return r.lastDecision, nil
 	}
 	var list v1beta2.KymaList
 	namespace := client.InNamespace(r.kymas.Catalog.Namespace)
 	if err := r.kymas.Client.List(ctx, &list, namespace, client.UnsafeDisableDeepCopy); err != nil {
-		return decidedRemovals{}, fmt.Errorf("decide about removals: list Kymas: %w", err)
+		return removalDecision{}, fmt.Errorf("decide about removals: list Kymas: %w", err)
 	}
 	all := list.Items
 	fleet := removal.Fleet{Pending: pending}
 	since := now.Add(-r.kymas.Limits.Window)
-	known := make(map[types.UID]pendingRemovals, len(r.pending))
+	known := make(map[types.UID]pendingEntry, len(r.pending))
 	existing := make(map[string]bool, len(all))
 	for i := range all {
 		kyma := &all[i]
@@ -158,45 +160,45 @@ func (r *removals) decided(
 		fleet.RecentUnrecorded = append(fleet.RecentUnrecorded, unrecorded...)
 		found := r.pending[kyma.UID]
 		if found.version != kyma.ResourceVersion || found.catalog != snapshot {
-			found = pendingRemovals{kyma.ResourceVersion, snapshot, plan.PendingRemovals(kyma, snapshot)}
+			found = pendingEntry{kyma.ResourceVersion, snapshot, plan.PendingRemovals(kyma, snapshot)}
 		}
 		known[kyma.UID] = found
 		if kyma.UID != own.UID {
-			fleet.Pending = append(fleet.Pending, r.kymas.pendingOf(kyma, found.modules, false)...)
+			fleet.Pending = append(fleet.Pending, r.kymas.pendingRemovals(kyma, found.modules, false)...)
 		}
 	}
 	r.pending = known
-	fleet.Recent = append(fleet.Recent, r.recentOfGone(existing, since)...)
-	fleet.Runtimes = plan.CountExposed(all, fleet.Recent)
+	fleet.Recent = append(fleet.Recent, r.recentOfDeleted(existing, since)...)
+	fleet.Runtimes = plan.CountRemovable(all, fleet.Recent)
 	var err error
 	if fleet.NamespaceDeleted, err = r.kymas.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
-		return decidedRemovals{}, err
+		return removalDecision{}, err
 	}
-	r.last = decidedRemovals{
+	r.lastDecision = removalDecision{
 		at:      now,
 		catalog: snapshot,
 		pending: map[removal.Removal]bool{},
 		held:    r.kymas.Limits.Decide(fleet),
 	}
 	for _, p := range fleet.Pending {
-		r.last.pending[p.Removal] = true
+		r.lastDecision.pending[p.Removal] = true
 	}
-	maps.DeleteFunc(r.first, func(known removal.Removal, _ time.Time) bool { return !r.last.pending[known] })
+	maps.DeleteFunc(r.firstSeen, func(known removal.Removal, _ time.Time) bool { return !r.lastDecision.pending[known] })
 	for _, recent := range fleet.Recent {
-		if _, noted := r.gone[recent]; !noted {
-			r.gone[recent] = now
+		if _, noted := r.deletedRemovals[recent]; !noted {
+			r.deletedRemovals[recent] = now
 		}
 	}
-	r.announce(ctx)
-	return r.last, nil
+	r.announceHeld(ctx)
+	return r.lastDecision, nil
 }
 
-// recentOfGone returns the recently allowed removals of Kymas that have been deleted.
-func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (recent []removal.Removal) {
-	for known, at := range r.gone {
+// recentOfDeleted returns the recently allowed removals of Kymas that have been deleted.
+func (r *removalJudge) recentOfDeleted(existing map[string]bool, since time.Time) (recent []removal.Removal) {
+	for known, at := range r.deletedRemovals {
 		switch {
 		case at.Before(since):
-			delete(r.gone, known)
+			delete(r.deletedRemovals, known)
 		case !existing[known.Runtime]:
 			recent = append(recent, known)
 		}
@@ -206,12 +208,12 @@ func (r *removals) recentOfGone(existing map[string]bool, since time.Time) (rece
 
 // isNamespaceDeleted reports whether the Kymas' namespace is being deleted. It returns false if the publisher lacks the
 // permission to read the namespace. The limits for removals then still apply.
-func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pending) (bool, error) {
-	if !slices.ContainsFunc(pending, func(p removal.Pending) bool { return p.Module == "" }) {
+func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.PendingRemoval) (bool, error) {
+	if !slices.ContainsFunc(pending, func(p removal.PendingRemoval) bool { return p.Module == "" }) {
 		return false, nil
 	}
 	var namespace corev1.Namespace
-	err := k.direct.Get(ctx, types.NamespacedName{Name: k.Catalog.Namespace}, &namespace)
+	err := k.uncached.Get(ctx, types.NamespacedName{Name: k.Catalog.Namespace}, &namespace)
 	switch {
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).
@@ -224,8 +226,8 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.Pending {
-	all := plan.PendingOf(kyma, modules, restored, k.compared())
+func (k *Kymas) pendingRemovals(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.PendingRemoval {
+	all := plan.CollectPending(kyma, modules, restored, k.lastComparison())
 	if k.ApprovedByCommit == nil {
 		return all
 	}
@@ -236,19 +238,20 @@ func (k *Kymas) pendingOf(kyma *v1beta2.Kyma, modules []string, restored bool) [
 	return all
 }
 
-// compared returns the start of the last comparison with Git that found the newest commit completely applied, or zero.
-func (k *Kymas) compared() time.Time {
-	if k.Compared == nil {
+// lastComparison returns the start of the last comparison with Git that found the newest commit completely applied, or
+// zero.
+func (k *Kymas) lastComparison() time.Time {
+	if k.LastComparison == nil {
 		return time.Time{}
 	}
-	return k.Compared()
+	return k.LastComparison()
 }
 
-// announce logs and emits an Event about the removals that wait for an approval. It does so once for each new set of
-// removals.
-func (r *removals) announce(ctx context.Context) {
+// announceHeld logs and emits an Event about the removals that wait for an approval. It does so once for each new set
+// of removals.
+func (r *removalJudge) announceHeld(ctx context.Context) {
 	runtimes := map[string]map[removal.Reason]int{}
-	for waiting, reason := range r.last.held {
+	for waiting, reason := range r.lastDecision.held {
 		if runtimes[waiting.Module] == nil {
 			runtimes[waiting.Module] = map[removal.Reason]int{}
 		}
@@ -279,6 +282,6 @@ func (r *removals) announce(ctx context.Context) {
 	note := "removals wait for an operator's approval: " + text + ": see `kcp-publisher removals`"
 	ctrl.LoggerFrom(ctx).Info(note)
 	keys := r.kymas.Keys
-	r.kymas.Events.Eventf(lease(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning,
+	r.kymas.Events.Eventf(leaseReference(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning,
 		v1beta2.ReasonRemovalsHeld, "Publish", "%s", eventNote(note))
 }

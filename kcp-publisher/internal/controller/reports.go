@@ -23,138 +23,139 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// reports fetches and verifies the latest report of each runtime. It is safe for concurrent use.
-type reports struct {
+// reportReader fetches and verifies the latest report of each runtime. It is safe for concurrent use.
+type reportReader struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
 	// slimmer stores equal parts of several reports only once.
 	slimmer *Slimmer
 
-	mu sync.Mutex // guards began
-	// began is the time at which this process first read a report, or zero.
-	began time.Time
+	mu sync.Mutex // guards startedAt
+	// startedAt is the time at which this process first read a report, or zero.
+	startedAt time.Time
 }
 
-func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet, slimmer *Slimmer) *reports {
-	return &reports{place: place, now: now, fleet: fleet, slimmer: slimmer}
+func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet, slimmer *Slimmer) *reportReader {
+	return &reportReader{place: place, now: now, fleet: fleet, slimmer: slimmer}
 }
 
-type answer struct {
-	at time.Time
+type digestAnswer struct {
+	askedAt time.Time
 	// notified is the number of notifications about reports that had arrived before the request.
 	notified int64
 	digest   digest.Digest
 	err      error
 }
 
-// ask returns the digest of the latest report of a Kyma's runtime. If the registry was asked recently enough, it
+// askDigest returns the digest of the latest report of a Kyma's runtime. If the registry was asked recently enough, it
 // returns the known digest.
-func (r *reports) ask(ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, fresh time.Duration) answer {
+func (r *reportReader) askDigest(
+	ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, maxAge time.Duration,
+) digestAnswer {
 	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
-	notified := record.Notified
-	if r.isFresh(record, known, fresh) {
-		return answer{known.Asked, notified, known.Digest, nil}
+	notified := record.NotifiedCount
+	if r.isFresh(record, known, maxAge) {
+		return digestAnswer{known.AskedAt, notified, known.Digest, nil}
 	}
-	newest := answer{notified: notified}
+	newest := digestAnswer{notified: notified}
 	repository, err := r.place.Reading(ctx, bundle.ReportRepository(plan.RuntimeID(kyma)))
 	if err == nil {
 		newest.digest, err = store.Head(ctx, repository, bundle.TagLatest)
 	}
-	newest.at, newest.err = r.now(), err
+	newest.askedAt, newest.err = r.now(), err
 	if err == nil && newest.digest == known.Digest {
-		known.Asked, known.Notified, known.Unread = newest.at, notified, nil
-		r.remember(kyma, known)
+		known.AskedAt, known.NotifiedCount, known.ReadError = newest.askedAt, notified, nil
+		r.storeReport(kyma, known)
 	}
 	return newest
 }
 
 // isFresh reports whether the known report can be used without a request to the registry. This is also the case if the
 // runtime recently received too many bundles, unless an operator requested the reconcile.
-func (r *reports) isFresh(record fleetstate.Runtime, known fleetstate.Report, fresh time.Duration) bool {
-	return known.Fresh(record.Notified, fresh, r.now()) ||
-		fresh > 0 && !known.Asked.IsZero() && record.HoldsReports(r.now())
+func (r *reportReader) isFresh(record fleetstate.Runtime, known fleetstate.Report, maxAge time.Duration) bool {
+	return known.IsFresh(record.NotifiedCount, maxAge, r.now()) ||
+		maxAge > 0 && !known.AskedAt.IsZero() && record.MustHoldReports(r.now())
 }
 
-// fetch returns the latest report of a Kyma's runtime and the previously known report. If the known report is fresh
-// enough, it does not read the registry. If reply is set, it contains the digest of the latest report, so the digest is
-// not read again.
-//
-// An error means that the registry did not respond. It is not an error if a report is refused, or if the registry
-// responds but does not return the report. These problems affect only this runtime and are in the returned report.
-func (r *reports) fetch(
-	ctx context.Context, kyma *v1beta2.Kyma, from bundle.Reporter, fresh time.Duration, reply *answer,
+// fetchReport returns the latest report of a Kyma's runtime and the previously known report. If the known report is
+// fresh enough, it does not read the registry. If reply is set, it contains the digest of the latest report, so the
+// digest is not read again. An error means that the registry did not respond. It is not an error if a report is
+// refused, or if the registry responds but does not return the report. These problems affect only this runtime and are
+// in the returned report.
+func (r *reportReader) fetchReport(
+	ctx context.Context, kyma *v1beta2.Kyma, reporter bundle.Reporter, maxAge time.Duration, reply *digestAnswer,
 ) (newest, before fleetstate.Report, err error) {
-	before = r.remembered(kyma)
+	before = r.lastKnown(kyma)
 	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
-	notified := record.Notified
-	r.begin()
-	if reply == nil && r.isFresh(record, before, fresh) {
+	notified := record.NotifiedCount
+	r.recordStart()
+	if reply == nil && r.isFresh(record, before, maxAge) {
 		return before, before, nil
 	}
 	if reply != nil {
 		notified = reply.notified
 	}
 	if last := before.Accepted; last != nil {
-		from.Known = last.Content
-		if fleetstate.SameKey(last.Key, from.Key) {
-			from.LastSequence = max(from.LastSequence, last.Sequence) // the status may have an older one
+		reporter.Known = last.Content
+		if fleetstate.IsSameKey(last.Key, reporter.Key) {
+			reporter.LastSequence = max(reporter.LastSequence, last.Sequence) // the status may have an older one
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
 		// The status already contains the data of this report, so the data needs no check.
-		from.Known = digest.Digest(status.Observed.Report)
+		reporter.Known = digest.Digest(status.Observed.Report)
 	}
-	found, fetched, err := r.pull(ctx, from.Runtime, before.Digest, reply)
-	if err != nil && store.Unavailable(err) {
+	found, fetched, err := r.pullReport(ctx, reporter.Runtime, before.Digest, reply)
+	if err != nil && store.IsUnavailable(err) {
 		return before, before, err
 	}
 	newest = before
-	newest.Asked, newest.Notified, newest.Unread = r.now(), notified, nil
+	newest.AskedAt, newest.NotifiedCount, newest.ReadError = r.now(), notified, nil
 	switch {
 	case refusal.Of(err) != nil:
 		// Fetching failed because the report is too large.
 		newest.Digest, newest.Refused = found, refusal.Of(err)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
-		newest.Unread = store.WithoutDetail(err)
+		newest.ReadError = store.WithoutDetail(err)
 	case err == nil && found != before.Digest:
 		newest.Digest = found
-		accepted, err := bundle.VerifyReport(fetched, from)
+		accepted, err := bundle.VerifyReport(fetched, reporter)
 		if newest.Refused = refusal.Of(err); newest.Refused == nil {
-			r.slimmer.report(&accepted)
-			newest.Accepted, newest.Arrived = &accepted, before.ArrivalOf(kyma.Status.Runtime, accepted, r.now())
+			r.slimmer.slimReport(&accepted)
+			newest.Accepted, newest.ArrivedAt = &accepted, before.ArrivalTime(kyma.Status.Runtime, accepted, r.now())
 		} else {
 			// Shorten the detail, because it can contain long text from the refused report.
 			newest.Refused.Detail = bundle.Bounded(newest.Refused.Detail, bundle.MaxMessageBytes)
 		}
 	}
-	r.remember(kyma, newest)
+	r.storeReport(kyma, newest)
 	return newest, before, nil
 }
 
-func (r *reports) begin() {
+func (r *reportReader) recordStart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.began.IsZero() {
-		r.began = r.now()
+	if r.startedAt.IsZero() {
+		r.startedAt = r.now()
 	}
 }
 
 // lastReport returns the time of a runtime's last report. It uses the last report of this publisher or the Kyma's
 // status, whichever is newer.
-func (r *reports) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
-	r.begin()
-	known := r.remembered(kyma)
+func (r *reportReader) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
+	r.recordStart()
+	known := r.lastKnown(kyma)
 	if known.Accepted == nil {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return plan.LastReport(kyma, nil, r.began)
+		return plan.LastReport(kyma, nil, r.startedAt)
 	}
 	return plan.LastReport(
 		kyma,
-		&plan.Received{
-			Made:     known.Accepted.Time,
-			Arrived:  r.past(known.Arrived),
-			Recorded: isRecorded(kyma, *known.Accepted),
+		&plan.ReceivedReport{
+			CreatedAt:  known.Accepted.Time,
+			ArrivedAt:  r.withoutMonotonic(known.ArrivedAt),
+			IsRecorded: isRecorded(kyma, *known.Accepted),
 		},
 		time.Time{},
 	)
@@ -167,18 +168,19 @@ func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 
 // unrecordedUntil returns the latest time at which another publisher may have received a report that is not in the
 // Kyma's status. It returns zero if this process has already accepted a report of the runtime.
-func (r *reports) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
-	known := r.remembered(kyma)
+func (r *reportReader) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
+	known := r.lastKnown(kyma)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known.Accepted != nil {
 		return time.Time{}
 	}
-	return plan.LatestUnrecorded(kyma, r.began)
+	return plan.LatestUnrecorded(kyma, r.startedAt)
 }
 
-// past returns a time without its monotonic clock reading. If the time is in the future, it returns the current time.
-func (r *reports) past(at time.Time) time.Time {
+// withoutMonotonic returns a time without its monotonic clock reading. If the time is in the future, it returns the
+// current time.
+func (r *reportReader) withoutMonotonic(at time.Time) time.Time {
 	at = at.Round(0)
 	if now := r.now().Round(0); now.Before(at) {
 		return now
@@ -186,10 +188,10 @@ func (r *reports) past(at time.Time) time.Time {
 	return at
 }
 
-// pull reads the digest of the latest report. If it differs from the digest of the known report, pull fetches the
+// pullReport reads the digest of the latest report. If it differs from the digest of the known report, pull fetches the
 // latest report.
-func (r *reports) pull(
-	ctx context.Context, runtime string, known digest.Digest, reply *answer,
+func (r *reportReader) pullReport(
+	ctx context.Context, runtime string, known digest.Digest, reply *digestAnswer,
 ) (digest.Digest, bundle.Fetched, error) {
 	if reply != nil && (reply.err != nil || reply.digest == known) {
 		return reply.digest, bundle.Fetched{}, reply.err
@@ -215,34 +217,34 @@ func (r *reports) pull(
 	return newest, fetched, err
 }
 
-// remembered returns the last report that this publisher read. It returns zero if another publisher has read a newer
+// lastKnown returns the last report that this publisher read. It returns zero if another publisher has read a newer
 // report, according to the Kyma's status.
-func (r *reports) remembered(kyma *v1beta2.Kyma) fleetstate.Report {
-	known := r.fleet.Of(kyma).Report
-	if known.Overtaken(kyma.Status.Runtime, r.now()) {
+func (r *reportReader) lastKnown(kyma *v1beta2.Kyma) fleetstate.Report {
+	known := r.fleet.GetCurrent(kyma).Report
+	if known.IsOvertaken(kyma.Status.Runtime, r.now()) {
 		return fleetstate.Report{}
 	}
 	return known
 }
 
-func (r *reports) remember(kyma *v1beta2.Kyma, newest fleetstate.Report) {
-	r.fleet.EditOf(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
+func (r *reportReader) storeReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
+	r.fleet.EditCurrent(kyma, func(known *fleetstate.Runtime) { known.Report = newest })
 }
 
 // fetchReport returns the latest report of a Kyma's runtime. It emits Events about new information in the report.
 func (k *Kymas) fetchReport(
-	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, fresh time.Duration, reply *answer,
+	ctx context.Context, kyma *v1beta2.Kyma, rules plan.Rules, maxAge time.Duration, reply *digestAnswer,
 ) (fleetstate.Report, error) {
-	from := rules.Reporter(kyma, k.Keys.tokens(), k.Now())
+	from := rules.Reporter(kyma, k.Keys.tokenSecrets(), k.Now())
 	from.Content = k.checkReport
-	newest, before, err := k.reports.fetch(ctx, kyma, from, fresh, reply)
+	newest, before, err := k.reports.fetchReport(ctx, kyma, from, maxAge, reply)
 	if err != nil {
 		return newest, err
 	}
 	isNew := newest.Digest != before.Digest
 	if isNew && newest.Refused != nil && (before.Digest != "" || !showsRefusal(kyma, newest.Refused)) {
 		reportsRefused.WithLabelValues(string(newest.Refused.Reason)).Inc()
-		k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused,
+		k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonReportRefused,
 			fmt.Sprintf("report of runtime %s: %s", plan.RuntimeID(kyma), newest.Refused))
 	}
 	if isNew && newest.Accepted != nil && newest.Refused == nil {
@@ -262,12 +264,12 @@ func (k *Kymas) applyReport(kyma *v1beta2.Kyma, newest fleetstate.Report) {
 	key, errKey := trust.EncodePublicKey(newest.Accepted.Key)
 	thumbprint, errThumb := trust.Thumbprint(newest.Accepted.Key)
 	if errKey == nil && errThumb == nil {
-		done, cloned := takeover.Done(kyma), plan.Cloned(kyma)
-		ingest.Remember(&kyma.Status, *newest.Accepted, key, thumbprint, k.reports.past(newest.Arrived))
+		done, cloned := takeover.CompletedPhase(kyma), plan.CheckClone(kyma)
+		ingest.RecordReport(&kyma.Status, *newest.Accepted, key, thumbprint, k.reports.withoutMonotonic(newest.ArrivedAt))
 		if note := takeover.Announcement(kyma, done); note != "" {
-			k.event(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
+			k.emitEvent(kyma, corev1.EventTypeNormal, v1beta2.ReasonTakeover, "Takeover", note)
 		}
-		if now := plan.Cloned(kyma); now != nil && cloned == nil {
+		if now := plan.CheckClone(kyma); now != nil && cloned == nil {
 			k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonCloneDetected, "Ingest", "%s",
 				eventNote(now.Error()))
 		}
@@ -288,9 +290,9 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
 			// The registry may contain another bundle than the one that was pushed, so check it in the next reconcile.
-			k.published(kyma).Recheck()
+			k.publishRecord(kyma).RequestCheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
-			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
+			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,
 				fmt.Sprintf("runtime %s refused bundle %s (%s): %s", runtime, r.Digest, r.Reason, r.Detail))
 		}
 	}

@@ -30,7 +30,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func asking(t *testing.T, handler http.HandlerFunc) *reports {
+func asking(t *testing.T, handler http.HandlerFunc) *reportReader {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -65,7 +65,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		ID: "one", Key: &v1beta2.RuntimeKey{PublicKey: public, Thumbprint: thumbprint},
 	}
-	start := func() *reports {
+	start := func() *reportReader {
 		return newReports(place, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	}
 	r := start()
@@ -82,18 +82,18 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
 			t.Fatal(err)
 		}
-		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
+		newest, _, err := r.fetchReport(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, now), 0, nil)
 		if err != nil || newest.Accepted == nil && newest.Refused == nil {
 			t.Fatalf("got report %+v and error %v, want an accepted or refused report", newest, err)
 		}
 		after := *kyma.DeepCopy()
 		if newest.Refused == nil {
-			ingest.Remember(&after.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))
+			ingest.RecordReport(&after.Status, *newest.Accepted, public, thumbprint, r.withoutMonotonic(newest.ArrivedAt))
 		}
 		if wrote = ingest.NeedsUpdate(kyma.Status, after.Status); wrote {
 			kyma.Status = after.Status
 		}
-		return judged{newest.Refused != nil, r.lastReport(kyma).At}, wrote
+		return judged{newest.Refused != nil, r.lastReport(kyma).KnownAt}, wrote
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	rewritten := func(b bundle.Blob) bundle.Blob {
@@ -131,7 +131,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		now = step.at
 		if step.restart {
 			r = start()
-			if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(now) {
+			if got := r.lastReport(kyma); !got.KnownAt.Equal(noon) || !got.PossibleAt.Equal(now) {
 				t.Errorf("%s, before the report is read: got last report %+v", step.what, got)
 			}
 		}
@@ -140,8 +140,8 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 			wrote != step.writes {
 			t.Errorf("%s: got %+v, written %v, want %+v, %v", step.what, got, wrote, step.want, step.writes)
 		}
-		if got := r.lastReport(kyma); !got.Possible.IsZero() {
-			t.Errorf("%s: got a possible unrecorded report until %s, want none", step.what, got.Possible)
+		if got := r.lastReport(kyma); !got.PossibleAt.IsZero() {
+			t.Errorf("%s: got a possible unrecorded report until %s, want none", step.what, got.PossibleAt)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	r := newReports(place, func() time.Time { return started }, fleetstate.New(nil), NewSlimmer())
 	fetch := func() fleetstate.Report {
 		t.Helper()
-		newest, _, err := r.fetch(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
+		newest, _, err := r.fetchReport(t.Context(), kyma, plan.Rules{}.Reporter(kyma, nil, started), 0, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	}
 	unnoted := func(when string) {
 		t.Helper()
-		if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(started) {
+		if got := r.lastReport(kyma); !got.KnownAt.Equal(noon) || !got.PossibleAt.Equal(started) {
 			t.Errorf("%s: got last report %+v, want the recorded one and a possible newer one", when, got)
 		}
 	}
@@ -191,7 +191,7 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	}
 	unnoted("with a report of an unknown key")
 	push(3, signer)
-	if newest := fetch(); newest.Accepted == nil || !newest.Arrived.Equal(written) {
+	if newest := fetch(); newest.Accepted == nil || !newest.ArrivedAt.Equal(written) {
 		t.Errorf("a delayed heartbeat: got %+v, want its own time as arrival", newest)
 	}
 }
@@ -213,7 +213,7 @@ func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	newest := bundle.AcceptedReport{
 		Content: "sha256:after", Report: bundle.Report{Runtime: "one", Sequence: 2, Time: noon.Add(later)},
 	}
-	r.remember(kyma, fleetstate.Report{Accepted: &newest, Arrived: noon.Add(later)})
+	r.storeReport(kyma, fleetstate.Report{Accepted: &newest, ArrivedAt: noon.Add(later)})
 	record := func(state v1beta2.State) {
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{
 			Versions: map[string]string{"keda": "1.1.0"}, Given: map[string]v1beta2.GivenVersion{
@@ -221,7 +221,7 @@ func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 			},
 		}
 	}
-	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.Equal(noon.Add(later)) {
+	if got := r.lastReport(kyma); !got.KnownAt.Equal(noon) || !got.PossibleAt.Equal(noon.Add(later)) {
 		t.Errorf("before the content is recorded: got last report %+v", got)
 	}
 	stands := func() fleet.RolloutStatus {
@@ -240,22 +240,22 @@ func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 		}
 		members := []plan.Member{
 			{
-				Kyma: kyma, Runtime: "one", LastReport: r.lastReport(kyma), Follows: []resolve.Follow{
+				Kyma: kyma, Runtime: "one", LastReport: r.lastReport(kyma), FollowedChannels: []resolve.FollowedChannel{
 					{Module: "keda", Channel: "regular", Version: "1.1.0"},
 				},
 			},
 		}
 		seen := plan.Tracks(members, nil)[rollout.Track{Module: "keda", Channel: "regular"}]
 		return rollout.Plan("keda-regular-1", spec, status, seen.Runtimes,
-			rollout.Situation{Channel: "1.1.0", Now: noon.Add(later)}).Status
+			rollout.PlanInput{ChannelVersion: "1.1.0", Now: noon.Add(later)}).Status
 	}
 	record("")
 	if got := stands().Waves[0]; got.InFlight != 1 || got.Failed != 0 || got.Deferred != 0 {
 		t.Errorf("before the content is recorded: got wave %+v, want the runtime in flight", got)
 	}
-	ingest.Remember(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
+	ingest.RecordReport(&kyma.Status, newest, "key", "thumbprint", noon.Add(later))
 	record(v1beta2.StateReady)
-	if got := r.lastReport(kyma); !got.At.Equal(noon.Add(later)) || !got.Possible.IsZero() {
+	if got := r.lastReport(kyma); !got.KnownAt.Equal(noon.Add(later)) || !got.PossibleAt.IsZero() {
 		t.Errorf("after the content is recorded: got last report %+v", got)
 	}
 	if got := stands().Waves[0]; got.Updated != 1 {
@@ -265,7 +265,7 @@ func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	kyma.Status.Conditions = []metav1.Condition{
 		{Type: v1beta2.ConditionReporting, Reason: v1beta2.ReasonReportRefused, Status: metav1.ConditionFalse},
 	}
-	if got := r.lastReport(kyma); !got.At.Equal(noon) || !got.Possible.IsZero() {
+	if got := r.lastReport(kyma); !got.KnownAt.Equal(noon) || !got.PossibleAt.IsZero() {
 		t.Errorf("with a refused report: got last report %+v, want the recorded one only", got)
 	}
 }
@@ -290,7 +290,7 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := asking(t, c.answer)
-			if _, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2,
+			if _, _, err := r.fetchReport(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2,
 				nil); (err != nil) != c.away {
 				t.Errorf("fetch returned %v, so all runtimes wait: %v, want %v", err, err != nil, c.away)
 			}
@@ -314,7 +314,7 @@ func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { now = now.Add(time.Second); return now }
 	for range 3 {
-		if newest, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil ||
+		if newest, _, err := r.fetchReport(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, 0, nil); err != nil ||
 			newest.Refused == nil || newest.Digest != digest.FromBytes(manifest) {
 			t.Fatalf("got report %+v and error %v, want the refused report in the registry", newest, err)
 		}
@@ -328,15 +328,16 @@ func TestNewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
 	r := asking(t, answers(http.StatusNotFound))
 	first, second := kymaOf("one"), kymaOf("one")
 	second.UID = "second"
-	r.remember(first, fleetstate.Report{Digest: "sha256:report", Asked: noon})
-	if got := r.remembered(first); got.Digest != "sha256:report" {
+	r.storeReport(first, fleetstate.Report{Digest: "sha256:report", AskedAt: noon})
+	if got := r.lastKnown(first); got.Digest != "sha256:report" {
 		t.Errorf("first Kyma: got report %+v, want the recorded one", got)
 	}
-	if got := r.remembered(second); got.Digest != "" || !got.Asked.IsZero() || r.fleet.Of(second).UID != second.UID {
+	if got := r.lastKnown(second); got.Digest != "" || !got.AskedAt.IsZero() ||
+		r.fleet.GetCurrent(second).UID != second.UID {
 		t.Errorf("the second Kyma has report %+v, want none", got)
 	}
-	r.fleet.Drop(client.ObjectKeyFromObject(first))
-	r.fleet.Each(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("the record of %s still exists", key) })
+	r.fleet.Delete(client.ObjectKeyFromObject(first))
+	r.fleet.ForEach(func(key fleetstate.Key, _ *fleetstate.Runtime) { t.Errorf("the record of %s still exists", key) })
 }
 
 func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
@@ -350,9 +351,9 @@ func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	now := noon
 	r.now = func() time.Time { return now }
 	for range 2 {
-		got, _, err := r.fetch(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
-		if err != nil || got.Unread == nil || got.Unread.Error() != "the registry returned 403 Forbidden" {
-			t.Errorf("got Unread %v and error %v, want status 403 without other details", got.Unread, err)
+		got, _, err := r.fetchReport(t.Context(), kymaOf("one"), bundle.Reporter{Runtime: "one"}, time.Minute/2, nil)
+		if err != nil || got.ReadError == nil || got.ReadError.Error() != "the registry returned 403 Forbidden" {
+			t.Errorf("got Unread %v and error %v, want status 403 without other details", got.ReadError, err)
 		}
 		now = now.Add(time.Minute)
 	}
@@ -408,14 +409,14 @@ func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 			}
 			return nil
 		}
-		newest, _, err := r.fetch(t.Context(), kyma, from, 0, nil)
+		newest, _, err := r.fetchReport(t.Context(), kyma, from, 0, nil)
 		if refused := newest.Refused != nil; err != nil || checks != step.checks ||
 			refused != (step.refuse && step.checks > 0) {
 			t.Errorf("%s: got %d checks, refused %v, error %v, want %d checks", step.what, checks, newest.Refused, err,
 				step.checks)
 		}
 		if newest.Refused == nil {
-			ingest.Remember(&kyma.Status, *newest.Accepted, public, thumbprint, r.past(newest.Arrived))
+			ingest.RecordReport(&kyma.Status, *newest.Accepted, public, thumbprint, r.withoutMonotonic(newest.ArrivedAt))
 		}
 	}
 }

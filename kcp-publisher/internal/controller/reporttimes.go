@@ -16,20 +16,20 @@ import (
 
 const (
 	reportTimesInterval = 5 * time.Second
-	// If a shard's last report times are older than reportTimesOutdated, its runtimes may have sent newer reports.
-	reportTimesOutdated = 30 * time.Second
-	shardsTick          = time.Second
+	// If a shard's last report times are older than reportTimesMaxAge, its runtimes may have sent newer reports.
+	reportTimesMaxAge = 30 * time.Second
+	shardReadInterval = time.Second
 )
 
 type reportTimesSender struct{ kymas *Kymas }
 
 func (h reportTimesSender) Start(ctx context.Context) error {
-	tick := time.NewTicker(shardsTick)
+	tick := time.NewTicker(shardReadInterval)
 	defer tick.Stop()
 	var last time.Time
 	lastError := ""
 	for {
-		if s := h.kymas.Planner; s.active() && time.Since(last) >= reportTimesInterval {
+		if s := h.kymas.Planner; s.isActive() && time.Since(last) >= reportTimesInterval {
 			err := h.send(ctx, s)
 			if err == nil {
 				last, lastError = time.Now(), ""
@@ -48,24 +48,24 @@ func (h reportTimesSender) Start(ctx context.Context) error {
 }
 
 func (h reportTimesSender) send(ctx context.Context, s *RemotePlanner) error {
-	data, err := h.kymas.reports.times().Encode()
+	data, err := h.kymas.reports.collectTimes().Encode()
 	if err != nil {
 		return fmt.Errorf("encode the report times of shard %d: %w", h.kymas.Share.Number, err)
 	}
 	return s.SendReportTimes(ctx, data)
 }
 
-func (r *reports) times() shard.ReportTimes {
+func (r *reportReader) collectTimes() shard.ReportTimes {
 	r.mu.Lock()
-	began, now := r.began, r.now()
+	began, now := r.startedAt, r.now()
 	r.mu.Unlock()
 	all := shard.ReportTimes{At: now, Began: began, Kymas: map[string]shard.ReportTime{}}
 	if began.IsZero() {
 		all.Began = now
 	}
-	r.fleet.Each(func(kyma fleetstate.Key, known *fleetstate.Runtime) {
+	r.fleet.ForEach(func(kyma fleetstate.Key, known *fleetstate.Runtime) {
 		if accepted := known.Report.Accepted; accepted != nil {
-			all.Kymas[kyma.Name] = shard.NewReportTime(accepted.Time, r.past(known.Report.Arrived),
+			all.Kymas[kyma.Name] = shard.NewReportTime(accepted.Time, r.withoutMonotonic(known.Report.ArrivedAt),
 				accepted.Content.String())
 		}
 	})
@@ -75,7 +75,7 @@ func (r *reports) times() shard.ReportTimes {
 // lastReportOf returns the time of a runtime's last report from the Kyma's status or from the shard's report times,
 // whichever is newer. received can be nil.
 func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time) silence.LastReport {
-	outdated := received == nil || now.Sub(received.At) > reportTimesOutdated
+	outdated := received == nil || now.Sub(received.At) > reportTimesMaxAge
 	var since time.Time
 	if outdated {
 		since = now
@@ -93,5 +93,6 @@ func lastReportOf(kyma *v1beta2.Kyma, received *shard.ReportTimes, now time.Time
 	status := kyma.Status.Runtime
 	recorded := status != nil && status.Observed != nil && last.HasContent(status.Observed.Report)
 	return plan.LastReport(kyma,
-		&plan.Received{Made: time.Unix(last.Made, 0), Arrived: time.Unix(last.Arrived, 0), Recorded: recorded}, since)
+		&plan.ReceivedReport{CreatedAt: time.Unix(last.Made, 0), ArrivedAt: time.Unix(last.Arrived, 0), IsRecorded: recorded},
+		since)
 }

@@ -45,7 +45,7 @@ func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 		w.must(w.api.Get(t.Context(), key, kyma))
 		return kyma
 	}
-	asked := func() bool { return w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) }
+	asked := func() bool { return w.kymas.fleet.Get(key).Report.AskedAt.Equal(w.now) }
 
 	poll()
 	w.now = w.now.Add(w.kymas.PollInterval / 10)
@@ -71,12 +71,12 @@ func TestRequestedReconcileIgnoresTheRegistryBackoff(t *testing.T) {
 	w.settle()
 	key := client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
 	request, working := ctrl.Request{NamespacedName: key}, w.kymas.reports.place
-	w.kymas.reports.place, w.kymas.backoff.ping = asking(t, answers(http.StatusBadGateway)).place,
+	w.kymas.reports.place, w.kymas.backoff.checkRegistry = asking(t, answers(http.StatusBadGateway)).place,
 		func(context.Context) error { return errors.New("away") }
 	w.now = w.now.Add(w.kymas.PollInterval)
 	_, err := w.kymas.Reconcile(quiet(t.Context()), request)
 	w.must(err)
-	w.kymas.reports.place, w.kymas.backoff.ping = working, nil
+	w.kymas.reports.place, w.kymas.backoff.checkRegistry = working, nil
 	poll := func() *v1beta2.Kyma {
 		t.Helper()
 		_, err := w.kymas.Reconcile(quiet(t.Context()), request)
@@ -86,13 +86,13 @@ func TestRequestedReconcileIgnoresTheRegistryBackoff(t *testing.T) {
 		return kyma
 	}
 	kyma := poll()
-	if w.kymas.fleet.Get(key).Report.Asked.Equal(w.now) || w.kymas.backoff.wait(key, w.now) == 0 {
+	if w.kymas.fleet.Get(key).Report.AskedAt.Equal(w.now) || w.kymas.backoff.remainingDelay(key, w.now) == 0 {
 		t.Fatal("the publisher does not wait for the backoff")
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	if kyma = poll(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.wait(key, w.now) != 0 {
+	if kyma = poll(); kyma.Status.LastHandledReconcileAt != "now" || w.kymas.backoff.remainingDelay(key, w.now) != 0 {
 		t.Errorf("handled request %q, and the remaining backoff is %s, want no backoff",
-			kyma.Status.LastHandledReconcileAt, w.kymas.backoff.wait(key, w.now))
+			kyma.Status.LastHandledReconcileAt, w.kymas.backoff.remainingDelay(key, w.now))
 	}
 }

@@ -33,7 +33,7 @@ func setRolloutMetrics(newest []*fleet.Rollout) {
 	for _, r := range newest {
 		rolloutStates.WithLabelValues(string(r.Status.State)).Inc()
 		setCheckMetrics(r)
-		if rollout.Finished(r.Status.State) {
+		if rollout.IsFinished(r.Status.State) {
 			continue
 		}
 		for _, w := range r.Status.Waves {

@@ -44,25 +44,25 @@ type Rollouts struct {
 	// is active. It is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// quiet is the longest time between two reports of a healthy runtime.
-	quiet time.Duration
-	// members and checked are only used by Reconcile. checked contains the generation of each policy that
-	// warnOfflineAfter has checked.
-	members plan.MemberCache
-	checked map[types.UID]int64
+	// maxQuiet is the longest time between two reports of a healthy runtime.
+	maxQuiet time.Duration
+	// members and checkedPolicies are only used by Reconcile. checkedPolicies contains the generation of each policy
+	// that warnOfflineAfter has checked.
+	members         plan.MemberCache
+	checkedPolicies map[types.UID]int64
 }
 
 const (
 	rolloutInterval = 10 * time.Second
-	// After a report, Rollouts waits for reportsSettle, to evaluate several reports together.
-	reportsSettle = 500 * time.Millisecond
+	// After a report, Rollouts waits for reportDelay, to evaluate several reports together.
+	reportDelay = 500 * time.Millisecond
 )
 
 // View returns the catalog and the rollout decisions that are needed to resolve Kymas. It returns nil before the first
 // evaluation. In a shard, it also returns nil until the planner has processed the same control plane objects.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
-	if view == nil || !r.remote.planned(view.State) {
+	if view == nil || !r.remote.isPlanned(view.State) {
 		return nil
 	}
 	return view
@@ -84,18 +84,18 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		r.Client.List(ctx, &rollouts, inNamespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list RolloutPolicies and Rollouts: %w", err)
 	}
-	if r.Catalog.changing() || r.Catalog.Snapshot() != next.Catalog {
+	if r.Catalog.isChanging() || r.Catalog.Snapshot() != next.Catalog {
 		// The catalog changed while the policies and Rollouts were read.
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
 	if r.remote != nil {
-		next.State = shard.State(next.Catalog.Revision, policies.Items, rollouts.Items)
+		next.State = shard.HashState(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
-	if !r.remote.planned(next.State) {
+	if !r.remote.isPlanned(next.State) {
 		// The planner has not processed these objects yet, or this shard's cache does not contain the objects that the
 		// planner wrote.
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
 	var all []plan.Member
 	var round rollout.Round
@@ -108,34 +108,35 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			return ctrl.Result{}, fmt.Errorf("list Kymas: %w", err)
 		}
 		quietAfter := longestOffline(policies.Items, rollouts.Items)
-		all = r.members.Members(r.remote.own(r.share, kymas.Items), next.Catalog)
+		all = r.members.Members(r.remote.ownKymas(r.share, kymas.Items), next.Catalog)
 		for i := range all {
 			all[i].LastReport = r.lastReport(all[i].Kyma)
-			unsure = unsure || r.Now().Sub(all[i].LastReport.Possible) <= quietAfter
+			unsure = unsure || r.Now().Sub(all[i].LastReport.PossibleAt) <= quietAfter
 		}
-		tracks := plan.Tracks(all, rollout.AtRest(policies.Items, rollouts.Items))
+		tracks := plan.Tracks(all, rollout.RestFilter(policies.Items, rollouts.Items))
 		if r.remote != nil {
 			round = rollout.Round{
-				Gates:  rollout.Written(policies.Items, rollouts.Items, tracks, r.Now()),
-				Active: r.remote.active(),
+				Gates:    rollout.RecordedGates(policies.Items, rollouts.Items, tracks, r.Now()),
+				IsActive: r.remote.isActive(),
 			}
 		} else {
-			round = rollout.NextRound(policies.Items, rollouts.Items, tracks, r.Now())
+			round = rollout.EvaluateAll(policies.Items, rollouts.Items, tracks, r.Now())
 		}
 	}
-	if err := r.write(ctx, &round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+	if err := r.writeRollouts(ctx, &round, rollouts.Items); apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	} else if err != nil {
 		return ctrl.Result{}, err
 	}
 	if r.remote == nil {
 		setRolloutMetrics(round.Newest)
 	}
-	next.Gates, next.Awaited = round.Gates, round.Gates.Awaited()
-	if err := r.activate(ctx, next, all, policies.Items, after(round, rollouts.Items), round.Active); err != nil {
+	next.Gates, next.AwaitedRuntimes = round.Gates, round.Gates.AwaitedRuntimes()
+	if err := r.activateView(ctx, next, all, policies.Items, rolloutsAfter(round, rollouts.Items),
+		round.IsActive); err != nil {
 		return ctrl.Result{}, err
 	}
-	if round.Active || unsure {
+	if round.IsActive || unsure {
 		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	return ctrl.Result{}, nil
@@ -147,34 +148,34 @@ func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
 	if err != nil {
 		return true, ctrl.Result{}, err
 	}
-	return !caught || r.Catalog.changing(), ctrl.Result{RequeueAfter: catalogSettles}, nil
+	return !caught || r.Catalog.isChanging(), ctrl.Result{RequeueAfter: catalogDelay}, nil
 }
 
-// activate makes the result of an evaluation effective. It stores the view that is used to resolve Kymas. In the
+// activateView makes the result of an evaluation effective. It stores the view that is used to resolve Kymas. In the
 // planner, it announces the processed objects to the shards instead.
-func (r *Rollouts) activate(
+func (r *Rollouts) activateView(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
 ) error {
 	if r.announce != nil {
-		return r.announce(ctx, next.Catalog, shard.State(next.Catalog.Revision, policies, rollouts), active)
+		return r.announce(ctx, next.Catalog, shard.HashState(next.Catalog.Revision, policies, rollouts), active)
 	}
 	before := r.view.Load()
-	if next.Same(before) {
+	if next.HasSameResult(before) {
 		// Keep the pointer. A new pointer would cause a complete reconcile of every Kyma.
 		next = before
 	}
 	r.view.Store(next)
-	if err := r.mark(ctx, before, next, all); err != nil {
+	if err := r.queueChanged(ctx, before, next, all); err != nil {
 		r.view.Store(before) // the next evaluation queues the Kymas again
 		return err
 	}
 	return nil
 }
 
-func after(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
+func rolloutsAfter(round rollout.Round, before []fleet.Rollout) []fleet.Rollout {
 	gone := map[string]bool{}
-	for _, old := range round.Forget {
+	for _, old := range round.Delete {
 		gone[old.Name] = true
 	}
 	var all []fleet.Rollout
@@ -201,15 +202,15 @@ func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (l
 	return longest
 }
 
-// write writes the Rollouts of an evaluation to the API server. This must succeed before activate makes the evaluation
-// effective.
-func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
+// writeRollouts writes the Rollouts of an evaluation to the API server. This must succeed before activateView makes the
+// evaluation effective.
+func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, before []fleet.Rollout) error {
 	for _, made := range slices.Clone(round.Create) {
 		status := made.Status
 		made.Namespace = r.Catalog.Namespace
 		err := r.Client.Create(ctx, made)
-		if why := refusedRollout(made, before, err); why != "" {
-			r.hold(round, made, why)
+		if why := refusalMessage(made, before, err); why != "" {
+			r.holdRefused(round, made, why)
 			continue
 		}
 		if err != nil {
@@ -218,8 +219,8 @@ func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fle
 		ctrl.LoggerFrom(ctx).
 			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel,
 				"from", made.Spec.From, "to", made.Spec.To)
-		r.note(made, rollout.StartedChange(made))
-		if err := r.status(ctx, made, status); err != nil {
+		r.emitChanges(made, rollout.StartChanges(made))
+		if err := r.writeStatus(ctx, made, status); err != nil {
 			return err
 		}
 	}
@@ -230,11 +231,11 @@ func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fle
 				changed.Status = before[i].Status
 			}
 		}
-		if err := r.status(ctx, changed, status); err != nil {
+		if err := r.writeStatus(ctx, changed, status); err != nil {
 			return err
 		}
 	}
-	for _, old := range round.Forget {
+	for _, old := range round.Delete {
 		if err := r.Client.Delete(ctx, old); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete Rollout %s/%s: %w", old.Namespace, old.Name, err)
 		}
@@ -242,69 +243,69 @@ func (r *Rollouts) write(ctx context.Context, round *rollout.Round, before []fle
 	return nil
 }
 
-// refusedRollout returns the reason why the Rollout cannot be created until a user changes something. It returns "" if
+// refusalMessage returns the reason why the Rollout cannot be created until a user changes something. It returns "" if
 // the error can go away by itself.
-func refusedRollout(made *fleet.Rollout, before []fleet.Rollout, err error) string {
+func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) string {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err):
-		return fmt.Sprintf("rollout %s cannot be created: %v", made.Name, err)
+		return fmt.Sprintf("rollout %s cannot be created: %v", created.Name, err)
 	case apierrors.IsAlreadyExists(err) && slices.ContainsFunc(before, func(old fleet.Rollout) bool {
-		return old.Name == made.Name && !old.DeletionTimestamp.IsZero()
+		return old.Name == created.Name && !old.DeletionTimestamp.IsZero()
 	}):
 		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists, remove its "+
-			"finalizers", made.Name)
+			"finalizers", created.Name)
 	}
 	return ""
 }
 
-// hold must be called if a Rollout cannot be created. The runtimes keep their versions. It emits an Event about the
-// RolloutPolicy.
-func (r *Rollouts) hold(round *rollout.Round, refused *fleet.Rollout, why string) {
-	round.Hold(refused, bundle.Bounded(why, bundle.MaxMessageBytes))
+// holdRefused must be called if a Rollout cannot be created. The runtimes keep their versions. It emits an Event about
+// the RolloutPolicy.
+func (r *Rollouts) holdRefused(round *rollout.Round, refused *fleet.Rollout, reason string) {
+	round.HoldRefused(refused, bundle.Bounded(reason, bundle.MaxMessageBytes))
 	policy := &corev1.ObjectReference{
 		APIVersion: fleet.GroupVersion.String(), Kind: "RolloutPolicy", Namespace: refused.Namespace,
 		Name: refused.Spec.Policy,
 	}
-	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(why))
+	r.Events.Eventf(policy, nil, corev1.EventTypeWarning, fleet.ReasonRolloutRefused, "Rollout", "%s", eventNote(reason))
 }
 
-// status writes the status of a Rollout. It returns a conflict if the Rollout has changed since it was read.
-func (r *Rollouts) status(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
+// writeStatus writes the status of a Rollout. It returns a conflict if the Rollout has changed since it was read.
+func (r *Rollouts) writeStatus(ctx context.Context, object *fleet.Rollout, status fleet.RolloutStatus) error {
 	before := object.DeepCopy()
 	object.Status = status
 	if err := r.Client.Status().
 		Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
 	}
-	r.note(object, rollout.Changes(before.Status, status))
+	r.emitChanges(object, rollout.ChangesBetween(before.Status, status))
 	return nil
 }
 
-func (r *Rollouts) note(object *fleet.Rollout, changes []rollout.Change) {
+func (r *Rollouts) emitChanges(object *fleet.Rollout, changes []rollout.Change) {
 	for _, c := range changes {
 		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", eventNote(c.Note))
 	}
 }
 
-// mark queues every Kyma whose rollout decisions differ between the two views.
-func (r *Rollouts) mark(ctx context.Context, before, now *plan.View, all []plan.Member) error {
+// queueChanged queues every Kyma whose rollout decisions differ between the two views.
+func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all []plan.Member) error {
 	// During a slow change, Kymas were postponed to their next poll. Queue all Kymas, so that they do not wait for it.
-	if slow := r.Catalog.slowChange.Swap(false); slow || before == nil ||
+	if slow := r.Catalog.isSlowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
-		err := r.Catalog.markAll(ctx)
+		err := r.Catalog.reconcileAll(ctx)
 		if err != nil && slow {
-			r.Catalog.slowChange.Store(true)
+			r.Catalog.isSlowChange.Store(true)
 		}
 		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
-		return r.Catalog.markAll(ctx) // no policy exists anymore
+		return r.Catalog.reconcileAll(ctx) // no policy exists anymore
 	}
-	differs := now.Differs(before)
+	differs := now.DifferenceFilter(before)
 	for i := range all {
 		if differs(all[i]) {
-			if err := r.Catalog.publish(ctx, all[i].Kyma); err != nil {
+			if err := r.Catalog.queueKyma(ctx, all[i].Kyma); err != nil {
 				return err
 			}
 		}

@@ -23,18 +23,18 @@ type rootAnnotator struct {
 	lease  client.ObjectKey
 	// lastText is the last known value of the annotation. logged is the last logged error.
 	lastText, logged string
-	read             time.Time
+	readAt           time.Time
 }
 
 // The annotation is checked at this interval, because a user can delete the annotation or the Lease.
 const rootCheckInterval = 30 * time.Minute
 
-// note writes the annotation if the root of trust has changed. After an error, the next call tries again. Without
-// leader election, the publisher has no Lease and note does nothing.
-func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time) {
+// writeNote writes the annotation if the root of trust has changed. After an error, the next call tries again. Without
+// leader election, the publisher has no Lease and writeNote does nothing.
+func (n *rootAnnotator) writeNote(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()
-	if n.writer == nil || root.Version == 0 || text == n.lastText && now.Sub(n.read) < rootCheckInterval {
+	if n.writer == nil || root.Version == 0 || text == n.lastText && now.Sub(n.readAt) < rootCheckInterval {
 		return
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
@@ -60,6 +60,6 @@ func (n *rootAnnotator) note(ctx context.Context, root trust.Root, now time.Time
 		return
 	}
 	if err == nil {
-		n.lastText, n.logged, n.read = text, "", now
+		n.lastText, n.logged, n.readAt = text, "", now
 	}
 }

@@ -41,14 +41,14 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	root := trust.Root{Fleet: "north", Epoch: 1, Version: 3, Expires: time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)}
 
-	notes.note(ctx, root, now) // before the Lease exists
+	notes.writeNote(ctx, root, now) // before the Lease exists
 	if err := api.Create(ctx,
 		&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name,
 			Annotations: map[string]string{"a": "b"}}}); err != nil {
 		t.Fatal(err)
 	}
 	between = func() error { return errors.New("no connection") }
-	notes.note(ctx, root, now)
+	notes.writeNote(ctx, root, now)
 	renewed := "another process"
 	between = func() error {
 		if writes > 2 {
@@ -65,7 +65,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 		return apierrors.NewConflict(schema.GroupResource{Resource: "leases"}, key.Name, errors.New("was renewed"))
 	}
 	for range 3 {
-		notes.note(ctx, root, now)
+		notes.writeNote(ctx, root, now)
 	}
 	lease := &coordinationv1.Lease{}
 	if err := api.Get(ctx, key, lease); err != nil {
@@ -88,7 +88,7 @@ func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	}
 	now = now.Add(time.Hour)
 	for range 3 {
-		notes.note(ctx, root, now)
+		notes.writeNote(ctx, root, now)
 	}
 	if err := api.Get(ctx, key, lease); err != nil || lease.Annotations[v1beta2.AnnotationRootOfTrust] == "" ||
 		writes != 5 {

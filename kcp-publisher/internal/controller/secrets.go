@@ -29,7 +29,8 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := newCacheOf(mgr, namespace, cache.Options{DefaultLabelSelector: labels.NewSelector().Add(*labeled)})
+	secrets, err := newNamespaceCache(mgr, namespace,
+		cache.Options{DefaultLabelSelector: labels.NewSelector().Add(*labeled)})
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func newSecretCache(mgr ctrl.Manager, namespace string) (cache.Cache, error) {
 	return secrets, nil
 }
 
-func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
+func newNamespaceCache(mgr ctrl.Manager, namespace string, options cache.Options) (cache.Cache, error) {
 	options.HTTPClient, options.Scheme, options.Mapper = mgr.GetHTTPClient(), mgr.GetScheme(), mgr.GetRESTMapper()
 	options.DefaultTransform, options.DefaultNamespaces = cache.TransformStripManagedFields(),
 		map[string]cache.Config{namespace: {}}
@@ -53,7 +54,7 @@ func newCacheOf(mgr ctrl.Manager, namespace string, options cache.Options) (cach
 	return found, mgr.Add(found)
 }
 
-func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
+func (k *Kymas) requestsForSecret(ctx context.Context, secret *corev1.Secret) []ctrl.Request {
 	var kymas v1beta2.KymaList
 	runtime := secret.Labels[v1beta2.LabelSecretFor]
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(k.Catalog.Namespace),
@@ -65,7 +66,7 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 	var requests []ctrl.Request
 	for _, kyma := range kymas.Items {
 		name := types.NamespacedName{Namespace: kyma.Namespace, Name: kyma.Name}
-		k.fleet.Edit(name, func(r *fleetstate.Runtime) { r.Changed++ })
+		k.fleet.Edit(name, func(r *fleetstate.Runtime) { r.ChangedCount++ })
 		requests = append(requests, ctrl.Request{NamespacedName: name})
 	}
 	return requests
@@ -74,10 +75,10 @@ func (k *Kymas) kymasOf(ctx context.Context, secret *corev1.Secret) []ctrl.Reque
 func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, known bool) {
 	subject, runtime := secret.Namespace+"/"+secret.Name, secret.Labels[v1beta2.LabelSecretFor]
 	if known {
-		k.unaddressed.Delete(subject)
+		k.loggedSecrets.Delete(subject)
 		return
 	}
-	if before, isKnown := k.unaddressed.Swap(subject, runtime); isKnown && before == runtime {
+	if before, isKnown := k.loggedSecrets.Swap(subject, runtime); isKnown && before == runtime {
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("a Secret is for an unknown runtime and is not delivered: correct its label "+
@@ -91,7 +92,7 @@ func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
 	if k.secrets == nil && k.pullSecrets == nil || newest.Accepted == nil || newest.Refused != nil ||
-		newest.Accepted.Runtime != r.ID || r.Key == nil || r.Deleting {
+		newest.Accepted.Runtime != r.ID || r.Key == nil || r.IsDeleting {
 		return nil, nil
 	}
 	var there corev1.SecretList
@@ -109,21 +110,21 @@ func (k *Kymas) addSecrets(
 	all, problem := runtimeSecrets(slices.Concat(pull, there.Items))
 	problem = errors.Join(pullProblem, problem)
 	status.Secrets = ingest.KnownSecrets(status.Secrets, all, ingest.Facts{})
-	r.Secrets = &plan.Secrets{
-		Recipient: status.Key.Recipient, All: all, Known: status.Secrets, Partial: k.secrets == nil,
+	r.Secrets = &plan.RuntimeSecrets{
+		Recipient: status.Key.Recipient, Published: all, KnownNames: status.Secrets, IsPartial: k.secrets == nil,
 	}
 	if problem != nil || k.secrets == nil {
 		// a Secret that is invalid or could not be read must not be removed from the runtime
-		r.Secrets.Known = ingest.KnownSecrets(nil, all, ingest.Facts{})
+		r.Secrets.KnownNames = ingest.KnownSecrets(nil, all, ingest.Facts{})
 	}
 	return problem, nil
 }
 
-// runtimeSecrets returns the Secrets to publish to the runtime. there contains the Secrets in the control plane. It
+// runtimeSecrets returns the Secrets to publish to the runtime. secrets contains the Secrets in the control plane. It
 // returns an error that lists the invalid ones. If two Secrets have the same name in the runtime, it uses the older
 // one.
-func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
-	byAge := slices.SortedFunc(slices.Values(there), func(a, b corev1.Secret) int {
+func runtimeSecrets(secrets []corev1.Secret) ([]bundle.RuntimeSecret, error) {
+	byAge := slices.SortedFunc(slices.Values(secrets), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	var all []bundle.RuntimeSecret
@@ -134,26 +135,26 @@ func runtimeSecrets(there []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 		if !secret.DeletionTimestamp.IsZero() {
 			continue
 		}
-		next := runtimeSecret(secret)
+		next := newRuntimeSecret(secret)
 		if err := next.Check(); err != nil {
 			problems = append(problems,
 				fmt.Errorf("Secret %s/%s cannot be delivered: %w", secret.Namespace, secret.Name, err))
 			continue
 		}
-		if other := from[next.At()]; other != "" {
+		if other := from[next.NamespacedName()]; other != "" {
 			problems = append(problems,
 				fmt.Errorf(
 					"Secret %s/%s: its name in the runtime would be %s, which Secret %s already uses: change the "+
-						"annotation %s", secret.Namespace, secret.Name, next.At(), other, v1beta2.AnnotationSecretName))
+						"annotation %s", secret.Namespace, secret.Name, next.NamespacedName(), other, v1beta2.AnnotationSecretName))
 			continue
 		}
-		from[next.At()] = secret.Name
+		from[next.NamespacedName()] = secret.Name
 		all = append(all, next)
 	}
 	return all, errors.Join(problems...)
 }
 
-func runtimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
+func newRuntimeSecret(secret *corev1.Secret) bundle.RuntimeSecret {
 	return bundle.RuntimeSecret{
 		Namespace: cmp.Or(secret.Annotations[v1beta2.AnnotationSecretNamespace], v1beta2.RuntimeNamespace),
 		Name:      cmp.Or(secret.Annotations[v1beta2.AnnotationSecretName], secret.Name),

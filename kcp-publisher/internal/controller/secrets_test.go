@@ -48,7 +48,8 @@ func TestSecretIsDeliveredToItsRuntime(t *testing.T) {
 		t.Fatal(all, err)
 	}
 	s := all[1]
-	if all[0].At() != "keda/login" || s.At() != "kyma-system/plain" || s.Module != "keda" || s.Revision != "u 7" ||
+	if all[0].NamespacedName() != "keda/login" || s.NamespacedName() != "kyma-system/plain" || s.Module != "keda" ||
+		s.Revision != "u 7" ||
 		s.Type != corev1.SecretTypeBasicAuth ||
 		string(s.Data["password"]) != "hunter2" || !maps.Equal(s.Labels, map[string]string{"app": "keda"}) {
 		t.Errorf("got Secrets %+v, want keda/login and kyma-system/plain", all)
@@ -110,7 +111,7 @@ func TestUnknownRuntimeGetsNoSecrets(t *testing.T) {
 			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one"},
 		},
 		"runtime whose Kyma is deleted": {
-			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, Deleting: true},
+			fleetstate.Report{Accepted: accepted}, plan.Runtime{ID: "one", Key: key, IsDeleting: true},
 		},
 	} {
 		problem, err := (&Kymas{secrets: unread{}}).addSecrets(t.Context(), kymaOf("one"), &c.runtime, c.newest)
@@ -166,20 +167,20 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 			t.Fatalf("%s: got problem %v, error %v, want problem %q", name, problem, err, c.why)
 		}
 		var got []string
-		for _, s := range r.Secrets.All {
-			got = append(got, s.At())
+		for _, s := range r.Secrets.Published {
+			got = append(got, s.NamespacedName())
 			if s.Module != "" {
 				t.Errorf("%s: the Secret is restricted to module %s", name, s.Module)
 			}
 		}
 		// other Secrets are not read, so they must not be removed
-		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.Known, c.want) {
-			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.Known, c.want)
+		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.KnownNames, c.want) {
+			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.KnownNames, c.want)
 		}
 		// The runtime reports that it has applied all Secrets of the latest bundle, which does not contain the unread
 		// Secrets.
 		done := ingest.Facts{
-			Published: &plan.Published{
+			Published: &plan.PublishedBundle{
 				Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}},
 			},
 			Report: &bundle.AcceptedReport{

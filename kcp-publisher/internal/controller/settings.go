@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// The publisher probes the admission policy with a dry run. enforcedFor is the time until the next probe if the
-	// policy is installed, and unenforcedFor is the time if it is not.
-	enforcedFor   = 5 * time.Minute
-	unenforcedFor = 10 * time.Second
+	// The publisher probes the admission policy with a dry run. enforcedInterval is the time until the next probe if
+	// the policy is installed, and unenforcedInterval is the time if it is not.
+	enforcedInterval   = 5 * time.Minute
+	unenforcedInterval = 10 * time.Second
 	// The API server applies a new policy with a delay. Therefore, a missing policy is an error for the time
-	// policySettles. Afterwards, the publisher ignores the settings that require the policy.
-	policySettles = 30 * time.Second
-	// The last Event is stored for at most maxWarned Kymas.
-	maxWarned = 10_000
+	// policyDelay. Afterwards, the publisher ignores the settings that require the policy.
+	policyDelay = 30 * time.Second
+	// The last Event is stored for at most maxWarnings Kymas.
+	maxWarnings = 10_000
 )
 
 var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
@@ -39,12 +39,12 @@ type settingsClient struct {
 	events events.EventRecorder
 	now    func() time.Time
 
-	mu       sync.Mutex
-	known    bool // a probe has succeeded
-	enforced bool
-	first    time.Time // time of the first probe
-	until    time.Time // time of the next probe
-	warned   map[types.UID]string
+	mu         sync.Mutex
+	hasProbed  bool // a probe has succeeded
+	enforced   bool
+	firstProbe time.Time // time of the first probe
+	nextProbe  time.Time // time of the next probe
+	warned     map[types.UID]string
 }
 
 func restrictSettings(c client.Client, recorder events.EventRecorder, now func() time.Time) *settingsClient {
@@ -58,7 +58,7 @@ func (c *settingsClient) Get(
 		return err
 	}
 	if kyma, is := object.(*v1beta2.Kyma); is {
-		return c.restrict(ctx, kyma, true)
+		return c.restrictKyma(ctx, kyma, true)
 	}
 	return nil
 }
@@ -75,12 +75,12 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	// Kyma.
 	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {
-		if err := c.restrict(ctx, &kymas.Items[i], false); err != nil {
+		if err := c.restrictKyma(ctx, &kymas.Items[i], false); err != nil {
 			failed = append(failed, &kymas.Items[i])
 		}
 	}
 	for _, kyma := range failed {
-		if err := c.restrict(ctx, kyma, false); err != nil {
+		if err := c.restrictKyma(ctx, kyma, false); err != nil {
 			return err
 		}
 	}
@@ -90,7 +90,7 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 func (c *settingsClient) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.PatchOption,
 ) error {
-	return c.written(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
+	return c.restrictWritten(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
 }
 
 func (c *settingsClient) Status() client.SubResourceWriter {
@@ -107,38 +107,38 @@ type restrictedStatus struct {
 func (s restrictedStatus) Patch(
 	ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
 ) error {
-	return s.settings.written(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
+	return s.settings.restrictWritten(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
 }
 
 func (s restrictedStatus) Update(
 	ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption,
 ) error {
-	return s.settings.written(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
+	return s.settings.restrictWritten(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
 }
 
-func (c *settingsClient) written(ctx context.Context, object client.Object, err error) error {
+func (c *settingsClient) restrictWritten(ctx context.Context, object client.Object, err error) error {
 	if kyma, is := object.(*v1beta2.Kyma); is && err == nil {
-		return c.restrict(ctx, kyma, false)
+		return c.restrictKyma(ctx, kyma, false)
 	}
 	return err
 }
 
-func (c *settingsClient) restrict(ctx context.Context, kyma *v1beta2.Kyma, warn bool) error {
-	settings := permission.Ignored(kyma)
+func (c *settingsClient) restrictKyma(ctx context.Context, kyma *v1beta2.Kyma, warn bool) error {
+	settings := permission.IgnoredSettings(kyma)
 	if len(settings) == 0 {
 		return nil
 	}
-	enforced, err := c.probed(ctx, kyma)
+	enforced, err := c.isEnforced(ctx, kyma)
 	if err != nil || enforced {
 		return err
 	}
-	if names := permission.Names(settings); warn && c.isNew(kyma.UID, names) {
+	if names := permission.JoinKeys(settings); warn && c.isNew(kyma.UID, names) {
 		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", eventNote(
 			names+" are ignored, because no admission policy enforces who may set them: install the chart's policy, "+
 				"or run with --trust-kyma-authors",
 		))
 	}
-	permission.Without(kyma, settings)
+	permission.RemoveSettings(kyma, settings)
 	return nil
 }
 
@@ -149,47 +149,47 @@ func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	if c.warned[kyma] == names {
 		return false
 	}
-	if len(c.warned) >= maxWarned {
+	if len(c.warned) >= maxWarnings {
 		clear(c.warned)
 	}
 	c.warned[kyma] = names
 	return true
 }
 
-// probed reports whether the API server enforces the admission policy. It uses the result of the last probe if that is
-// recent enough.
-func (c *settingsClient) probed(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
+// isEnforced reports whether the API server enforces the admission policy. It uses the result of the last probe if that
+// is recent enough.
+func (c *settingsClient) isEnforced(ctx context.Context, kyma *v1beta2.Kyma) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
-	if now.Before(c.until) {
+	if now.Before(c.nextProbe) {
 		return c.enforced, nil
 	}
-	if c.first.IsZero() {
-		c.first = now
+	if c.firstProbe.IsZero() {
+		c.firstProbe = now
 	}
 	target := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: kyma.Namespace, Name: kyma.Name}}
 	err := c.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, permission.Probe()), client.DryRunAll)
 	switch {
-	case permission.Enforced(err):
-		c.known, c.enforced, c.until = true, true, now.Add(enforcedFor)
+	case permission.IsEnforced(err):
+		c.hasProbed, c.enforced, c.nextProbe = true, true, now.Add(enforcedInterval)
 		clear(c.warned)
 		return true, nil
-	case err != nil && !permission.Outdated(err) && c.known:
-		c.until = now.Add(unenforcedFor)
+	case err != nil && !permission.IsOutdated(err) && c.hasProbed:
+		c.nextProbe = now.Add(unenforcedInterval)
 		return c.enforced, nil
-	case err != nil && !permission.Outdated(err):
+	case err != nil && !permission.IsOutdated(err):
 		return false, fmt.Errorf("Kyma %s/%s: %w: %w", kyma.Namespace, kyma.Name, errPolicyUnknown, err)
-	case now.Sub(c.first) < policySettles:
+	case now.Sub(c.firstProbe) < policyDelay:
 		return false,
 			fmt.Errorf("Kyma %s/%s: %w: the API server does not enforce the policy yet", kyma.Namespace, kyma.Name,
 				errPolicyUnknown)
 	}
-	if c.enforced || !c.known {
+	if c.enforced || !c.hasProbed {
 		ctrl.LoggerFrom(ctx).
 			Info("no admission policy enforces who may set restricted settings of Kymas: they are ignored", "outdated",
-				permission.Outdated(err))
+				permission.IsOutdated(err))
 	}
-	c.known, c.enforced, c.until = true, false, now.Add(unenforcedFor)
+	c.hasProbed, c.enforced, c.nextProbe = true, false, now.Add(unenforcedInterval)
 	return false, nil
 }

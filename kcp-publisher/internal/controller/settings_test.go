@@ -205,7 +205,7 @@ func TestKymaSettingsRequireTheirRBACVerb(t *testing.T) {
 	probing := kymaIn("kcp-system", "berlin")
 	err := u.admin.Patch(ctx, probing, client.RawPatch("application/merge-patch+json", permission.Probe()),
 		client.DryRunAll)
-	if !permission.Enforced(err) {
+	if !permission.IsEnforced(err) {
 		t.Errorf("the probe of an admin does not find the policy: %v", err)
 	}
 }
@@ -229,7 +229,7 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	if _, err := read(); !errors.Is(err, errPolicyUnknown) {
 		t.Fatalf("directly after the start, a missing policy must be an error: got %v", err)
 	}
-	now = now.Add(policySettles)
+	now = now.Add(policyDelay)
 	for range 2 {
 		got, err := read()
 		u.must(err)
@@ -266,23 +266,23 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 
 	u.apply("policy", "settings.yaml")
 	u.eventually("the settings are honored with the policy", func() error {
-		now = now.Add(unenforcedFor)
+		now = now.Add(unenforcedInterval)
 		if got, err := read(); err != nil || got.Annotations[v1beta2.AnnotationAgentImage] != evilImage ||
 			!got.Spec.SkipMaintenanceWindows {
 			return fmt.Errorf("annotations %s, %w", got.Annotations, errors.Join(errors.New("ignored"), err))
 		}
 		return nil
 	})
-	now = now.Add(enforcedFor)
+	now = now.Add(enforcedInterval)
 	canceled, cancel := context.WithCancel(ctx)
 	cancel()
-	if enforced, err := restricted.probed(canceled, kyma); err != nil || !enforced {
+	if enforced, err := restricted.isEnforced(canceled, kyma); err != nil || !enforced {
 		t.Errorf("after a failed probe: got enforced %t and error %v, want true", enforced, err)
 	}
 	fresh := restrictSettings(u.admin, recorder, func() time.Time { return now })
 	gone := kymaIn("kcp-system", "gone")
 	gone.Annotations = map[string]string{v1beta2.AnnotationAgentImage: evilImage}
-	if _, err := fresh.probed(ctx, gone); !errors.Is(err, errPolicyUnknown) {
+	if _, err := fresh.isEnforced(ctx, gone); !errors.Is(err, errPolicyUnknown) {
 		t.Errorf("a probe on a deleted Kyma returned %v, want errPolicyUnknown", err)
 	}
 	var list v1beta2.KymaList

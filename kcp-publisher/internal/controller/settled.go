@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// After a reconcile without pending work, reconciles are skipped for settlesFor poll intervals if nothing changes. This
-// time is limited to settlesAtMost or one poll interval, whichever is longer. Then a complete reconcile is necessary,
+// After a reconcile without pending work, reconciles are skipped for settledPolls poll intervals if nothing changes.
+// This time is limited to maxSettled or one poll interval, whichever is longer. Then a complete reconcile is necessary,
 // because bundles and certificates must be renewed.
 const (
-	settlesFor    = 10
-	settlesAtMost = 5 * time.Minute
+	settledPolls = 10
+	maxSettled   = 5 * time.Minute
 )
 
 // settledUntil returns the time until which reconciles can be skipped if nothing changes, or zero. It is earlier if the
@@ -25,15 +25,15 @@ func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {
 	wrong := facts.PublishError != nil || facts.SecretsError != nil || facts.ReportRefused != nil ||
-		facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.Held) > 0
-	busy := outcome.Pushed || outcome.Unrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
+		facts.ReportUnread != nil || len(outcome.Problems) > 0 || len(outcome.Removals.HeldReasons) > 0
+	busy := outcome.IsPushed || outcome.IsUnrecorded || outcome.Deviation != nil || !after.DeletionTimestamp.IsZero()
 	if wrong || busy || !meta.IsStatusConditionTrue(after.Status.Conditions, v1beta2.ConditionReporting) ||
 		ingest.NeedsUpdate(before.Status, after.Status) {
 		return time.Time{}
 	}
-	until := now.Add(min(settlesFor*interval, max(interval, settlesAtMost)))
-	changes := []time.Time{plan.LastReportTime(after).Add(facts.Silence), ingest.NextUpdate(before.Status)}
-	if taken := ingest.TakenUntil(after.Status, facts.Silence); now.Before(taken) {
+	until := now.Add(min(settledPolls*interval, max(interval, maxSettled)))
+	changes := []time.Time{plan.LastReportTime(after).Add(facts.SilenceTimeout), ingest.NextUpdate(before.Status)}
+	if taken := ingest.ReportDeadline(after.Status, facts.SilenceTimeout); now.Before(taken) {
 		changes = append(changes, taken)
 	}
 	for _, earlier := range changes {

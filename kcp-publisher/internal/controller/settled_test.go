@@ -33,18 +33,18 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 		want   time.Time
 	}{
 		"no work": {
-			func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settlesFor * interval),
+			func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settledPolls * interval),
 		},
 		"runtime can become silent": {
 			func(_ *v1beta2.Kyma, f *ingest.Facts, _ *publish.Outcome) {
-				f.Silence = 2 * time.Minute
+				f.SilenceTimeout = 2 * time.Minute
 			}, now.Add(time.Minute),
 		},
 		"pushed bundle": {
-			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Pushed = true }, time.Time{},
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.IsPushed = true }, time.Time{},
 		},
 		"unrecorded bundle": {
-			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Unrecorded = true }, time.Time{},
+			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.IsUnrecorded = true }, time.Time{},
 		},
 		"registry deviates from the recorded bundle": {
 			func(_ *v1beta2.Kyma, _ *ingest.Facts, o *publish.Outcome) { o.Deviation = &plan.Deviation{} }, time.Time{},
@@ -83,15 +83,15 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 			}, time.Time{},
 		},
 	} {
-		before, after, facts, outcome := kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}
+		before, after, facts, outcome := kyma(), kyma(), ingest.Facts{SilenceTimeout: time.Hour}, publish.Outcome{}
 		c.change(after, &facts, &outcome)
 		if got := settledUntil(before, after, facts, outcome, now, interval); !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", what, got, c.want)
 		}
 	}
-	for polled, want := range map[time.Duration]time.Duration{time.Second: settlesFor * time.Second,
-		time.Minute: settlesAtMost, time.Hour / 2: time.Hour / 2} {
-		if got := settledUntil(kyma(), kyma(), ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now, polled).
+	for polled, want := range map[time.Duration]time.Duration{time.Second: settledPolls * time.Second,
+		time.Minute: maxSettled, time.Hour / 2: time.Hour / 2} {
+		if got := settledUntil(kyma(), kyma(), ingest.Facts{SilenceTimeout: time.Hour}, publish.Outcome{}, now, polled).
 			Sub(now); got != want {
 			t.Errorf("poll interval %s: got %s, want %s", polled, got, want)
 		}
@@ -103,11 +103,11 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 		Time:    metav1.NewTime(now.Add(10*time.Second - time.Hour)),
 		Earlier: []v1beta2.EarlierBundle{{Digest: "sha256:a"}},
 	}
-	if got := settledUntil(awaited, awaited, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
+	if got := settledUntil(awaited, awaited, ingest.Facts{SilenceTimeout: time.Hour}, publish.Outcome{}, now,
 		interval); !got.Equal(now.Add(10 * time.Second)) {
 		t.Errorf("runtime that has not applied its bundle: got settled until %s, want 10 seconds", got)
 	}
-	if got := settledUntil(silent, silent, ingest.Facts{Silence: time.Hour}, publish.Outcome{}, now,
+	if got := settledUntil(silent, silent, ingest.Facts{SilenceTimeout: time.Hour}, publish.Outcome{}, now,
 		interval); !got.IsZero() {
 		t.Errorf("a silent runtime: got %s, want zero", got)
 	}
@@ -120,12 +120,12 @@ func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) er
 func TestChangeForAllKymasInvalidatesSettledReconciles(t *testing.T) {
 	c := &Catalog{Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
-	before := c.marked.Load()
-	if err := c.markAll(t.Context()); err != nil || c.marked.Load() == before {
+	before := c.markedCount.Load()
+	if err := c.reconcileAll(t.Context()); err != nil || c.markedCount.Load() == before {
 		t.Errorf("a change of the catalog does not invalidate passes: %v", err)
 	}
-	before = c.marked.Load()
-	if k.allKymas(t.Context(), nil); c.marked.Load() == before {
+	before = c.markedCount.Load()
+	if k.requestsForAll(t.Context(), nil); c.markedCount.Load() == before {
 		t.Error("a change of the image pull Secret does not invalidate passes")
 	}
 }

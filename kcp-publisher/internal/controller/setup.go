@@ -36,8 +36,8 @@ func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
 		return nil
 	}
 	keys.Reader = mgr.GetClient()
-	keys.changed = kymas.Catalog.markAll
-	err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, gathered()).Complete(keys)
+	keys.onChange = kymas.Catalog.reconcileAll
+	err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, batchEvents()).Complete(keys)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
 	}
 	trains := &kymas.Trains
 	trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
-	trains.partial = kymas.Share.Selected()
+	trains.isPartial = kymas.Share.HasSelector()
 	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
 }
 
@@ -59,14 +59,14 @@ func setUpRemotePlanner(mgr ctrl.Manager, kymas *Kymas) error {
 	p := kymas.Planner
 	p.caches = &caches{
 		cached: mgr.GetClient(), direct: mgr.GetAPIReader(), namespace: kymas.Catalog.Namespace,
-		kymas: kymas.Share.Cached(), watchers: &kymas.Watchers,
+		kymas: kymas.Share.CacheSelector(), watchers: &kymas.Watchers,
 	}
-	kymas.Holding = p.Holding
+	kymas.HoldReason = p.Holding
 	if p.Git != nil {
-		kymas.Source, kymas.Compared, kymas.Compare = p.Source, p.Compared, p.Git.Compare
+		kymas.Source, kymas.LastComparison, kymas.RequestComparison = p.Source, p.Compared, p.Git.Compare
 		kymas.ApprovedByCommit = p.Approved
 	}
-	follow := func(ctx context.Context) error { return p.follow(ctx, kymas.Catalog.moved) }
+	follow := func(ctx context.Context) error { return p.follow(ctx, kymas.Catalog.changed) }
 	return errors.Join(mgr.Add(reportTimesSender{kymas}), mgr.Add(manager.RunnableFunc(follow)))
 }
 
@@ -77,22 +77,22 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	}
 	changed := make(chan event.GenericEvent)
 	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
-	kymas.Client, kymas.direct = mgr.GetClient(), mgr.GetAPIReader()
+	kymas.Client, kymas.uncached = mgr.GetClient(), mgr.GetAPIReader()
 	if !kymas.TrustAuthors {
 		kymas.Client = restrictSettings(kymas.Client, kymas.Events, kymas.Now)
 	}
-	kymas.remember(fleetstate.New(kymas.Publisher.Release))
-	kymas.Publisher.Restored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
-	kymas.backoff.ping = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
+	kymas.setFleet(fleetstate.New(kymas.Publisher.DropRecord))
+	kymas.Publisher.OnRestored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
+	kymas.backoff.checkRegistry = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
 	schema, err := kymaschema.New()
 	if err != nil {
 		return err
 	}
 	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
-	kymas.export()
-	kymas.Publisher.Removals = newRemovals(kymas).judge
+	kymas.registerMetrics()
+	kymas.Publisher.DecideRemovals = newRemovals(kymas).decideRemovals
 
-	if kymas.Share.First() {
+	if kymas.Share.IsFirst() {
 		kymas.Catalog.Events = kymas.Events
 	}
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
@@ -102,7 +102,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	r.Events, r.Catalog, r.Now, r.lastReport, r.share, r.remote = kymas.Events, kymas.Catalog, kymas.Now,
 		kymas.reports.lastReport, kymas.Share, kymas.Planner
 	settings := kymas.Rules.Settings
-	r.quiet = quietAtMost(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
+	r.maxQuiet = maxQuietTime(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
 	if err := setUpRollouts(mgr, r, kymas.Client, kymas.PollInterval); err != nil {
 		return err
 	}
@@ -111,10 +111,10 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 			return err
 		}
 	}
-	kymas.Keys.changed = kymas.Catalog.markAll
-	if kymas.Share.First() {
+	kymas.Keys.onChange = kymas.Catalog.reconcileAll
+	if kymas.Share.IsFirst() {
 		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
-		kymas.Keys.notes = rootAnnotator{
+		kymas.Keys.rootAnnotator = rootAnnotator{
 			reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{
 				Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease,
 			},
@@ -126,7 +126,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if err := setUpSignatures(mgr, kymas); err != nil {
 		return err
 	}
-	kymas.Watchers.changed, kymas.Watchers.silent = kymas.Catalog.markAll, kymas.Planner != nil
+	kymas.Watchers.onChange, kymas.Watchers.isReadOnly = kymas.Catalog.reconcileAll, kymas.Planner != nil
 	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(changes)).
-		WatchesRawSource(source.Channel(changed, kymas.inOrder())).
+		WatchesRawSource(source.Channel(changed, kymas.priorityHandler())).
 		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
 	if kymas.SecretsNamespace != "" {
 		secrets, err := newSecretCache(mgr, kymas.SecretsNamespace)
@@ -149,7 +149,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 		kymas.secrets = secrets
 		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
-			handler.TypedEnqueueRequestsFromMapFunc(kymas.kymasOf)))
+			handler.TypedEnqueueRequestsFromMapFunc(kymas.requestsForSecret)))
 	}
 	if kymas.ImagePullSecret.Name != "" {
 		secrets, err := newPullSecretCache(mgr, kymas.ImagePullSecret)
@@ -158,20 +158,20 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 		}
 		kymas.pullSecrets = secrets
 		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
-			handler.TypedEnqueueRequestsFromMapFunc(kymas.allKymas)))
+			handler.TypedEnqueueRequestsFromMapFunc(kymas.requestsForAll)))
 	}
 	return controlled.Complete(kymas)
 }
 
-// movesRollouts selects those changes of Kymas that can advance a Rollout.
-var movesRollouts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return plan.MovesRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
+// rolloutPredicate selects those changes of Kymas that can advance a Rollout.
+var rolloutPredicate = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	return plan.AffectsRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
 
 func indexRuntimes(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1beta2.Kyma{}, indexRuntime,
 		func(object client.Object) []string {
-			return []string{plan.Claimed(object.(*v1beta2.Kyma))}
+			return []string{plan.ClaimedRuntimeID(object.(*v1beta2.Kyma))}
 		})
 }
 
@@ -179,11 +179,11 @@ func indexRuntimes(mgr ctrl.Manager) error {
 // snapshot is created even if the catalog is empty.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()
-	c.Changed, c.again, c.moved = changed, start(), make(chan event.GenericEvent, 1)
+	c.Reconciles, c.rereads, c.changed = changed, initialEvent(), make(chan event.GenericEvent, 1)
 	return ctrl.NewControllerManagedBy(mgr).Named("catalog").
-		WatchesRawSource(source.Channel(c.again, gathered())).
-		Watches(&v1beta2.ModuleTemplate{}, gathered()).
-		Watches(&v1beta2.ModuleReleaseMeta{}, gathered()).
+		WatchesRawSource(source.Channel(c.rereads, batchEvents())).
+		Watches(&v1beta2.ModuleTemplate{}, batchEvents()).
+		Watches(&v1beta2.ModuleReleaseMeta{}, batchEvents()).
 		Complete(c)
 }
 
@@ -191,8 +191,8 @@ func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent)
 func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
 	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
 	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
-		WatchesRawSource(source.Channel(start(), gathered())).
-		Watches(&v1beta2.Watcher{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(initialEvent(), batchEvents())).
+		Watches(&v1beta2.Watcher{}, batchEvents(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Complete(w)
 }
 
@@ -205,10 +205,10 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterva
 		steps = nil
 	}
 	err := ctrl.NewControllerManagedBy(mgr).Named("rollouts").
-		WatchesRawSource(source.Channel(r.Catalog.moved, gatheredFor(0))).
-		Watches(&fleet.RolloutPolicy{}, gathered(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&fleet.Rollout{}, gathered(), steps...).
-		Watches(&v1beta2.Kyma{}, gatheredFor(reportsSettle), builder.WithPredicates(movesRollouts)).
+		WatchesRawSource(source.Channel(r.Catalog.changed, batchEventsFor(0))).
+		Watches(&fleet.RolloutPolicy{}, batchEvents(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&fleet.Rollout{}, batchEvents(), steps...).
+		Watches(&v1beta2.Kyma{}, batchEventsFor(reportDelay), builder.WithPredicates(rolloutPredicate)).
 		Complete(r)
 	if err != nil {
 		return fmt.Errorf("set up controller rollouts: %w", err)
@@ -216,7 +216,7 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterva
 	return nil
 }
 
-func start() chan event.GenericEvent {
+func initialEvent() chan event.GenericEvent {
 	one := make(chan event.GenericEvent, 1)
 	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return one

@@ -27,7 +27,7 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	}
 	s := &RemotePlanner{fleet: fleetstate.New(nil)}
 	seen := func(cached v1beta2.Kyma) string {
-		return s.own(shard.Share{}, []v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
+		return s.ownKymas(shard.Share{}, []v1beta2.Kyma{cached})[0].Status.Runtime.Published.Given["keda"].Rollout
 	}
 	before, after := kyma("9", ""), kyma("10", "keda-regular-1")
 	s.keepWritten(before.Status, &after)
@@ -40,11 +40,11 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
 		t.Errorf("newer cache: got rollout %q, want keda-regular-2", got)
 	}
-	if got := seen(before); got != "" || s.fleet.Get(client.ObjectKeyFromObject(&before)).Written != nil {
+	if got := seen(before); got != "" || s.fleet.Get(client.ObjectKeyFromObject(&before)).WrittenKyma != nil {
 		t.Errorf("after the cache contained the status: got rollout %q, want none", got)
 	}
 	s.keepWritten(before.Status, &after)
-	s.fleet.Drop(client.ObjectKeyFromObject(&after))
+	s.fleet.Delete(client.ObjectKeyFromObject(&after))
 	if got := seen(before); got != "" {
 		t.Errorf("deleted Kyma: got rollout %q, want none", got)
 	}

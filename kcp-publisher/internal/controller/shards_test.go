@@ -34,7 +34,7 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 	k := &Kymas{Catalog: c, Planner: s, Rollouts: Rollouts{Catalog: c, remote: s}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
-	if k.view() == nil || s.unannouncedFor() != 0 {
+	if k.currentView() == nil || s.unannouncedFor() != 0 {
 		t.Fatal("Kymas are not resolved although the state is planned")
 	}
 	for name, change := range map[string]func(){
@@ -43,18 +43,18 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 		"announcement without a state is outdated": func() { known = false; announced.State = "" },
 	} {
 		before, was := announced, known
-		if change(); k.view() != nil || k.Rollouts.View() != nil {
+		if change(); k.currentView() != nil || k.Rollouts.View() != nil {
 			t.Errorf("%s: got a view for resolving Kymas, want none", name)
 		}
-		if s.unplanned.IsZero() {
+		if s.unplannedSince.IsZero() {
 			t.Errorf("%s: the start of the unplanned time is not recorded", name)
 		}
 		announced, known = before, was
 	}
-	if k.view() == nil || s.unannouncedFor() != 0 {
+	if k.currentView() == nil || s.unannouncedFor() != 0 {
 		t.Error("Kymas are not resolved after the state is planned again")
 	}
-	if whole := (&Rollouts{}); !whole.remote.planned("") || (*RemotePlanner)(nil).unannouncedFor() != 0 {
+	if whole := (&Rollouts{}); !whole.remote.isPlanned("") || (*RemotePlanner)(nil).unannouncedFor() != 0 {
 		t.Error("a publisher of the whole fleet waits for a planner")
 	}
 }
@@ -62,20 +62,20 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{}
-	at := shard.Of(plan.Claimed(kyma), 3)
+	at := shard.ShardOf(plan.ClaimedRuntimeID(kyma), 3)
 	for number := range 3 {
 		s, share := &RemotePlanner{fleet: fleetstate.New(nil)}, shard.Share{Number: number, Count: 3}
-		kyma.Labels[v1beta2.LabelShard] = shard.Label(number, 3) // as if a user edited it
-		if got := len(s.own(share, []v1beta2.Kyma{*kyma})) == 1; got != (number == at) {
+		kyma.Labels[v1beta2.LabelShard] = shard.LabelValue(number, 3) // as if a user edited it
+		if got := len(s.ownKymas(share, []v1beta2.Kyma{*kyma})) == 1; got != (number == at) {
 			t.Errorf("shard %d, runtime of shard %d: got owned %t", number, at, got)
 		}
 	}
-	if len((*RemotePlanner)(nil).own(shard.Share{}, []v1beta2.Kyma{*kyma})) != 1 {
+	if len((*RemotePlanner)(nil).ownKymas(shard.Share{}, []v1beta2.Kyma{*kyma})) != 1 {
 		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
 	// The shard depends on the Kyma's original runtime ID.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
-	if shard.Of(plan.Claimed(kyma), 1000) != shard.Of("began", 1000) {
+	if shard.ShardOf(plan.ClaimedRuntimeID(kyma), 1000) != shard.ShardOf("began", 1000) {
 		t.Error("an edited runtime label moves the Kyma to another shard")
 	}
 }
@@ -93,8 +93,8 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	times := func(content string) *shard.ReportTimes {
 		accepted := bundle.AcceptedReport{Report: bundle.Report{Runtime: "one", Sequence: 2, Time: at}}
 		accepted.Content = digest.Digest(content)
-		r.remember(kyma, fleetstate.Report{Accepted: &accepted, Arrived: at})
-		data, err := r.times().Encode()
+		r.storeReport(kyma, fleetstate.Report{Accepted: &accepted, ArrivedAt: at})
+		data, err := r.collectTimes().Encode()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,26 +109,26 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 		now   time.Time
 		want  silence.LastReport
 	}{
-		"no message":               {nil, now, silence.LastReport{At: noon, Possible: now}},
-		"report without changes":   {times(content("0a")), now, silence.LastReport{At: at}},
-		"report not in the status": {times(content("0b")), now, silence.LastReport{At: noon, Possible: at}},
+		"no message":               {nil, now, silence.LastReport{KnownAt: noon, PossibleAt: now}},
+		"report without changes":   {times(content("0a")), now, silence.LastReport{KnownAt: at}},
+		"report not in the status": {times(content("0b")), now, silence.LastReport{KnownAt: noon, PossibleAt: at}},
 		"outdated message": {
-			times(content("0a")), now.Add(time.Hour), silence.LastReport{At: at, Possible: now.Add(time.Hour)},
+			times(content("0a")), now.Add(time.Hour), silence.LastReport{KnownAt: at, PossibleAt: now.Add(time.Hour)},
 		},
 		"report not read by the shard yet": {
 			&shard.ReportTimes{At: now, Began: now.Add(-time.Second)}, now, silence.LastReport{
-				At: noon, Possible: now.Add(-time.Second),
+				KnownAt: noon, PossibleAt: now.Add(-time.Second),
 			},
 		},
 		"message older than the status": {
 			&shard.ReportTimes{At: now, Began: now,
 				Kymas: map[string]shard.ReportTime{"one": shard.NewReportTime(noon.Add(-time.Hour),
 					noon.Add(-time.Hour),
-					content("0a"))}}, now, silence.LastReport{At: noon},
+					content("0a"))}}, now, silence.LastReport{KnownAt: noon},
 		},
 	} {
 		got := lastReportOf(kyma, c.times, c.now)
-		if !got.At.Equal(c.want.At) || !got.Possible.Equal(c.want.Possible) {
+		if !got.KnownAt.Equal(c.want.KnownAt) || !got.PossibleAt.Equal(c.want.PossibleAt) {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(owner, second).
 		WithIndex(&v1beta2.Kyma{}, indexRuntime,
-			func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).Build()
+			func(o client.Object) []string { return []string{plan.ClaimedRuntimeID(o.(*v1beta2.Kyma))} }).Build()
 	labels := &shardLabels{api, 3}
 	labelOf := func(kyma *v1beta2.Kyma) string {
 		t.Helper()
@@ -159,7 +159,7 @@ func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 		}
 		return kyma.Labels[v1beta2.LabelShard]
 	}
-	want := shard.Label(shard.Of("r", 3), 3)
+	want := shard.LabelValue(shard.ShardOf("r", 3), 3)
 	if got := labelOf(second); got != "" {
 		t.Errorf("second Kyma before the owner is labeled: got label %q, want none", got)
 	}
@@ -174,12 +174,12 @@ func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
-	k.export()
+	k.registerMetrics()
 	t.Cleanup(k.Retire)
 	w.settle()
 	counted := 0
-	k.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
-		if len(r.Counted.In) > 0 {
+	k.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+		if len(r.CountedSeries.Series) > 0 {
 			counted++
 		}
 	})
@@ -192,17 +192,17 @@ func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 		t.Helper()
 		kyma.Labels = map[string]string{name: value}
 		w.must(w.api.Update(t.Context(), kyma))
-		k.pendingAfter(key, false)
+		k.finishPendingWork(key, false)
 		_, err := k.Reconcile(quiet(t.Context()), ctrl.Request{NamespacedName: key})
 		w.must(err)
-		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.Pending{}) {
+		if pending := k.fleet.Get(key).Pending; pending != (fleetstate.PendingWork{}) {
 			t.Errorf("Kyma with label %s=%s: got pending work, want none", name, value)
 		}
 	}
 	labeled(v1beta2.LabelSkipReconciliation, v1beta2.True)
-	k.Share = shard.Share{Number: 1 - shard.Of(plan.Claimed(kyma), 2), Count: 2}
+	k.Share = shard.Share{Number: 1 - shard.ShardOf(plan.ClaimedRuntimeID(kyma), 2), Count: 2}
 	labeled("any", "change")
-	k.fleet.Each(func(kept fleetstate.Key, r *fleetstate.Runtime) {
+	k.fleet.ForEach(func(kept fleetstate.Key, r *fleetstate.Runtime) {
 		if kept == key {
 			t.Errorf("Kyma of another shard: got record %+v, want none", r)
 		}

@@ -28,9 +28,9 @@ type SignatureKeys struct {
 	PolicyFile string
 	Interval   time.Duration
 
-	changed func(context.Context) error
-	problem string // the last logged problem
-	behind  bool   // the policy has changed, but the Kymas are not queued yet
+	onChange  func(context.Context) error
+	problem   string // the last logged problem
+	mustQueue bool   // the policy has changed, but the Kymas are not queued yet
 }
 
 // NeedLeaderElection returns true, because only the process that publishes bundles uses the policy.
@@ -44,7 +44,7 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	defer tick.Stop()
 	lastError := ""
 	for {
-		err := s.follow(ctx, log)
+		err := s.reloadPolicy(ctx, log)
 		if text := fmt.Sprint(err); err != nil && text != lastError && ctx.Err() == nil {
 			log.Error(err, "failed to load the signature policy, continuing with the previous one")
 			lastError = text
@@ -59,23 +59,24 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 	}
 }
 
-// follow reads the policy file. If the policy has changed, all components are verified again and all Kymas are queued.
-func (s *SignatureKeys) follow(ctx context.Context, log logr.Logger) error {
+// reloadPolicy reads the policy file. If the policy has changed, all components are verified again and all Kymas are
+// queued.
+func (s *SignatureKeys) reloadPolicy(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {
 		return err
 	}
 	if s.Verifier.SetPolicy(policy) {
 		log.Info("loaded a changed signature policy", "file", s.PolicyFile)
-		s.Components.Recheck()
-		s.behind = true
+		s.Components.RequestRecheck()
+		s.mustQueue = true
 	}
-	if s.behind {
-		if err := s.changed(ctx); err != nil {
+	if s.mustQueue {
+		if err := s.onChange(ctx); err != nil {
 			return err
 		}
 	}
-	s.behind = false
+	s.mustQueue = false
 	return nil
 }
 
@@ -103,6 +104,6 @@ func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 		}
 	}
 	s.problem = problem
-	s.Components.Recheck()
-	return ctrl.Result{}, s.changed(ctx)
+	s.Components.RequestRecheck()
+	return ctrl.Result{}, s.onChange(ctx)
 }

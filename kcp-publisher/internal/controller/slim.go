@@ -22,16 +22,16 @@ type Slimmer struct {
 
 type partKey [sha256.Size]byte
 
-type kind byte
+type partKind byte
 
 const (
-	askedModules kind = iota
-	knownModules
-	reportedModules
-	knownVersions
-	knownChanges
-	trackedObjects
-	texts
+	partRequested partKind = iota
+	partStatuses
+	partReported
+	partVersions
+	partChanges
+	partObjects
+	partTexts
 )
 
 // maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of one part. Without limits, a
@@ -55,20 +55,20 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// share returns the stored part that equals the given part. If no equal part is stored yet, it stores and returns the
-// result of keep.
-func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
+// sharePart returns the stored part that equals the given part. If no equal part is stored yet, it stores and returns
+// the result of keep.
+func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
-		text = append([]byte{byte(of)}, plain...)
+		text = append([]byte{byte(kind)}, plain...)
 	} else {
-		text = append([]byte{byte(of)}, encodedOf(part)...)
+		text = append([]byte{byte(kind)}, mustEncode(part)...)
 	}
 	if len(text) > maxPartBytes {
 		return keep(part)
 	}
 	key := partKey(sha256.Sum256(text))
-	if known, found := s.parts.Find(key); found {
+	if known, found := s.parts.Get(key); found {
 		return known.value.(T)
 	}
 	kept := keep(part)
@@ -76,7 +76,7 @@ func share[T any](s *Slimmer, of kind, part T, keep func(T) T) T {
 	return kept
 }
 
-func encodedOf(data any) []byte {
+func mustEncode(data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic("plain data always encodes: " + err.Error())
@@ -93,102 +93,102 @@ func (s *Slimmer) Transform(object any) (any, error) {
 	}
 	kyma.ManagedFields = nil
 	delete(kyma.Annotations, corev1.LastAppliedConfigAnnotation)
-	kyma.APIVersion, kyma.Kind = s.common(kyma.APIVersion), s.common(kyma.Kind)
-	kyma.Namespace, kyma.Finalizers = s.common(kyma.Namespace), slices.Clone(kyma.Finalizers)
-	kyma.Spec.Modules = s.asked(kyma.Spec.Modules)
+	kyma.APIVersion, kyma.Kind = s.shareText(kyma.APIVersion), s.shareText(kyma.Kind)
+	kyma.Namespace, kyma.Finalizers = s.shareText(kyma.Namespace), slices.Clone(kyma.Finalizers)
+	kyma.Spec.Modules = s.shareRequested(kyma.Spec.Modules)
 	status := &kyma.Status
-	status.Modules = share(s, knownModules, status.Modules, s.known)
+	status.Modules = sharePart(s, partStatuses, status.Modules, s.shareStatuses)
 	status.Conditions = slices.Clone(status.Conditions)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
-		c.Type, c.Reason, c.Status = s.common(c.Type), s.common(c.Reason),
-			metav1.ConditionStatus(s.common(string(c.Status)))
+		c.Type, c.Reason, c.Status = s.shareText(c.Type), s.shareText(c.Reason),
+			metav1.ConditionStatus(s.shareText(string(c.Status)))
 		if c.Status == metav1.ConditionTrue {
-			c.Message = s.common(c.Message)
+			c.Message = s.shareText(c.Message)
 		}
 	}
 	if r := status.Runtime; r != nil {
-		s.runtime(r)
+		s.slimRuntime(r)
 	}
 	return kyma, nil
 }
 
-func (s *Slimmer) runtime(r *v1beta2.RuntimeStatus) {
+func (s *Slimmer) slimRuntime(r *v1beta2.RuntimeStatus) {
 	if r.Requested != nil {
-		r.Requested.Spec.Modules = s.asked(r.Requested.Spec.Modules)
+		r.Requested.Spec.Modules = s.shareRequested(r.Requested.Spec.Modules)
 	}
 	if r.Published != nil && len(r.Published.Versions) > 0 {
-		r.Published.Versions = share(s, knownVersions, r.Published.Versions,
+		r.Published.Versions = sharePart(s, partVersions, r.Published.Versions,
 			func(all map[string]string) map[string]string { return all })
 	}
 	for i := range r.History {
 		b := &r.History[i]
-		b.Commit, b.State = s.common(b.Commit), v1beta2.State(s.common(string(b.State)))
+		b.Commit, b.State = s.shareText(b.Commit), v1beta2.State(s.shareText(string(b.State)))
 		if len(b.Changes) > 0 {
-			b.Changes = share(s, knownChanges, b.Changes,
+			b.Changes = sharePart(s, partChanges, b.Changes,
 				func(all []v1beta2.VersionChange) []v1beta2.VersionChange { return all })
 		}
 	}
 	if r.Observed != nil {
-		r.Observed.AgentVersion, r.Observed.KubernetesVersion = s.common(r.Observed.AgentVersion),
-			s.common(r.Observed.KubernetesVersion)
+		r.Observed.AgentVersion, r.Observed.KubernetesVersion = s.shareText(r.Observed.AgentVersion),
+			s.shareText(r.Observed.KubernetesVersion)
 	}
 }
 
-func (s *Slimmer) report(report *bundle.AcceptedReport) {
-	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.common(report.AgentVersion),
-		s.common(report.KubernetesVersion), s.common(report.Fleet)
+func (s *Slimmer) slimReport(report *bundle.AcceptedReport) {
+	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.shareText(report.AgentVersion),
+		s.shareText(report.KubernetesVersion), s.shareText(report.Fleet)
 	// Details can be large. Clients read them from the registry, not from this process.
 	report.Report = report.WithoutDetails()
 	// The certificate was only needed to find the key that signed the report.
 	report.Certificate = ""
 	if report.Kyma != nil {
-		report.Kyma.Spec.Modules = s.asked(report.Kyma.Spec.Modules)
+		report.Kyma.Spec.Modules = s.shareRequested(report.Kyma.Spec.Modules)
 	}
-	report.Modules = share(s, reportedModules, report.Modules,
+	report.Modules = sharePart(s, partReported, report.Modules,
 		func(all []bundle.ReportedModule) []bundle.ReportedModule {
 			all = slices.Clone(all)
 			for i := range all {
 				m := &all[i]
-				m.Name, m.Channel, m.Version, m.Wanted = s.common(m.Name), s.common(m.Channel), s.common(m.Version),
-					s.common(m.Wanted)
-				m.State, m.Manifest, m.Resource = v1beta2.State(s.common(string(m.State))), s.object(m.Manifest),
-					s.object(m.Resource)
+				m.Name, m.Channel, m.Version, m.Wanted = s.shareText(m.Name), s.shareText(m.Channel), s.shareText(m.Version),
+					s.shareText(m.Wanted)
+				m.State, m.Manifest, m.Resource = v1beta2.State(s.shareText(string(m.State))), s.shareObject(m.Manifest),
+					s.shareObject(m.Resource)
 			}
 			return all
 		})
 }
 
-func (s *Slimmer) asked(modules []v1beta2.Module) []v1beta2.Module {
-	return share(s, askedModules, modules, func(all []v1beta2.Module) []v1beta2.Module {
+func (s *Slimmer) shareRequested(modules []v1beta2.Module) []v1beta2.Module {
+	return sharePart(s, partRequested, modules, func(all []v1beta2.Module) []v1beta2.Module {
 		all = slices.Clone(all)
 		for i := range all {
 			m := &all[i]
-			m.Name, m.Channel, m.Version = s.common(m.Name), s.common(m.Channel), s.common(m.Version)
-			m.CustomResourcePolicy = v1beta2.CustomResourcePolicy(s.common(string(m.CustomResourcePolicy)))
+			m.Name, m.Channel, m.Version = s.shareText(m.Name), s.shareText(m.Channel), s.shareText(m.Version)
+			m.CustomResourcePolicy = v1beta2.CustomResourcePolicy(s.shareText(string(m.CustomResourcePolicy)))
 		}
 		return all
 	})
 }
 
-func (s *Slimmer) known(modules []v1beta2.ModuleStatus) []v1beta2.ModuleStatus {
+func (s *Slimmer) shareStatuses(modules []v1beta2.ModuleStatus) []v1beta2.ModuleStatus {
 	all := slices.Clone(modules)
 	for i := range all {
 		m := &all[i]
-		m.Name, m.FQDN, m.OcmComponentName = s.common(m.Name), s.common(m.FQDN), s.common(m.OcmComponentName)
-		m.Channel, m.Version, m.State = s.common(m.Channel), s.common(m.Version),
-			v1beta2.State(s.common(string(m.State)))
-		m.Manifest, m.Resource, m.Template = s.object(m.Manifest), s.object(m.Resource), s.object(m.Template)
+		m.Name, m.FQDN, m.OcmComponentName = s.shareText(m.Name), s.shareText(m.FQDN), s.shareText(m.OcmComponentName)
+		m.Channel, m.Version, m.State = s.shareText(m.Channel), s.shareText(m.Version),
+			v1beta2.State(s.shareText(string(m.State)))
+		m.Manifest, m.Resource, m.Template = s.shareObject(m.Manifest), s.shareObject(m.Resource), s.shareObject(m.Template)
 	}
 	return all
 }
 
-func (s *Slimmer) object(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
+func (s *Slimmer) shareObject(object *v1beta2.TrackingObject) *v1beta2.TrackingObject {
 	if object == nil {
 		return nil
 	}
-	return share(s, trackedObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
+	return sharePart(s, partObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// common returns a shared copy of the text. The copy does not keep the memory of a larger document alive.
-func (s *Slimmer) common(text string) string { return share(s, texts, text, strings.Clone) }
+// shareText returns a shared copy of the text. The copy does not keep the memory of a larger document alive.
+func (s *Slimmer) shareText(text string) string { return sharePart(s, partTexts, text, strings.Clone) }

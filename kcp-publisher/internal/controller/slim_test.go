@@ -115,7 +115,7 @@ func TestSlimmerRemovesOnlyManagedFieldsAndLastApplied(t *testing.T) {
 			t.Fatalf("got  %+v\nwant %+v", slim, want)
 		}
 		report := decoded(t, reportOfTwenty(whole))
-		s.report(&report)
+		s.slimReport(&report)
 		want := decoded(t, reportOfTwenty(whole))
 		if want.Certificate = ""; !reflect.DeepEqual(report, want) {
 			t.Fatalf("got  %+v\nwant %+v", report, want)
@@ -132,10 +132,10 @@ func TestSlimmerRemovesOnlyManagedFieldsAndLastApplied(t *testing.T) {
 
 func TestEqualStringsAreSharedAfterGarbageCollection(t *testing.T) {
 	s := NewSlimmer()
-	at := unsafe.StringData(s.common(strings.Clone("a text that many objects have")))
+	at := unsafe.StringData(s.shareText(strings.Clone("a text that many objects have")))
 	runtime.GC()
 	runtime.GC()
-	if again := s.common(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
+	if again := s.shareText(strings.Clone("a text that many objects have")); unsafe.StringData(again) != at {
 		t.Error("an equal text is not shared")
 	}
 }
@@ -144,9 +144,9 @@ func TestMemoryOfSharedStringsIsLimited(t *testing.T) {
 	for _, size := range []int{100, 1000, maxPartBytes - 2, maxPartBytes} {
 		s := NewSlimmer()
 		for i := range 2 * maxPartsBytes / (size + memo.EntryBytes) {
-			s.common(fmt.Sprintf("%0*d", size, i))
+			s.shareText(fmt.Sprintf("%0*d", size, i))
 		}
-		if entries, bytes := s.parts.Held(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
+		if entries, bytes := s.parts.Size(); bytes > maxPartsBytes || size == maxPartBytes && entries > 0 {
 			t.Errorf("%d parts of %d bytes: got %d bytes in use, want at most the limit", entries, size, bytes)
 		}
 	}
@@ -173,7 +173,7 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 				if _, err := s.Transform(kymas[i]); err != nil {
 					t.Fatal(err)
 				}
-				s.report(&all[i])
+				s.slimReport(&all[i])
 			}
 		}
 		after := live()

@@ -61,29 +61,29 @@ var (
 		Help: "Unix time since which the longest waiting runtime waits for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
-	ofFleet = []measure.Definition{
+	fleetMetrics = []measure.Definition{
 		runtimesByState, runtimesByHealth, runtimesByCause, modulesByState, modulesByVersion, oldestReport,
 		publishPending, publishPendingSince,
 	}
 	runtimeStates = newStates()
 )
 
-func init() { measure.Collect(runtimeStates, ofFleet...) }
+func init() { measure.Collect(runtimeStates, fleetMetrics...) }
 
-// states exports the numbers of runtimes and modules as metrics. It is safe for concurrent use.
-type states struct {
+// stateMetrics exports the numbers of runtimes and modules as metrics. It is safe for concurrent use.
+type stateMetrics struct {
 	mu     sync.Mutex // guards parts and counts
-	parts  map[*part]struct{}
+	parts  map[*metricsPart]struct{}
 	counts map[fleetstate.Series]int
 }
 
-// part counts the runtimes of one publisher process or shard. While a Kyma moves between shards, it can be counted
-// twice, but it is never missing.
-type part struct {
+// metricsPart counts the runtimes of one publisher process or shard. While a Kyma moves between shards, it can be
+// counted twice, but it is never missing.
+type metricsPart struct {
 	fleet *fleetstate.Fleet
-	// ready returns true as soon as the publisher knows which Kymas have pending work. If ready is nil, the publisher
-	// does not know this yet.
-	ready func() bool
+	// isReady returns true as soon as the publisher knows which Kymas have pending work. If isReady is nil, the
+	// publisher does not know this yet.
+	isReady func() bool
 }
 
 const (
@@ -93,39 +93,40 @@ const (
 	unknownVersion = "(unknown)"
 )
 
-// known reports which modules and versions are in the catalog. Only these have their own time series.
-type known interface {
-	Has(module string) bool
+// moduleCatalog reports which modules and versions are in the catalog. Only these have their own time series.
+type moduleCatalog interface {
+	HasModule(module string) bool
 	HasVersion(module, version string) bool
 }
 
-func newStates() *states {
-	return &states{parts: map[*part]struct{}{}, counts: map[fleetstate.Series]int{}}
+func newStates() *stateMetrics {
+	return &stateMetrics{parts: map[*metricsPart]struct{}{}, counts: map[fleetstate.Series]int{}}
 }
 
-func (s *states) join(p *part) {
+func (s *stateMetrics) addPart(p *metricsPart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.parts[p] = struct{}{}
 }
 
-// leave removes the counts of a part. It must be called when another process becomes responsible for the part's Kymas.
-func (s *states) leave(p *part) {
+// removePart removes the counts of a part. It must be called when another process becomes responsible for the part's
+// Kymas.
+func (s *stateMetrics) removePart(p *metricsPart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
 		return
 	}
-	p.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
-		s.add(r.Counted, -1)
-		r.Counted = fleetstate.Counted{}
+	p.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+		s.addSeries(r.CountedSeries, -1)
+		r.CountedSeries = fleetstate.CountedSeries{}
 	})
 	delete(s.parts, p)
 }
 
-// seriesOf returns the time series that count a runtime. If a series counts several modules of the runtime, the result
-// contains it several times.
-func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
+// runtimeSeries returns the time series that count a runtime. If a series counts several modules of the runtime, the
+// result contains it several times.
+func runtimeSeries(r fleet.Runtime, catalog moduleCatalog) []fleetstate.Series {
 	all := []fleetstate.Series{
 		{Metric: runtimesByState.Name, First: string(r.State)}, {
 			Metric: runtimesByHealth.Name, First: string(r.Health),
@@ -137,7 +138,7 @@ func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	for _, m := range r.Modules {
 		name, version := m.Name, m.Version
 		switch {
-		case !catalog.Has(name):
+		case !catalog.HasModule(name):
 			name, version = otherModules, otherModules
 		case version == "":
 			version = unknownVersion
@@ -151,8 +152,8 @@ func seriesOf(r fleet.Runtime, catalog known) []fleetstate.Series {
 	return all
 }
 
-func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalog known) {
-	next := fleetstate.Counted{In: seriesOf(r, catalog)}
+func (s *stateMetrics) setRuntime(p *metricsPart, kyma types.NamespacedName, r fleet.Runtime, catalog moduleCatalog) {
+	next := fleetstate.CountedSeries{Series: runtimeSeries(r, catalog)}
 	if r.LastReport != nil {
 		next.LastReport = *r.LastReport
 	}
@@ -162,41 +163,41 @@ func (s *states) set(p *part, kyma types.NamespacedName, r fleet.Runtime, catalo
 		return // the part was removed by leave
 	}
 	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
-		if slices.Equal(r.Counted.In, next.In) {
-			next.In = r.Counted.In
+		if slices.Equal(r.CountedSeries.Series, next.Series) {
+			next.Series = r.CountedSeries.Series
 		} else {
-			s.add(r.Counted, -1)
-			s.add(next, 1)
+			s.addSeries(r.CountedSeries, -1)
+			s.addSeries(next, 1)
 		}
-		r.Counted = next
+		r.CountedSeries = next
 	})
 }
 
-func (s *states) drop(p *part, kyma types.NamespacedName) fleetstate.Runtime {
+func (s *stateMetrics) dropRuntime(p *metricsPart, kyma types.NamespacedName) fleetstate.Runtime {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	dropped := p.fleet.Drop(kyma)
-	s.add(dropped.Counted, -1)
+	dropped := p.fleet.Delete(kyma)
+	s.addSeries(dropped.CountedSeries, -1)
 	return dropped
 }
 
-func (s *states) add(c fleetstate.Counted, n int) {
-	for _, in := range c.In {
+func (s *stateMetrics) addSeries(c fleetstate.CountedSeries, n int) {
+	for _, in := range c.Series {
 		if s.counts[in] += n; s.counts[in] == 0 {
 			delete(s.counts, in)
 		}
 	}
 }
 
-func (s *states) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range ofFleet {
+func (s *stateMetrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range fleetMetrics {
 		to <- d.Desc()
 	}
 }
 
-func (s *states) Collect(to chan<- prometheus.Metric) {
+func (s *stateMetrics) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
-	counts, of := maps.Clone(s.counts), s.sum()
+	counts, of := maps.Clone(s.counts), s.sumParts()
 	s.mu.Unlock()
 	if of.counted > 0 {
 		for _, health := range []fleet.Health{fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Suspended,
@@ -204,7 +205,7 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 			counts[fleetstate.Series{Metric: runtimesByHealth.Name, First: string(health)}] += 0
 		}
 	}
-	for _, d := range ofFleet {
+	for _, d := range fleetMetrics {
 		for in, n := range counts {
 			if in.Metric == d.Name {
 				to <- prometheus.MustNewConstMetric(d.Desc(), prometheus.GaugeValue, float64(n),
@@ -219,43 +220,44 @@ func (s *states) Collect(to chan<- prometheus.Metric) {
 	}
 	send(oldestReport, !of.lastReport.IsZero(), float64(of.lastReport.Unix()))
 	send(publishPending, of.ready, float64(of.pending))
-	send(publishPendingSince, of.pending > 0, float64(of.since.Unix()))
+	send(publishPendingSince, of.pending > 0, float64(of.pendingSince.Unix()))
 }
 
-// sums contains the totals of all parts. lastReport is the oldest last report of a runtime, and since is the time since
-// which work is pending.
-type sums struct {
-	counted, pending  int
-	lastReport, since time.Time
-	ready             bool
+// totalCounts contains the totals of all parts. lastReport is the oldest last report of a runtime, and since is the
+// time since which work is pending.
+type totalCounts struct {
+	counted, pending int
+	// pendingSince is the time since which work is pending. lastReport is the oldest last report of a runtime.
+	lastReport, pendingSince time.Time
+	ready                    bool
 }
 
-// sum adds up the counts of all parts. The caller must hold s.mu.
-func (s *states) sum() (all sums) {
+// sumParts adds up the counts of all parts. The caller must hold s.mu.
+func (s *stateMetrics) sumParts() (all totalCounts) {
 	for p := range s.parts {
-		ready := p.ready != nil && p.ready()
+		ready := p.isReady != nil && p.isReady()
 		all.ready = all.ready || ready
-		p.fleet.Each(func(_ fleetstate.Key, r *fleetstate.Runtime) {
-			if len(r.Counted.In) > 0 {
+		p.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) {
+			if len(r.CountedSeries.Series) > 0 {
 				all.counted++
-				all.lastReport = older(all.lastReport, newestReport(r))
+				all.lastReport = olderTime(all.lastReport, newestReportTime(r))
 			}
 			if ready && !r.Pending.Since.IsZero() {
 				all.pending++
-				all.since = older(all.since, r.Pending.Since)
+				all.pendingSince = olderTime(all.pendingSince, r.Pending.Since)
 			}
 		})
 	}
 	return all
 }
 
-// newestReport returns the time of a runtime's last report, or zero. It can be later than the time in the Kyma's
+// newestReportTime returns the time of a runtime's last report, or zero. It can be later than the time in the Kyma's
 // status, because an unchanged report does not cause a status update.
-func newestReport(r *fleetstate.Runtime) time.Time {
-	at := r.Counted.LastReport
-	known := r.Report.Arrived
-	if r.Report.Accepted == nil && r.Report.Asked.IsZero() && !r.Report.Postponed.IsZero() {
-		known = r.Report.Postponed.Add(-restingPoll)
+func newestReportTime(r *fleetstate.Runtime) time.Time {
+	at := r.CountedSeries.LastReport
+	known := r.Report.ArrivedAt
+	if r.Report.Accepted == nil && r.Report.AskedAt.IsZero() && !r.Report.PostponedTo.IsZero() {
+		known = r.Report.PostponedTo.Add(-maxRestingPoll)
 	}
 	if known.After(at) {
 		return known
@@ -263,16 +265,16 @@ func newestReport(r *fleetstate.Runtime) time.Time {
 	return at
 }
 
-func older(a, b time.Time) time.Time {
+func olderTime(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// appliedAfter returns the time between issuing a bundle and receiving the first report that contains the bundle as
+// applyTime returns the time between issuing a bundle and receiving the first report that contains the bundle as
 // applied. isFirst is false if after does not contain such a first report.
-func appliedAfter(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
+func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||
 		r.Published.Digest == "" || r.Observed.Heard == nil {

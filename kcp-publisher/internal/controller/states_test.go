@@ -16,7 +16,7 @@ import (
 
 type offered struct{}
 
-func (offered) Has(module string) bool                 { return module == "keda" }
+func (offered) HasModule(module string) bool           { return module == "keda" }
 func (offered) HasVersion(module, version string) bool { return module == "keda" && version == "1.7.0" }
 
 func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
@@ -43,8 +43,8 @@ func collected(t *testing.T, from prometheus.Collector) map[string]float64 {
 }
 
 func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
-	s, p := newStates(), &part{fleet: fleetstate.New(nil)}
-	s.join(p)
+	s, p := newStates(), &metricsPart{fleet: fleetstate.New(nil)}
+	s.addPart(p)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("replica without runtimes: got metrics %v, want none", got)
 	}
@@ -62,16 +62,16 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		Cause: &fleet.Cause{Situation: "ModuleBroken"}, Modules: []fleet.RuntimeModule{
 			{Name: "keda", Version: "1.6.0-removed", State: v1beta2.StateError},
 		}}
-	s.set(p, name("one"), healthy, offered{})
-	s.set(p, name("two"), healthy, offered{})
-	s.set(p, name("two"), failing, offered{})
-	s.set(p, name("two"), failing, offered{})
-	s.set(p, name("three"),
+	s.setRuntime(p, name("one"), healthy, offered{})
+	s.setRuntime(p, name("two"), healthy, offered{})
+	s.setRuntime(p, name("two"), failing, offered{})
+	s.setRuntime(p, name("two"), failing, offered{})
+	s.setRuntime(p, name("three"),
 		fleet.Runtime{Health: fleet.NeverReported,
 			Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
-	p.ready = func() bool { return true }
+	p.isReady = func() bool { return true }
 	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // an unchanged report, which did not change the status
-		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: *at(9)}
+		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, ArrivedAt: *at(9)}
 	})
 	health := func(failing, never, healthy float64) map[string]float64 {
 		const name = "kyma_pull_publisher_runtime_health "
@@ -100,7 +100,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		t.Errorf("got metrics\n%v\nwant\n%v", got, want)
 	}
 	for _, kyma := range []string{"two", "two", "three"} {
-		s.drop(p, name(kyma))
+		s.dropRuntime(p, name(kyma))
 	}
 	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { r.Pending.Add(noon) })
 	got := collected(t, s)
@@ -120,15 +120,15 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 
 func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	s := newStates()
-	of := func() *part {
-		p := &part{fleet: fleetstate.New(nil), ready: func() bool { return true }}
-		s.join(p)
+	of := func() *metricsPart {
+		p := &metricsPart{fleet: fleetstate.New(nil), isReady: func() bool { return true }}
+		s.addPart(p)
 		return p
 	}
-	waits := func(p *part, kyma string, at time.Time) {
+	waits := func(p *metricsPart, kyma string, at time.Time) {
 		p.fleet.Edit(types.NamespacedName{Name: kyma}, func(r *fleetstate.Runtime) {
 			r.Pending.Add(noon)
-			r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, Arrived: at}
+			r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, ArrivedAt: at}
 		})
 	}
 	name := func(kyma string) types.NamespacedName { return types.NamespacedName{Name: kyma} }
@@ -138,12 +138,12 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	waits(first, "moves", noon)
 	waits(second, "two", noon.Add(time.Hour))
 	for _, kyma := range []string{"one", "moves"} {
-		s.set(first, name(kyma), healthy, offered{})
+		s.setRuntime(first, name(kyma), healthy, offered{})
 	}
-	s.set(second, name("two"), healthy, offered{})
+	s.setRuntime(second, name("two"), healthy, offered{})
 	// The new shard of a Kyma can count the Kyma before the old shard drops it.
-	s.set(second, name("moves"), healthy, offered{})
-	s.drop(first, name("moves"))
+	s.setRuntime(second, name("moves"), healthy, offered{})
+	s.dropRuntime(first, name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
 		t.Helper()
 		got := collected(t, s)
@@ -154,11 +154,11 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 		}
 	}
 	check("two shards", 3, 2, noon)
-	s.leave(first)
-	s.leave(first)
-	s.set(first, name("one"), healthy, offered{}) // a pass that ends late
+	s.removePart(first)
+	s.removePart(first)
+	s.setRuntime(first, name("one"), healthy, offered{}) // a pass that ends late
 	check("one shard left", 2, 1, noon.Add(time.Hour))
-	s.leave(second)
+	s.removePart(second)
 	if got := collected(t, s); len(got) != 0 {
 		t.Errorf("without shards: got metrics %v, want none", got)
 	}

@@ -39,11 +39,11 @@ func (p statusPatch) Data(object client.Object) ([]byte, error) {
 	if err != nil || same || len(modules) == 0 {
 		return patch, err
 	}
-	return withModules(patch, modules)
+	return setModules(patch, modules)
 }
 
-// withModules sets the list of modules in a patch. A merge patch must always contain the whole list.
-func withModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
+// setModules sets the list of modules in a patch. A merge patch must always contain the whole list.
+func setModules(patch []byte, modules []v1beta2.ModuleStatus) ([]byte, error) {
 	var changed struct {
 		Metadata json.RawMessage            `json:"metadata,omitempty"`
 		Status   map[string]json.RawMessage `json:"status,omitempty"`

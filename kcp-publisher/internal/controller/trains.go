@@ -25,15 +25,15 @@ import (
 // these statuses.
 type Trains struct {
 	client client.Client
-	// direct reads from the API server, because the cache may not contain the last promotion yet.
-	direct  client.Reader
-	events  events.EventRecorder
-	catalog *Catalog
+	// uncached reads from the API server, because the cache may not contain the last promotion yet.
+	uncached client.Reader
+	events   events.EventRecorder
+	catalog  *Catalog
 	// mayWrite returns an error if this process no longer holds its Lease.
 	mayWrite func() error
 	now      func() time.Time
-	// partial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
-	partial bool
+	// isPartial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
+	isPartial bool
 	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because reports
 	// of runtimes trigger no events.
 	interval time.Duration
@@ -42,7 +42,7 @@ type Trains struct {
 
 const (
 	trainInterval = time.Minute
-	trainSettles  = 2 * time.Second
+	trainDelay    = 2 * time.Second
 )
 
 const trainFieldManager = "kcp-publisher-train"
@@ -50,18 +50,18 @@ const trainFieldManager = "kcp-publisher-train"
 // setUpTrains adds the controller for PromotionPolicies. The client api removes settings from Kymas that their authors
 // had no permission to set.
 func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
-	t.client, t.direct, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
+	t.client, t.uncached, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	annotated := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("trains").
-		Watches(&fleet.PromotionPolicy{}, gathered(), changed).
-		Watches(&fleet.Rollout{}, gatheredFor(trainSettles),
+		Watches(&fleet.PromotionPolicy{}, batchEvents(), changed).
+		Watches(&fleet.Rollout{}, batchEventsFor(trainDelay),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
-		Watches(&fleet.RolloutPolicy{}, gathered(), changed).
-		Watches(&v1beta2.ModuleTemplate{}, gathered(), annotated).
-		Watches(&v1beta2.ModuleReleaseMeta{}, gathered(), annotated).
+		Watches(&fleet.RolloutPolicy{}, batchEvents(), changed).
+		Watches(&v1beta2.ModuleTemplate{}, batchEvents(), annotated).
+		Watches(&v1beta2.ModuleReleaseMeta{}, batchEvents(), annotated).
 		Complete(t)
 	if err != nil {
 		return fmt.Errorf("set up controller trains: %w", err)
@@ -75,7 +75,7 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	inNamespace := client.InNamespace(t.catalog.Namespace)
 	err := t.client.List(ctx, &policies, inNamespace)
 	if err == nil && len(policies.Items) > 0 {
-		err = t.direct.List(ctx, &policies, inNamespace)
+		err = t.uncached.List(ctx, &policies, inNamespace)
 	}
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("list PromotionPolicies: %w", err)
@@ -84,17 +84,17 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		setTrainMetrics(nil)
 		return ctrl.Result{}, nil
 	}
-	if t.catalog.Snapshot() == nil || t.catalog.changing() {
+	if t.catalog.Snapshot() == nil || t.catalog.isChanging() {
 		// The catalog is not known yet or is being changed.
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
-	in, err := t.read(ctx, policies.Items)
+	in, err := t.readInput(ctx, policies.Items)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if t.catalog.changing() {
+	if t.catalog.isChanging() {
 		// The catalog changed while the objects were read.
-		return ctrl.Result{RequeueAfter: catalogSettles}, nil
+		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
 	outcomes := train.Plan(in)
 	metas := map[string]*v1beta2.ModuleReleaseMeta{}
@@ -105,12 +105,12 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	for i := range outcomes {
 		one := &outcomes[i]
 		for _, due := range one.Due {
-			conflict = t.perform(ctx, one, due, metas[due.Meta]) || conflict
+			conflict = t.performPromotion(ctx, one, due, metas[due.Meta]) || conflict
 		}
 		if wait := one.Next.Sub(in.Now); !one.Next.IsZero() && wait < after {
-			after = max(wait, catalogSettles)
+			after = max(wait, catalogDelay)
 		}
-		if err := t.record(ctx, one); apierrors.IsConflict(err) {
+		if err := t.writeStatus(ctx, one); apierrors.IsConflict(err) {
 			conflict = true
 		} else if err != nil {
 			return ctrl.Result{}, err
@@ -118,12 +118,12 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 	}
 	setTrainMetrics(outcomes)
 	if conflict {
-		after = catalogSettles
+		after = catalogDelay
 	}
 	return ctrl.Result{RequeueAfter: after}, nil
 }
 
-func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (train.Input, error) {
+func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy) (train.Input, error) {
 	in := train.Input{Policies: policies, Now: t.now()}
 	inNamespace := client.InNamespace(t.catalog.Namespace)
 	var metas v1beta2.ModuleReleaseMetaList
@@ -132,52 +132,52 @@ func (t *Trains) read(ctx context.Context, policies []fleet.PromotionPolicy) (tr
 	var waves fleet.RolloutPolicyList
 	var kymas v1beta2.KymaList
 	snapshot := t.catalog.Snapshot()
-	if err := errors.Join(t.direct.List(ctx, &metas, inNamespace), t.direct.List(ctx, &rollouts, inNamespace),
+	if err := errors.Join(t.uncached.List(ctx, &metas, inNamespace), t.uncached.List(ctx, &rollouts, inNamespace),
 		t.client.List(ctx, &templates, inNamespace, client.UnsafeDisableDeepCopy),
 		t.client.List(ctx, &waves, inNamespace),
 		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy)); err != nil {
 		return in, fmt.Errorf("read the data that PromotionPolicies depend on: %w", err)
 	}
-	in.Metas, in.Rollouts, in.Templates, in.Waves = metas.Items, rollouts.Items, templates.Items, waves.Items
-	if !t.partial {
+	in.Metas, in.Rollouts, in.Templates, in.RolloutPolicies = metas.Items, rollouts.Items, templates.Items, waves.Items
+	if !t.isPartial {
 		in.Fleet = train.Count(t.members.Members(kymas.Items, snapshot))
 	}
 	return in, nil
 }
 
-// perform promotes one version. If the policy sets promoteBy to Command, it only emits an Event. outdated is true if
-// the ModuleReleaseMeta has changed since it was read.
-func (t *Trains) perform(
-	ctx context.Context, one *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
+// performPromotion promotes one version. If the policy sets promoteBy to Command, it only emits an Event. outdated is
+// true if the ModuleReleaseMeta has changed since it was read.
+func (t *Trains) performPromotion(
+	ctx context.Context, outcome *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {
 	if due.ByCommand {
-		t.announceDue(one, due)
+		t.announceDue(outcome, due)
 		return false
 	}
-	err := t.promote(ctx, due, meta)
+	err := t.promoteVersion(ctx, due, meta)
 	if apierrors.IsConflict(err) {
 		return true
 	}
 	if err != nil {
-		if len(one.Policy.Status.Conditions) == 0 ||
-			one.Policy.Status.Conditions[0].Reason != fleet.PolicyPromotionFailed {
-			t.events.Eventf(one.Policy, meta, corev1.EventTypeWarning, fleet.PolicyPromotionFailed, "Promote", "%s",
+		if len(outcome.Policy.Status.Conditions) == 0 ||
+			outcome.Policy.Status.Conditions[0].Reason != fleet.PolicyPromotionFailed {
+			t.events.Eventf(outcome.Policy, meta, corev1.EventTypeWarning, fleet.PolicyPromotionFailed, "Promote", "%s",
 				eventNote(fmt.Sprintf("module %s, version %s, channel %s: %v", due.Module, due.Version, due.To, err)))
 		}
-		one.Fail(due, err, t.now())
+		outcome.Fail(due, err, t.now())
 		return false
 	}
-	one.Record(due, t.now())
+	outcome.Record(due, t.now())
 	text := eventNote(fmt.Sprintf("policy %s promoted module %s from %s to %s in channel %s, following channel %s",
-		due.Policy, due.Module, due.Had, due.Version, due.To, due.From))
+		due.Policy, due.Module, due.PreviousVersion, due.Version, due.To, due.From))
 	ctrl.LoggerFrom(ctx).Info("promoted a version", "policy", due.Policy, "module", due.Module, "channel", due.To,
-		"from", due.Had, "to", due.Version)
-	t.events.Eventf(one.Policy, meta, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
-	t.events.Eventf(meta, one.Policy, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
+		"from", due.PreviousVersion, "to", due.Version)
+	t.events.Eventf(outcome.Policy, meta, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
+	t.events.Eventf(meta, outcome.Policy, corev1.EventTypeNormal, fleet.PolicyVersionPromoted, "Promote", "%s", text)
 	return false
 }
 
-func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2.ModuleReleaseMeta) error {
+func (t *Trains) promoteVersion(ctx context.Context, due train.Promotion, meta *v1beta2.ModuleReleaseMeta) error {
 	if t.mayWrite != nil {
 		if err := t.mayWrite(); err != nil {
 			return err
@@ -185,7 +185,7 @@ func (t *Trains) promote(ctx context.Context, due train.Promotion, meta *v1beta2
 	}
 	before := meta.DeepCopy()
 	for i := range meta.Spec.Channels {
-		if c := &meta.Spec.Channels[i]; c.Channel == due.To && c.Version == due.Had {
+		if c := &meta.Spec.Channels[i]; c.Channel == due.To && c.Version == due.PreviousVersion {
 			c.Version = due.Version
 		}
 	}
@@ -210,10 +210,10 @@ func (t *Trains) announceDue(one *train.Outcome, due train.Promotion) {
 	}
 	t.events.Eventf(one.Policy, nil, corev1.EventTypeNormal, fleet.PolicyPromotionDue, "Promote", "%s",
 		eventNote(fmt.Sprintf("module %s can be promoted from %s to %s in channel %s: run `kcp-publisher train promote %s`",
-			due.Module, due.Had, due.Version, due.To, due.Policy)))
+			due.Module, due.PreviousVersion, due.Version, due.To, due.Policy)))
 }
 
-func (t *Trains) record(ctx context.Context, one *train.Outcome) error {
+func (t *Trains) writeStatus(ctx context.Context, one *train.Outcome) error {
 	if equality.Semantic.DeepEqual(one.Policy.Status, one.Status) {
 		return nil
 	}

@@ -34,11 +34,11 @@ type Watchers struct {
 	Client    client.Client
 	Namespace string
 
-	// changed queues every Kyma, or is nil. silent is true if another process writes the status of the Watchers.
-	changed  func(context.Context) error
-	silent   bool
-	now      func() time.Time
-	accepted atomic.Pointer[[]bundle.Watcher]
+	// onChange queues every Kyma, or is nil. isReadOnly is true if another process writes the status of the Watchers.
+	onChange   func(context.Context) error
+	isReadOnly bool
+	now        func() time.Time
+	accepted   atomic.Pointer[[]bundle.Watcher]
 	// reading is held during a reconcile, so that an older list does not replace a newer one.
 	reading sync.Mutex
 }
@@ -62,15 +62,15 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	next, refused := plan.CheckWatchers(all.Items)
 	before := w.accepted.Swap(&next)
-	if before != nil && w.changed != nil && !equality.Semantic.DeepEqual(*before, next) {
-		if err := w.changed(ctx); err != nil {
+	if before != nil && w.onChange != nil && !equality.Semantic.DeepEqual(*before, next) {
+		if err := w.onChange(ctx); err != nil {
 			// The next reconcile then compares with the old Watchers again, and calls w.changed.
 			w.accepted.Store(before)
 			return ctrl.Result{}, err
 		}
 		ctrl.LoggerFrom(ctx).Info("watchers changed", "watchers", len(next))
 	}
-	if w.silent {
+	if w.isReadOnly {
 		return ctrl.Result{}, nil
 	}
 	var problems []error
@@ -110,25 +110,25 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 // changes.
 const maxWatchEvents = 8
 
-type watchNews struct {
+type watchChanges struct {
 	watcher bundle.Watcher
 	objects []bundle.WatchedObject
 	trouble string
 }
 
-// newsOf returns the object changes that are new in this report. last is the sequence number of the previous report.
-// newsOf omits invalid entries, because a report is untrusted.
-func newsOf(report bundle.Report, watchers []bundle.Watcher, last int64) []watchNews {
-	var all []watchNews
+// newChanges returns the object changes that are new in this report. last is the sequence number of the previous
+// report. newChanges omits invalid entries, because a report is untrusted.
+func newChanges(report bundle.Report, watchers []bundle.Watcher, last int64) []watchChanges {
+	var all []watchChanges
 	left := bundle.MaxWatchedReported
 	for _, watcher := range watchers {
 		at := slices.IndexFunc(report.Watched, func(r bundle.ReportedWatch) bool { return r.Watcher == watcher.Name })
 		if at < 0 || report.Watched[at].Since <= last || report.Watched[at].Since > report.Sequence {
 			continue
 		}
-		news := watchNews{watcher: watcher, trouble: report.Watched[at].Trouble}
+		news := watchChanges{watcher: watcher, trouble: report.Watched[at].Trouble}
 		for _, o := range report.Watched[at].Objects {
-			if o.Since > last && o.Valid() && left > 0 {
+			if o.Since > last && o.IsValid() && left > 0 {
 				news.objects = append(news.objects, o)
 				left--
 			}
@@ -148,7 +148,7 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	if before != nil {
 		last = max(last, before.Sequence)
 	}
-	for _, news := range newsOf(after.Report, watchers, last) {
+	for _, news := range newChanges(after.Report, watchers, last) {
 		watchedChanges.WithLabelValues(news.watcher.Name).Add(float64(max(len(news.objects), 1)))
 		for i, o := range news.objects {
 			if i == maxWatchEvents {
@@ -166,10 +166,10 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 				Name:      news.watcher.Name,
 				FieldPath: o.Namespace + "/" + o.Name,
 			}
-			k.announce(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
+			k.announceEvent(kyma, about, corev1.EventTypeNormal, v1beta2.ReasonWatchedObjectChanged, note)
 		}
 		if news.trouble != "" {
-			k.announce(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
+			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonWatchFailed,
 				fmt.Sprintf("watcher %s in runtime %s: %s", news.watcher.Name, runtime, news.trouble))
 		}
 	}

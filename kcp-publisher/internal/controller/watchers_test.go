@@ -60,7 +60,7 @@ func TestOnlyNewChangesOfExistingWatchersAreReported(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			news := newsOf(bundle.Report{Sequence: 20, Watched: c.watched}, watchers, 15)
+			news := newChanges(bundle.Report{Sequence: 20, Watched: c.watched}, watchers, 15)
 			objects := []string{}
 			for _, n := range news {
 				for _, o := range n.objects {

@@ -93,7 +93,7 @@ func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
 		WithStatusSubresource(&v1beta2.Kyma{}, &fleet.Rollout{}).
 		WithIndex(&v1beta2.Kyma{}, indexRuntime,
-			func(o client.Object) []string { return []string{plan.Claimed(o.(*v1beta2.Kyma))} }).
+			func(o client.Object) []string { return []string{plan.ClaimedRuntimeID(o.(*v1beta2.Kyma))} }).
 		WithInterceptorFuncs(interceptor.Funcs{
 			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
 				opts ...client.SubResourcePatchOption) error {
@@ -133,9 +133,9 @@ func (w *waves) must(err error) {
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
-		Place: w.place, Keys: publish.Keys{Root: w.newest, Former: []trust.Root{w.first}, Signer: w.own.signer},
-		Validity: 365 * 24 * time.Hour,
-		Recheck:  365 * 24 * time.Hour, Now: now, Components: component.NewReader(component.Options{
+		Place: w.place, Keys: publish.Keys{Root: w.newest, FormerRoots: []trust.Root{w.first}, Signer: w.own.signer},
+		Validity:        365 * 24 * time.Hour,
+		RecheckInterval: 365 * 24 * time.Hour, Now: now, Components: component.NewReader(component.Options{
 			Sources: []component.Source{modules{w.components, new(bool)}},
 		}),
 	})
@@ -143,17 +143,17 @@ func (w *waves) restart() {
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
 	catalog := &Catalog{
-		Reader: w.api, Namespace: "kcp-system", Changed: make(chan event.GenericEvent, 10*len(w.names)),
-		moved: make(chan event.GenericEvent, 10),
+		Reader: w.api, Namespace: "kcp-system", Reconciles: make(chan event.GenericEvent, 10*len(w.names)),
+		changed: make(chan event.GenericEvent, 10),
 	}
 	w.kymas = &Kymas{
-		Client: w.api, direct: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place,
+		Client: w.api, uncached: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place,
 		Keys:         &Keys{Publisher: publisher},
-		PollInterval: 10 * time.Second, Slimmer: NewSlimmer(), Rules: plan.Rules{Silence: 24 * time.Hour}, Now: now,
+		PollInterval: 10 * time.Second, Slimmer: NewSlimmer(), Rules: plan.Rules{SilenceTimeout: 24 * time.Hour}, Now: now,
 		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
-	w.kymas.remember(fleetstate.New(publisher.Release))
+	w.kymas.setFleet(fleetstate.New(publisher.DropRecord))
 	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
@@ -175,11 +175,11 @@ func (w *waves) poll() {
 			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a postponed status
 		}
 	}
-	for len(w.kymas.Catalog.Changed) > 0 {
-		<-w.kymas.Catalog.Changed
+	for len(w.kymas.Catalog.Reconciles) > 0 {
+		<-w.kymas.Catalog.Reconciles
 	}
-	for len(w.kymas.Catalog.moved) > 0 {
-		<-w.kymas.Catalog.moved
+	for len(w.kymas.Catalog.changed) > 0 {
+		<-w.kymas.Catalog.changed
 	}
 }
 
@@ -234,7 +234,7 @@ func (w *waves) wantShown(name string, opened bundle.Bundle) {
 		templates = append(templates, t.Name)
 	}
 	shown := spec.Channels[0].Version
-	stays := bundle.Older(shown, version) && len(opened.State.Problems) == 1
+	stays := bundle.IsOlder(shown, version) && len(opened.State.Problems) == 1
 	if shown != version && !stays || !slices.Equal(templates, []string{"keda-" + shown}) {
 		w.Errorf("%s gets version %s, but its catalog has channels %+v and templates %v", name, version, spec.Channels,
 			templates)
@@ -328,7 +328,7 @@ func (w *waves) wantHeldRuntimesUnwritten() {
 			continue
 		}
 		if plan.NewHolders(rollouts).
-			Of(kyma)[promotedModule].Why == "rollout keda-regular-1 holds version 1.1.0: wave all" {
+			HoldsFor(kyma)[promotedModule].HoldReason == "rollout keda-regular-1 holds version 1.1.0: wave all" {
 			held++
 		}
 	}

@@ -12,20 +12,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// maxChain limits the bundles that Assigned reads for one runtime.
+// maxChain limits the bundles that AssignedRuntimes reads for one runtime.
 const maxChain = 1000
 
-// Assigned returns one list of runtimes for each time, with the module versions of each runtime's latest bundle at that
-// time. It follows the signed chain of bundles back from the newest bundle in runtimes. unread contains the runtimes
-// whose chain could not be read back to the earliest time. The lists omit these runtimes.
-func Assigned(
+// AssignedRuntimes returns one list of runtimes for each time, with the module versions of each runtime's latest bundle
+// at that time. It follows the signed chain of bundles back from the newest bundle in runtimes. unread contains the
+// runtimes whose chain could not be read back to the earliest time. The lists omit these runtimes.
+func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
-	g := &gathering{Options: options}
+	g := &gatherer{Options: options}
 	at = make([][]inventory.Runtime, len(times))
 	for i := range runtimes {
 		r := &runtimes[i]
-		found, err := g.assigned(ctx, r, times)
+		found, err := g.assignedStates(ctx, r, times)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
@@ -43,7 +43,7 @@ func Assigned(
 }
 
 // The state is nil at times before the runtime's first bundle.
-func (g *gathering) assigned(
+func (g *gatherer) assignedStates(
 	ctx context.Context, r *inventory.Runtime, times []time.Time,
 ) ([]*inventory.Runtime, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(r.ID))
@@ -55,7 +55,7 @@ func (g *gathering) assigned(
 		if read == maxChain {
 			return nil, fmt.Errorf("more than %d bundles were issued since the requested time", maxChain)
 		}
-		verified, _, err := g.verified(ctx, repository, r.ID, next)
+		verified, _, err := g.readVerified(ctx, repository, r.ID, next)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, fmt.Errorf("bundle %s is no longer in the registry", next)
 		}
@@ -64,12 +64,12 @@ func (g *gathering) assigned(
 		}
 		p := verified.Statement.Predicate
 		inForce := func(n int) bool { return found[n] == nil && !p.IssuedAt.After(times[n]) }
-		if slices.ContainsFunc(indexes(times), inForce) {
+		if slices.ContainsFunc(newestFirst(times), inForce) {
 			b, err := store.FetchBundle(ctx, repository, verified)
 			if err != nil {
 				return nil, fmt.Errorf("read bundle %s: %w", next, err)
 			}
-			state := inventory.Runtime{ID: r.ID, Reported: p.IssuedAt, Bundle: next, Modules: modulesOf(b)}
+			state := inventory.Runtime{ID: r.ID, Reported: p.IssuedAt, Bundle: next, Modules: bundleModules(b)}
 			for n := range times {
 				if inForce(n) {
 					found[n], open = &state, open-1
@@ -84,7 +84,7 @@ func (g *gathering) assigned(
 	return found, nil
 }
 
-func indexes(times []time.Time) []int {
+func newestFirst(times []time.Time) []int {
 	all := make([]int, len(times))
 	for i := range all {
 		all[i] = i
@@ -92,7 +92,7 @@ func indexes(times []time.Time) []int {
 	return all
 }
 
-func modulesOf(b bundle.Bundle) []inventory.Module {
+func bundleModules(b bundle.Bundle) []inventory.Module {
 	var modules []inventory.Module
 	for _, m := range b.State.Manifests {
 		modules = append(modules, inventory.Module{Name: m.Module, Version: m.Version})

@@ -50,7 +50,7 @@ func TestAssignedFollowsPreviousBundlesBackToEachTime(t *testing.T) {
 		100 * 24 * time.Hour:        "berlin keda 1.2.0, munich keda 1.1.0",
 		2*time.Hour + 1*time.Second: "berlin keda 1.1.0, munich keda 1.1.0",
 	} {
-		at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon.Add(after), noon.Add(1000*time.Hour))
+		at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon.Add(after), noon.Add(1000*time.Hour))
 		f.must(err)
 		if got := versions(at[0]); got != want || len(unread) != 0 {
 			t.Errorf("after %s: got %q, want %q; unread %+v", after, got, want, unread)
@@ -62,7 +62,7 @@ func TestAssignedFollowsPreviousBundlesBackToEachTime(t *testing.T) {
 
 	// If a bundle cannot be read, the state at that time is unknown instead of empty.
 	runtimes[0].Bundle = munich.String()
-	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
+	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
 	f.must(err)
 	if versions(at[1]) != "munich keda 1.1.0" || len(unread) != 1 || unread[0].Runtime != "berlin" {
 		t.Errorf("with a bundle of another runtime: got %q, unread %+v", versions(at[1]), unread)
@@ -75,14 +75,14 @@ func TestAssignedReportsPrunedBundles(t *testing.T) {
 	f.last["berlin"], f.later = &gone, time.Hour
 	newest := f.publish("berlin", f.installed("keda", "lab/keda:1"))
 	runtimes := []inventory.Runtime{{ID: "berlin", Bundle: newest.String()}}
-	at, unread, err := Assigned(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
+	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0])+len(at[1]) != 0 || len(unread) != 1 ||
 		!strings.Contains(unread[0].Problem, "is no longer in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
 	// Later times do not require the pruned bundle.
-	at, unread, err = Assigned(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
+	at, unread, err = AssignedRuntimes(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {
 		t.Errorf("got %+v, unread %+v", at, unread)

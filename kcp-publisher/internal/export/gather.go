@@ -43,14 +43,14 @@ type Options struct {
 	Now time.Time
 }
 
-// gathering is the state of one export.
-type gathering struct {
+// gatherer is the state of one export.
+type gatherer struct {
 	Options
-	needs  []need
-	known  map[string]map[place]bool
-	images *imageFinder
-	used   usedImages
-	roots  map[string]int64 // newest version of the root of trust that each runtime has
+	needs      []blobNeed
+	knownBlobs map[string]map[blobPlace]bool
+	images     *imageFinder
+	usedImages usedImages
+	roots      map[string]int64 // newest version of the root of trust that each runtime has
 	// modules are the modules with exported images, by name and version.
 	modules map[string]*ModuleImages
 	// carried contains the bundles in the exported file, and statements their predicates.
@@ -61,26 +61,26 @@ type gathering struct {
 // Gather reads the newest bundles of the runtimes and finds all referenced blobs. It does not read contents and image
 // layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
-	g := &gathering{
-		Options: options,
-		known:   map[string]map[place]bool{},
-		images:  &imageFinder{registries: options.Registries, platforms: options.Platforms},
-		used:    usedImages{},
-		roots:   map[string]int64{},
-		modules: map[string]*ModuleImages{},
+	g := &gatherer{
+		Options:    options,
+		knownBlobs: map[string]map[blobPlace]bool{},
+		images:     &imageFinder{registries: options.Registries, platforms: options.Platforms},
+		usedImages: usedImages{},
+		roots:      map[string]int64{},
+		modules:    map[string]*ModuleImages{},
 	}
 	for _, runtime := range options.Runtimes {
-		if err := g.runtime(ctx, runtime); err != nil {
+		if err := g.addRuntime(ctx, runtime); err != nil {
 			return Parcel{}, fmt.Errorf("runtime %s: %w", runtime, err)
 		}
 	}
-	if err := g.trust(ctx); err != nil {
+	if err := g.addRoots(ctx); err != nil {
 		return Parcel{}, fmt.Errorf("root of trust: %w", err)
 	}
-	if err := g.list(ctx); err != nil {
+	if err := g.addImageList(ctx); err != nil {
 		return Parcel{}, fmt.Errorf("list of images: %w", err)
 	}
-	parcel := selected(g.needs, g.known)
+	parcel := selectBlobs(g.needs, g.knownBlobs)
 	for _, key := range slices.Sorted(maps.Keys(g.modules)) {
 		m := *g.modules[key]
 		parcel.Modules = append(parcel.Modules, m)
@@ -91,26 +91,26 @@ func Gather(ctx context.Context, options Options) (Parcel, error) {
 	return parcel, nil
 }
 
-func (g *gathering) runtime(ctx context.Context, runtime string) error {
+func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 	if since, ok := g.Since[runtime]; ok {
-		base, err := g.bundle(ctx, runtime, since.String())
+		base, err := g.readBundle(ctx, runtime, since.String())
 		if errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("bundle %s is no longer in the registry: export without --since", since)
 		}
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		needs, err := g.needsOf(ctx, runtime, base, false)
+		needs, err := g.listNeeds(ctx, runtime, base, false)
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
-		g.known[runtime] = map[place]bool{}
+		g.knownBlobs[runtime] = map[blobPlace]bool{}
 		for _, n := range needs {
-			g.known[runtime][n.place()] = true
+			g.knownBlobs[runtime][n.place()] = true
 		}
 		g.roots[runtime] = base.Statement.Predicate.RootVersion
 	}
-	newest, err := g.bundle(ctx, runtime, bundle.TagDesired)
+	newest, err := g.readBundle(ctx, runtime, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("no bundle is published in %s: %w", g.Place.Name(bundle.DesiredRepository(runtime)), err)
 	}
@@ -118,7 +118,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 		return err
 	}
 	g.recordModules(newest)
-	needs, err := g.needsOf(ctx, runtime, newest, true)
+	needs, err := g.listNeeds(ctx, runtime, newest, true)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (g *gathering) runtime(ctx context.Context, runtime string) error {
 	return nil
 }
 
-func (g *gathering) recordModules(b published) {
+func (g *gatherer) recordModules(b publishedBundle) {
 	if !g.Images {
 		return
 	}
@@ -149,7 +149,7 @@ func (g *gathering) recordModules(b published) {
 
 // exportedModules returns the modules whose content and images are exported. For other modules, only the proof of
 // release is exported.
-func (g *gathering) exportedModules(b published) []bundle.Manifest {
+func (g *gatherer) exportedModules(b publishedBundle) []bundle.Manifest {
 	modules := b.State.All()
 	if g.Offers {
 		modules = slices.Concat(modules, b.State.Offers)
@@ -157,81 +157,81 @@ func (g *gathering) exportedModules(b published) []bundle.Manifest {
 	return modules
 }
 
-// published is a published bundle with the bytes of its manifest.
-type published struct {
+// publishedBundle is a published bundle with the bytes of its manifest.
+type publishedBundle struct {
 	bundle.Bundle
 	manifest bundle.Blob
 }
 
-func (g *gathering) bundle(ctx context.Context, runtime, reference string) (published, error) {
+func (g *gatherer) readBundle(ctx context.Context, runtime, reference string) (publishedBundle, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
-		return published{}, err
+		return publishedBundle{}, err
 	}
-	verified, manifest, err := g.verified(ctx, repository, runtime, reference)
+	verified, manifest, err := g.readVerified(ctx, repository, runtime, reference)
 	if err != nil {
-		return published{}, err
+		return publishedBundle{}, err
 	}
 	opened, err := store.FetchBundle(ctx, repository, verified)
-	return published{opened, manifest}, err
+	return publishedBundle{opened, manifest}, err
 }
 
-func (g *gathering) verified(
+func (g *gatherer) readVerified(
 	ctx context.Context, repository store.Reader, runtime, reference string,
 ) (bundle.Verified, bundle.Blob, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if err != nil {
 		return bundle.Verified{}, bundle.Blob{}, err
 	}
-	verified, err := bundle.Adopt(fetched, runtime, g.Keys.Root, g.Keys.Former...)
+	verified, err := bundle.Adopt(fetched, runtime, g.Keys.Root, g.Keys.FormerRoots...)
 	return verified, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), err
 }
 
-// needsOf returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the newest
-// bundle, because the registry may not have the contents of earlier bundles anymore.
-func (g *gathering) needsOf(ctx context.Context, runtime string, b published, newest bool) ([]need, error) {
+// listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
+// newest bundle, because the registry may not have the contents of earlier bundles anymore.
+func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
 		return nil, err
 	}
 	name := fmt.Sprintf("%s, sequence %d", runtime, b.Statement.Predicate.Sequence)
-	own := need{
+	own := blobNeed{
 		runtime:    runtime,
 		kind:       KindBundle,
 		name:       name,
 		repository: bundle.DesiredRepository(runtime),
 		item:       airgap.InMemory(b.manifest),
 	}
-	needs := []need{own}
+	needs := []blobNeed{own}
 	for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
-		own.item = itemFrom(repository, d)
+		own.item = newItem(repository, d)
 		needs = append(needs, own)
 	}
 	for _, m := range b.State.All() {
-		if needs, err = g.module(ctx, needs, runtime, m, true); err != nil {
+		if needs, err = g.addModule(ctx, needs, runtime, m, true); err != nil {
 			return nil, err
 		}
 	}
 	for _, m := range b.State.Offers { // with release keys, the agent requires the proof of release of each offer
-		if needs, err = g.module(ctx, needs, runtime, m, g.Offers); err != nil {
+		if needs, err = g.addModule(ctx, needs, runtime, m, g.Offers); err != nil {
 			return nil, err
 		}
 	}
 	if g.Images && g.Rendering != nil && newest {
-		if needs, err = g.rendered(ctx, needs, runtime, b); err != nil {
+		if needs, err = g.addRendered(ctx, needs, runtime, b); err != nil {
 			return nil, err
 		}
 	}
 	if agent := b.State.Settings.Agent; g.Images && agent != "" {
-		return g.image(ctx, needs, runtime, agent, true)
+		return g.addImage(ctx, needs, runtime, agent, true)
 	}
 	return needs, nil
 }
 
 // If whole is false, only the proof of release is added.
-func (g *gathering) module(
-	ctx context.Context, needs []need, runtime string, m bundle.Manifest, whole bool,
-) ([]need, error) {
+func (g *gatherer) addModule(
+	ctx context.Context, needs []blobNeed, runtime string, m bundle.Manifest, whole bool,
+) ([]blobNeed, error) {
 	wrapped := func(err error) error { return fmt.Errorf("module %s: %w", m.Module, err) }
 	for _, c := range m.Evidence() {
 		blobs, err := g.withHolder(ctx, runtime, KindRelease, m.Module+" "+m.Version, c)
@@ -255,7 +255,7 @@ func (g *gathering) module(
 	}
 	for _, reference := range m.Spec.LocalizedImages {
 		var err error
-		if needs, err = g.image(ctx, needs, runtime, reference, false); err != nil {
+		if needs, err = g.addImage(ctx, needs, runtime, reference, false); err != nil {
 			return nil, wrapped(err)
 		}
 	}
@@ -263,9 +263,9 @@ func (g *gathering) module(
 }
 
 // configured is true if an operator configured the image, and false if a module names it.
-func (g *gathering) image(
-	ctx context.Context, needs []need, runtime, reference string, configured bool,
-) ([]need, error) {
+func (g *gatherer) addImage(
+	ctx context.Context, needs []blobNeed, runtime, reference string, configured bool,
+) ([]blobNeed, error) {
 	found, err := g.images.find(ctx, reference, configured)
 	if err != nil {
 		return nil, fmt.Errorf("image %s: %w", reference, err)
@@ -278,7 +278,7 @@ func (g *gathering) image(
 }
 
 // withHolder returns a content with the manifest that protects it from garbage collection.
-func (g *gathering) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]need, error) {
+func (g *gatherer) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]blobNeed, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
 		return nil, err
@@ -288,28 +288,28 @@ func (g *gathering) withHolder(ctx context.Context, runtime, kind, name string, 
 	if err != nil {
 		return nil, err
 	}
-	n := need{
+	n := blobNeed{
 		runtime:    runtime,
 		kind:       kind,
 		name:       name,
 		repository: bundle.ContentRepository,
-		item:       itemFrom(from, blob),
+		item:       newItem(from, blob),
 	}
 	held, empty := n, n
 	held.item, held.reference = airgap.InMemory(holder), bundle.ContentRepository+":"+tag
 	empty.item = airgap.InMemory(bundle.EmptyBlob())
-	return []need{n, held, empty}, nil
+	return []blobNeed{n, held, empty}, nil
 }
 
-func itemFrom(from store.Reader, d ocispec.Descriptor) airgap.Item {
+func newItem(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	return airgap.Item{
 		Descriptor: d,
 		Open:       func(ctx context.Context) (io.ReadCloser, error) { return from.Fetch(ctx, d) },
 	}
 }
 
-// trust adds the versions of the root of trust that a runtime may not have.
-func (g *gathering) trust(ctx context.Context) error {
+// addRoots adds the versions of the root of trust that a runtime may not have.
+func (g *gatherer) addRoots(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {
 		first = min(first, g.roots[runtime])
@@ -336,7 +336,7 @@ func (g *gathering) trust(ctx context.Context) error {
 			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes), bundle.NewBlob(bundle.MediaTypeRoot, data),
 			bundle.EmptyBlob(),
 		} {
-			n := need{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: airgap.InMemory(blob)}
+			n := blobNeed{kind: KindRoot, name: fmt.Sprintf("version %d", version), item: airgap.InMemory(blob)}
 			if i == 0 {
 				n.reference = bundle.TrustRepository + ":" + tag
 			}

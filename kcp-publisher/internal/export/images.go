@@ -29,7 +29,7 @@ type imageFinder struct {
 
 type foundImage struct {
 	image bundle.CarriedImage
-	needs []need
+	needs []blobNeed
 }
 
 // A module is not trusted, so find does not connect to local addresses for its images.
@@ -67,17 +67,17 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	walk := airgap.ImageWalk{
 		Locate: func(context.Context, ocispec.Descriptor) (store.Fetcher, error) { return repository, nil },
 		Found: func(d ocispec.Descriptor, manifest []byte) {
-			item := itemFrom(repository, d)
+			item := newItem(repository, d)
 			if manifest != nil {
 				item = airgap.InMemory(bundle.NewBlob(d.MediaType, manifest))
 			}
-			found.needs = append(found.needs, need{
+			found.needs = append(found.needs, blobNeed{
 				kind: KindImage, name: text, repository: bundle.ImageRepository(named.Name()), item: item,
 			})
 		},
 	}
 	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a pinned digest needs all platforms
-		index, err := filtered(ctx, repository, root, f.platforms)
+		index, err := filterPlatforms(ctx, repository, root, f.platforms)
 		if err != nil {
 			return foundImage{}, err
 		}
@@ -104,8 +104,8 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	return found, nil
 }
 
-// filtered returns a copy of an image index with only the selected platforms.
-func filtered(
+// filterPlatforms returns a copy of an image index with only the selected platforms.
+func filterPlatforms(
 	ctx context.Context, from store.Fetcher, d ocispec.Descriptor, platforms []ocispec.Platform,
 ) (bundle.Blob, error) {
 	data, err := store.FetchBlob(ctx, from, d, airgap.MaxImageManifestBytes)
@@ -150,7 +150,7 @@ func platformName(p ocispec.Platform) string {
 	return name
 }
 
-func (g *gathering) list(ctx context.Context) error {
+func (g *gatherer) addImageList(ctx context.Context) error {
 	if len(g.images.found) == 0 {
 		return nil
 	}
@@ -168,13 +168,13 @@ func (g *gathering) list(ctx context.Context) error {
 	if err != nil || !g.Sign || len(images) == 0 {
 		return err
 	}
-	manifest, err := g.signed(ctx, list)
+	manifest, err := g.signList(ctx, list)
 	if err != nil {
 		return err
 	}
 	tag := bundle.CarriedRepository + ":" + bundle.CarriedTag(list.Descriptor.Digest)
 	for i, blob := range []bundle.Blob{manifest, list, bundle.EmptyBlob()} {
-		n := need{kind: KindImage, name: "signed list", item: airgap.InMemory(blob)}
+		n := blobNeed{kind: KindImage, name: "signed list", item: airgap.InMemory(blob)}
 		if i == 0 {
 			n.reference = tag
 		}
@@ -183,10 +183,10 @@ func (g *gathering) list(ctx context.Context) error {
 	return nil
 }
 
-// signed returns the signed manifest of an image list. It returns an existing manifest, so that a repeated export has
+// signList returns the signed manifest of an image list. It returns an existing manifest, so that a repeated export has
 // the same bytes. If a different list was signed later, it signs again, because an import would refuse the older
 // sequence.
-func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
+func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
 		return bundle.Blob{}, err
@@ -224,7 +224,7 @@ func (g *gathering) signed(ctx context.Context, list bundle.Blob) (bundle.Blob, 
 }
 
 // existingManifest returns the manifest of all of these tags, or nil if a tag does not exist or the tags differ.
-func (g *gathering) existingManifest(
+func (g *gatherer) existingManifest(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
 	unlessUnusable := func(err error) error {
@@ -250,7 +250,7 @@ func (g *gathering) existingManifest(
 }
 
 // The sequence is at least that of each bundle in the file. The list expires with the first of these bundles.
-func (g *gathering) predicate() bundle.CarriedPredicate {
+func (g *gatherer) predicate() bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
 		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),
 	}

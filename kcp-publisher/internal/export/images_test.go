@@ -223,7 +223,7 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change
 	options.Now = noon.Add(time.Minute)
 	second, later := list(options)
-	if second.Images[0].Digest == first.Images[0].Digest || !made.Before(later) {
+	if second.Images[0].Digest == first.Images[0].Digest || !made.IsBefore(later) {
 		t.Errorf("after the tag moved: got images %+v, predicate %+v", second.Images, later)
 	}
 }

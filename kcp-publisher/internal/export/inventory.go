@@ -13,7 +13,7 @@ import (
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
-	g := &gathering{Options: options, used: usedImages{}}
+	g := &gatherer{Options: options, usedImages: usedImages{}}
 	found := map[inventory.Module]inventory.Content{}
 	tried := map[inventory.Module]int{}
 	for i := range runtimes {
@@ -25,7 +25,7 @@ func Contents(
 		if r.Bundle == "" || !slices.ContainsFunc(r.Modules, pending) {
 			continue
 		}
-		b, err := g.bundle(ctx, r.ID, r.Bundle)
+		b, err := g.readBundle(ctx, r.ID, r.Bundle)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -40,7 +40,7 @@ func Contents(
 				}
 				continue
 			}
-			content, inBundle := g.contentOf(ctx, r.ID, m, b)
+			content, inBundle := g.findContent(ctx, r.ID, m, b)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
@@ -55,8 +55,8 @@ func Contents(
 // MaxBundlesTried limits the bundles that Contents reads for one module version.
 const MaxBundlesTried = 3
 
-func (g *gathering) contentOf(
-	ctx context.Context, runtime string, of inventory.Module, b published,
+func (g *gatherer) findContent(
+	ctx context.Context, runtime string, of inventory.Module, b publishedBundle,
 ) (inventory.Content, bool) {
 	for _, m := range b.State.All() {
 		if m.Module != of.Name || m.Version != of.Version {
@@ -79,7 +79,7 @@ func (g *gathering) contentOf(
 			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
 			return content, true
 		}
-		content.Images = append(content.Images, unlisted(used, content.Images)...)
+		content.Images = append(content.Images, unlistedImages(used, content.Images)...)
 		return content, true
 	}
 	return inventory.Content{}, false

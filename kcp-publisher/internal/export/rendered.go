@@ -27,8 +27,10 @@ const maxUsedImages = 1000
 // Runtimes share most of their modules, so usedImages caches rendered images by input.
 type usedImages map[digest.Digest][]string
 
-// rendered adds the images that modules use but do not list.
-func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, b published) ([]need, error) {
+// addRendered adds the images that modules use but do not list.
+func (g *gatherer) addRendered(
+	ctx context.Context, needs []blobNeed, runtime string, b publishedBundle,
+) ([]blobNeed, error) {
 	kubernetes := g.KubernetesVersion
 	if kubernetes == "" {
 		var err error
@@ -51,8 +53,8 @@ func (g *gathering) rendered(ctx context.Context, needs []need, runtime string, 
 					"module %s: find the images of its objects: %w; --renderer=none exports only the images that "+
 						"modules list", m.Module, err)
 		}
-		for _, text := range unlisted(used, m.Spec.LocalizedImages) {
-			if needs, err = g.image(ctx, needs, runtime, text, false); err != nil {
+		for _, text := range unlistedImages(used, m.Spec.LocalizedImages) {
+			if needs, err = g.addImage(ctx, needs, runtime, text, false); err != nil {
 				return nil,
 					fmt.Errorf(
 						"module %s: its objects use an image that it does not list: %w; --renderer=none exports only the images that "+
@@ -69,7 +71,7 @@ type notRenderedError struct{ error }
 func (e notRenderedError) Unwrap() error { return e.error }
 
 // kubernetes returns the Kubernetes version in the runtime's last report, or "". The report is not verified.
-func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, error) {
+func (g *gatherer) kubernetes(ctx context.Context, runtime string) (string, error) {
 	repository, err := g.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
 		return "", err
@@ -89,7 +91,7 @@ func (g *gathering) kubernetes(ctx context.Context, runtime string) (string, err
 }
 
 // usedBy renders a module and returns the references of the images in its objects.
-func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, version string) ([]string, error) {
+func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBundle, version string) ([]string, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(m.Spec.Install.Source.Raw, &source); err != nil {
 		return nil, fmt.Errorf("spec.install.source: %w", err)
@@ -99,17 +101,17 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 		wanted = append(wanted, m.Spec.Config.Ref)
 	}
 	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
-		Values: b.Statement.Predicate.Values.Only(m.UsedValues()), KubernetesVersion: version}
+		Values: b.Statement.Predicate.Values.SelectNames(m.UsedValues()), KubernetesVersion: version}
 	asked, err := json.Marshal(request) // the manifest has the digests of the contents
 	if err != nil {
 		return nil, err
 	}
 	key := digest.FromBytes(asked)
-	if known, ok := g.used[key]; ok {
+	if known, ok := g.usedImages[key]; ok {
 		return known, nil
 	}
 	if known, ok := g.UsedCache.get(key); ok {
-		g.used[key] = known
+		g.usedImages[key] = known
 		return known, nil
 	}
 	request.Contents = map[digest.Digest][]byte{}
@@ -133,22 +135,22 @@ func (g *gathering) usedBy(ctx context.Context, m bundle.Manifest, b published, 
 	if err != nil {
 		return nil, notRenderedError{err}
 	}
-	g.used[key] = used
+	g.usedImages[key] = used
 	g.UsedCache.put(key, used)
 	return used, nil
 }
 
-// unlisted returns the used images that the component does not list, without invalid references.
-func unlisted(used, listed []string) []string {
+// unlistedImages returns the used images that the component does not list, without invalid references.
+func unlistedImages(used, listed []string) []string {
 	known := map[string]bool{}
 	for _, text := range listed {
-		if name, ok := normalized(text); ok {
+		if name, ok := normalizeImage(text); ok {
 			known[name] = true
 		}
 	}
 	var missing []string
 	for _, text := range used {
-		if name, ok := normalized(text); ok && !known[name] {
+		if name, ok := normalizeImage(text); ok && !known[name] {
 			missing = append(missing, text)
 			known[name] = true
 		}
@@ -156,7 +158,7 @@ func unlisted(used, listed []string) []string {
 	return missing
 }
 
-func normalized(text string) (string, bool) {
+func normalizeImage(text string) (string, bool) {
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
 		return "", false

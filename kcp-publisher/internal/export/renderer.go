@@ -43,7 +43,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case output.Overflowed():
+	case output.HasOverflowed():
 		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, output.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)

@@ -21,8 +21,8 @@ const (
 	KindImage   = "image"
 )
 
-// need is one blob that one runtime needs.
-type need struct {
+// blobNeed is one blob that one runtime needs.
+type blobNeed struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
@@ -69,17 +69,17 @@ type ModuleImages struct {
 
 func (m ModuleImages) String() string { return m.Module + " " + m.Version }
 
-// place identifies a blob in a repository.
-type place struct {
+// blobPlace identifies a blob in a repository.
+type blobPlace struct {
 	repository string
 	digest     digest.Digest
 }
 
-func (n need) place() place { return place{n.repository, n.item.Descriptor.Digest} }
+func (n blobNeed) place() blobPlace { return blobPlace{n.repository, n.item.Descriptor.Digest} }
 
-// selected returns each blob that at least one runtime needs and does not have. known contains the blobs that the
+// selectBlobs returns each blob that at least one runtime needs and does not have. known contains the blobs that the
 // runtimes have. A shared blob is counted once.
-func selected(needs []need, known map[string]map[place]bool) Parcel {
+func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {
 		d := n.item.Descriptor.Digest
@@ -120,11 +120,11 @@ func selected(needs []need, known map[string]map[place]bool) Parcel {
 		parcel.Contents = append(parcel.Contents, *line)
 	}
 	slices.SortStableFunc(parcel.Contents, func(a, b Entry) int {
-		return cmp.Or(rank(a.Kind)-rank(b.Kind), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(kindRank(a.Kind)-kindRank(b.Kind), cmp.Compare(a.Name, b.Name))
 	})
 	return parcel
 }
 
-func rank(kind string) int {
+func kindRank(kind string) int {
 	return slices.Index([]string{KindRoot, KindBundle, KindContent, KindRelease, KindImage}, kind)
 }

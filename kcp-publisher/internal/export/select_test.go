@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-func needOf(runtime, kind, name, text string) need {
-	return need{
+func needOf(runtime, kind, name, text string) blobNeed {
+	return blobNeed{
 		runtime:    runtime,
 		kind:       kind,
 		name:       name,
@@ -24,7 +24,7 @@ func needOf(runtime, kind, name, text string) need {
 }
 
 func TestTableOfContentsListsEachKindAndName(t *testing.T) {
-	own := func(runtime string) need {
+	own := func(runtime string) blobNeed {
 		n := needOf(runtime, KindBundle, runtime+", sequence 7", "bundle of "+runtime)
 		n.always, n.reference = true, "runtimes/"+runtime+":desired"
 		return n
@@ -32,32 +32,32 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 	keda, moved := needOf("berlin", KindContent, "keda", "12345"), needOf("berlin", KindContent, "keda", "12345")
 	moved.repository = "elsewhere"
 	for name, c := range map[string]struct {
-		needs []need
-		known map[string]map[place]bool
+		needs []blobNeed
+		known map[string]map[blobPlace]bool
 		want  []Entry
 	}{
 		"a new runtime gets all blobs": {
-			[]need{keda, own("berlin")}, nil, []Entry{
+			[]blobNeed{keda, own("berlin")}, nil, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
 		"known blobs are omitted, except the bundles of the file": {
-			[]need{keda, own("berlin")},
-			map[string]map[place]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
+			[]blobNeed{keda, own("berlin")},
+			map[string]map[blobPlace]bool{"berlin": {keda.place(): true, own("berlin").place(): true}}, []Entry{
 				{Kind: KindBundle, Name: "berlin, sequence 7", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 16},
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, LeftOutBytes: 5}}},
 		"a blob that is known in another repository is exported": {
-			[]need{keda}, map[string]map[place]bool{"berlin": {moved.place(): true}}, []Entry{
+			[]blobNeed{keda}, map[string]map[blobPlace]bool{"berlin": {moved.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin"}, Blobs: 1, SizeBytes: 5}}},
 		"runtimes share a blob": {
-			[]need{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
+			[]blobNeed{keda, needOf("munich", KindContent, "keda", "12345")}, nil, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
 		"a blob that one of two runtimes needs is exported": {
-			[]need{keda, needOf("munich", KindContent, "keda", "12345")},
-			map[string]map[place]bool{"berlin": {keda.place(): true}}, []Entry{
+			[]blobNeed{keda, needOf("munich", KindContent, "keda", "12345")},
+			map[string]map[blobPlace]bool{"berlin": {keda.place(): true}}, []Entry{
 				{Kind: KindContent, Name: "keda", Runtimes: []string{"berlin", "munich"}, Blobs: 1, SizeBytes: 5}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if parcel := selected(c.needs, c.known); !reflect.DeepEqual(parcel.Contents, c.want) {
+			if parcel := selectBlobs(c.needs, c.known); !reflect.DeepEqual(parcel.Contents, c.want) {
 				t.Errorf("got  %+v\nwant %+v", parcel.Contents, c.want)
 			}
 		})
@@ -67,8 +67,8 @@ func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 0))
 	for range 300 {
-		var needs []need
-		known := map[string]map[place]bool{"a": {}, "b": {}, "c": {}}
+		var needs []blobNeed
+		known := map[string]map[blobPlace]bool{"a": {}, "b": {}, "c": {}}
 		for range random.IntN(40) {
 			n := needOf(string(rune('a'+random.IntN(3))), KindContent, fmt.Sprint(random.IntN(5)),
 				fmt.Sprint(random.IntN(12)))
@@ -76,7 +76,7 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 			needs = append(needs, n)
 			known[n.runtime][n.place()] = random.IntN(2) == 0
 		}
-		parcel := selected(needs, known)
+		parcel := selectBlobs(needs, known)
 		carried := map[digest.Digest]bool{}
 		for _, item := range parcel.Layout.Items {
 			if carried[item.Descriptor.Digest] {

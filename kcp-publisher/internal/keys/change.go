@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Made describes a file that a command wrote.
-type Made struct {
+// WrittenFile describes a file that a command wrote.
+type WrittenFile struct {
 	File string `json:"file"`
 	What string `json:"what"`
 	Keep string `json:"keep"`
@@ -32,7 +32,7 @@ type InitOptions struct {
 }
 
 // Init creates a root of trust and all keys. It returns an error if one of the files exists.
-func (f Folder) Init(b InitOptions) (made []Made, err error) {
+func (f Folder) Init(b InitOptions) (made []WrittenFile, err error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
 		return nil, fmt.Errorf("the threshold is %d of %d root keys: must be at least 1 and at most the number of keys",
 			b.Threshold, b.RootKeys)
@@ -40,7 +40,7 @@ func (f Folder) Init(b InitOptions) (made []Made, err error) {
 	if err := f.Make(); err != nil {
 		return nil, err
 	}
-	err = f.Exclusively(context.Background(), func(f Folder) error {
+	err = f.WithLock(context.Background(), func(f Folder) error {
 		made, err = f.init(b)
 		return err
 	})
@@ -58,7 +58,7 @@ func (f Folder) Make() error {
 	return syncFolder(filepath.Dir(filepath.Clean(f.Dir)))
 }
 
-func (f Folder) init(b InitOptions) ([]Made, error) {
+func (f Folder) init(b InitOptions) ([]WrittenFile, error) {
 	for _, name := range []string{FileRoot, FileRootKey, FilePublisherKey, FileEnrollKey, FileTokenKey} {
 		if _, err := os.Stat(f.path(name)); !errors.Is(err, os.ErrNotExist) {
 			return nil,
@@ -71,7 +71,7 @@ func (f Folder) init(b InitOptions) ([]Made, error) {
 		b.Fleet = strings.ToLower(rand.Text()[:12])
 	}
 	draft := trust.DraftRoot(b.Fleet, b.Epoch, b.Expires)
-	files := &written{folder: f}
+	files := &fileSet{folder: f}
 	var signers []trust.Signer
 	for i := range b.RootKeys {
 		name := FileRootKey
@@ -114,17 +114,17 @@ func (f Folder) init(b InitOptions) ([]Made, error) {
 }
 
 // A change writes these files together.
-type written struct {
+type fileSet struct {
 	folder Folder
 	files  []File
 }
 
-func (w *written) add(name, what, keep string, data []byte, mode os.FileMode) {
-	w.files = append(w.files, File{Made{w.folder.path(name), what, keep}, data, mode})
+func (w *fileSet) add(name, what, keep string, data []byte, mode os.FileMode) {
+	w.files = append(w.files, File{WrittenFile{w.folder.path(name), what, keep}, data, mode})
 }
 
 // key creates a key, adds it to a role of the draft, and adds its file.
-func (w *written) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
+func (w *fileSet) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
-	files   *written
+	files   *fileSet
 	signers []trust.Signer
 	// unrevoked is true if a rotation does not revoke the keys that it removes.
 	unrevoked bool
@@ -162,7 +162,7 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Change{folder: f, root: root, draft: draft, files: &written{folder: f}}, nil
+	return &Change{folder: f, root: root, draft: draft, files: &fileSet{folder: f}}, nil
 }
 
 // Release adds a release key for components with a name prefix. public is the path of its public key.

@@ -57,7 +57,7 @@ type command struct {
 }
 
 func changed(f Folder, rootKeys func() []string, change func(*Change) error) error {
-	return f.Exclusively(ctx, func(f Folder) error {
+	return f.WithLock(ctx, func(f Folder) error {
 		c, err := f.Change(until)
 		if err != nil {
 			return err
@@ -202,8 +202,8 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	signs(t, f) // a starting publisher must find consistent keys
 	done := root.Version == c.version
 	if name == "sign" && done {
-		must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
-		if exists(f.path(draftName(2))) || exists(f.path(FilePublisherKey+next)) {
+		must(t, f.WithLock(t.Context(), func(Folder) error { return nil }))
+		if exists(f.path(draftName(2))) || exists(f.path(FilePublisherKey+nextSuffix)) {
 			t.Error("the draft or its pending key still exists")
 		}
 		check(t, f, c.version)
@@ -230,7 +230,8 @@ func signs(t *testing.T, f Folder) trust.Root {
 	t.Helper()
 	loaded, err := f.Load(t.Context())
 	must(t, err)
-	if !loaded.Root.Trusts(thumbprintOf(loaded.Signer)) || !loaded.Root.TrustsEnroll(thumbprintOf(loaded.Enroll)) {
+	if !loaded.Root.TrustsKey(thumbprintOf(loaded.Signer)) ||
+		!loaded.Root.TrustsEnroll(thumbprintOf(loaded.EnrollSigner)) {
 		t.Errorf("root version %d does not list the signing keys", loaded.Root.Version)
 	}
 	if _, err := f.TokenSecrets(); err != nil {
@@ -246,7 +247,7 @@ func check(t *testing.T, f Folder, version int64) {
 	if root.Version != version {
 		t.Errorf("got root version %d, want %d", root.Version, version)
 	}
-	former, err := f.former(root)
+	former, err := f.formerRoots(root)
 	must(t, err)
 	if version > 1 && len(former) != int(version)-1 {
 		t.Errorf("got %d earlier versions of root version %d, want %d", len(former), version, version-1)
@@ -260,10 +261,11 @@ func check(t *testing.T, f Folder, version int64) {
 			t.Error(err)
 		}
 	}
-	if kept, err := os.ReadFile(f.path(history(version))); version > 1 && (err != nil || !bytes.Equal(kept, root.Raw)) {
+	if kept, err := os.ReadFile(f.path(historyFile(version))); version > 1 &&
+		(err != nil || !bytes.Equal(kept, root.Raw)) {
 		t.Errorf("root version %d is not in the history: %v", version, err)
 	}
-	for _, left := range []string{staged, staged + ".tmp"} {
+	for _, left := range []string{stagingFolder, stagingFolder + ".tmp"} {
 		if exists(f.path(left)) {
 			t.Errorf("%s still exists", left)
 		}
@@ -320,9 +322,9 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	must(t, begun(1, 1)(f))
 	must(t, os.CopyFS(other.Dir, os.DirFS(f.Dir)))
 	must(t, rotated(trust.RolePublisher, false)(other))
-	fork, err := os.ReadFile(other.path(history(2)))
+	fork, err := os.ReadFile(other.path(historyFile(2)))
 	must(t, err)
-	must(t, os.WriteFile(f.path(history(2)), fork, 0o600))
+	must(t, os.WriteFile(f.path(historyFile(2)), fork, 0o600))
 	err = rotated(trust.RolePublisher, false)(f)
 	if err == nil || !strings.Contains(err.Error(), "a different root of trust with version 2") {
 		t.Errorf("got %v, want an error about another root with version 2", err)
@@ -336,11 +338,11 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
-			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, history(1), f, history(1)),
-				copied(done, history(2), f, history(2)))
+			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, historyFile(1), f, historyFile(1)),
+				copied(done, historyFile(2), f, historyFile(2)))
 		},
 		"new root only in the history": func(f, done Folder) error {
-			return errors.Join(copied(done, history(1), f, history(1)), copied(done, history(2), f, history(2)))
+			return errors.Join(copied(done, historyFile(1), f, historyFile(1)), copied(done, historyFile(2), f, historyFile(2)))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -348,12 +350,12 @@ func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
 			must(t, begun(1, 1)(f))
 			must(t, os.CopyFS(done.Dir, os.DirFS(f.Dir)))
 			must(t, rotated(trust.RolePublisher, true)(done))
-			must(t, copied(done, FilePublisherKey, f, FilePublisherKey+next))
+			must(t, copied(done, FilePublisherKey, f, FilePublisherKey+nextSuffix))
 			must(t, left(f, done))
 			signs(t, f)
 			must(t, rotated(trust.RoleEnroll, false)(f))
 			check(t, f, 3)
-			if exists(f.path(FilePublisherKey + next)) {
+			if exists(f.path(FilePublisherKey + nextSuffix)) {
 				t.Error("the pending key still exists")
 			}
 		})
@@ -374,7 +376,7 @@ func TestKeyChangesAndReadersWaitForTheLock(t *testing.T) {
 	inside, leave := make(chan struct{}), make(chan struct{})
 	changing := errgroup.Group{}
 	changing.Go(func() error {
-		return f.Exclusively(t.Context(), func(f Folder) error {
+		return f.WithLock(t.Context(), func(f Folder) error {
 			close(inside)
 			<-leave
 			return rotated(trust.RolePublisher, true)(f)
@@ -411,7 +413,7 @@ func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	must(t, os.Remove(obstacle))
 	before, err := f.ReadFile(FileTokenKey)
 	must(t, err)
-	must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
+	must(t, f.WithLock(t.Context(), func(Folder) error { return nil }))
 	if after, err := os.ReadFile(obstacle); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the next command lost the new secret: %v", err)
 	}
@@ -444,7 +446,7 @@ func TestKeyChangeTakesEffectIfItsFolderCannotBeSynced(t *testing.T) {
 	_, err = blocked.RotateToken(ctx, false)
 	wantInForce(t, err, f.Dir)
 	must(t, os.Rename(away, f.Dir))
-	must(t, f.Exclusively(t.Context(), func(Folder) error { return nil }))
+	must(t, f.WithLock(t.Context(), func(Folder) error { return nil }))
 	if after, err := os.ReadFile(f.path(FileTokenKey)); err != nil || bytes.Equal(before, after) {
 		t.Errorf("the new secret was lost: %v", err)
 	}

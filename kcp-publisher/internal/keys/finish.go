@@ -21,8 +21,8 @@ func (f Folder) RootKeyFiles() []string {
 
 // Finish signs the new version with root keys. With enough signatures, the version takes effect. Otherwise, Finish
 // writes a draft for the other signers.
-func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
-	err = c.folder.Exclusively(context.Background(), func(f Folder) error {
+func (c *Change) Finish(rootKeys []string) (made []WrittenFile, err error) {
+	err = c.folder.WithLock(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
 		if err != nil {
 			return err
@@ -43,7 +43,7 @@ func (c *Change) Finish(rootKeys []string) (made []Made, err error) {
 	return made, err
 }
 
-func (c *Change) finish(rootKeys []string) ([]Made, error) {
+func (c *Change) finish(rootKeys []string) ([]WrittenFile, error) {
 	for _, path := range rootKeys {
 		signer, err := c.folder.signer(path)
 		if err != nil {
@@ -65,7 +65,7 @@ func (c *Change) finish(rootKeys []string) ([]Made, error) {
 	if !missesSignatures(data, err) {
 		return nil, err
 	}
-	signatures, threshold := c.draft.Signed()
+	signatures, threshold := c.draft.CountSignatures()
 	state := fmt.Sprintf("the next root of trust, with %d of at least %d signatures", signatures, threshold)
 	c.files.add(draftName(c.draft.Version()), state, "until `keys sign` completes it", data, 0o644)
 	return c.folder.Write(c.files.files)
@@ -79,31 +79,31 @@ func missesSignatures(data []byte, err error) bool {
 }
 
 // activate writes the next version of the root and puts its .next keys into use.
-func (f Folder) activate(files *written, current, root trust.Root) ([]Made, error) {
+func (f Folder) activate(files *fileSet, current, root trust.Root) ([]WrittenFile, error) {
 	for _, version := range []trust.Root{current, root} {
-		switch there, err := f.read(history(version.Version)); {
+		switch there, err := f.read(historyFile(version.Version)); {
 		case err == nil && !bytes.Equal(there, version.Raw):
 			return nil,
 				fmt.Errorf(
 					"%s already contains a different root of trust with version %d: if the registry contains the "+
 						"file's root as trust:%s, restore the newer key folder from a backup; otherwise move the "+
 						"file to another folder",
-					f.path(history(version.Version)), version.Version, bundle.RootTag(version.Version))
+					f.path(historyFile(version.Version)), version.Version, bundle.RootTag(version.Version))
 		case err != nil && !errors.Is(err, os.ErrNotExist):
 			return nil, err
 		}
 	}
 	files.activateNextKeys(root)
-	files.add(history(current.Version), "the previous version, kept for the history", "public", current.Raw, 0o644)
-	files.add(history(root.Version), "the same version, kept for the history", "public", root.Raw, 0o644)
+	files.add(historyFile(current.Version), "the previous version, kept for the history", "public", current.Raw, 0o644)
+	files.add(historyFile(root.Version), "the same version, kept for the history", "public", root.Raw, 0o644)
 	files.add(FileRoot, fmt.Sprintf("the root of trust, version %d", root.Version), "public", root.Raw, 0o644)
 	return f.Write(files.files)
 }
 
 // The root must list the keys of the .next files.
-func (w *written) activateNextKeys(root trust.Root) {
+func (w *fileSet) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
-		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+next })
+		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+nextSuffix })
 		if made >= 0 {
 			w.files[made].File = w.folder.path(name)
 			continue
@@ -115,7 +115,7 @@ func (w *written) activateNextKeys(root trust.Root) {
 }
 
 // Sign adds signatures to a draft. The draft takes effect once it has enough signatures.
-func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
+func (f Folder) Sign(draft string, rootKeys []string) ([]WrittenFile, error) {
 	data, err := os.ReadFile(draft)
 	if err != nil {
 		return nil, err
@@ -128,5 +128,5 @@ func (f Folder) Sign(draft string, rootKeys []string) ([]Made, error) {
 	if err != nil {
 		return nil, err
 	}
-	return (&Change{folder: f, root: root, draft: opened, files: &written{folder: f}}).Finish(rootKeys)
+	return (&Change{folder: f, root: root, draft: opened, files: &fileSet{folder: f}}).Finish(rootKeys)
 }

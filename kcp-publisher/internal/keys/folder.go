@@ -31,7 +31,7 @@ const (
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
 	// A new key's file has this suffix until a root of trust with the key takes effect.
-	next = ".next"
+	nextSuffix = ".next"
 )
 
 // Folder is a folder with a fleet's keys.
@@ -71,13 +71,13 @@ func readRoot(path string) (trust.Root, error) {
 	return root, nil
 }
 
-func history(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
+func historyFile(version int64) string { return "root-" + strconv.FormatInt(version, 10) + ".json" }
 
-// former reads the previous versions of the root in the folder, oldest first.
-func (f Folder) former(root trust.Root) ([]trust.Root, error) {
+// formerRoots reads the previous versions of the root in the folder, oldest first.
+func (f Folder) formerRoots(root trust.Root) ([]trust.Root, error) {
 	var found []trust.Root
 	for version := root.Version - 1; version >= 1; version-- {
-		older, err := readRoot(f.locate(history(version)))
+		older, err := readRoot(f.locate(historyFile(version)))
 		if errors.Is(err, os.ErrNotExist) {
 			break
 		}
@@ -94,7 +94,7 @@ const maxReads = 5
 
 // Load reads all keys of a publisher from a consistent state of the folder.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
-	err = f.consistently(ctx, func() error {
+	err = f.withSharedLock(ctx, func() error {
 		for range maxReads {
 			if keys, err = f.load(ctx); err != nil {
 				return err
@@ -115,7 +115,7 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 		return publish.Keys{}, err
 	}
 	keys := publish.Keys{Root: root}
-	if keys.Former, err = f.former(root); err != nil {
+	if keys.FormerRoots, err = f.formerRoots(root); err != nil {
 		return keys, err
 	}
 	switch {
@@ -135,7 +135,7 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	enroll, err := f.roleKey(FileEnrollKey, root)
 	switch {
 	case err == nil:
-		keys.Enroll = enroll
+		keys.EnrollSigner = enroll
 	case !errors.Is(err, os.ErrNotExist):
 		return keys, err
 	}
@@ -146,7 +146,7 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 // not have renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
-		return f.decode(name+next, data)
+		return f.decode(name+nextSuffix, data)
 	}
 	return f.signer(f.locate(name))
 }

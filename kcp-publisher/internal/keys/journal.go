@@ -21,25 +21,25 @@ import (
 //
 // A change that is interrupted before step 2 has no effect. After step 2, readers prefer staged files, and the next
 // change completes step 3.
-const staged = ".staged"
+const stagingFolder = ".staged"
 
 // File is a file to write to the folder.
 type File struct {
-	Made
+	WrittenFile
 	Data []byte
 	Mode os.FileMode
 }
 
 // Write writes all files or none. The caller must hold the folder's lock.
-func (f Folder) Write(files []File) ([]Made, error) {
+func (f Folder) Write(files []File) ([]WrittenFile, error) {
 	made, err := f.commit(files)
 	if err != nil {
 		// If the incomplete files cannot be removed, the next change removes them.
-		return nil, errors.Join(err, os.RemoveAll(f.path(staged+".tmp")))
+		return nil, errors.Join(err, os.RemoveAll(f.path(stagingFolder+".tmp")))
 	}
-	f.at("synchronize")
+	f.reached("synchronize")
 	if err = syncFolder(f.Dir); err == nil {
-		err = f.settle()
+		err = f.finishStaged()
 	}
 	if err != nil {
 		// Do not wrap the error, because commands advise to run again after some wrapped errors.
@@ -47,56 +47,56 @@ func (f Folder) Write(files []File) ([]Made, error) {
 			fmt.Errorf(
 				"the change is in effect, do not repeat it: the next command that changes key folder %s will move "+
 					"the remaining files from %s: %s",
-				f.Dir, staged, err.Error())
+				f.Dir, stagingFolder, err.Error())
 	}
 	return made, nil
 }
 
 // After commit returns, readers use the new files.
-func (f Folder) commit(files []File) ([]Made, error) {
-	making := f.path(staged + ".tmp")
-	f.at("remove an interrupted change")
+func (f Folder) commit(files []File) ([]WrittenFile, error) {
+	making := f.path(stagingFolder + ".tmp")
+	f.reached("remove an interrupted change")
 	if err := os.RemoveAll(making); err != nil {
 		return nil, err
 	}
-	f.at("make the folder")
+	f.reached("make the folder")
 	if err := os.Mkdir(making, 0o700); err != nil {
 		return nil, err
 	}
-	made := make([]Made, 0, len(files))
+	made := make([]WrittenFile, 0, len(files))
 	for _, file := range files {
-		f.at("write " + file.File)
+		f.reached("write " + file.File)
 		if err := writeSynced(filepath.Join(making, filepath.Base(file.File)), file.Data, file.Mode); err != nil {
 			return nil, err
 		}
-		made = append(made, file.Made)
+		made = append(made, file.WrittenFile)
 	}
 	if err := syncFolder(making); err != nil {
 		return nil, err
 	}
-	f.at("stage")
-	return made, os.Rename(making, f.path(staged))
+	f.reached("stage")
+	return made, os.Rename(making, f.path(stagingFolder))
 }
 
-// settle moves staged files to their final paths, and removes obsolete .next files and drafts.
-func (f Folder) settle() error {
-	entries, err := os.ReadDir(f.path(staged))
+// finishStaged moves staged files to their final paths, and removes obsolete .next files and drafts.
+func (f Folder) finishStaged() error {
+	entries, err := os.ReadDir(f.path(stagingFolder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	moved := err == nil
 	for _, entry := range entries {
-		f.at("move " + entry.Name())
-		if err := os.Rename(filepath.Join(f.path(staged), entry.Name()), f.path(entry.Name())); err != nil {
+		f.reached("move " + entry.Name())
+		if err := os.Rename(filepath.Join(f.path(stagingFolder), entry.Name()), f.path(entry.Name())); err != nil {
 			return err
 		}
 	}
 	if moved {
-		if err := errors.Join(syncFolder(f.path(staged)), syncFolder(f.Dir)); err != nil {
+		if err := errors.Join(syncFolder(f.path(stagingFolder)), syncFolder(f.Dir)); err != nil {
 			return err
 		}
-		f.at("remove the folder")
-		if err := os.Remove(f.path(staged)); err != nil {
+		f.reached("remove the folder")
+		if err := os.Remove(f.path(stagingFolder)); err != nil {
 			return err
 		}
 	}
@@ -106,13 +106,13 @@ func (f Folder) settle() error {
 // removeObsolete removes .next files of keys that are in use, and drafts of versions that are in effect.
 func (f Folder) removeObsolete() error {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
-		waiting, err := os.ReadFile(f.path(name + next))
+		waiting, err := os.ReadFile(f.path(name + nextSuffix))
 		if err != nil {
 			continue
 		}
 		if inUse, err := os.ReadFile(f.path(name)); err == nil && bytes.Equal(waiting, inUse) {
-			f.at("remove " + name + next)
-			if err := os.Remove(f.path(name + next)); err != nil {
+			f.reached("remove " + name + nextSuffix)
+			if err := os.Remove(f.path(name + nextSuffix)); err != nil {
 				return err
 			}
 		}
@@ -128,7 +128,7 @@ func (f Folder) removeObsolete() error {
 	for _, draft := range drafts {
 		number := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(draft), "root-"), ".draft.json")
 		if version, err := strconv.ParseInt(number, 10, 64); err == nil && version <= root.Version {
-			f.at("remove " + draft)
+			f.reached("remove " + draft)
 			if err := os.Remove(draft); err != nil {
 				return err
 			}
@@ -139,16 +139,16 @@ func (f Folder) removeObsolete() error {
 
 // The change may also be from an older version, which wrote files one by one.
 func (f Folder) finishInterrupted() error {
-	if err := f.settle(); err != nil {
+	if err := f.finishStaged(); err != nil {
 		return err
 	}
 	root, err := f.Root()
 	if err != nil {
 		return nil //nolint:nilerr // the root does not exist yet, or its next use returns the error
 	}
-	files := &written{folder: f}
-	if data, err := os.ReadFile(f.path(history(root.Version + 1))); err == nil {
-		if following, err := root.Next(data); err == nil && f.waitsFor(following) {
+	files := &fileSet{folder: f}
+	if data, err := os.ReadFile(f.path(historyFile(root.Version + 1))); err == nil {
+		if following, err := root.Next(data); err == nil && f.hasPendingKey(following) {
 			root = following
 			files.add(FileRoot, "", "", data, 0o644)
 		}
@@ -161,8 +161,8 @@ func (f Folder) finishInterrupted() error {
 	return err
 }
 
-// waitsFor reports whether the root lists a .next key of the folder.
-func (f Folder) waitsFor(root trust.Root) bool {
+// hasPendingKey reports whether the root lists a .next key of the folder.
+func (f Folder) hasPendingKey(root trust.Root) bool {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		if _, lists := f.nextKey(name, root); lists {
 			return true
@@ -173,11 +173,11 @@ func (f Folder) waitsFor(root trust.Root) bool {
 
 // nextKey returns the content of a key's .next file, and reports whether the root lists the key.
 func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool) {
-	data, err := f.read(name + next)
+	data, err := f.read(name + nextSuffix)
 	if err != nil {
 		return nil, false
 	}
-	signer, err := f.decode(name+next, data)
+	signer, err := f.decode(name+nextSuffix, data)
 	if err != nil {
 		return nil, false
 	}
@@ -189,12 +189,12 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	if name == FileEnrollKey {
 		return data, err == nil && root.TrustsEnroll(thumbprint)
 	}
-	return data, err == nil && root.Trusts(thumbprint)
+	return data, err == nil && root.TrustsKey(thumbprint)
 }
 
 // locate returns the path of a file, which an interrupted change may have staged.
 func (f Folder) locate(name string) string {
-	if path := filepath.Join(f.path(staged), name); exists(path) {
+	if path := filepath.Join(f.path(stagingFolder), name); exists(path) {
 		return path
 	}
 	return f.path(name)
@@ -210,7 +210,7 @@ func (f Folder) read(name string) ([]byte, error) { return os.ReadFile(f.locate(
 // ReadFile reads a file in the folder, including staged files.
 func (f Folder) ReadFile(name string) ([]byte, error) { return f.read(name) }
 
-func (f Folder) at(step string) {
+func (f Folder) reached(step string) {
 	if f.step != nil {
 		f.step(step)
 	}

@@ -65,13 +65,13 @@ func (w *world) signer() string {
 	w.must(err)
 	thumbprint, err := trust.Thumbprint(public)
 	w.must(err)
-	if !loaded.Root.Trusts(thumbprint) {
+	if !loaded.Root.TrustsKey(thumbprint) {
 		w.Errorf("root version %d does not list publisher key %s", loaded.Root.Version, thumbprint)
 	}
 	return thumbprint
 }
 
-func (w *world) change(rootKeys []string, change func(*Change) error) []Made {
+func (w *world) change(rootKeys []string, change func(*Change) error) []WrittenFile {
 	w.Helper()
 	c, err := w.Change(until)
 	w.must(err)
@@ -93,18 +93,18 @@ func TestRotateKeepsPreviousPublisherKeyAccepted(t *testing.T) {
 	if _, err := first.Next(second.Raw); err != nil {
 		t.Fatal(err)
 	}
-	if two == one || !second.Trusts(one) || len(second.Publishers()) != 2 {
+	if two == one || !second.TrustsKey(one) || len(second.Publishers()) != 2 {
 		t.Errorf("first rotation from %s to %s: the root lists %v", one, two, second.Publishers())
 	}
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), false))
 	third, three := w.root(), w.signer()
-	if third.Trusts(one) || !third.Trusts(two) || !third.Trusts(three) || third.Version != 3 {
+	if third.TrustsKey(one) || !third.TrustsKey(two) || !third.TrustsKey(three) || third.Version != 3 {
 		t.Errorf("second rotation, keys %s, %s and %s: the root lists %v", one, two, three, third.Publishers())
 	}
 	loaded, err := w.Load(t.Context())
 	w.must(err)
-	if len(loaded.Former) != 2 || loaded.Former[0].Version != 1 {
-		t.Errorf("got %d earlier roots, want 2", len(loaded.Former))
+	if len(loaded.FormerRoots) != 2 || loaded.FormerRoots[0].Version != 1 {
+		t.Errorf("got %d earlier roots, want 2", len(loaded.FormerRoots))
 	}
 	w.change(w.RootKeyFiles(), rotatePublisher(t.Context(), true))
 	if got := w.root().Publishers(); len(got) != 1 || got[0] != w.signer() {
@@ -151,7 +151,7 @@ func TestRootTakesEffectWithEnoughSignatures(t *testing.T) {
 	made := w.change([]string{w.path("root-2.key")}, rotatePublisher(t.Context(), false))
 	draft := w.path(draftName(2))
 	if !slices.ContainsFunc(made,
-		func(m Made) bool {
+		func(m WrittenFile) bool {
 			return m.File == draft && strings.Contains(m.What, "1 of at least 2 signatures")
 		}) || w.root().Version != 1 || w.signer() != one {
 		t.Fatalf("one of two signatures: got %v, want a draft", made)
@@ -191,7 +191,7 @@ func TestNextRootContainsChanges(t *testing.T) {
 		return c.Revoke(only)
 	})
 	root := w.root()
-	if root.Trusts(only) || !root.IsRevoked(only) || root.Epoch != 2 ||
+	if root.TrustsKey(only) || !root.IsRevoked(only) || root.Epoch != 2 ||
 		root.Floors["kyma-project.io/module/keda"] != "1.2.0" ||
 		!slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
 		t.Errorf("got root %+v, want epoch 2, a floor and a release key", root)

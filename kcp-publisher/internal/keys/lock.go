@@ -19,8 +19,8 @@ const (
 // The lock is on the directory itself, so no lock file is needed.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
-// Exclusively locks the folder, completes an interrupted change, and then runs change.
-func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) error {
+// WithLock locks the folder, completes an interrupted change, and then runs change.
+func (f Folder) WithLock(ctx context.Context, change func(Folder) error) error {
 	if f.exclusive {
 		return change(f)
 	}
@@ -47,7 +47,7 @@ func (f Folder) Exclusively(ctx context.Context, change func(Folder) error) erro
 }
 
 // If the folder cannot be locked, for example because it is read-only, consistently calls read without a lock.
-func (f Folder) consistently(ctx context.Context, read func() error) error {
+func (f Folder) withSharedLock(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()
 	}

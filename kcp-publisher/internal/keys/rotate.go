@@ -36,7 +36,7 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 		if added, err = trust.Thumbprint(key); err != nil {
 			return err
 		}
-	} else if _, err := c.files.key(c.draft, role, name+next, what, "with kcp-publisher", false); err != nil {
+	} else if _, err := c.files.key(c.draft, role, name+nextSuffix, what, "with kcp-publisher", false); err != nil {
 		return err
 	}
 	keep := ""
@@ -53,19 +53,19 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 		if old == keep || old == added {
 			continue
 		}
-		if err := c.leave(role, old); err != nil {
+		if err := c.removeKey(role, old); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// leave removes a key from a role. It revokes the key unless the key has another role.
-func (c *Change) leave(role, thumbprint string) error {
+// removeKey removes a key from a role. It revokes the key unless the key has another role.
+func (c *Change) removeKey(role, thumbprint string) error {
 	if err := c.draft.Remove(role, thumbprint); err != nil {
 		return err
 	}
-	if c.unrevoked || c.draft.Lists(thumbprint) {
+	if c.unrevoked || c.draft.HasKey(thumbprint) {
 		return nil
 	}
 	return c.draft.Revoke(thumbprint)
@@ -79,7 +79,7 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 	}
 	signer := keys.Signer
 	if role == trust.RoleEnroll {
-		signer = keys.Enroll
+		signer = keys.EnrollSigner
 	}
 	if signer == nil {
 		return ""
@@ -101,7 +101,7 @@ func (c *Change) RotateRoot(old string) error {
 	if old == "" {
 		return fmt.Errorf("the root key to replace is required, one of: %s", strings.Join(signers, ", "))
 	}
-	if err := c.leave(trust.RoleRoot, old); err != nil {
+	if err := c.removeKey(trust.RoleRoot, old); err != nil {
 		return err
 	}
 	name := fmt.Sprintf("root-v%d.key", c.draft.Version())

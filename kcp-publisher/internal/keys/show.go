@@ -45,22 +45,22 @@ type Key struct {
 
 // Keys returns the root of trust and all keys in the root or the folder, grouped by role.
 func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all []Key, err error) {
-	err = f.consistently(ctx, func() error {
+	err = f.withSharedLock(ctx, func() error {
 		if root, err = f.Root(); err != nil {
 			return err
 		}
-		all = f.keysOf(root, f.signing(ctx, root), now)
+		all = f.listKeys(root, f.signingKeys(ctx, root), now)
 		return nil
 	})
 	return root, all, err
 }
 
-// signing returns the thumbprints of the current signing keys by role, without unreadable keys.
-func (f Folder) signing(ctx context.Context, root trust.Root) map[string]string {
+// signingKeys returns the thumbprints of the current signing keys by role, without unreadable keys.
+func (f Folder) signingKeys(ctx context.Context, root trust.Root) map[string]string {
 	found := map[string]string{}
 	if loaded, err := f.load(ctx); err == nil {
 		found[trust.RolePublisher] = thumbprintOf(loaded.Signer)
-		found[trust.RoleEnroll] = thumbprintOf(loaded.Enroll)
+		found[trust.RoleEnroll] = thumbprintOf(loaded.EnrollSigner)
 		return found
 	}
 	for role, name := range map[string]string{trust.RolePublisher: FilePublisherKey, trust.RoleEnroll: FileEnrollKey} {
@@ -86,10 +86,10 @@ func thumbprintOf(signer trust.Signer) string {
 	return thumbprint
 }
 
-func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time) []Key {
+func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Time) []Key {
 	var all []Key
 	until := root.Expires
-	listed := root.Listed()
+	listed := root.ListKeys()
 	for _, l := range listed {
 		key := Key{Role: l.Role, Thumbprint: l.Thumbprint, ID: l.ID, State: InUse, AcceptedUntil: &until}
 		if role := l.Role; (role == trust.RolePublisher || role == trust.RoleEnroll) && signing[role] != l.Thumbprint {
@@ -103,15 +103,15 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 	for _, role := range []struct{ name, file string }{{trust.RolePublisher, FilePublisherKey},
 		{trust.RoleEnroll, FileEnrollKey}} {
 		isListed := func(thumbprint string) bool {
-			return slices.ContainsFunc(listed, func(l trust.Listed) bool {
+			return slices.ContainsFunc(listed, func(l trust.ListedKey) bool {
 				return l.Role == role.name && l.Thumbprint == thumbprint
 			})
 		}
 		if signer := signing[role.name]; signer != "" && !isListed(signer) {
 			all = append(all, Key{Role: role.name, Thumbprint: signer, State: NotListed})
 		}
-		if data, err := f.read(role.file + next); err == nil {
-			if signer, err := f.decode(role.file+next, data); err == nil && !isListed(thumbprintOf(signer)) {
+		if data, err := f.read(role.file + nextSuffix); err == nil {
+			if signer, err := f.decode(role.file+nextSuffix, data); err == nil && !isListed(thumbprintOf(signer)) {
 				all = append(all, Key{Role: role.name, Thumbprint: thumbprintOf(signer), State: Next})
 			}
 		}
@@ -131,7 +131,7 @@ func (f Folder) keysOf(root trust.Root, signing map[string]string, now time.Time
 type UnknownKeyError struct {
 	Name string
 	// Candidates contains the keys in the current root.
-	Candidates []trust.Listed
+	Candidates []trust.ListedKey
 }
 
 // RoleName returns a role name for display. The wire format uses the older spelling "enrol".
@@ -161,13 +161,13 @@ func (f Folder) Find(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	former, err := f.former(root)
+	former, err := f.formerRoots(root)
 	if err != nil {
 		return "", err
 	}
-	listed := root.Listed()
+	listed := root.ListKeys()
 	for _, version := range append([]trust.Root{root}, former...) {
-		for _, l := range version.Listed() {
+		for _, l := range version.ListKeys() {
 			if l.Thumbprint == name || l.ID == name {
 				return l.Thumbprint, nil
 			}
@@ -184,15 +184,15 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// Signs returns the role in which a key signs, or "". If a role's current key cannot be read, every listed key of the
-// role counts.
-func (f Folder) Signs(ctx context.Context, thumbprint string) (string, error) {
+// SigningRole returns the role in which a key signs, or "". If a role's current key cannot be read, every listed key of
+// the role counts.
+func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {
 		return "", err
 	}
-	signing := f.signing(ctx, root)
-	for _, l := range root.Listed() {
+	signing := f.signingKeys(ctx, root)
+	for _, l := range root.ListKeys() {
 		if l.Thumbprint != thumbprint {
 			continue
 		}

@@ -65,8 +65,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 
 // RotateToken generates a new token secret. Unless dropOld is set, tokens and passwords of the current secret stay
 // valid until the next rotation.
-func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err error) {
-	err = f.Exclusively(ctx, func(f Folder) error {
+func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []WrittenFile, err error) {
+	err = f.WithLock(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
 		if err != nil {
 			return err
@@ -81,7 +81,7 @@ func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []Made, err
 		if dropOld {
 			secrets, what = secrets[:1], "derives tokens and passwords; earlier tokens and passwords are refused"
 		}
-		files := &written{folder: f}
+		files := &fileSet{folder: f}
 		files.add(FileTokenKey, what, "with kcp-publisher and its token service", tokenFile(secrets...), 0o600)
 		made, err = f.Write(files.files)
 		return err

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-func after(p plan.Published) *plan.Memory {
-	return &plan.Memory{
+func after(p plan.PublishedBundle) *plan.RecordedBundle {
+	return &plan.RecordedBundle{
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest, Versions: p.Versions,
 	}
 }
@@ -43,17 +43,17 @@ func TestReplayedBundleIsReplacedAndReported(t *testing.T) {
 			f := newFleet(t)
 			p, runtime := f.started(), runtimeNamed("one")
 			old := f.publish(p, runtime, "regular")
-			runtime.Remembered = after(old.Published)
+			runtime.RecordedBundle = after(old.Published)
 			f.now = noon.Add(time.Minute)
 			last := f.publish(p, runtime, "fast")
-			runtime.Remembered = after(last.Published)
+			runtime.RecordedBundle = after(last.Published)
 			f.puts("one", f.manifestOf(old.Published.Digest))
 			if restarted {
 				p = f.started()
 			}
 			f.now = noon.Add(2 * time.Minute)
 			got := f.publish(p, runtime, "fast")
-			if !got.Pushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil ||
+			if !got.IsPushed || got.Reason != plan.ReasonRegistryDiffers || got.Deviation == nil ||
 				got.Deviation.Reason != v1beta2.ReasonBundleReplayed {
 				t.Fatalf("got outcome %+v, deviation %+v, want a push because of a replayed bundle", got, got.Deviation)
 			}
@@ -62,8 +62,8 @@ func TestReplayedBundleIsReplacedAndReported(t *testing.T) {
 				t.Errorf("got previous bundle %+v and sequence %d, want a successor of the last published bundle",
 					next.Previous, next.Sequence)
 			}
-			runtime.Remembered = after(got.Published)
-			if again := f.publish(p, runtime, "fast"); again.Pushed || again.Deviation != nil || !again.Checked {
+			runtime.RecordedBundle = after(got.Published)
+			if again := f.publish(p, runtime, "fast"); again.IsPushed || again.Deviation != nil || !again.IsChecked {
 				t.Errorf("published again: got outcome %+v, deviation %+v, want no push", again, again.Deviation)
 			}
 		})
@@ -74,20 +74,20 @@ func TestAdoptedBundleIsRecordedBeforeNextPush(t *testing.T) {
 	f := newFleet(t)
 	p, runtime := f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
-	runtime.Remembered = after(first.Published)
+	runtime.RecordedBundle = after(first.Published)
 	f.now = noon.Add(time.Minute)
 	left := f.publish(p, runtime, "fast") // the publisher stops before it records this bundle
 	p = f.started()
-	if adopted := f.publish(p, runtime, "fast"); adopted.Pushed || adopted.Deviation != nil ||
+	if adopted := f.publish(p, runtime, "fast"); adopted.IsPushed || adopted.Deviation != nil ||
 		adopted.Published.Digest != left.Published.Digest {
 		t.Fatalf("after a restart: got outcome %+v, deviation %+v, want an adopted bundle", adopted, adopted.Deviation)
 	}
-	if held := f.publish(p, runtime, "regular"); held.Pushed || !held.Unrecorded ||
+	if held := f.publish(p, runtime, "regular"); held.IsPushed || !held.IsUnrecorded ||
 		held.Published.Digest != left.Published.Digest {
 		t.Fatalf("before the bundle is recorded: got %+v, want no push", held)
 	}
-	runtime.Remembered = after(left.Published)
-	if next := f.publish(p, runtime, "regular"); !next.Pushed ||
+	runtime.RecordedBundle = after(left.Published)
+	if next := f.publish(p, runtime, "regular"); !next.IsPushed ||
 		next.Published.Predicate.Previous.Digest != left.Published.Digest {
 		t.Errorf("after the bundle is recorded: got %+v, want a push", next)
 	}
@@ -97,18 +97,18 @@ func TestBundleOfAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
 	f := newFleet(t)
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
-	runtime.Remembered = after(first.Published)
-	p.Recheck = time.Hour // detect the conflict only during the push
+	runtime.RecordedBundle = after(first.Published)
+	p.RecheckInterval = time.Hour // detect the conflict only during the push
 	f.publish(p, runtime, "regular")
 	f.now = noon.Add(time.Minute)
 	theirs := f.publish(other, runtime, "fast")
 	f.now = noon.Add(2 * time.Minute)
 	mine := f.publish(p, runtime, "experimental")
-	if mine.Pushed && mine.Published.Predicate.Sequence <= theirs.Published.Predicate.Sequence {
+	if mine.IsPushed && mine.Published.Predicate.Sequence <= theirs.Published.Predicate.Sequence {
 		t.Errorf("got pushed sequence %d, want one after %d", mine.Published.Predicate.Sequence,
 			theirs.Published.Predicate.Sequence)
 	}
-	if !mine.Unrecorded || mine.Published.Digest != theirs.Published.Digest {
+	if !mine.IsUnrecorded || mine.Published.Digest != theirs.Published.Digest {
 		t.Errorf("got %+v, want the other publisher's bundle to be adopted", mine)
 	}
 }
@@ -117,12 +117,12 @@ func TestPublisherWithoutLeaseDoesNotPush(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	p.MayPush = func() error { return errors.New("another replica holds the lease") }
-	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrMayNotPush) ||
+	if outcome, err := f.try(p, runtimeNamed("one"), "regular"); !errors.Is(err, ErrPushNotAllowed) ||
 		!strings.Contains(err.Error(), "holds the lease") {
-		t.Errorf("got %+v, %v, want ErrMayNotPush", outcome, err)
+		t.Errorf("got %+v, %v, want ErrPushNotAllowed", outcome, err)
 	}
 	p.MayPush = nil
-	if outcome := f.publish(p, runtimeNamed("one"), "regular"); !outcome.Pushed {
+	if outcome := f.publish(p, runtimeNamed("one"), "regular"); !outcome.IsPushed {
 		t.Errorf("with the lease: got %+v, want a push", outcome)
 	}
 }
@@ -152,23 +152,23 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	f := newFleet(t)
 	runtimes := []plan.Runtime{runtimeNamed("one"), runtimeNamed("two"), runtimeNamed("three")}
 	p := f.started()
-	var last plan.Published
+	var last plan.PublishedBundle
 	for i := range runtimes {
 		last = f.publish(p, runtimes[i], "regular").Published
-		runtimes[i].Remembered = after(last)
+		runtimes[i].RecordedBundle = after(last)
 	}
 	p = f.started()
 	place := fetching{p.Place, map[digest.Digest]int{}}
-	p.Place, p.Recheck = place, time.Hour
+	p.Place, p.RecheckInterval = place, time.Hour
 	checked := 0
 	for _, runtime := range runtimes {
 		adopted := f.publish(p, runtime, "regular")
-		if adopted.Pushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest ||
+		if adopted.IsPushed || adopted.Deviation != nil || adopted.Published.StateBlob.Digest != last.StateBlob.Digest ||
 			adopted.Published.State.Kyma.Spec.Channel != "regular" {
 			t.Errorf("runtime %s: got outcome %+v, deviation %+v, want an adopted bundle", runtime.ID, adopted,
 				adopted.Deviation)
 		}
-		if adopted.Checked {
+		if adopted.IsChecked {
 			checked++
 		}
 	}
@@ -179,7 +179,7 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 	// The other documents are checked within one interval.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
-		if again := f.publish(p, runtime, "regular"); !again.Checked {
+		if again := f.publish(p, runtime, "regular"); !again.IsChecked {
 			t.Errorf("runtime %s: the registry was not checked", runtime.ID)
 		}
 	}

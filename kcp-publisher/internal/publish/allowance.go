@@ -17,16 +17,16 @@ const (
 	documentPeriod   = 24 * time.Hour
 )
 
-// allowance limits the total size of the new documents that are written for one runtime.
-type allowance struct {
+// writeLimit limits the total size of the new documents that are written for one runtime.
+type writeLimit struct {
 	limiter *rate.Limiter
-	// state is the digest of the last desired state that was counted. It is not counted a second time.
-	state digest.Digest
+	// countedState is the digest of the last desired state that was counted. It is not counted a second time.
+	countedState digest.Digest
 }
 
 // check returns an error if size bytes of documents for a desired state exceed the runtime's limit now.
-func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
-	if a.state == state || a.full().TokensAt(now) >= float64(size) {
+func (a *writeLimit) check(state digest.Digest, size int, now time.Time) error {
+	if a.countedState == state || a.newLimiter().TokensAt(now) >= float64(size) {
 		return nil
 	}
 	return fmt.Errorf(
@@ -34,14 +34,14 @@ func (a *allowance) check(state digest.Digest, size int, now time.Time) error {
 			"program that changes its Kyma", maxDocumentBytes>>20, documentPeriod)
 }
 
-func (a *allowance) spend(state digest.Digest, size int, now time.Time) {
-	if a.state != state {
-		a.full().AllowN(now, size)
-		a.state = state
+func (a *writeLimit) spend(state digest.Digest, size int, now time.Time) {
+	if a.countedState != state {
+		a.newLimiter().AllowN(now, size)
+		a.countedState = state
 	}
 }
 
-func (a *allowance) full() *rate.Limiter {
+func (a *writeLimit) newLimiter() *rate.Limiter {
 	if a.limiter == nil {
 		a.limiter = rate.NewLimiter(rate.Limit(maxDocumentBytes/documentPeriod.Seconds()), maxDocumentBytes)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestNewDocumentsPerRuntimeAreLimited(t *testing.T) {
-	var hostile, honest allowance
+	var hostile, honest writeLimit
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	const size = 1 << 20
 	written := 0

@@ -43,7 +43,7 @@ func BenchmarkResolveSharedRequest(b *testing.B) {
 	must(err)
 	var templates []v1beta2.ModuleTemplate
 	var metas []v1beta2.ModuleReleaseMeta
-	request := resolve.Request{Asked: v1beta2.KymaSpec{Channel: "regular"}, Versions: map[string]string{}}
+	request := resolve.Request{Requested: v1beta2.KymaSpec{Channel: "regular"}, Versions: map[string]string{}}
 	for i := range 20 {
 		module := fmt.Sprintf("module-%02d", i)
 		source.add(b, "example.com/"+module, "1.0.0", "kind: ConfigMap # "+module)
@@ -56,18 +56,18 @@ func BenchmarkResolveSharedRequest(b *testing.B) {
 			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: module, OcmComponentName: "example.com/" + module,
 				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "1.0.0"}}},
 		})
-		request.Asked.Modules = append(request.Asked.Modules, v1beta2.Module{
+		request.Requested.Modules = append(request.Requested.Modules, v1beta2.Module{
 			Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
 		request.Versions[module] = "1.0.0"
 	}
-	request.Seed = request.Asked
+	request.Seed = request.Requested
 	snapshot, err := catalog.New(templates, metas)
 	must(err)
 	records := make([]Record, 1000)
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		resolved, err := p.resolve(b.Context(), &records[i%1000], request, nil, snapshot)
+		resolved, err := p.resolveRequest(b.Context(), &records[i%1000], request, nil, snapshot)
 		if err != nil || len(resolved.result.State.Manifests) != 20 {
 			b.Fatalf("got %v and %d problems, want 20 Manifests", err, len(resolved.result.State.Problems))
 		}

@@ -37,7 +37,7 @@ func TestCachedCertificateCheckEqualsUncachedCheck(t *testing.T) {
 	}
 	first, second := issue("one", agent), issue("one", other)
 	now, later := &Keys{Root: listed}, &Keys{Root: unlisted}
-	remembered := &checkedCertificate{}
+	remembered := &certificateCache{}
 	for _, c := range []struct {
 		what    string
 		keys    *Keys
@@ -78,7 +78,7 @@ func TestUnchangedKeysAreNotReplaced(t *testing.T) {
 	if replaced || p.keys.Load() != inUse {
 		t.Error("equal keys replaced the keys in use, which invalidates the cached certificates")
 	}
-	same.Former = append(same.Former, same.Root)
+	same.FormerRoots = append(same.FormerRoots, same.Root)
 	_, err = p.ReplaceKeys(t.Context(), same)
 	must(t, err)
 	if p.keys.Load() == inUse {

@@ -16,18 +16,18 @@ type statePair struct{ before, after digest.Digest }
 func newChanges() *memo.Memo[statePair, *plan.Changes] {
 	return memo.New(memo.Limit{Bytes: maxChangesBytes, Entries: maxChanges},
 		func(_ statePair, changes *plan.Changes) int {
-			return len(encoded(changes)) + memo.EntryBytes
+			return len(mustEncode(changes)) + memo.EntryBytes
 		})
 }
 
 // changesBetween returns the modules that differ between two bundles. It caches the result, because many runtimes have
 // the same desired states.
-func (p *Publisher) changesBetween(before, after *plan.Published) *plan.Changes {
+func (p *Publisher) changesBetween(before, after *plan.PublishedBundle) *plan.Changes {
 	pair := statePair{before.StateBlob.Digest, after.StateBlob.Digest}
-	changes, found := p.changes.Find(pair)
+	changes, found := p.changes.Get(pair)
 	if !found {
 		changes = plan.ChangesBetween(before.State, after.State)
 		p.changes.Put(pair, changes)
 	}
-	return after.Since(*before, changes)
+	return after.ChangesSince(*before, changes)
 }

@@ -20,16 +20,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// A component's content is cached for contentLife. During a promotion, thousands of runtimes need the
-// same content at the same time.
-const contentLife = 2 * time.Second
+// A component's content is cached for contentCacheTime. During a promotion, thousands of runtimes need the same content
+// at the same time.
+const contentCacheTime = 2 * time.Second
 
-// foundContent is the cached content of a component. id is a hash of the content.
-type foundContent struct {
+// cachedContent is the cached content of a component. id is a hash of the content.
+type cachedContent struct {
 	resolve.Content
-	id digest.Digest
-	at time.Time
-	by contentRules
+	id     digest.Digest
+	readAt time.Time
+	rules  contentRules
 	// bytes is the size of the encoded content in bytes.
 	bytes int
 }
@@ -37,9 +37,9 @@ type foundContent struct {
 // contentKey is the cache key of a component's content. An inline descriptor is compared by its pointer, so each change
 // of the catalog leads to new keys.
 type contentKey struct {
-	resolve.Ref
+	resolve.ComponentRef
 	descriptor  *ocm.Descriptor
-	namesItself bool
+	isSelfNamed bool
 }
 
 // contentRules identifies the signature policy and the root of trust with which a component's content was verified.
@@ -51,46 +51,47 @@ type contentRules struct {
 // maxContentsBytes limits the size of each of the two caches for component contents.
 const maxContentsBytes = 32 << 20
 
-// neededContents contains the contents of all components that a request needs.
-type neededContents struct {
-	contents map[resolve.Ref]resolve.Content
+// cachedContents contains the contents of all components that a request needs.
+type cachedContents struct {
+	contents map[resolve.ComponentRef]resolve.Content
 	id       digest.Digest
-	at       time.Time
-	by       contentRules
+	readAt   time.Time
+	rules    contentRules
 	bytes    int
 }
 
-// maxNeeded limits the number of cached neededContents.
+// maxNeeded limits the number of cached cachedContents.
 const maxNeeded = 1_000
 
-func newContentsFound() *memo.Memo[contentKey, foundContent] {
-	return memo.New(memo.Limit{Bytes: maxContentsBytes}, func(_ contentKey, found foundContent) int {
+func newContentsFound() *memo.Memo[contentKey, cachedContent] {
+	return memo.New(memo.Limit{Bytes: maxContentsBytes}, func(_ contentKey, found cachedContent) int {
 		return found.bytes + memo.EntryBytes
 	})
 }
 
-func newContentsNeeded() *memo.Memo[resolutionKey, neededContents] {
+func newContentsNeeded() *memo.Memo[resolutionKey, cachedContents] {
 	return memo.New(memo.Limit{Bytes: maxContentsBytes, Entries: maxNeeded},
-		func(_ resolutionKey, needed neededContents) int {
+		func(_ resolutionKey, needed cachedContents) int {
 			return needed.bytes + memo.EntryBytes
 		})
 }
 
-// needed returns the contents of all components that a request needs. It caches the result, because thousands of
-// runtimes can have equal requests.
-func (p *Publisher) needed(
-	ctx context.Context, asked resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
-) (neededContents, error) {
-	rules, now := contentRules{p.Components.Round(), p.Root().Version}, p.Now()
-	known, _ := p.contentsNeeded.Find(asked)
-	if known.by == rules && isFresh(known.at, now) {
+// neededContents returns the contents of all components that a request needs. It caches the result, because thousands
+// of runtimes can have equal requests.
+func (p *Publisher) neededContents(
+	ctx context.Context, key resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
+) (cachedContents, error) {
+	rules, now := contentRules{p.Components.RecheckCount(), p.Root().Version}, p.Now()
+	known, _ := p.contentsNeeded.Get(key)
+	if known.rules == rules && isFresh(known.readAt, now) {
 		return known, nil
 	}
-	contents, ids, bytes, err := p.contents(ctx, resolve.Needs(request, snapshot))
+	contents, ids, bytes, err := p.readContents(ctx, resolve.ListNeeds(request, snapshot))
 	if err != nil {
-		return neededContents{}, err
+		return cachedContents{}, err
 	}
-	fresh := neededContents{contents: contents, id: digest.FromBytes(encoded(ids)), at: now, by: rules, bytes: bytes}
+	fresh := cachedContents{contents: contents, id: digest.FromBytes(mustEncode(ids)), readAt: now, rules: rules,
+		bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
 			// Do not cache the contents here, because the component reader caches errors.
@@ -98,13 +99,13 @@ func (p *Publisher) needed(
 		}
 	}
 	p.pruneContents(now)
-	p.contentsNeeded.Put(asked, fresh)
+	p.contentsNeeded.Put(key, fresh)
 	return fresh, nil
 }
 
 func isFresh(at, now time.Time) bool {
 	age := now.Sub(at)
-	return !at.IsZero() && age >= 0 && age < contentLife
+	return !at.IsZero() && age >= 0 && age < contentCacheTime
 }
 
 func (p *Publisher) pruneContents(now time.Time) {
@@ -115,48 +116,50 @@ func (p *Publisher) pruneContents(now time.Time) {
 	}
 	p.mu.Unlock()
 	if !recently {
-		p.contentsFound.Prune(func(found foundContent) bool { return !isFresh(found.at, now) })
-		p.contentsNeeded.Prune(func(needed neededContents) bool { return !isFresh(needed.at, now) })
+		p.contentsFound.Prune(func(found cachedContent) bool { return !isFresh(found.readAt, now) })
+		p.contentsNeeded.Prune(func(needed cachedContents) bool { return !isFresh(needed.readAt, now) })
 	}
 }
 
-// contents reads each component in needs once. If a component cannot be read, its content contains the error, so that
-// only its module is affected.
-func (p *Publisher) contents(
-	ctx context.Context, needs []resolve.Need,
-) (contents map[resolve.Ref]resolve.Content, ids []digest.Digest, bytes int, err error) {
-	contents = make(map[resolve.Ref]resolve.Content, len(needs))
+// readContents reads each component in needs once. If a component cannot be read, its content contains the error, so
+// that only its module is affected.
+func (p *Publisher) readContents(
+	ctx context.Context, needs []resolve.ComponentNeed,
+) (contents map[resolve.ComponentRef]resolve.Content, ids []digest.Digest, bytes int, err error) {
+	contents = make(map[resolve.ComponentRef]resolve.Content, len(needs))
 	ids = make([]digest.Digest, 0, len(needs))
-	rules := contentRules{p.Components.Round(), p.Root().Version}
+	rules := contentRules{p.Components.RecheckCount(), p.Root().Version}
 	for _, need := range needs {
-		if _, done := contents[need.Ref]; done {
+		if _, done := contents[need.ComponentRef]; done {
 			continue
 		}
-		found, err := p.found(ctx, need, rules)
+		found, err := p.findContent(ctx, need, rules)
 		if err != nil {
 			return nil, nil, 0, err
 		}
-		contents[need.Ref] = found.Content
+		contents[need.ComponentRef] = found.Content
 		bytes += found.bytes
 		ids = append(ids, found.id)
 	}
 	return contents, ids, bytes, nil
 }
 
-// found reads a component's content. If the component cannot be read, the content contains the error. The method itself
-// returns an error only if the context has ended.
-func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentRules) (foundContent, error) {
-	key, now := contentKey{need.Ref, need.Descriptor, need.NamesItself}, p.Now()
-	known, _ := p.contentsFound.Find(key)
-	if known.by == rules && isFresh(known.at, now) {
+// findContent reads a component's content. If the component cannot be read, the content contains the error. The method
+// itself returns an error only if the context has ended.
+func (p *Publisher) findContent(
+	ctx context.Context, need resolve.ComponentNeed, rules contentRules,
+) (cachedContent, error) {
+	key, now := contentKey{need.ComponentRef, need.Descriptor, need.IsSelfNamed}, p.Now()
+	known, _ := p.contentsFound.Get(key)
+	if known.rules == rules && isFresh(known.readAt, now) {
 		return known, nil
 	}
-	content, err := p.content(ctx, need)
+	content, err := p.readContent(ctx, need)
 	if ctx.Err() != nil {
-		return foundContent{}, ctx.Err()
+		return cachedContent{}, ctx.Err()
 	}
-	id, bytes := idOf(need.Ref, content, err)
-	fresh := foundContent{Content: content, id: id, at: now, by: rules, bytes: bytes}
+	id, bytes := contentID(need.ComponentRef, content, err)
+	fresh := cachedContent{Content: content, id: id, readAt: now, rules: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
 		// Do not cache the content here, because the component reader caches errors.
 		return fresh, nil
@@ -166,21 +169,21 @@ func (p *Publisher) found(ctx context.Context, need resolve.Need, rules contentR
 	return fresh, nil
 }
 
-// idOf returns the digest and the size in bytes of an encoded content. The encoding includes the error.
-func idOf(ref resolve.Ref, content resolve.Content, err error) (id digest.Digest, bytes int) {
+// contentID returns the digest and the size in bytes of an encoded content. The encoding includes the error.
+func contentID(ref resolve.ComponentRef, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
 		problem = err.Error()
 	}
-	text := encoded(struct {
-		Ref     resolve.Ref
+	text := mustEncode(struct {
+		Ref     resolve.ComponentRef
 		Content resolve.Content
 		Error   string
 	}{ref, content, problem})
 	return digest.FromBytes(text), len(text)
 }
 
-func encoded(data any) []byte {
+func mustEncode(data any) []byte {
 	text, err := json.Marshal(data)
 	if err != nil {
 		panic(fmt.Sprintf("plain data always encodes: %v", err))
@@ -188,8 +191,8 @@ func encoded(data any) []byte {
 	return text
 }
 
-func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Content, error) {
-	found, err := p.component(ctx, need)
+func (p *Publisher) readContent(ctx context.Context, need resolve.ComponentNeed) (resolve.Content, error) {
+	found, err := p.readComponent(ctx, need)
 	if err != nil {
 		return resolve.Content{}, err
 	}
@@ -201,8 +204,8 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	if err != nil {
 		return resolve.Content{}, err
 	}
-	signed := p.Requires != nil && p.Requires(need.Component)
-	if p.Requires != nil && !signed && need.NamesItself {
+	signed := p.RequiresSignature != nil && p.RequiresSignature(need.Component)
+	if p.RequiresSignature != nil && !signed && need.IsSelfNamed {
 		return resolve.Content{},
 			reason.Errorf(reason.ComponentUnsigned,
 				"component %s:%s is unsigned, and the exemption from the signature policy is based on the name in "+
@@ -210,8 +213,8 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 	}
 	root := p.Root()
 	content := resolve.Content{Images: component.Images(all, signed || root.HasReleaseKeys())}
-	evidence := &evidence{}
-	if content.Install, err = p.part(ctx, found, selection.Install, selection.Type, evidence); err != nil {
+	evidence := &releaseProof{}
+	if content.Install, err = p.copyPart(ctx, found, selection.Install, selection.Type, evidence); err != nil {
 		return resolve.Content{}, err
 	}
 	for _, more := range []struct {
@@ -221,26 +224,26 @@ func (p *Publisher) content(ctx context.Context, need resolve.Need) (resolve.Con
 		if more.resource == nil {
 			continue
 		}
-		part, err := p.part(ctx, found, *more.resource, v1beta2.OCIRef, evidence)
+		part, err := p.copyPart(ctx, found, *more.resource, v1beta2.OCIRef, evidence)
 		if err != nil {
 			return resolve.Content{}, err
 		}
 		*more.part = &part
 	}
-	if content.Locked = root.HasReleaseKeys(); content.Locked && selection.DefaultCR != nil {
-		if content.DefaultCR, err = p.defaultCR(ctx, found, *selection.DefaultCR, evidence); err != nil {
+	if content.IsLocked = root.HasReleaseKeys(); content.IsLocked && selection.DefaultCR != nil {
+		if content.DefaultCR, err = p.copyDefaultCR(ctx, found, *selection.DefaultCR, evidence); err != nil {
 			return resolve.Content{}, err
 		}
 	}
-	return content, p.prove(ctx, root, all, evidence, &content)
+	return content, p.proveRelease(ctx, root, all, evidence, &content)
 }
 
-// defaultCR copies the component resource that contains a module's default CR to the registry of the runtimes, and
+// copyDefaultCR copies the component resource that contains a module's default CR to the registry of the runtimes, and
 // decodes it.
-func (p *Publisher) defaultCR(
-	ctx context.Context, c component.Component, r ocm.Resource, evidence *evidence,
+func (p *Publisher) copyDefaultCR(
+	ctx context.Context, c component.Component, r ocm.Resource, proof *releaseProof,
 ) (*resolve.DefaultCR, error) {
-	part, err := p.part(ctx, c, r, v1beta2.OCIRef, evidence)
+	part, err := p.copyPart(ctx, c, r, v1beta2.OCIRef, proof)
 	if err != nil {
 		return nil, err
 	}
@@ -255,23 +258,23 @@ func (p *Publisher) defaultCR(
 	return &resolve.DefaultCR{Part: part, Object: object}, nil
 }
 
-func (p *Publisher) component(ctx context.Context, need resolve.Need) (component.Component, error) {
+func (p *Publisher) readComponent(ctx context.Context, need resolve.ComponentNeed) (component.Component, error) {
 	if need.Descriptor != nil {
 		return p.Components.Inline(ctx, *need.Descriptor)
 	}
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// part copies the content of a component resource to the registry of the runtimes.
-func (p *Publisher) part(
-	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, evidence *evidence,
+// copyPart copies the content of a component resource to the registry of the runtimes.
+func (p *Publisher) copyPart(
+	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, proof *releaseProof,
 ) (resolve.Part, error) {
 	content, err := p.Components.Content(ctx, c, r, p.Place)
 	if err != nil {
 		return resolve.Part{}, err
 	}
 	if content.Manifest != nil {
-		evidence.add(ocispec.MediaTypeImageManifest, content.Manifest)
+		proof.add(ocispec.MediaTypeImageManifest, content.Manifest)
 	}
 	return resolve.Part{Content: content.Content, Type: kind}, nil
 }

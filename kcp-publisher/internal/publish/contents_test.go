@@ -37,12 +37,12 @@ func TestDescriptorCannotExemptItselfFromSignaturePolicy(t *testing.T) {
 		"unsigned, named in the catalog":             {func(string) bool { return false }, false, false},
 		"signed, named only in its own descriptor":   {func(string) bool { return true }, true, false},
 	} {
-		p.Requires = c.requires
-		need := resolve.Need{
-			Ref: resolve.Ref{Component: descriptor.Name, Version: descriptor.Version}, Descriptor: &descriptor,
-			NamesItself: c.namesItself,
+		p.RequiresSignature = c.requires
+		need := resolve.ComponentNeed{
+			ComponentRef: resolve.ComponentRef{Component: descriptor.Name, Version: descriptor.Version}, Descriptor: &descriptor,
+			IsSelfNamed: c.namesItself,
 		}
-		_, err := p.content(t.Context(), need)
+		_, err := p.readContent(t.Context(), need)
 		if refused := err != nil && strings.Contains(err.Error(), refusal); refused != c.refused {
 			t.Errorf("%s: got %v, want refused %t", name, err, c.refused)
 		}
@@ -113,16 +113,16 @@ func TestContentsAreCachedBriefly(t *testing.T) {
 	})
 	place := &asked{Store: p.Place}
 	p.Place = place
-	fetch := func(ref resolve.Ref) (resolve.Content, int) {
+	fetch := func(ref resolve.ComponentRef) (resolve.Content, int) {
 		t.Helper()
 		before := place.times
-		contents, _, _, err := p.contents(t.Context(), []resolve.Need{{Ref: ref}})
+		contents, _, _, err := p.readContents(t.Context(), []resolve.ComponentNeed{{ComponentRef: ref}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return contents[ref], place.times - before
 	}
-	ref := resolve.Ref{Component: name, Version: "1.0.0"}
+	ref := resolve.ComponentRef{Component: name, Version: "1.0.0"}
 	first, requests := fetch(ref)
 	if first.Err != nil || requests == 0 || first.Install.Digest == "" {
 		t.Fatalf("first lookup: got %d requests and content %+v", requests, first)
@@ -130,11 +130,11 @@ func TestContentsAreCachedBriefly(t *testing.T) {
 	if again, requests := fetch(ref); requests != 0 || again.Install.Digest != first.Install.Digest {
 		t.Errorf("second lookup: got %d requests and content %+v, want a cached content", requests, again)
 	}
-	f.now = f.now.Add(contentLife)
+	f.now = f.now.Add(contentCacheTime)
 	if _, requests := fetch(ref); requests == 0 {
-		t.Error("after contentLife: the content was not looked up again")
+		t.Error("after contentCacheTime: the content was not looked up again")
 	}
-	p.Components.Recheck()
+	p.Components.RequestRecheck()
 	if _, requests := fetch(ref); requests == 0 {
 		t.Error("after Recheck: the content was not looked up again")
 	}
@@ -142,7 +142,7 @@ func TestContentsAreCachedBriefly(t *testing.T) {
 	if _, requests := fetch(ref); requests == 0 {
 		t.Error("clock set back: the content was not looked up again")
 	}
-	if other, _ := fetch(resolve.Ref{Component: name, Version: "2.0.0"}); other.Err == nil {
+	if other, _ := fetch(resolve.ComponentRef{Component: name, Version: "2.0.0"}); other.Err == nil {
 		t.Errorf("missing version: got %+v, want an error", other)
 	}
 }
@@ -156,26 +156,26 @@ func TestEqualRequestsShareOneContentLookup(t *testing.T) {
 	}
 	poll := func(asked string) time.Time {
 		t.Helper()
-		needed, err := p.needed(t.Context(), keyFor(asked), resolve.Request{}, snapshot)
+		needed, err := p.neededContents(t.Context(), keyFor(asked), resolve.Request{}, snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return needed.at
+		return needed.readAt
 	}
 	first := poll("one")
-	f.now = f.now.Add(contentLife / 2)
+	f.now = f.now.Add(contentCacheTime / 2)
 	if again := poll("one"); !again.Equal(first) {
 		t.Error("a cached result was looked up again")
 	}
 	if other := poll("two"); !other.Equal(f.now) {
 		t.Error("another request got the result of the first request")
 	}
-	p.Components.Recheck()
+	p.Components.RequestRecheck()
 	if again := poll("one"); !again.Equal(f.now) {
 		t.Error("after Recheck: the content was not looked up again")
 	}
-	f.now = f.now.Add(contentLife)
+	f.now = f.now.Add(contentCacheTime)
 	if again := poll("one"); !again.Equal(f.now) {
-		t.Error("after contentLife: the content was not looked up again")
+		t.Error("after contentCacheTime: the content was not looked up again")
 	}
 }

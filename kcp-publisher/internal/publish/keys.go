@@ -19,46 +19,46 @@ import (
 // Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// Former contains the earlier versions of the root of trust. The publisher also verifies existing bundles with the
-	// keys in these versions.
-	Former []trust.Root
-	Signer trust.Signer
-	// Enroll signs the agents' certificates. If it is nil, the publisher issues no certificates.
-	Enroll trust.Signer
+	// FormerRoots contains the earlier versions of the root of trust. The publisher also verifies existing bundles with
+	// the keys in these versions.
+	FormerRoots []trust.Root
+	Signer      trust.Signer
+	// EnrollSigner signs the agents' certificates. If it is nil, the publisher issues no certificates.
+	EnrollSigner trust.Signer
 
 	thumbprint, enrollThumbprint string
 }
 
-func (k *Keys) identify() error {
+func (k *Keys) setThumbprints() error {
 	var err error
 	if k.thumbprint, err = thumbprintOf(k.Signer); err != nil {
 		return fmt.Errorf("read the publisher key: %w", err)
 	}
-	if k.Enroll == nil {
+	if k.EnrollSigner == nil {
 		return nil
 	}
-	if k.enrollThumbprint, err = thumbprintOf(k.Enroll); err != nil {
+	if k.enrollThumbprint, err = thumbprintOf(k.EnrollSigner); err != nil {
 		return fmt.Errorf("read the enrollment key: %w", err)
 	}
 	return nil
 }
 
-// Fit checks, without reading the registry, whether agents would accept signatures of these keys now. If they would
-// not, it returns a *refusal.Error.
-func (k Keys) Fit(now time.Time) error {
-	if err := k.identify(); err != nil {
+// CheckFit checks, without reading the registry, whether agents would accept signatures of these keys now. If they
+// would not, it returns a *refusal.Error.
+func (k Keys) CheckFit(now time.Time) error {
+	if err := k.setThumbprints(); err != nil {
 		return err
 	}
-	return k.fit(now)
+	return k.checkFit(now)
 }
 
-func (k *Keys) fit(now time.Time) error {
-	if !k.Root.Trusts(k.thumbprint) {
+func (k *Keys) checkFit(now time.Time) error {
+	if !k.Root.TrustsKey(k.thumbprint) {
 		return refusal.New(refusal.UnknownKey,
 			"publisher key %s is not listed in the root of trust, version %d: runtimes would refuse its bundles; "+
 				"use the key folder of the last `kcp-publisher keys` command", k.thumbprint, k.Root.Version)
 	}
-	if k.Enroll != nil && !k.Root.TrustsEnroll(k.enrollThumbprint) {
+	if k.EnrollSigner != nil && !k.Root.TrustsEnroll(k.enrollThumbprint) {
 		return refusal.New(refusal.UnknownKey,
 			"enrollment key %s is not listed in the root of trust, version %d: its certificates would be refused",
 			k.enrollThumbprint, k.Root.Version)
@@ -100,7 +100,7 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 // true if the keys changed. Every runtime then needs a new bundle. The new keys take effect even if agents would refuse
 // their signatures. CheckKeys detects this.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
-	if err := keys.identify(); err != nil {
+	if err := keys.setThumbprints(); err != nil {
 		return false, err
 	}
 	p.keysLock.Lock()
@@ -109,19 +109,19 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	if begins {
 		// Copy the keys. Otherwise, checkNewest would treat the pointer &keys as the keys in use.
 		inUse := keys
-		replaced = p.use(&inUse)
+		replaced = p.setKeys(&inUse)
 	}
 	if err := p.publishRoots(ctx, &keys); err != nil || begins {
 		return replaced, err
 	}
-	return p.use(&keys), nil
+	return p.setKeys(&keys), nil
 }
 
-func (p *Publisher) use(keys *Keys) bool {
+func (p *Publisher) setKeys(keys *Keys) bool {
 	before := p.keys.Load()
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
-	if replaced || len(before.Former) != len(keys.Former) {
+	if replaced || len(before.FormerRoots) != len(keys.FormerRoots) {
 		p.keys.Store(keys) // caches compare this pointer
 	}
 	return replaced
@@ -145,37 +145,37 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 // the previous check. After a *refusal.Error, Publish fails until a later check succeeds.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
-	if err = keys.fit(p.Now()); err == nil {
+	if err = keys.checkFit(p.Now()); err == nil {
 		err = keys.CheckNewest(ctx, p.Place)
 	}
 	refused := refusal.Of(err)
 	if err != nil && refused == nil {
 		return false, err
 	}
-	before := p.unfit.Swap(refused)
+	before := p.unfitReason.Swap(refused)
 	return (before == nil) != (refused == nil), err
 }
 
-func (p *Publisher) fit(keys *Keys) error {
-	if refused := p.unfit.Load(); refused != nil {
+func (p *Publisher) checkFit(keys *Keys) error {
+	if refused := p.unfitReason.Load(); refused != nil {
 		return refused
 	}
-	return keys.fit(p.Now())
+	return keys.checkFit(p.Now())
 }
 
 // publishRoots publishes those versions of the root of trust that the registry does not have. An agent needs the
 // version that lists a key before it can verify a signature of that key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.publishedRoot.Load()
-	if known != nil && keys.Root.Version <= known.version && p.recently(known.at) {
+	if known != nil && keys.Root.Version <= known.version && p.isRecent(known.at) {
 		return nil
 	}
 	pushed, err := keys.publishRoots(ctx, p.Place)
 	if err != nil {
 		return err
 	}
-	if known != nil && len(pushed) > 0 && pushed[0] <= known.version && p.Restored != nil {
-		p.Restored(ctx, fmt.Sprintf("root of trust versions %v", pushed))
+	if known != nil && len(pushed) > 0 && pushed[0] <= known.version && p.OnRestored != nil {
+		p.OnRestored(ctx, fmt.Sprintf("root of trust versions %v", pushed))
 	}
 	if known == nil || known.version < keys.Root.Version {
 		if err := p.checkNewest(ctx, keys); err != nil {
@@ -194,7 +194,7 @@ func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 }
 
 func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []int64, err error) {
-	for _, root := range append(slices.Clone(k.Former), k.Root) {
+	for _, root := range append(slices.Clone(k.FormerRoots), k.Root) {
 		there, err := store.HasRoot(ctx, place, root)
 		if err == nil && !there {
 			pushed = append(pushed, root.Version)
@@ -210,13 +210,13 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust that the Publisher currently uses.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// certificate returns the agent certificate for the runtime's next bundle. This is the certificate in the last bundle.
-// If the agent requested a certificate and a renewal is due, it is a new one. checked caches the last valid
+// nextCertificate returns the agent certificate for the runtime's next bundle. This is the certificate in the last
+// bundle. If the agent requested a certificate and a renewal is due, it is a new one. checked caches the last valid
 // certificate.
-func (k *Keys) certificate(
-	last *plan.Published, r plan.Runtime, validity time.Duration, checked *checkedCertificate, now time.Time,
+func (k *Keys) nextCertificate(
+	last *plan.PublishedBundle, r plan.Runtime, validity time.Duration, checked *certificateCache, now time.Time,
 ) (string, error) {
-	if r.Key == nil || k.Enroll == nil {
+	if r.Key == nil || k.EnrollSigner == nil {
 		return "", nil
 	}
 	var known string
@@ -224,13 +224,13 @@ func (k *Keys) certificate(
 	if last != nil && last.Predicate.Certificate != "" {
 		before, err := checked.check(k, last.Predicate.Certificate, r.ID, now)
 		if err == nil && before.Thumbprint == r.Audience.KeyThumbprint &&
-			(before.Kyma.IsZero() || before.Kyma.Is(r.Kyma)) {
+			(before.Kyma.IsZero() || before.Kyma.Matches(r.Kyma)) {
 			known, renew = last.Predicate.Certificate, before.RenewAt().Truncate(time.Second)
 		}
 	}
-	if !r.Requests || known != "" && now.Before(renew) {
+	if !r.RequestsCertificate || known != "" && now.Before(renew) {
 		return known, nil
 	}
 	from := now.UTC().Truncate(time.Second)
-	return trust.IssueCertificate(k.Enroll, k.Root.Fleet, r.ID, r.Kyma, r.Key, from, from.Add(validity))
+	return trust.IssueCertificate(k.EnrollSigner, k.Root.Fleet, r.ID, r.Kyma, r.Key, from, from.Add(validity))
 }

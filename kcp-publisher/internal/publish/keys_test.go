@@ -148,12 +148,12 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 		}
 		replace = sync.OnceFunc(func() {
 			if replaced, err := p.ReplaceKeys(t.Context(),
-				Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}); !replaced || err != nil {
+				Keys{Signer: second, Root: newest, FormerRoots: []trust.Root{f.root}}); !replaced || err != nil {
 				t.Errorf("replace keys: got replaced %t, error %v", replaced, err)
 			}
 		})
 		f.publish(p, runtimeNamed("berlin"), "fast")
-		found, err := Read(t.Context(), f.place(), "berlin", newest)
+		found, err := ReadStored(t.Context(), f.place(), "berlin", newest)
 		if want := trusttest.Thumbprint(t, second); err != nil || found.Key != want || found.Bundle == nil {
 			t.Errorf("published before %t: got a bundle signed with %s, %v, want %s", began, found.Key, err, want)
 		}
@@ -170,7 +170,7 @@ func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	must(t, err)
 	p := f.started()
 	newest := successor(t, rootKey, f.root, second)
-	keys := Keys{Signer: second, Root: newest, Former: []trust.Root{f.root}}
+	keys := Keys{Signer: second, Root: newest, FormerRoots: []trust.Root{f.root}}
 	must(t, os.WriteFile(f.dir, nil, 0o600)) // a file at this path makes the registry unavailable
 	if replaced, err := p.ReplaceKeys(t.Context(), keys); !replaced || err == nil {
 		t.Errorf("unavailable registry: got replaced %t, %v", replaced, err)

@@ -11,22 +11,22 @@ import (
 // much memory.
 const maxOpenedBytes = 16 << 20
 
-// openedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process
+// decodedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process
 // decodes each different state only once.
-type openedState struct {
+type decodedState struct {
 	bundle.DesiredState
 	versions map[string]string
 	bytes    int
 }
 
-type documents struct{ state, catalog digest.Digest }
+type documentsKey struct{ state, catalog digest.Digest }
 
-func documentsOf(verified bundle.Verified) documents {
-	return documents{verified.Config.Digest, verified.Catalog.Digest}
+func documentDigests(verified bundle.Verified) documentsKey {
+	return documentsKey{verified.Config.Digest, verified.Catalog.Digest}
 }
 
-func newOpened() *memo.Memo[documents, openedState] {
-	return memo.New(memo.Limit{Bytes: maxOpenedBytes}, func(_ documents, state openedState) int {
+func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
+	return memo.New(memo.Limit{Bytes: maxOpenedBytes}, func(_ documentsKey, state decodedState) int {
 		return state.bytes + memo.EntryBytes
 	})
 }

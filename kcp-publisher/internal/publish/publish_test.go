@@ -103,7 +103,7 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 		f.t.Fatal(err)
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Asked: spec},
+	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Requested: spec},
 		snapshot)
 }
 
@@ -139,18 +139,18 @@ func TestBundleIsPushedOnce(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()
 	first := f.publish(p, runtimeNamed("one"), "regular")
-	if !first.Pushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") ||
+	if !first.IsPushed || first.Reason != plan.ReasonFirst || first.Published.Digest != f.lying("one") ||
 		first.Published.Predicate.Previous != nil {
 		t.Fatalf("first bundle: got %+v, want a push without a predecessor", first)
 	}
-	if second := f.publish(p, runtimeNamed("one"), "regular"); second.Pushed || second.Reason != "" ||
+	if second := f.publish(p, runtimeNamed("one"), "regular"); second.IsPushed || second.Reason != "" ||
 		second.Published.Digest != first.Published.Digest {
 		t.Errorf("equal request: got %+v, want no push", second)
 	}
 	f.now = noon.Add(time.Minute)
 	changed := f.publish(p, runtimeNamed("one"), "fast")
 	previous := changed.Published.Predicate.Previous
-	if !changed.Pushed || previous == nil || previous.Digest != first.Published.Digest ||
+	if !changed.IsPushed || previous == nil || previous.Digest != first.Published.Digest ||
 		previous.Sequence != first.Published.Predicate.Sequence {
 		t.Errorf("changed request: got %+v, want a push", changed)
 	}
@@ -161,7 +161,7 @@ func TestRestartedPublisherAdoptsItsBundle(t *testing.T) {
 	pushed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	f.now = noon.Add(time.Minute)
 	after := f.publish(f.started(), runtimeNamed("one"), "regular")
-	if after.Pushed || after.Published.Digest != pushed.Published.Digest ||
+	if after.IsPushed || after.Published.Digest != pushed.Published.Digest ||
 		after.Published.Predicate.Sequence != pushed.Published.Predicate.Sequence {
 		t.Errorf("got %+v\nwant the bundle %+v to be adopted", after, pushed)
 	}
@@ -177,8 +177,8 @@ func TestBundleValidityCoversItsTransport(t *testing.T) {
 		runtime.Validity = c.way
 		first, second := f.publish(p, runtime, "regular"), f.publish(p, runtime, "regular")
 		predicate := second.Published.Predicate
-		if life := predicate.ExpiresAt.Sub(predicate.IssuedAt); life != c.life || !first.Pushed || second.Pushed {
-			t.Errorf("%s: got validity %s, want %s; pushed %t, then %t", id, life, c.life, first.Pushed, second.Pushed)
+		if life := predicate.ExpiresAt.Sub(predicate.IssuedAt); life != c.life || !first.IsPushed || second.IsPushed {
+			t.Errorf("%s: got validity %s, want %s; pushed %t, then %t", id, life, c.life, first.IsPushed, second.IsPushed)
 		}
 	}
 }
@@ -189,7 +189,7 @@ func TestExpiredBundleIsStillAdopted(t *testing.T) {
 	f.now = noon.Add(10 * validity)
 	renewed := f.publish(f.started(), runtimeNamed("one"), "regular")
 	previous := renewed.Published.Predicate.Previous
-	if !renewed.Pushed || previous == nil || previous.Digest != pushed.Published.Digest ||
+	if !renewed.IsPushed || previous == nil || previous.Digest != pushed.Published.Digest ||
 		renewed.Published.StateBlob.Digest != pushed.Published.StateBlob.Digest {
 		t.Errorf("got %+v, want a renewed bundle with the same state", renewed)
 	}
@@ -234,13 +234,13 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
 			// The next bundle must follow the record in the status.
-			runtime.Remembered = &plan.Memory{
+			runtime.RecordedBundle = &plan.RecordedBundle{
 				Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last"),
 			}
 			outcome := f.publish(f.started(), runtime, "regular")
-			if !outcome.Pushed || outcome.Deviation == nil ||
-				outcome.Published.Predicate.Previous.Digest != runtime.Remembered.Digest ||
-				outcome.Published.Predicate.Sequence != runtime.Remembered.Sequence+1 {
+			if !outcome.IsPushed || outcome.Deviation == nil ||
+				outcome.Published.Predicate.Previous.Digest != runtime.RecordedBundle.Digest ||
+				outcome.Published.Predicate.Sequence != runtime.RecordedBundle.Sequence+1 {
 				t.Errorf("got %+v, want a bundle that follows the record", outcome)
 			}
 			if outcome.Published.Digest != f.lying("one") {
@@ -285,7 +285,7 @@ func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := f.publish(p, runtimeNamed("one"), "fast")
-	if previous := again.Published.Predicate.Previous; !again.Pushed || previous == nil ||
+	if previous := again.Published.Predicate.Previous; !again.IsPushed || previous == nil ||
 		previous.Digest != first.Published.Digest {
 		t.Errorf("restored registry: got %+v, want a push after the first bundle", again)
 	}
@@ -312,23 +312,24 @@ func TestIsSettledChecksSharedDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]struct {
-		secrets *plan.Secrets
+		secrets *plan.RuntimeSecrets
 		rests   bool
 	}{
-		"runtime without a problem":    {nil, true},
-		"Secret that cannot be sealed": {&plan.Secrets{All: []bundle.RuntimeSecret{secret("", "pull", "1")}}, false},
+		"runtime without a problem": {nil, true},
+		"Secret that cannot be sealed": {&plan.RuntimeSecrets{Published: []bundle.RuntimeSecret{secret("", "pull", "1")}},
+			false},
 	} {
 		runtime := runtimeNamed(fmt.Sprint("rests-", c.rests))
 		runtime.Secrets = c.secrets
 		spec := v1beta2.KymaSpec{Channel: "regular"}
-		request := resolve.Request{Seed: spec, Asked: spec}
+		request := resolve.Request{Seed: spec, Requested: spec}
 		before, err := f.started().Publish(t.Context(), &Record{}, runtime, request, snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := f.started()
 		published := before.Published
-		runtime.Remembered = &plan.Memory{
+		runtime.RecordedBundle = &plan.RecordedBundle{
 			Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest,
 			Versions: published.Versions,
 		}
@@ -336,7 +337,7 @@ func TestIsSettledChecksSharedDocuments(t *testing.T) {
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
 			t.Errorf("%s: got rests %t, %v, Secrets error %v", what, rests, err, before.SecretsError)
 		}
-		if p.shared[published.StateBlob.Digest].IsZero() || p.shared[published.CatalogBlob.Digest].IsZero() {
+		if p.sharedSince[published.StateBlob.Digest].IsZero() || p.sharedSince[published.CatalogBlob.Digest].IsZero() {
 			t.Errorf("%s: the shared documents were not checked", what)
 		}
 	}

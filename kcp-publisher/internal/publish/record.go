@@ -10,31 +10,32 @@ import (
 )
 
 // Record contains a Publisher's cached data about one runtime. A zero Record is valid for a new runtime. A Record is
-// not safe for concurrent use. If the runtime ID changes, call Publisher.Release and use a new Record.
+// not safe for concurrent use. If the runtime ID changes, call Publisher.DropRecord and use a new Record.
 type Record struct {
-	// last is the last bundle that this process pushed or found in the registry and continued with, or nil.
-	last *plan.Published
+	// lastBundle is the last bundle that this process pushed or found in the registry and continued with, or nil.
+	lastBundle *plan.PublishedBundle
 	// tag is the digest that the tag of the runtime's bundle had at the last check or push.
 	tag digest.Digest
-	// checked is the last time at which the registry was found to contain the bundle in last. If it is zero, the next
+	// checkedAt is the last time at which the registry was found to contain lastBundle. If it is zero, the next
 	// reconcile checks this.
-	checked     time.Time
-	documents   allowance
-	certificate checkedCertificate
+	checkedAt   time.Time
+	documents   writeLimit
+	certificate certificateCache
 	resolution  memo.Holder[resolutionKey, *resolution]
 }
 
-// Newest returns the position of the bundle in last, or zero.
-func (r *Record) Newest() plan.Memory {
-	if r.last == nil {
-		return plan.Memory{}
+// NewestPosition returns the position of lastBundle, or zero.
+func (r *Record) NewestPosition() plan.RecordedBundle {
+	if r.lastBundle == nil {
+		return plan.RecordedBundle{}
 	}
-	return plan.Memory{Epoch: r.last.Predicate.Epoch, Sequence: r.last.Predicate.Sequence, Digest: r.last.Digest}
+	return plan.RecordedBundle{Epoch: r.lastBundle.Predicate.Epoch, Sequence: r.lastBundle.Predicate.Sequence,
+		Digest: r.lastBundle.Digest}
 }
 
-// Recheck makes the next reconcile check whether the registry contains the published bundle.
-func (r *Record) Recheck() { r.checked = time.Time{} }
+// RequestCheck makes the next reconcile check whether the registry contains the published bundle.
+func (r *Record) RequestCheck() { r.checkedAt = time.Time{} }
 
-func (r *Record) published(last *plan.Published, tag digest.Digest, checked time.Time) {
-	r.last, r.tag, r.checked = last, tag, checked
+func (r *Record) setPublished(last *plan.PublishedBundle, tag digest.Digest, checked time.Time) {
+	r.lastBundle, r.tag, r.checkedAt = last, tag, checked
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence contains the documents with which agents verify that a component was released.
-type evidence struct{ blobs []bundle.Blob }
+// releaseProof contains the documents with which agents verify that a component was released.
+type releaseProof struct{ blobs []bundle.Blob }
 
-func (e *evidence) add(mediaType string, data []byte) {
+func (e *releaseProof) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// prove verifies that the content of a component belongs to a signed release, in the same way as agents do. It pushes
-// the documents that agents need for this. An error affects only the component's module.
-func (p *Publisher) prove(
-	ctx context.Context, root trust.Root, all []component.Component, evidence *evidence, content *resolve.Content,
+// proveRelease verifies that the content of a component belongs to a signed release, in the same way as agents do. It
+// pushes the documents that agents need for this. An error affects only the component's module.
+func (p *Publisher) proveRelease(
+	ctx context.Context, root trust.Root, all []component.Component, proof *releaseProof, content *resolve.Content,
 ) error {
 	main := all[0].Descriptor
 	released := trust.Released{Component: main.Name, Version: main.Version, Images: content.Images}
@@ -37,10 +37,10 @@ func (p *Publisher) prove(
 		if err != nil {
 			return err
 		}
-		evidence.add(trust.MediaTypeDescriptor, document)
+		proof.add(trust.MediaTypeDescriptor, document)
 	}
-	documents := make(map[digest.Digest][]byte, len(evidence.blobs))
-	for _, blob := range evidence.blobs {
+	documents := make(map[digest.Digest][]byte, len(proof.blobs))
+	for _, blob := range proof.blobs {
 		documents[blob.Descriptor.Digest] = blob.Bytes
 	}
 	for _, part := range content.Parts() {
@@ -49,7 +49,7 @@ func (p *Publisher) prove(
 	if _, err := root.CheckRelease(released, documents, p.Now()); err != nil {
 		return err
 	}
-	for _, blob := range evidence.blobs {
+	for _, blob := range proof.blobs {
 		if err := store.ShareBlob(ctx, p.Place, blob); err != nil {
 			return fmt.Errorf("push the release documents of component %s:%s: %w", main.Name, main.Version, err)
 		}
@@ -62,15 +62,16 @@ func (p *Publisher) prove(
 	return nil
 }
 
-// keepable returns the last desired state without the Manifests that agents or the current signature policy no longer
-// accept.
-func (p *Publisher) keepable(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
+// acceptedState returns the last desired state without the Manifests that agents or the current signature policy no
+// longer accept.
+func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {
 		if root.CheckFloor(m.Component, m.Version) != nil || root.HasReleaseKeys() && !m.CanProveRelease() {
 			continue
 		}
-		if p.Requires != nil && p.Requires(m.Component) && p.Components.Accepted(ctx, m.Component, m.Version) != nil {
+		if p.RequiresSignature != nil && p.RequiresSignature(m.Component) &&
+			p.Components.CheckAccepted(ctx, m.Component, m.Version) != nil {
 			continue
 		}
 		kept = append(kept, m)

@@ -15,32 +15,32 @@ import (
 // It returns the latest bundle, or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
-) (newest *plan.Published, pushed bool, err error) {
+) (newest *plan.PublishedBundle, pushed bool, err error) {
 	keys := p.keys.Load()
-	if err := p.fit(keys); err != nil {
+	if err := p.checkFit(keys); err != nil {
 		return nil, false, fmt.Errorf("renew the bundle of runtime %s: %w", runtime.ID, err)
 	}
-	adopted, _, err := p.adopt(ctx, record, runtime, keys)
+	adopted, _, err := p.adoptBundle(ctx, record, runtime, keys)
 	if err != nil {
 		return nil, false, err
 	}
-	last := adopted.Kept()
-	if last == nil || adopted.Deviation != nil || adopted.Unrecorded(runtime.Remembered) {
+	last := adopted.KeptBundle()
+	if last == nil || adopted.Deviation != nil || adopted.IsUnrecorded(runtime.RecordedBundle) {
 		return last, false, nil
 	}
-	next, needed := plan.Renewal(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
+	next, needed := plan.RenewBundle(adopted, runtime, keys.Root, max(p.Validity, runtime.Validity), p.Now())
 	if !needed {
 		return last, false, nil
 	}
-	documents, err := p.documentsOf(ctx, runtime.ID, last)
+	documents, err := p.readDocuments(ctx, runtime.ID, last)
 	if err == nil {
 		resolved := &resolution{
 			result: resolve.Result{State: last.State, Versions: last.Versions}, documents: documents,
 		}
-		newest, err = p.push(ctx, record, runtime.ID, keys, resolved, next, last)
+		newest, err = p.pushBundle(ctx, record, runtime.ID, keys, resolved, next, last)
 	}
-	if errors.Is(err, errMoved) || errors.Is(err, errOtherKeys) {
-		record.Recheck()
+	if errors.Is(err, errTagChanged) || errors.Is(err, errKeysReplaced) {
+		record.RequestCheck()
 		return last, false, nil // the next reconcile retries
 	}
 	if err != nil {
@@ -49,8 +49,8 @@ func (p *Publisher) Renew(
 	return newest, true, nil
 }
 
-func (p *Publisher) documentsOf(
-	ctx context.Context, runtime string, last *plan.Published,
+func (p *Publisher) readDocuments(
+	ctx context.Context, runtime string, last *plan.PublishedBundle,
 ) (documents bundle.Documents, err error) {
 	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {

@@ -23,24 +23,25 @@ func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 // resolutionKey is the digest of all inputs that determine the result of resolving a request.
 type resolutionKey [sha256.Size]byte
 
-// inputs contains all inputs that determine the result of resolving a request, except the contents of components.
-type inputs struct {
+// resolutionInput contains all inputs that determine the result of resolving a request, except the contents of
+// components.
+type resolutionInput struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last published desired state. Kept is the number of its Manifests that modules can
-	// keep if they cannot be resolved.
+	// LastState is the digest of the last published desired state. KeptCount is the number of its Manifests that
+	// modules can keep if they cannot be resolved.
 	LastState digest.Digest
-	Kept      int
+	KeptCount int
 }
 
-func (k resolutionKey) with(contents digest.Digest) resolutionKey {
+func (k resolutionKey) withContents(contents digest.Digest) resolutionKey {
 	return sha256.Sum256(append(k[:], contents...))
 }
 
-func keyOf(in inputs) resolutionKey {
-	if in.Request.Last != nil {
-		in.Kept = len(in.Request.Last.Manifests)
+func hashInput(in resolutionInput) resolutionKey {
+	if in.Request.LastState != nil {
+		in.KeptCount = len(in.Request.LastState.Manifests)
 	}
-	in.Request.Last = nil
-	return sha256.Sum256(encoded(in))
+	in.Request.LastState = nil
+	return sha256.Sum256(mustEncode(in))
 }

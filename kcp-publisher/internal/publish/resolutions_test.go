@@ -12,38 +12,38 @@ import (
 )
 
 func keyFor(request string) resolutionKey {
-	return keyOf(inputs{Revision: request})
+	return hashInput(resolutionInput{Revision: request})
 }
 
 func TestResolutionKeyCoversAllInputs(t *testing.T) {
-	ref := resolve.Ref{Component: "example.com/keda", Version: "1.0.0"}
+	ref := resolve.ComponentRef{Component: "example.com/keda", Version: "1.0.0"}
 	known := map[resolutionKey]string{}
-	for name, in := range map[string]inputs{
+	for name, in := range map[string]resolutionInput{
 		"no inputs":                {},
 		"catalog revision":         {Revision: "2"},
-		"request":                  {Request: resolve.Request{NoCatalog: true}},
+		"request":                  {Request: resolve.Request{OmitsCatalog: true}},
 		"digest of the last state": {LastState: "sha256:a"},
 		"kept Manifests": {Request: resolve.Request{
-			Last: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)},
+			LastState: &bundle.DesiredState{Manifests: make([]bundle.Manifest, 1)},
 		}},
 	} {
-		key := keyOf(in)
+		key := hashInput(in)
 		if other, ok := known[key]; ok {
 			t.Errorf("inputs %q and %q have the same key", name, other)
 		}
-		if known[key] = name; keyOf(in) != key {
+		if known[key] = name; hashInput(in) != key {
 			t.Errorf("inputs %q have two different keys", name)
 		}
 	}
 	contents := map[string]digest.Digest{
 		"content": idFor(ref, resolve.Content{Images: []string{"one"}}, nil),
 		"values":  idFor(ref, resolve.Content{Images: []string{"one"}, Values: &resolve.Part{}}, nil),
-		"other version": idFor(resolve.Ref{Component: ref.Component, Version: "2.0.0"},
+		"other version": idFor(resolve.ComponentRef{Component: ref.Component, Version: "2.0.0"},
 			resolve.Content{Images: []string{"one"}}, nil),
 		"error": idFor(ref, resolve.Content{}, errors.New("gone")),
 	}
 	for name, id := range contents {
-		key := keyOf(inputs{}).with(id)
+		key := hashInput(resolutionInput{}).withContents(id)
 		if other, ok := known[key]; ok {
 			t.Errorf("inputs %q and %q have the same key", name, other)
 		}
@@ -63,15 +63,15 @@ func TestRuntimeKeepsOneResolution(t *testing.T) {
 	for i := range 1000 {
 		r.Put(&hostile.resolution, keyFor(fmt.Sprint("another ", i)), resolutionOf(1000))
 	}
-	if entries, bytes := r.Held(); bytes != 1010 || entries != 2 {
+	if entries, bytes := r.Size(); bytes != 1010 || entries != 2 {
 		t.Errorf("got %d bytes in %d cached results", bytes, entries)
 	}
 	found := func(record *Record, request string) *resolution {
-		known, _ := r.Find(&record.resolution, keyFor(request))
+		known, _ := r.Share(&record.resolution, keyFor(request))
 		return known
 	}
 	bytes := func() int {
-		_, bytes := r.Held()
+		_, bytes := r.Size()
 		return bytes
 	}
 	if found(&hostile, "usual") != shared || bytes() != 10 {
@@ -88,28 +88,28 @@ func TestCachedResolutionsAreLimited(t *testing.T) {
 	records := make([]Record, 50)
 	for i := range records {
 		r.Put(&records[i].resolution, keyFor(fmt.Sprint("request-", i)), resolutionOf(30))
-		if _, found := r.Find(&records[0].resolution, keyFor("request-0")); !found {
+		if _, found := r.Share(&records[0].resolution, keyFor("request-0")); !found {
 			t.Fatal("the most recently used result was dropped")
 		}
 	}
-	if entries, bytes := r.Held(); bytes > 100 || entries != 3 {
+	if entries, bytes := r.Size(); bytes > 100 || entries != 3 {
 		t.Errorf("got %d bytes in %d cached results", bytes, entries)
 	}
 	var large Record
 	r.Put(&large.resolution, keyFor("large"), resolutionOf(1000))
-	if _, found := r.Find(&large.resolution, keyFor("large")); !found {
+	if _, found := r.Share(&large.resolution, keyFor("large")); !found {
 		t.Error("the large result was dropped")
 	}
-	if entries, _ := r.Held(); entries != 1 {
+	if entries, _ := r.Size(); entries != 1 {
 		t.Errorf("got %d cached results, want only the large result", entries)
 	}
 	r.Put(&large.resolution, keyFor("small"), resolutionOf(1))
-	if _, bytes := r.Held(); bytes != 1 {
+	if _, bytes := r.Size(); bytes != 1 {
 		t.Errorf("got %d cached bytes, want 1", bytes)
 	}
 }
 
-func idFor(ref resolve.Ref, content resolve.Content, err error) digest.Digest {
-	id, _ := idOf(ref, content, err)
+func idFor(ref resolve.ComponentRef, content resolve.Content, err error) digest.Digest {
+	id, _ := contentID(ref, content, err)
 	return id
 }

@@ -33,7 +33,7 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 		p.Components = component.NewReader(component.Options{Sources: []component.Source{source}})
 		return p
 	}
-	publish := func(p *Publisher, version string, remembered *plan.Memory, channel string) Outcome {
+	publish := func(p *Publisher, version string, remembered *plan.RecordedBundle, channel string) Outcome {
 		t.Helper()
 		snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
@@ -46,8 +46,8 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 			t.Fatal(err)
 		}
 		spec := v1beta2.KymaSpec{Channel: channel, Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-		request := resolve.Request{Seed: spec, Asked: spec}
-		if runtime.Remembered = remembered; remembered != nil {
+		request := resolve.Request{Seed: spec, Requested: spec}
+		if runtime.RecordedBundle = remembered; remembered != nil {
 			request.Versions = remembered.Versions
 		}
 		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID), runtime, request, snapshot)
@@ -61,12 +61,12 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 	backup := after(publish(p, "1.0.0", nil, "regular").Published)
 	upgraded := publish(p, "1.1.0", backup, "regular")
 	newest := publish(p, "1.1.0", after(upgraded.Published), "fast")
-	if !newest.Pushed || newest.Published.Versions["scaler"] != "1.1.0" {
+	if !newest.IsPushed || newest.Published.Versions["scaler"] != "1.1.0" {
 		t.Fatalf("before the restore: got %+v, want another bundle with version 1.1.0", newest)
 	}
 	restored := publish(started(), "1.0.0", backup, "regular")
-	if got := restored.Published.Versions["scaler"]; !restored.Pushed || got != "1.1.0" {
-		t.Errorf("after the restore: got version %s, pushed %t, want version 1.1.0", got, restored.Pushed)
+	if got := restored.Published.Versions["scaler"]; !restored.IsPushed || got != "1.1.0" {
+		t.Errorf("after the restore: got version %s, pushed %t, want version 1.1.0", got, restored.IsPushed)
 	}
 	if len(restored.Problems) != 1 || restored.Problems[0].Reason != reason.OlderVersionAsked {
 		t.Errorf("after the restore: got problems %+v, want reason %s", restored.Problems, reason.OlderVersionAsked)

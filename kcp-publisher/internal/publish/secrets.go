@@ -9,26 +9,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// seal returns the encrypted Secrets for the next bundle. The bundle contains a module's Secret while the module is
-// requested or installed, because the module may need the Secret for its cleanup. If the Secrets have not changed, seal
-// returns those of the last bundle.
-func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed, error) {
+// sealSecrets returns the encrypted Secrets for the next bundle. The bundle contains a module's Secret while the module
+// is requested or installed, because the module may need the Secret for its cleanup. If the Secrets have not changed,
+// sealSecrets returns those of the last bundle.
+func sealSecrets(r plan.Runtime, last *plan.PublishedBundle, requested []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
 		before = last.Predicate.Sealed
 	}
-	if r.Secrets == nil || r.Deleting {
+	if r.Secrets == nil || r.IsDeleting {
 		return before, nil
 	}
 	next := bundle.Secrets{}
 	kept := map[string]bool{}
-	for _, s := range r.Secrets.All {
-		if s.Module == "" || slices.Contains(asked, s.Module) || slices.Contains(r.Installed, s.Module) {
+	for _, s := range r.Secrets.Published {
+		if s.Module == "" || slices.Contains(requested, s.Module) || slices.Contains(r.Installed, s.Module) {
 			next.Secrets = append(next.Secrets, s)
-			kept[s.At()] = true
+			kept[s.NamespacedName()] = true
 		}
 	}
-	for _, at := range r.Secrets.Known {
+	for _, at := range r.Secrets.KnownNames {
 		if !kept[at] {
 			next.Removals = append(next.Removals, at)
 		}
@@ -41,19 +41,19 @@ func seal(r plan.Runtime, last *plan.Published, asked []string) (*bundle.Sealed,
 		}
 		return nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}
-	next, tooMuch := next.Fitting(r.ID)
+	next, tooMuch := next.SelectFitting(r.ID)
 	nothingFits := len(next.Secrets)+len(next.Removals) == 0
 	if nothingFits || before != nil && before.Revision == next.RevisionFor(r.Secrets.Recipient) {
-		return before, wrapped(tooMuch)
+		return before, wrapSealError(tooMuch)
 	}
 	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)
 	if err != nil {
-		return before, wrapped(err)
+		return before, wrapSealError(err)
 	}
-	return sealed, wrapped(tooMuch)
+	return sealed, wrapSealError(tooMuch)
 }
 
-func wrapped(err error) error {
+func wrapSealError(err error) error {
 	if err == nil {
 		return nil
 	}

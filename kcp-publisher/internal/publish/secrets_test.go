@@ -24,73 +24,74 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	to := identity.Recipient().String()
-	published := func(secrets ...bundle.RuntimeSecret) *plan.Published {
+	published := func(secrets ...bundle.RuntimeSecret) *plan.PublishedBundle {
 		sealed, err := (bundle.Secrets{Secrets: secrets}).Seal("one", to)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &plan.Published{Predicate: bundle.Predicate{Sealed: sealed}}
+		return &plan.PublishedBundle{Predicate: bundle.Predicate{Sealed: sealed}}
 	}
 	keda, all, huge := secret("keda", "login", "1"), secret("", "pull", "1"), secret("keda", "huge", "1")
 	huge.Data["a"] = make([]byte, bundle.MaxSealedBytes)
 	for name, c := range map[string]struct {
-		last     *plan.Published
-		secrets  *plan.Secrets
+		last     *plan.PublishedBundle
+		secrets  *plan.RuntimeSecrets
 		change   func(*plan.Runtime)
 		there    []string // nil if the Secrets of the last bundle are kept
 		removals []string
 		err      string
 	}{
-		"runtime without Secrets": {nil, &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"runtime without Secrets": {nil, &plan.RuntimeSecrets{Recipient: to}, nil, nil, nil, ""},
 		"Secret of a requested module": {
-			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, "",
+			nil, &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{keda}}, nil, []string{"login"}, nil, "",
 		},
 		"Secret without a module": {
-			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, "",
+			nil, &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{all}}, nil, []string{"pull"}, nil, "",
 		},
 		"unchanged Secrets": {
-			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
+			published(keda), &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "",
 		},
 		"changed Secret": {
-			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("keda", "login", "2")}},
+			published(keda), &plan.RuntimeSecrets{Recipient: to,
+				Published: []bundle.RuntimeSecret{secret("keda", "login", "2")}},
 			nil,
 			[]string{"login"}, nil, "",
 		},
 		"Secret of a module that is not requested": {
-			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")},
-				Known: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, "",
+			nil, &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{secret("nats", "login", "1")},
+				KnownNames: []string{"kyma-system/login"}}, nil, []string{}, []string{"kyma-system/login"}, "",
 		},
 		"Secret of a module that is still installed": {
-			nil, &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{secret("nats", "login", "1")}},
+			nil, &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{secret("nats", "login", "1")}},
 			func(r *plan.Runtime) { r.Installed = []string{"nats"} }, []string{"login"}, nil, "",
 		},
 		"deleted Secret": {
 			published(keda, all),
-			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all},
-				Known: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
+			&plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{all},
+				KnownNames: []string{"kyma-system/login", "kyma-system/pull"}}, nil, []string{"pull"},
 			[]string{"kyma-system/login"}, "",
 		},
 		"deleted Secret that was not recorded": {
-			published(keda, all), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{all}}, nil,
+			published(keda, all), &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{all}}, nil,
 			[]string{"pull"}, nil,
 			"",
 		},
-		"all Secrets deleted, none recorded": {published(keda), &plan.Secrets{Recipient: to}, nil, nil, nil, ""},
+		"all Secrets deleted, none recorded": {published(keda), &plan.RuntimeSecrets{Recipient: to}, nil, nil, nil, ""},
 		"Secrets that were not read":         {published(keda), nil, nil, nil, nil, ""},
 		"Kyma is being deleted": {
-			published(keda), &plan.Secrets{Recipient: to, Known: []string{"kyma-system/login"}},
-			func(r *plan.Runtime) { r.Deleting = true }, nil, nil, "",
+			published(keda), &plan.RuntimeSecrets{Recipient: to, KnownNames: []string{"kyma-system/login"}},
+			func(r *plan.Runtime) { r.IsDeleting = true }, nil, nil, "",
 		},
 		"agent without a recipient": {
-			nil, &plan.Secrets{All: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
+			nil, &plan.RuntimeSecrets{Published: []bundle.RuntimeSecret{keda}}, nil, nil, nil, "upgrade the agent",
 		},
 		"three Secrets, one of them too large": {
 			published(keda),
-			&plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{keda, huge, all},
-				Known: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
+			&plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{keda, huge, all},
+				KnownNames: []string{"kyma-system/huge"}}, nil, []string{"login", "pull"}, nil, "secret kyma-system/huge: ",
 		},
 		"one Secret that is too large": {
-			published(keda), &plan.Secrets{Recipient: to, All: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
+			published(keda), &plan.RuntimeSecrets{Recipient: to, Published: []bundle.RuntimeSecret{huge}}, nil, nil, nil,
 			"make it smaller",
 		},
 	} {
@@ -99,7 +100,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 			if c.change != nil {
 				c.change(&r)
 			}
-			sealed, err := seal(r, c.last, []string{"keda"})
+			sealed, err := sealSecrets(r, c.last, []string{"keda"})
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("got error %v, want %q", err, c.err)
 			}
@@ -125,7 +126,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 }
 
 func TestAgentWithoutRecipientGetsBundleWithoutSecrets(t *testing.T) {
-	last := &plan.Published{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
+	last := &plan.PublishedBundle{Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}}}
 	for name, c := range map[string]struct {
 		all     []bundle.RuntimeSecret
 		trouble bool
@@ -133,7 +134,8 @@ func TestAgentWithoutRecipientGetsBundleWithoutSecrets(t *testing.T) {
 		"Secrets configured":    {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
 		"no Secrets configured": {nil, false},
 	} {
-		if sealed, err := seal(plan.Runtime{Secrets: &plan.Secrets{All: c.all}}, last, nil); sealed != nil ||
+		if sealed, err := sealSecrets(plan.Runtime{Secrets: &plan.RuntimeSecrets{Published: c.all}}, last,
+			nil); sealed != nil ||
 			(err != nil) != c.trouble {
 			t.Errorf("%s: got %+v, %v, want no Secrets and error %t", name, sealed, err, c.trouble)
 		}

@@ -10,10 +10,10 @@ import (
 
 const maxShared = 20_000
 
-// share uploads the documents to the shared repository if they are missing there. It returns an error if the runtime
-// exceeds its limit for new documents.
-func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.Documents) error {
-	state, size := documents.State.Descriptor.Digest, p.unshared(documents.State)+p.unshared(documents.Catalog)
+// shareDocuments uploads the documents to the shared repository if they are missing there. It returns an error if the
+// runtime exceeds its limit for new documents.
+func (p *Publisher) shareDocuments(ctx context.Context, record *Record, documents bundle.Documents) error {
+	state, size := documents.State.Descriptor.Digest, p.unsharedSize(documents.State)+p.unsharedSize(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
 		return err
 	}
@@ -21,70 +21,70 @@ func (p *Publisher) share(ctx context.Context, record *Record, documents bundle.
 	return err
 }
 
-// keepShared uploads documents again if they are missing in the shared repository. If checked is false, it does
+// restoreShared uploads documents again if they are missing in the shared repository. If checked is false, it does
 // nothing.
-func (p *Publisher) keepShared(ctx context.Context, checked bool, documents bundle.Documents) error {
+func (p *Publisher) restoreShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
 	}
 	missing, err := p.ensureShared(ctx, documents, func() {})
-	if missing && err == nil && p.Restored != nil {
-		p.Restored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+
+	if missing && err == nil && p.OnRestored != nil {
+		p.OnRestored(ctx, "documents "+documents.State.Descriptor.Digest.String()+" and "+
 			documents.Catalog.Descriptor.Digest.String())
 	}
 	return err
 }
 
 // ensureShared uploads documents that are missing in the shared repository. It skips documents that were checked
-// recently. It calls done after it has checked them, and reports whether a document was missing.
+// recently. It calls onChecked after it has checked them, and reports whether a document was missing.
 func (p *Publisher) ensureShared(
-	ctx context.Context, documents bundle.Documents, done func(),
+	ctx context.Context, documents bundle.Documents, onChecked func(),
 ) (missing bool, err error) {
 	state, catalog := documents.State.Descriptor.Digest, documents.Catalog.Descriptor.Digest
 	p.mu.Lock()
-	recently := p.recently(p.shared[state]) && p.recently(p.shared[catalog])
+	recently := p.isRecent(p.sharedSince[state]) && p.isRecent(p.sharedSince[catalog])
 	p.mu.Unlock()
 	if recently {
 		return false, nil
 	}
-	_, err, _ = p.sharing.Do(state.String()+catalog.String(), func() (any, error) {
+	_, err, _ = p.uploads.Do(state.String()+catalog.String(), func() (any, error) {
 		if missing, err = store.EnsureDocuments(ctx, p.Place, documents); err != nil {
 			return nil, err
 		}
-		done()
+		onChecked()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if len(p.shared) > maxShared {
-			clear(p.shared)
+		if len(p.sharedSince) > maxShared {
+			clear(p.sharedSince)
 		}
-		p.shared[state], p.shared[catalog] = p.Now(), p.Now()
+		p.sharedSince[state], p.sharedSince[catalog] = p.Now(), p.Now()
 		return nil, nil
 	})
 	return missing, err
 }
 
-// forgetShared makes the next push check all documents in the shared repository again.
-func (p *Publisher) forgetShared() {
+// resetShared makes the next push check all documents in the shared repository again.
+func (p *Publisher) resetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for document := range p.shared {
+	for document := range p.sharedSince {
 		// Do not use a zero time. It would mean that the document is new and counts toward a runtime's limit again.
-		p.shared[document] = time.Unix(0, 0)
+		p.sharedSince[document] = time.Unix(0, 0)
 	}
 }
 
-// recently reports whether an object that was found in the registry at the time seen needs no new check yet.
-func (p *Publisher) recently(seen time.Time) bool {
+// isRecent reports whether an object that was found in the registry at the time seen needs no new check yet.
+func (p *Publisher) isRecent(seen time.Time) bool {
 	now := p.Now()
-	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.Recheck
+	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.RecheckInterval
 }
 
-// unshared returns the size of a document in bytes. It returns 0 if the document is known to be in the shared
+// unsharedSize returns the size of a document in bytes. It returns 0 if the document is known to be in the shared
 // repository.
-func (p *Publisher) unshared(document bundle.Blob) int {
+func (p *Publisher) unsharedSize(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.shared[document.Descriptor.Digest].IsZero() {
+	if !p.sharedSince[document.Descriptor.Digest].IsZero() {
 		return 0
 	}
 	return len(document.Bytes)

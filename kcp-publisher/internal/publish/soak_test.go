@@ -17,10 +17,10 @@ import (
 
 // holds returns the number of entries and the size of each cache.
 func (p *Publisher) holds(records int) map[string]int {
-	found, bytesFound := p.contentsFound.Held()
-	needed, bytesNeeded := p.contentsNeeded.Held()
-	resolved, bytesResolved := p.resolved.Held()
-	opened, _ := p.opened.Held()
+	found, bytesFound := p.contentsFound.Size()
+	needed, bytesNeeded := p.contentsNeeded.Size()
+	resolved, bytesResolved := p.resolved.Size()
+	opened, _ := p.opened.Size()
 	return map[string]int{
 		"runtimes": records, "contents of components": found, "contents of requests": needed,
 		"bytes of contents": (bytesFound + bytesNeeded) / 1024,
@@ -37,9 +37,9 @@ func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 	)
 	f, source := newFleet(t), components{store.NewMemory()}
 	p := f.started()
-	p.Recheck = time.Hour
+	p.RecheckInterval = time.Hour
 	p.Components = component.NewReader(component.Options{Sources: []component.Source{source}, Revalidate: time.Hour})
-	remembered := map[string]*plan.Memory{}
+	remembered := map[string]*plan.RecordedBundle{}
 	var early map[string]int
 	for i := range int(24 * time.Hour / step) {
 		f.now = noon.Add(time.Duration(i) * step)
@@ -64,16 +64,16 @@ func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 		}
 		for _, id := range ids {
 			runtime := runtimeNamed(id)
-			runtime.Remembered = remembered[id]
+			runtime.RecordedBundle = remembered[id]
 			spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Asked: spec},
+			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Requested: spec},
 				snapshot)
-			if err != nil || !outcome.Pushed || outcome.Published.Versions["scaler"] != version {
+			if err != nil || !outcome.IsPushed || outcome.Published.Versions["scaler"] != version {
 				t.Fatalf("runtime %s at %s: got %+v, %v, want version %s", id, f.now, outcome, err, version)
 			}
 			remembered[id] = after(outcome.Published)
 		}
-		p.Release(f.record(p, ids[0]))
+		p.DropRecord(f.record(p, ids[0]))
 		delete(f.records[p], ids[0])
 		delete(remembered, ids[0])
 		if i == int(8*time.Hour/step) {

@@ -52,15 +52,15 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 	publish := func(p *Publisher) Outcome {
 		t.Helper()
 		spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-		request := resolve.Request{Seed: spec, Asked: spec}
-		if runtime.Remembered != nil {
-			request.Versions = runtime.Remembered.Versions
+		request := resolve.Request{Seed: spec, Requested: spec}
+		if runtime.RecordedBundle != nil {
+			request.Versions = runtime.RecordedBundle.Versions
 		}
 		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID), runtime, request, snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
-		runtime.Remembered = after(outcome.Published)
+		runtime.RecordedBundle = after(outcome.Published)
 		f.now = f.now.Add(time.Minute)
 		return outcome
 	}
@@ -80,13 +80,13 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 		Op: "write", Path: "partial/123", Err: syscall.ENOSPC,
 	})
 	poor := publish(p)
-	if !poor.Pushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 ||
+	if !poor.IsPushed || len(poor.Published.Predicate.Removals) != 0 || len(poor.Problems) != 1 ||
 		poor.Published.Versions["scaler"] != "1.0.0" ||
 		poor.Published.Predicate.RootVersion != f.root.Version {
 		t.Errorf("unreadable component: got %+v, want a bundle without a removal", poor)
 	}
 	source.err = nil
-	if healed := publish(p); !healed.Pushed || len(healed.Published.State.Manifests) != 1 ||
+	if healed := publish(p); !healed.IsPushed || len(healed.Published.State.Manifests) != 1 ||
 		len(healed.Published.Predicate.Removals) != 0 {
 		t.Errorf("readable component: got %+v, want a bundle with the module", healed)
 	}

@@ -19,7 +19,7 @@ import (
 // Inherit records in the status of a Kyma which modules lifecycle-manager installed. It records them only once, so that
 // Manifests that are deleted later do not cause removals.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
-	is, err := phase.Of(kyma)
+	is, err := phase.PhaseOf(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 				"list lifecycle-manager's Manifests of Kyma %s/%s (requires rbac/takeover.yaml of the chart): %w",
 				kyma.Namespace, kyma.Name, err)
 	}
-	return Of(kyma, all.Items), nil
+	return ManifestsOf(kyma, all.Items), nil
 }
 
 // Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the phase
@@ -62,8 +62,8 @@ func Announcement(kyma *v1beta2.Kyma, before string) string {
 	return "the runtime had no leftovers of lifecycle-manager"
 }
 
-// Done returns the phase that the runtime of a Kyma has completed, or "".
-func Done(kyma *v1beta2.Kyma) string {
+// CompletedPhase returns the phase that the runtime of a Kyma has completed, or "".
+func CompletedPhase(kyma *v1beta2.Kyma) string {
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil {
 		return r.Takeover.Done
 	}

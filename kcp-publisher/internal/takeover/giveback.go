@@ -57,7 +57,7 @@ func GiveBack(
 func handBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	manifests, err := manifestsOf(ctx, api, kyma)
+	manifests, err := listManifests(ctx, api, kyma)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func handBack(
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	manifests, err := manifestsOf(ctx, api, kyma)
+	manifests, err := listManifests(ctx, api, kyma)
 	if err != nil {
 		return nil, err
 	}
@@ -136,11 +136,11 @@ func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest
 		ignoreNotFound("return", m, err)
 }
 
-// Downgrades describes the modules of a Kyma that lifecycle-manager would downgrade.
-func Downgrades(
+// ListDowngrades describes the modules of a Kyma that lifecycle-manager would downgrade.
+func ListDowngrades(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) ([]string, error) {
-	manifests, err := manifestsOf(ctx, api, kyma)
+	manifests, err := listManifests(ctx, api, kyma)
 	if err != nil {
 		return nil, err
 	}

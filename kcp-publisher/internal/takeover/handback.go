@@ -32,17 +32,17 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	known := map[string]bool{}
 	for i := range manifests {
 		m := &manifests[i]
-		module := moduleOf(kyma, m)
+		module := moduleName(kyma, m)
 		if module == "" {
 			continue
 		}
 		known[module] = true
-		runs := cmp.Or(running(kyma, module), installedVersion(kyma, module, m))
+		runs := cmp.Or(runningVersion(kyma, module), installedVersion(kyma, module, m))
 		if m.DeletionTimestamp.IsZero() {
 			h.compare(kyma, m, module, runs, offered)
 		}
 		if !isMandatory(m) {
-			h.Modules = append(h.Modules, entryOf(kyma, m, module, runs, offered))
+			h.Modules = append(h.Modules, newEntry(kyma, m, module, runs, offered))
 		}
 	}
 	for _, m := range kyma.Status.Modules {
@@ -57,9 +57,9 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 			Version:          m.Version,
 			State:            m.State,
 		}
-		if !unmanaged(requested(kyma), m.Name) {
+		if !isUnmanaged(requestedSpec(kyma), m.Name) {
 			entry.State, entry.Template = v1beta2.StateProcessing,
-				templateOf(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
+				findTemplate(m.Name, m.Channel, m.Version, kyma.Namespace, offered)
 		}
 		h.Modules = append(h.Modules, entry)
 	}
@@ -73,15 +73,15 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {
 		source, next = "its mandatory version is", mandatoryVersion(module, offered)
-		runs = newer(runs, next)
+		runs = newerVersion(runs, next)
 	} else {
-		channel := followed(kyma, m, module)
+		channel := followedChannel(kyma, m, module)
 		source = fmt.Sprintf("channel %q has", channel)
-		next, _ = offered.Offered(module, channel, kyma.Labels) // next is empty if the channel has no version
+		next, _ = offered.OfferedVersion(module, channel, kyma.Labels) // next is empty if the channel has no version
 	}
 	switch {
-	case runs == "", has != "" && !bundle.Older(has, runs):
-	case next == "" || bundle.Older(next, runs):
+	case runs == "", has != "" && !bundle.IsOlder(has, runs):
+	case next == "" || bundle.IsOlder(next, runs):
 		h.Downgrades = append(
 			h.Downgrades,
 			fmt.Sprintf(
@@ -103,18 +103,18 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	}
 }
 
-func entryOf(
+func newEntry(
 	kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot,
 ) v1beta2.ModuleStatus {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	entry := v1beta2.ModuleStatus{
-		Name: module, FQDN: component, OcmComponentName: component, Channel: followed(kyma, m, module), Version: runs,
+		Name: module, FQDN: component, OcmComponentName: component, Channel: followedChannel(kyma, m, module), Version: runs,
 		State: cmp.Or(m.Status.State, v1beta2.StateProcessing),
 		Manifest: &v1beta2.TrackingObject{
 			TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
 			PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
 		},
-		Template: templateOf(module, m.Labels[v1beta2.LabelChannel], runs, m.Namespace, offered),
+		Template: findTemplate(module, m.Labels[v1beta2.LabelChannel], runs, m.Namespace, offered),
 	}
 	if r := m.Spec.Resource; r != nil && m.Spec.CustomResourcePolicy != v1beta2.PolicyIgnore {
 		entry.Resource = &v1beta2.TrackingObject{
@@ -129,12 +129,12 @@ func entryOf(
 
 // Lifecycle-manager compares versions only if an entry has this reference, so a missing template gets its conventional
 // name.
-func templateOf(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
+func findTemplate(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
 	template := &v1beta2.TrackingObject{
 		TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
 		PartialMeta: v1beta2.PartialMeta{Name: module + "-" + version, Namespace: namespace},
 	}
-	if choice, err := offered.Installed(module, channel, version); err == nil {
+	if choice, err := offered.LookupInstalled(module, channel, version); err == nil {
 		template.PartialMeta = v1beta2.PartialMeta{
 			Name:       choice.Template.Name,
 			Namespace:  choice.Template.Namespace,
@@ -144,8 +144,8 @@ func templateOf(module, channel, version, namespace string, offered *catalog.Sna
 	return template
 }
 
-// running returns the last reported version of a module, or the published version of a mandatory module.
-func running(kyma *v1beta2.Kyma, module string) string {
+// runningVersion returns the last reported version of a module, or the published version of a mandatory module.
+func runningVersion(kyma *v1beta2.Kyma, module string) string {
 	for _, m := range kyma.Status.Modules {
 		if m.Name == module {
 			return m.Version
@@ -157,10 +157,10 @@ func running(kyma *v1beta2.Kyma, module string) string {
 	return ""
 }
 
-// followed returns the channel that the runtime's Kyma requests for a module or, without a request, the channel in the
-// Manifest.
-func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
-	if spec := requested(kyma); spec != nil {
+// followedChannel returns the channel that the runtime's Kyma requests for a module or, without a request, the channel
+// in the Manifest.
+func followedChannel(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
+	if spec := requestedSpec(kyma); spec != nil {
 		for _, asked := range spec.Spec.Modules {
 			if asked.Name == module {
 				return cmp.Or(asked.Channel, spec.Spec.Channel)
@@ -170,7 +170,7 @@ func followed(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module string) string {
 	return m.Labels[v1beta2.LabelChannel]
 }
 
-func requested(kyma *v1beta2.Kyma) *v1beta2.RequestedSpec {
+func requestedSpec(kyma *v1beta2.Kyma) *v1beta2.RequestedSpec {
 	if kyma.Status.Runtime == nil {
 		return nil
 	}
@@ -182,7 +182,7 @@ func isMandatory(m *v1beta2.Manifest) bool {
 }
 
 func mandatoryVersion(module string, offered *catalog.Snapshot) string {
-	for _, choice := range offered.Mandatory() {
+	for _, choice := range offered.MandatoryModules() {
 		if choice.Module == module {
 			return choice.Version
 		}
@@ -190,8 +190,8 @@ func mandatoryVersion(module string, offered *catalog.Snapshot) string {
 	return ""
 }
 
-func newer(a, b string) string {
-	if a == "" || bundle.Older(a, b) {
+func newerVersion(a, b string) string {
+	if a == "" || bundle.IsOlder(a, b) {
 		return b
 	}
 	return a

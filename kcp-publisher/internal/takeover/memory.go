@@ -16,8 +16,8 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
 	objects := 0
-	for _, manifest := range Of(kyma, manifests) {
-		module := moduleOf(kyma, &manifest)
+	for _, manifest := range ManifestsOf(kyma, manifests) {
+		module := moduleName(kyma, &manifest)
 		version := installedVersion(kyma, module, &manifest)
 		if module == "" || version == "" || known[module] ||
 			manifest.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True {
@@ -28,7 +28,7 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 			Name: module, Version: version, Channel: manifest.Labels[v1beta2.LabelChannel],
 		}
 		for _, o := range manifest.Status.Synced {
-			if inheritable(o) && objects < bundle.MaxInherited {
+			if isInheritable(o) && objects < bundle.MaxInherited {
 				inherited.Objects = append(inherited.Objects, o)
 				objects++
 			}
@@ -47,8 +47,8 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	return memory
 }
 
-// Of returns lifecycle-manager's Manifests of a Kyma, sorted by name.
-func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
+// ManifestsOf returns lifecycle-manager's Manifests of a Kyma, sorted by name.
+func ManifestsOf(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
 	for _, m := range manifests {
 		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {
 			own = append(own, m)
@@ -58,8 +58,8 @@ func Of(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifes
 	return own
 }
 
-// moduleOf returns the module name of a Manifest, or "" if it is unknown.
-func moduleOf(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
+// moduleName returns the module name of a Manifest, or "" if it is unknown.
+func moduleName(kyma *v1beta2.Kyma, manifest *v1beta2.Manifest) string {
 	if module := manifest.Labels[v1beta2.LabelModuleName]; module != "" {
 		return module
 	}
@@ -78,11 +78,11 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 			version = m.Version
 		}
 	}
-	return newer(manifest.Spec.Version, version)
+	return newerVersion(manifest.Spec.Version, version)
 }
 
-// inheritable reports whether a bundle can contain a reference to the object.
-func inheritable(o v1beta2.Resource) bool {
+// isInheritable reports whether a bundle can contain a reference to the object.
+func isInheritable(o v1beta2.Resource) bool {
 	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace,
 		Name: o.Name}.Check() == nil
 }

@@ -65,31 +65,31 @@ func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
 }
 
 func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time) Plan {
-	own := Of(kyma, l.Manifests)
+	own := ManifestsOf(kyma, l.Manifests)
 	p := Plan{
 		Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{},
-		Obstacles: obstacles(kyma, own), Removes: leftovers(kyma, own),
+		Obstacles: listObstacles(kyma, own), Removes: listLeftovers(kyma, own),
 	}
 	request, err := preview.Request(previewKyma(kyma, l.Manifests))
 	if err != nil {
 		p.Obstacles = append(p.Obstacles, err.Error())
 	}
-	memory := remembered(kyma, own)
+	memory := takeoverStatus(kyma, own)
 	installed := map[string]string{}
 	for _, m := range memory.Modules {
 		installed[m.Name] = m.Version
 	}
 	request.Versions = nil
-	prospects := map[string]resolve.Prospect{}
-	for _, prospect := range resolve.Outlook(request, l.Catalog, installed, now) {
+	prospects := map[string]resolve.ModuleOutlook{}
+	for _, prospect := range resolve.PredictModules(request, l.Catalog, installed, now) {
 		prospects[prospect.Module] = prospect
 	}
 	for _, m := range memory.Modules {
 		module := Module{
 			Name: m.Name, Channel: m.Channel, Installed: m.Version, Then: prospects[m.Name].Version,
-			Note: prospects[m.Name].Held,
+			Note: prospects[m.Name].HeldReason,
 		}
-		if _, err := l.Catalog.Installed(m.Name, m.Channel, m.Version); err != nil {
+		if _, err := l.Catalog.LookupInstalled(m.Name, m.Channel, m.Version); err != nil {
 			module.Note = fmt.Sprintf("is not adopted until the catalog has version %s: %v", m.Version, err)
 		}
 		p.Modules = append(p.Modules, module)
@@ -101,7 +101,7 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 	return p
 }
 
-func remembered(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
+func takeoverStatus(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
 	}
@@ -120,7 +120,7 @@ func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma
 		Channel:                cmp.Or(as.Status.ActiveChannel, as.Spec.Channel),
 		SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows,
 	}
-	for _, m := range remembered(kyma, Of(kyma, manifests)).Modules {
+	for _, m := range takeoverStatus(kyma, ManifestsOf(kyma, manifests)).Modules {
 		module := v1beta2.Module{
 			Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		}
@@ -136,12 +136,12 @@ func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma
 	return as
 }
 
-// obstacles returns the reasons why a Kyma cannot be taken over now.
-func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
+// listObstacles returns the reasons why a Kyma cannot be taken over now.
+func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	if !kyma.DeletionTimestamp.IsZero() {
 		all = append(all, "the Kyma is being deleted: wait until lifecycle-manager has completed the deletion")
 	}
-	if _, err := phase.Of(kyma); err != nil {
+	if _, err := phase.PhaseOf(kyma); err != nil {
 		all = append(all, err.Error())
 	}
 	if Phase(kyma) == PhaseNone && isManaged(kyma) {
@@ -154,7 +154,7 @@ func obstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) 
 	for i := range manifests {
 		m := &manifests[i]
 		objects += len(m.Status.Synced)
-		module := moduleOf(kyma, m)
+		module := moduleName(kyma, m)
 		reported := ""
 		for _, s := range kyma.Status.Modules {
 			if s.Name == module {
@@ -199,8 +199,8 @@ func isGivenBack(s *v1beta2.RuntimeStatus) bool {
 	return s.Takeover != nil && s.Takeover.Published == string(bundle.TakeoverRelease)
 }
 
-// leftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma.
-func leftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
+// listLeftovers lists lifecycle-manager's Manifests, finalizer and conditions of a Kyma.
+func listLeftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []string) {
 	for _, m := range manifests {
 		all = append(all, fmt.Sprintf("Manifest %s/%s", m.Namespace, m.Name))
 	}
@@ -237,8 +237,8 @@ func Phase(kyma *v1beta2.Kyma) string {
 	return PhaseNone
 }
 
-// Unready returns the reason why a takeover cannot be finished yet, or "".
-func Unready(kyma *v1beta2.Kyma) string {
+// UnreadyReason returns the reason why a takeover cannot be finished yet, or "".
+func UnreadyReason(kyma *v1beta2.Kyma) string {
 	s := kyma.Status.Runtime
 	switch {
 	case s == nil || s.Takeover == nil || s.Published == nil:
@@ -249,7 +249,7 @@ func Unready(kyma *v1beta2.Kyma) string {
 	}
 	var missing []string
 	for _, m := range s.Takeover.Modules {
-		if !m.Adopted && !m.Unmanaged && !unmanaged(s.Requested, m.Name) {
+		if !m.Adopted && !m.Unmanaged && !isUnmanaged(s.Requested, m.Name) {
 			missing = append(missing, m.Name)
 		}
 	}
@@ -266,21 +266,21 @@ func Unready(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-func unmanaged(requested *v1beta2.RequestedSpec, module string) bool {
+func isUnmanaged(requested *v1beta2.RequestedSpec, module string) bool {
 	return requested != nil && slices.ContainsFunc(requested.Spec.Modules, func(m v1beta2.Module) bool {
 		return m.Name == module && !m.Managed
 	})
 }
 
-// Completed reports whether the latest bundle requests the phase and the runtime has completed it.
-func Completed(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
+// HasCompleted reports whether the latest bundle requests the phase and the runtime has completed it.
+func HasCompleted(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	s := kyma.Status.Runtime
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// Untouched reports whether the runtime cannot contain objects of the agent, so no module must be returned to
+// IsUntouched reports whether the runtime cannot contain objects of the agent, so no module must be returned to
 // lifecycle-manager.
-func Untouched(kyma *v1beta2.Kyma) bool {
+func IsUntouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {
 		return true

@@ -243,7 +243,7 @@ func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 		"Kyma without a state": {func(k *v1beta2.Kyma) { k.Status.State = "" }, `the state of the Kyma is ""`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Unready(ready(c.change)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			if got := UnreadyReason(ready(c.change)); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -275,7 +275,7 @@ func TestUntouchedRuntimeCanBeReturnedImmediately(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			kyma := kymaNamed("one")
 			kyma.Status.Runtime = c.status
-			if got := Untouched(kyma); got != c.want {
+			if got := IsUntouched(kyma); got != c.want {
 				t.Errorf("got %t, want %t", got, c.want)
 			}
 		})

@@ -37,11 +37,11 @@ func ProgressOf(kyma *v1beta2.Kyma) Progress {
 		}
 		s.Removed = r.Takeover.Removed
 	}
-	s.Next = next(kyma, s.Phase)
+	s.Next = nextStep(kyma, s.Phase)
 	return s
 }
 
-func next(kyma *v1beta2.Kyma, phase string) string {
+func nextStep(kyma *v1beta2.Kyma, phase string) string {
 	switch phase {
 	case PhaseNone:
 		if isManaged(kyma) {
@@ -55,21 +55,21 @@ func next(kyma *v1beta2.Kyma, phase string) string {
 		return "finished; once lifecycle-manager is uninstalled, `takeover finish --lifecycle-manager-is-gone` " +
 			"removes the labels"
 	case string(bundle.TakeoverAdopt):
-		if why := Unready(kyma); why != "" {
+		if why := UnreadyReason(kyma); why != "" {
 			return why
 		}
 		return "all modules are adopted: run `takeover finish`, or `takeover abort` to return them"
 	case string(bundle.TakeoverClean):
-		return awaited(kyma, bundle.TakeoverClean, "finish")
+		return awaitedEvent(kyma, bundle.TakeoverClean, "finish")
 	case string(bundle.TakeoverRelease):
-		return awaited(kyma, bundle.TakeoverRelease, "abort")
+		return awaitedEvent(kyma, bundle.TakeoverRelease, "abort")
 	}
 	return fmt.Sprintf("annotation %s is invalid, must be adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
-// awaited describes the event that a phase waits for.
-func awaited(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
-	if Completed(kyma, phase) {
+// awaitedEvent describes the event that a phase waits for.
+func awaitedEvent(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
+	if HasCompleted(kyma, phase) {
 		return fmt.Sprintf("the runtime has completed the phase: run `takeover %s` again", command)
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && s.Takeover.Message != "" {

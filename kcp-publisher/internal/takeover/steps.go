@@ -28,7 +28,7 @@ var finalizers = []string{
 // A missing Manifest is not an error.
 func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
-	skip(manifest)
+	setSkipLabel(manifest)
 	for _, f := range finalizers {
 		controllerutil.RemoveFinalizer(manifest, f)
 	}
@@ -47,7 +47,7 @@ func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Ma
 	return nil
 }
 
-func skip(object client.Object) {
+func setSkipLabel(object client.Object) {
 	labels := object.GetLabels()
 	if labels == nil {
 		labels = map[string]string{}
@@ -78,7 +78,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 		return done, err
 	}
 	before := kyma.DeepCopy()
-	skip(kyma)
+	setSkipLabel(kyma)
 	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
 	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
 	if err := patchKyma(ctx, api, before, kyma); err != nil {
@@ -93,7 +93,7 @@ func Start(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []s
 func skipManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	return eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
 		before := m.DeepCopy()
-		if skip(m); before.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+		if setSkipLabel(m); before.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
 			return "", nil
 		}
 		return fmt.Sprintf("Manifest %s/%s is labeled %s=%s", m.Namespace, m.Name, v1beta2.LabelSkipReconciliation,
@@ -127,7 +127,7 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 			fmt.Sprintf("finalizer %s of Kyma %s/%s is removed", v1beta2.LifecycleManagerFinalizerPurge, kyma.Namespace,
 				kyma.Name))
 	}
-	skip(kyma)
+	setSkipLabel(kyma)
 	kyma.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverFinished
 	delete(kyma.Annotations, v1beta2.AnnotationTakeoverPhase)
 	if err := patchKyma(ctx, api, before, kyma); err != nil {
@@ -189,7 +189,7 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {
-	own, err := manifestsOf(ctx, api, kyma)
+	own, err := listManifests(ctx, api, kyma)
 	if err != nil {
 		return nil, err
 	}
@@ -205,13 +205,13 @@ func eachManifest(
 	return done, nil
 }
 
-func manifestsOf(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
+func listManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := api.List(ctx, &all, client.InNamespace(kyma.Namespace),
 		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
 		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	return Of(kyma, all.Items), nil
+	return ManifestsOf(kyma, all.Items), nil
 }
 
 func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {

@@ -60,12 +60,12 @@ type Options struct {
 	Store   *contentstore.Store
 	Puller  *pull.Puller
 	Syncer  *objects.Syncer
-	Secrets *secrets.Keeper
-	// Keeper restores a deleted Kyma and deleted Manifests.
-	Keeper *objects.Keeper
-	// TryAgain is the channel for Manifests that the installer must reconcile again, because missing content is now
+	Secrets *secrets.Reconciler
+	// Restorer restores a deleted Kyma and deleted Manifests.
+	Restorer *objects.Restorer
+	// Requeue is the channel for Manifests that the installer must reconcile again, because missing content is now
 	// available.
-	TryAgain chan<- event.GenericEvent
+	Requeue chan<- event.GenericEvent
 	// Client reads the Kyma, the Manifests and the catalog from a cache. Uncached reads from the API server.
 	Client, Uncached client.Client
 	Events           events.EventRecorder
@@ -88,10 +88,10 @@ type Options struct {
 	// UpgradeDeadline is the time limit for a new image of the agent to run for one minute without a failure. After the
 	// deadline, the agent rolls the image back.
 	UpgradeDeadline time.Duration
-	// Enrolled reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the agent
-	// with the new Secret. If Enrolled is nil, the agent does not check the Secret.
-	Enrolled func(context.Context) (bool, error)
-	Restart  func()
+	// EnrollmentChanged reports whether the bootstrap Secret changed since the start of the agent. Restart restarts the
+	// agent with the new Secret. If EnrollmentChanged is nil, the agent does not check the Secret.
+	EnrollmentChanged func(context.Context) (bool, error)
+	Restart           func()
 }
 
 // Agent reconciles one runtime. The controller has a single worker, and only this worker accesses the fields, unless a
@@ -109,42 +109,42 @@ type Agent struct {
 	// contains the error of each file that failed to import.
 	logged, waiting, notImported logonce.Memo
 	// imports is the running import from the import folder, if one is running.
-	imports  background[[]importer.Taken]
-	delivery delivery
-	twins    twins
-	// sequence is the sequence of the last report that this agent or its previous process sent. resumed is true after
-	// the agent read the sequence of the previous process.
-	sequence int64
-	resumed  bool
-	// request is the pending certificate request. Empty if none is pending.
-	request string
-	// unread is true if the last poll failed. storeErr is the error of the last attempt to store a new bundle in the
-	// cluster.
-	unread   bool
-	storeErr error
-	outage   outage
-	// rounds is the backoff of failed reconciliations.
-	rounds wait.Backoff
-	// well is the start of the current series of successful reconciliations. proven is true after the agent's image ran
-	// for one minute without a failure. agentProblem is the reason why the agent does not run the image that the bundle
-	// requests.
-	well         time.Time
-	trial        trial
+	imports      background[[]importer.FileResult]
+	delivery     delivery
+	twinDetector twinDetector
+	// sequence is the sequence of the last report that this agent or its previous process sent. hasResumed is true
+	// after the agent read the sequence of the previous process.
+	sequence   int64
+	hasResumed bool
+	// certificateRequest is the pending certificate request. Empty if none is pending.
+	certificateRequest string
+	// pollFailed is true if the last poll failed. storeErr is the error of the last attempt to store a new bundle in
+	// the cluster.
+	pollFailed bool
+	storeErr   error
+	outage     outage
+	// roundBackoff is the backoff of failed reconciliations.
+	roundBackoff wait.Backoff
+	// healthySince is the start of the current series of successful reconciliations. proven is true after the agent's
+	// image ran for one minute without a failure. agentProblem is the reason why the agent does not run the image that
+	// the bundle requests.
+	healthySince time.Time
+	trial        trialFailures
 	proven       bool
 	agentProblem string
 	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	unmanaged map[string]string
 	// secrets is the result of writing the Secrets of the last accepted bundle.
 	secrets *bundle.ReportedSecrets
-	// unreadable is the error of parsing the module list of the runtime's Kyma.
-	unreadable error
+	// pinsError is the error of parsing the module list of the runtime's Kyma.
+	pinsError error
 	// details contains the details of modules that the report includes on request. The key is the name of the module's
 	// Manifest.
-	details map[string]inspected
-	// leftovers is the number of removed lifecycle-manager objects in the last log line about them.
-	leftovers int
-	enrolled  atomic.Bool
-	contents
+	details map[string]inspectedDetails
+	// loggedLeftovers is the number of removed lifecycle-manager objects in the last log line about them.
+	loggedLeftovers int
+	enrolled        atomic.Bool
+	contentState
 	restoration
 	proving
 }
@@ -163,17 +163,17 @@ const (
 
 // New returns an Agent that has not reconciled yet.
 func New(options Options) *Agent {
-	return &Agent{Options: options, rounds: newRounds(), notify: make(chan event.GenericEvent, 1)}
+	return &Agent{Options: options, roundBackoff: newRounds(), notify: make(chan event.GenericEvent, 1)}
 }
 
 // Notify requests an immediate poll. It does not block, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
-	a.Again()
+	a.RequestReconcile()
 }
 
-// Again requests an immediate reconciliation. It does not block, and is safe for concurrent use.
-func (a *Agent) Again() {
+// RequestReconcile requests an immediate reconciliation. It does not block, and is safe for concurrent use.
+func (a *Agent) RequestReconcile() {
 	select {
 	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // a reconciliation is already requested
@@ -184,33 +184,33 @@ func (a *Agent) Again() {
 // interval.
 func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	log := ctrl.LoggerFrom(ctx)
-	first := !a.begun.Swap(true)
-	if a.enrolledAgain(ctx, log, first) {
+	first := !a.hasStarted.Swap(true)
+	if a.restartIfReenrolled(ctx, log, first) {
 		return ctrl.Result{}, nil // the process restarts
 	}
-	if first && !a.catchUp(ctx, log) {
-		a.begun.Store(false)
-		return ctrl.Result{RequeueAfter: catchUpInterval}, nil
+	if first && !a.restorePreviousState(ctx, log) {
+		a.hasStarted.Store(false)
+		return ctrl.Result{RequeueAfter: restoreStateInterval}, nil
 	}
 	now := a.Now()
 	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
 	if polled {
 		a.checkForTwin(ctx, log, true)
-		a.poll(ctx, log)
+		a.pollRegistry(ctx, log)
 		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
 	}
-	restoring := a.restore(ctx, log, polled)
-	again, err := a.round(ctx, log, polled)
-	return ctrl.Result{RequeueAfter: nextRound(time.Until(a.nextPoll), again, restoring, a.logRound(ctx, log, err))},
+	restoring := a.restoreOwnObjects(ctx, log, polled)
+	again, err := a.reconcileRuntime(ctx, log, polled)
+	return ctrl.Result{RequeueAfter: nextDelay(time.Until(a.nextPoll), again, restoring, a.logRound(ctx, log, err))},
 		nil
 }
 
-// catchUpInterval is the delay until the method catchUp is called again after an error.
-const catchUpInterval = 5 * time.Second
+// restoreStateInterval is the delay until restorePreviousState is called again after an error.
+const restoreStateInterval = 5 * time.Second
 
-// catchUp reads the bundle that the previous leader accepted, so that a new leader does not accept an older bundle.
-// It returns false if the caller must retry.
-func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
+// restorePreviousState reads the bundle that the previous leader accepted, so that a new leader does not accept an
+// older bundle. It returns false if the caller must retry.
+func (a *Agent) restorePreviousState(ctx context.Context, log logr.Logger) bool {
 	err := a.Puller.Restore(ctx)
 	if err != nil {
 		log.Error(err, "failed to read the bundle that the previous agent accepted")
@@ -218,61 +218,61 @@ func (a *Agent) catchUp(ctx context.Context, log logr.Logger) bool {
 	return !manager.IsTemporary(err)
 }
 
-// round reconciles the runtime with the last accepted bundle and sends a report. It returns the time until the next
-// call, or 0 for the next poll.
-func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
-	kyma, err := a.kyma(ctx)
+// reconcileRuntime reconciles the runtime with the last accepted bundle and sends a report. It returns the time until
+// the next call, or 0 for the next poll.
+func (a *Agent) reconcileRuntime(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
+	kyma, err := a.getKyma(ctx)
 	if err != nil {
 		return 0, err
 	}
-	installed, err := a.manifests(ctx)
+	installed, err := a.listManifests(ctx)
 	if err != nil {
 		return 0, err
 	}
 	asking := kyma
-	if a.unreadable != nil {
+	if a.pinsError != nil {
 		asking = nil // ignore an unreadable Kyma, so that it does not remove modules
 	}
-	followed := autonomy.Follow(a.Puller.Current(), asking, installed)
-	a.unmanaged = maintenance.Unmanaged(followed.Bundle, a.unmanaged, kyma, installed)
-	gate := a.gate(ctx, kyma)
+	followed := autonomy.Apply(a.Puller.Current(), asking, installed)
+	a.unmanaged = maintenance.UnmanagedVersions(followed.Bundle, a.unmanaged, kyma, installed)
+	gate := a.maintenanceGate(ctx, kyma)
 	a.logDecided(log, followed)
 	var written objects.Outcome
 	var watchErr, stageErr error
 	fetched, b := false, followed.Bundle
 	if b != nil {
-		if fetched, stageErr = a.stage(ctx, log, b.State); stageErr == nil {
+		if fetched, stageErr = a.stageContents(ctx, log, b.State); stageErr == nil {
 			a.writeSecrets(ctx, log, b.Statement.Predicate, polled)
 		}
 	}
-	actions := decideRound(roundFacts{
-		bundle: b, polled: polled, postponed: a.postponed, fetching: a.staging != nil, unfetchable: stageErr != nil,
+	actions := decideRound(roundInput{
+		bundle: b, polled: polled, postponed: a.postponed, fetching: a.staging != nil, storeFailed: stageErr != nil,
 		proven: a.proven, onTrial: a.Deployment != nil,
 	})
 	a.postponed = actions.postponed
-	a.measureBefore(ctx, log, b, installed, gate, actions.sync)
+	a.measureBeforeUpgrade(ctx, log, b, installed, gate, actions.sync)
 	switch actions.sync {
 	case syncStaged:
-		a.Syncer.SyncStaged(ctx, b, a.staging.Waiting(), gate, a.Now())
+		a.Syncer.SyncStaged(ctx, b, a.staging.PendingErrors(), gate, a.Now())
 	case syncAll:
-		written, watchErr = a.Syncer.Sync(ctx, b, a.unstaged, gate, a.Now()), a.watches.Set(b.State.Watchers)
+		written, watchErr = a.Syncer.Sync(ctx, b, a.contentErrors, gate, a.Now()), a.watches.Set(b.State.Watchers)
 	case syncNothing:
 	}
 	if !actions.report {
-		return actions.again, stageErr
+		return actions.requeueAfter, stageErr
 	}
-	facts, err := a.facts(ctx, gate, followed)
+	facts, err := a.collectFacts(ctx, gate, followed)
 	if err != nil {
 		return 0, err
 	}
-	facts.Unenrolled, facts.Unavailable = cmp.Or(a.cloned(), a.unenrolled(log)), a.outage.why
-	a.prove(ctx, log, b, facts.Manifests)
+	facts.EnrollmentProblem, facts.RegistryProblem = cmp.Or(a.twinMessage(), a.enrollmentProblem(log)), a.outage.reason
+	a.updateChecks(ctx, log, b, facts.Manifests)
 	facts.Checks, facts.CheckRun = a.Checks.Results, a.Checks.RunResult()
 	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
 	a.recordRemoved(log, facts.Kyma, written.Removed)
-	a.suspect(facts.Manifests, fetched)
+	a.verifyFailedModules(facts.Manifests, fetched)
 	measureModules(facts.Manifests)
-	opens := a.logWaiting(log, gate, facts.Waiting)
+	opens := a.logWaiting(log, gate, facts.WaitingUpgrades)
 	var nextChange time.Duration
 	facts.Watched, nextChange = a.watches.Report(a.nextSequence(), a.Now())
 	pruneErr := a.prune(ctx, facts)
@@ -281,43 +281,44 @@ func (a *Agent) round(ctx context.Context, log logr.Logger, polled bool) (time.D
 	if actions.status {
 		statusErr = a.patchStatus(ctx, &facts)
 	}
-	a.report(ctx, log, facts)
+	a.sendReport(ctx, log, facts)
 	err = errors.Join(watchErr, pruneErr, statusErr)
 	if actions.upgrade {
-		a.upgrade(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
+		a.upgradeImage(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
 	}
 	if a.proven {
-		actions.again = 0 // the image is proven, so no further reconciliation is needed
+		actions.requeueAfter = 0 // the image is proven, so no further reconciliation is needed
 	}
-	return shortest(written.Retry, nextChange, opens, actions.again, a.stageAgain()), err
+	return shortest(written.Retry, nextChange, opens, actions.requeueAfter, a.restageDelay()), err
 }
 
 func (a *Agent) pollInterval() time.Duration {
-	return cmp.Or(settingsOf(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
+	return cmp.Or(bundleSettings(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
 }
 
 func (a *Agent) reportInterval() time.Duration {
-	return cmp.Or(settingsOf(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
+	return cmp.Or(bundleSettings(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// poll reads a newer bundle and missing content from the registry.
-func (a *Agent) poll(ctx context.Context, log logr.Logger) {
+// pollRegistry reads a newer bundle and missing content from the registry.
+func (a *Agent) pollRegistry(ctx context.Context, log logr.Logger) {
 	if a.Folder != nil {
 		a.importFiles(ctx, log)
 	}
-	if a.twins.twin != "" {
+	if a.twinDetector.twin != "" {
 		return // a newer bundle can be for the second agent, which has the same key
 	}
-	before, root, location := slices.Clone(a.Puller.Refused()), a.Puller.Root().Version, a.Puller.Location().String()
+	before, root, location := slices.Clone(a.Puller.RefusedBundles()), a.Puller.Root().Version,
+		a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
 	if ctx.Err() != nil {
 		return // the process is shutting down, so the registry is not the cause of the error
 	}
-	a.unread, a.storeErr = err != nil, nil
+	a.pollFailed, a.storeErr = err != nil, nil
 	if errors.Is(err, pull.ErrNotStored) {
 		a.storeErr = err
 	}
-	for _, refused := range a.Puller.Refused() {
+	for _, refused := range a.Puller.RefusedBundles() {
 		if !slices.Contains(before, refused) {
 			a.recordRefused(ctx, log, refused)
 		}
@@ -327,7 +328,7 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 	}
 	if now := a.Puller.Location().String(); now != location {
 		log.Info("switched to the new location of the registry", "from", location, "to", now)
-		a.delivery.sent = "" // send a report, because the control plane now reads the new location
+		a.delivery.content = "" // send a report, because the control plane now reads the new location
 	}
 	outage := err != nil && refusal.Of(err) == nil
 	a.measurePoll(outage || a.storeErr != nil, changed, a.Now())
@@ -346,10 +347,10 @@ func (a *Agent) poll(ctx context.Context, log logr.Logger) {
 }
 
 // logDecided logs changes of the modules that an autonomous runtime selected without the control plane.
-func (a *Agent) logDecided(log logr.Logger, followed autonomy.Followed) {
-	if a.logged.Changed(loggedDecided, strings.Join(followed.Decided, " ")) && len(followed.Decided) > 0 {
+func (a *Agent) logDecided(log logr.Logger, followed autonomy.Result) {
+	if a.logged.Update(loggedDecided, strings.Join(followed.SelectedModules, " ")) && len(followed.SelectedModules) > 0 {
 		log.Info("applying the request of the runtime's Kyma until the control plane responds", "modules",
-			followed.Decided)
+			followed.SelectedModules)
 	}
 }
 
@@ -361,11 +362,11 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 	}
 	log.Error(errors.New(refused.Detail), "refused "+what+", "+stays, "digest", refused.Digest, "reason",
 		refused.Reason)
-	a.event(ctx, v1beta2.ReasonBundleRefused,
+	a.emitEvent(ctx, v1beta2.ReasonBundleRefused,
 		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
 }
 
-func (a *Agent) event(ctx context.Context, reason, note string) {
+func (a *Agent) emitEvent(ctx context.Context, reason, note string) {
 	kyma := &v1beta2.Kyma{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 		kyma); err == nil {
@@ -374,24 +375,24 @@ func (a *Agent) event(ctx context.Context, reason, note string) {
 	}
 }
 
-// kyma returns the runtime's Kyma, or nil if it does not exist. The versions of its modules come from the annotation
+// getKyma returns the runtime's Kyma, or nil if it does not exist. The versions of its modules come from the annotation
 // with pinned versions.
-func (a *Agent) kyma(ctx context.Context) (*v1beta2.Kyma, error) {
+func (a *Agent) getKyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName}, kyma)
-	a.unreadable = nil
+	a.pinsError = nil
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the runtime's Kyma: %w", err)
 	}
-	kyma.Spec, a.unreadable = kyma.RequestedSpec()
+	kyma.Spec, a.pinsError = kyma.RequestedSpec()
 	return kyma, nil
 }
 
-// manifests returns the runtime's Manifests from the cache. Callers must not modify them.
-func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
+// listManifests returns the runtime's Manifests from the cache. Callers must not modify them.
+func (a *Agent) listManifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	var manifests v1beta2.ManifestList
 	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),
 		client.UnsafeDisableDeepCopy); err != nil {
@@ -400,24 +401,27 @@ func (a *Agent) manifests(ctx context.Context) ([]v1beta2.Manifest, error) {
 	return manifests.Items, nil
 }
 
-func (a *Agent) facts(ctx context.Context, gate maintenance.Gate, followed autonomy.Followed) (report.Facts, error) {
+func (a *Agent) collectFacts(
+	ctx context.Context, gate maintenance.Gate, followed autonomy.Result,
+) (report.Facts, error) {
 	facts := report.Facts{
-		Bundle: followed.Bundle, Decided: followed.Decided, Expired: a.Puller.Expired(), Lost: a.Puller.Lost(),
-		Refused:  a.Puller.Refused(),
-		Unstaged: a.unstaged, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
+		Bundle: followed.Bundle, SelectedModules: followed.SelectedModules, Expired: a.Puller.IsExpired(),
+		LostBundle:     a.Puller.LostMessage(),
+		RefusedBundles: a.Puller.RefusedBundles(),
+		ContentErrors:  a.contentErrors, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
 	}
 	var err error
-	if facts.Kyma, err = a.kyma(ctx); err != nil {
+	if facts.Kyma, err = a.getKyma(ctx); err != nil {
 		return facts, err
 	}
-	facts.Unreadable = a.unreadable
-	if facts.Manifests, err = a.manifests(ctx); err != nil {
+	facts.PinsError = a.pinsError
+	if facts.Manifests, err = a.listManifests(ctx); err != nil {
 		return facts, err
 	}
-	if facts.Templates, err = a.templates(ctx); err != nil {
+	if facts.Templates, err = a.templateGenerations(ctx); err != nil {
 		return facts, err
 	}
-	facts.Waiting, facts.WaitReason = gate.Waiting(facts.Bundle, facts.Manifests), gate.Reason()
+	facts.WaitingUpgrades, facts.WaitReason = gate.WaitingUpgrades(facts.Bundle, facts.Manifests), gate.Reason()
 	facts.ClusterScoped = clusterScoped(a.Client, facts.Manifests)
 	return facts, nil
 }

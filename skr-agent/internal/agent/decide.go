@@ -16,17 +16,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// minRound is the minimum delay of a reconciliation that a timer starts.
-const minRound = 10 * time.Millisecond
+// minDelay is the minimum delay of a reconciliation that a timer starts.
+const minDelay = 10 * time.Millisecond
 
-// nextRound returns the time until the next reconciliation, which is the shortest of the given durations. It ignores
+// nextDelay returns the time until the next reconciliation, which is the shortest of the given durations. It ignores
 // durations of 0.
-func nextRound(untilPoll time.Duration, others ...time.Duration) time.Duration {
+func nextDelay(untilPoll time.Duration, others ...time.Duration) time.Duration {
 	next := untilPoll
 	if other := shortest(others...); other > 0 {
 		next = min(next, other)
 	}
-	return max(next, minRound)
+	return max(next, minDelay)
 }
 
 func shortest(durations ...time.Duration) time.Duration {
@@ -39,8 +39,8 @@ func shortest(durations ...time.Duration) time.Duration {
 	return found
 }
 
-// settingsOf returns the settings of a bundle. The bundle can be nil.
-func settingsOf(b *bundle.Bundle) bundle.Settings {
+// bundleSettings returns the settings of a bundle. The bundle can be nil.
+func bundleSettings(b *bundle.Bundle) bundle.Settings {
 	if b == nil {
 		return bundle.Settings{}
 	}
@@ -49,39 +49,41 @@ func settingsOf(b *bundle.Bundle) bundle.Settings {
 
 // delivery is the result of the last attempt to send a report.
 type delivery struct {
-	// sent is the content of the last sent report. Empty before the first report.
-	sent string
-	// at is the time of the last attempt. down means that the attempt failed.
-	at   time.Time
-	down bool
+	// content is the content of the last sent report. Empty before the first report.
+	content string
+	// attemptedAt is the time of the last attempt. failed means that the attempt failed.
+	attemptedAt time.Time
+	failed      bool
 }
 
 // isNeeded reports whether to send a report now: its content changed, or the report interval has passed. After a
 // failed attempt, it returns false until the poll interval has passed.
 func (d delivery) isNeeded(content string, now time.Time, reportInterval, pollInterval time.Duration) bool {
-	if d.down && now.Before(d.at.Add(pollInterval)) {
+	if d.failed && now.Before(d.attemptedAt.Add(pollInterval)) {
 		return false
 	}
-	return content != d.sent || now.Sub(d.at) >= reportInterval
+	return content != d.content || now.Sub(d.attemptedAt) >= reportInterval
 }
 
-// after returns the new delivery after an attempt to send a report. err is the error of the attempt.
-func (d delivery) after(content string, now time.Time, err error) delivery {
+// afterAttempt returns the new delivery after an attempt to send a report. err is the error of the attempt.
+func (d delivery) afterAttempt(content string, now time.Time, err error) delivery {
 	if err != nil {
-		return delivery{sent: d.sent, at: now, down: true}
+		return delivery{content: d.content, attemptedAt: now, failed: true}
 	}
-	return delivery{sent: content, at: now}
+	return delivery{content: content, attemptedAt: now}
 }
 
-// known reports whether the control plane has the agent's key. The last accepted bundle must contain the key, and no
-// newer bundle may be for another key.
-func known(inForce *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
-	return inForce != nil && inForce.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
+// isKeyKnown reports whether the control plane has the agent's key. The last accepted bundle must contain the key, and
+// no newer bundle may be for another key.
+func isKeyKnown(current *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
+	return current != nil && current.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
 		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
-// unenrolled returns the reason why the control plane cannot verify the agent's reports, or "" if it can.
-func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time) string {
+// enrollmentProblem returns the reason why the control plane cannot verify the agent's reports, or "" if it can.
+func enrollmentProblem(
+	p bundle.Predicate, thumbprint string, certified bool, token *trust.Token, now time.Time,
+) string {
 	if p.KymaUID == "" || p.Audience.KeyThumbprint == thumbprint || certified ||
 		token != nil && now.Before(token.Expires) {
 		return ""
@@ -99,19 +101,19 @@ func unenrolled(p bundle.Predicate, thumbprint string, certified bool, token *tr
 	)
 }
 
-// Unenrolled returns the reason why the control plane cannot verify reports that are signed with this key, or "" if
-// it can.
-func Unenrolled(
-	inForce bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
+// EnrollmentProblem returns the reason why the control plane cannot verify reports that are signed with this key, or ""
+// if it can.
+func EnrollmentProblem(
+	current bundle.Bundle, root trust.Root, runtime, thumbprint string, token *trust.Token, now time.Time,
 ) string {
-	p := inForce.Statement.Predicate
-	certificate, err := certificateOf(p, root, runtime, thumbprint, now)
-	return unenrolled(p, thumbprint, certificate != nil && err == nil, token, now)
+	p := current.Statement.Predicate
+	certificate, err := findCertificate(p, root, runtime, thumbprint, now)
+	return enrollmentProblem(p, thumbprint, certificate != nil && err == nil, token, now)
 }
 
-// certificateOf returns the certificate in a signed statement, or nil if it contains none. It returns an error for a
+// findCertificate returns the certificate in a signed statement, or nil if it contains none. It returns an error for a
 // certificate that is not valid for this key.
-func certificateOf(
+func findCertificate(
 	p bundle.Predicate, root trust.Root, runtime, thumbprint string, now time.Time,
 ) (*trust.Certificate, error) {
 	if p.Certificate == "" {
@@ -127,8 +129,8 @@ func certificateOf(
 	return &certificate, nil
 }
 
-// contentsOf returns a string that is equal for two bundles whose modules have the same content.
-func contentsOf(state bundle.DesiredState) string {
+// contentsKey returns a string that is equal for two bundles whose modules have the same content.
+func contentsKey(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {
 		for _, c := range m.Content {
@@ -138,11 +140,11 @@ func contentsOf(state bundle.DesiredState) string {
 	return names
 }
 
-// contentOf returns the digests of the content that a Manifest refers to: the chart and overlay of the requested
+// contentDigests returns the digests of the content that a Manifest refers to: the chart and overlay of the requested
 // version, and of the applied version.
-func contentOf(m *v1beta2.Manifest) []digest.Digest {
-	versions := []record.AppliedVersion{record.Requested(m)}
-	if applied := record.Claims(m).Applied; applied != nil {
+func contentDigests(m *v1beta2.Manifest) []digest.Digest {
+	versions := []record.AppliedVersion{record.RequestedVersion(m)}
+	if applied := record.ReadUnverified(m).Applied; applied != nil {
 		versions = append(versions, *applied)
 	}
 	var found []digest.Digest

@@ -29,17 +29,17 @@ func TestNextRoundStartsAtTheEarliestTime(t *testing.T) {
 		"no deadline except the next poll": {time.Minute, nil, time.Minute},
 		"deadlines of 0 are ignored":       {time.Minute, []time.Duration{0, 0}, time.Minute},
 		"deadline before the next poll":    {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
-		"overdue poll":                     {-time.Minute, []time.Duration{time.Second}, minRound},
+		"overdue poll":                     {-time.Minute, []time.Duration{time.Second}, minDelay},
 	} {
-		require.Equal(t, c.want, nextRound(c.untilPoll, c.others...), name)
+		require.Equal(t, c.want, nextDelay(c.untilPoll, c.others...), name)
 	}
 }
 
 func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	const interval, poll = time.Hour, time.Minute
-	sent := delivery{}.after("first", noon, nil)
-	failed := sent.after("second", noon.Add(10*time.Minute), errors.New("registry is down"))
-	require.Equal(t, "first", failed.sent, "a failed delivery must not change the last delivered report")
+	sent := delivery{}.afterAttempt("first", noon, nil)
+	failed := sent.afterAttempt("second", noon.Add(10*time.Minute), errors.New("registry is down"))
+	require.Equal(t, "first", failed.content, "a failed delivery must not change the last delivered report")
 	for name, c := range map[string]struct {
 		before  delivery
 		message string
@@ -56,7 +56,7 @@ func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.before.isNeeded(c.message, c.now, interval, poll), name)
 	}
-	require.False(t, failed.after("second", noon, nil).down)
+	require.False(t, failed.afterAttempt("second", noon, nil).failed)
 }
 
 func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
@@ -86,7 +86,7 @@ func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 		},
 		"bundle contains another key and the token is valid": {by("other", "u"), false, good, ""},
 	} {
-		if got := unenrolled(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") ||
+		if got := enrollmentProblem(c.statement, "mine", c.certified, c.token, noon); (got == "") != (c.want == "") ||
 			!strings.Contains(got, c.want) {
 			t.Errorf("%s: got message %q, want %q", name, got, c.want)
 		}
@@ -94,10 +94,10 @@ func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 }
 
 func TestSettingsOfMissingBundleAreZero(t *testing.T) {
-	require.Zero(t, settingsOf(nil).PollInterval)
+	require.Zero(t, bundleSettings(nil).PollInterval)
 	b := &bundle.Bundle{}
 	b.State.Settings.PollInterval = metav1.Duration{Duration: time.Second}
-	require.Equal(t, time.Second, settingsOf(b).PollInterval.Duration)
+	require.Equal(t, time.Second, bundleSettings(b).PollInterval.Duration)
 }
 
 func TestContentOfManifestIncludesSourceAndValues(t *testing.T) {
@@ -121,7 +121,7 @@ func TestContentOfManifestIncludesSourceAndValues(t *testing.T) {
 				Install: v1beta2.InstallInfo{Source: runtime.RawExtension{Raw: []byte(c.raw)}},
 			},
 		}
-		require.Equal(t, c.want, contentOf(m), name)
+		require.Equal(t, c.want, contentDigests(m), name)
 	}
 }
 
@@ -131,26 +131,26 @@ func TestStagedContentsDependOnModuleRepositoryAndDigest(t *testing.T) {
 			Module:  module,
 			Content: []bundle.Content{{Repository: repository, Digest: digest.FromString(name)}},
 		}
-		return contentsOf(bundle.DesiredState{Manifests: []bundle.Manifest{m}})
+		return contentsKey(bundle.DesiredState{Manifests: []bundle.Manifest{m}})
 	}
 	one := content("keda", "example.com/keda", "a")
 	require.Equal(t, one, content("keda", "example.com/keda", "a"))
 	require.NotEqual(t, one, content("keda", "example.com/keda", "b"))
 	require.NotEqual(t, one, content("keda", "example.com/moved", "a"), "another repository must cause a fetch")
 	require.NotEqual(t, one, content("nats", "example.com/keda", "a"), "another module must cause a fetch")
-	require.NotEqual(t, "", contentsOf(bundle.DesiredState{}), "a bundle without modules must differ from no bundle")
+	require.NotEqual(t, "", contentsKey(bundle.DesiredState{}), "a bundle without modules must differ from no bundle")
 }
 
 func TestFailedImportIsReportedOnce(t *testing.T) {
 	a := New(Options{})
-	broken := func() []importer.Taken {
-		return []importer.Taken{{File: "a.tar", Err: errors.New("disk is full")}, {File: "b.tar"}}
+	broken := func() []importer.FileResult {
+		return []importer.FileResult{{File: "a.tar", Err: errors.New("disk is full")}, {File: "b.tar"}}
 	}
-	require.Len(t, a.importNews(broken()), 2)
-	require.Equal(t, []importer.Taken{{File: "b.tar"}}, a.importNews(broken()))
-	require.Empty(t, a.importNews(nil))
-	other := []importer.Taken{{File: "a.tar", Err: refusal.New(refusal.Rollback, "is older")}}
-	require.Len(t, a.importNews(other), 1)
+	require.Len(t, a.newImportResults(broken()), 2)
+	require.Equal(t, []importer.FileResult{{File: "b.tar"}}, a.newImportResults(broken()))
+	require.Empty(t, a.newImportResults(nil))
+	other := []importer.FileResult{{File: "a.tar", Err: refusal.New(refusal.Rollback, "is older")}}
+	require.Len(t, a.newImportResults(other), 1)
 }
 
 func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
@@ -186,7 +186,7 @@ func TestControlPlaneKnowsKeyInLastAcceptedBundle(t *testing.T) {
 		},
 		"newer bundle expired": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
 	} {
-		if got := known(c.inForce, "mine", c.refused); got != c.want {
+		if got := isKeyKnown(c.inForce, "mine", c.refused); got != c.want {
 			t.Errorf("%s: got known %t, want %t", name, got, c.want)
 		}
 	}

@@ -15,30 +15,30 @@ const (
 	// detailsInterval is the minimum time between two reads of a module's details if the module did not change. Each
 	// read can cause a report.
 	detailsInterval = 5 * time.Minute
-	// detailsTimeout limits the time of one call of the method inspect. maxInspected limits the number of modules that
-	// it reads.
+	// detailsTimeout limits the time of one call of inspectModules. maxInspected limits the number of modules that it
+	// reads.
 	detailsTimeout = 15 * time.Second
 	maxInspected   = 5
 )
 
-// inspected contains the details of a module from their last read.
-type inspected struct {
-	of      string // the module's state when the details were read
-	at      time.Time
+// inspectedDetails contains the details of a module from their last read.
+type inspectedDetails struct {
+	state   string // the module's state when the details were read
+	readAt  time.Time
 	details *bundle.ModuleDetails
 }
 
-// inspect returns the details of modules by the name of their Manifest. Only the signed settings of a bundle can
+// inspectModules returns the details of modules by the name of their Manifest. Only the signed settings of a bundle can
 // request details.
-func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
-	wanted := settingsOf(a.Puller.Current()).Details
+func (a *Agent) inspectModules(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
+	wanted := bundleSettings(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
 		a.details = nil
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
-	next, all, now, reads := map[string]inspected{}, map[string]*bundle.ModuleDetails{}, a.Now(), 0
+	next, all, now, reads := map[string]inspectedDetails{}, map[string]*bundle.ModuleDetails{}, a.Now(), 0
 	for i := range manifests {
 		m := &manifests[i]
 		if m.Status.State == v1beta2.StateReady && !slices.Contains(wanted, bundle.DetailObjects) {
@@ -46,9 +46,9 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 		}
 		known := a.details[m.Name]
 		of := fmt.Sprint(m.UID, m.Generation, m.Status.State, m.DeletionTimestamp.IsZero(), wanted)
-		if (known.of != of || now.Sub(known.at) >= detailsInterval) && reads < maxInspected && ctx.Err() == nil {
+		if (known.state != of || now.Sub(known.readAt) >= detailsInterval) && reads < maxInspected && ctx.Err() == nil {
 			reads++
-			known = known.after(of, now, a.Inspect(ctx, m, wanted))
+			known = known.update(of, now, a.Inspect(ctx, m, wanted))
 		}
 		if known.details != nil {
 			next[m.Name], all[m.Name] = known, known.details
@@ -58,14 +58,14 @@ func (a *Agent) inspect(ctx context.Context, manifests []v1beta2.Manifest) map[s
 	return all
 }
 
-// after returns the value after another read of the details. If the details did not change, they keep the time of the
+// update returns the value after another read of the details. If the details did not change, they keep the time of the
 // earlier read, so that the new time does not cause a report.
-func (k inspected) after(of string, now time.Time, details *bundle.ModuleDetails) inspected {
+func (k inspectedDetails) update(state string, now time.Time, details *bundle.ModuleDetails) inspectedDetails {
 	if k.details != nil {
 		same := *details
-		if same.Taken = k.details.Taken; k.of == of && reflect.DeepEqual(same, *k.details) {
+		if same.Taken = k.details.Taken; k.state == state && reflect.DeepEqual(same, *k.details) {
 			details = k.details
 		}
 	}
-	return inspected{of, now, details}
+	return inspectedDetails{state, now, details}
 }

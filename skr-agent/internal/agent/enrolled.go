@@ -9,24 +9,24 @@ import (
 // BootstrapSecret is the name of the Secret that an operator applies to enroll the runtime.
 const BootstrapSecret = "skr-agent-bootstrap"
 
-// enrolledAgain restarts the agent if an operator applied another bootstrap Secret. The agent reads the Secret only
-// at startup. If the new Secret is invalid, the agent logs the error and continues with the previous one.
-func (a *Agent) enrolledAgain(ctx context.Context, log logr.Logger, first bool) bool {
-	if changed := a.enrolled.Swap(false); a.Enrolled == nil || !changed && !first {
+// restartIfReenrolled restarts the agent if an operator applied another bootstrap Secret. The agent reads the Secret
+// only at startup. If the new Secret is invalid, the agent logs the error and continues with the previous one.
+func (a *Agent) restartIfReenrolled(ctx context.Context, log logr.Logger, first bool) bool {
+	if changed := a.enrolled.Swap(false); a.EnrollmentChanged == nil || !changed && !first {
 		return false
 	}
-	again, err := a.Enrolled(ctx)
+	again, err := a.EnrollmentChanged(ctx)
 	if ctx.Err() != nil {
 		return false
 	}
 	if err != nil {
 		a.enrolled.Store(true) // the next reconciliation reads the Secret again
-		if a.logged.Changed(loggedBootstrap, err.Error()) {
+		if a.logged.Update(loggedBootstrap, err.Error()) {
 			log.Error(err, "failed to read the new bootstrap Secret, continuing with the previous one")
 		}
 		return false
 	}
-	a.logged.Changed(loggedBootstrap, "")
+	a.logged.Update(loggedBootstrap, "")
 	if again {
 		log.Info("the bootstrap Secret changed, restarting", "secret", BootstrapSecret)
 		a.Restart()

@@ -29,11 +29,11 @@ func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			read, restarts := 0, 0
 			a := New(Options{
-				Enrolled: func(context.Context) (bool, error) { read++; return c.answer.again, c.answer.err },
-				Restart:  func() { restarts++ },
+				EnrollmentChanged: func(context.Context) (bool, error) { read++; return c.answer.again, c.answer.err },
+				Restart:           func() { restarts++ },
 			})
 			a.enrolled.Store(c.changed)
-			require.Equal(t, c.restarts > 0, a.enrolledAgain(t.Context(), logr.Discard(), c.first))
+			require.Equal(t, c.restarts > 0, a.restartIfReenrolled(t.Context(), logr.Discard(), c.first))
 			require.Equal(t, []int{c.read, c.restarts}, []int{read, restarts})
 			require.Equal(t, c.answer.err != nil, a.enrolled.Load(), "the next round must read an invalid Secret again")
 		})

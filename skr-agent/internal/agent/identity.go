@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// identify adds the agent's identity to a report: the fleet, the certificate or a certificate request, and the
+// addIdentity adds the agent's identity to a report: the fleet, the certificate or a certificate request, and the
 // enrollment if the control plane does not have the agent's key yet.
-func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
+func (a *Agent) addIdentity(log logr.Logger, r *bundle.Report) error {
 	r.Fleet = a.Puller.Root().Fleet
 	public, err := a.Signer.PublicKey()
 	if err != nil {
@@ -22,20 +22,20 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	if err != nil {
 		return err
 	}
-	certificate := a.certificate(log, thumbprint)
+	certificate := a.currentCertificate(log, thumbprint)
 	if certificate != nil {
 		r.Certificate = a.Puller.Current().Statement.Predicate.Certificate
 	}
 	if len(a.Puller.Root().Enrollers()) > 0 {
-		if r.CertificateRequest, err = a.requestFor(certificate); err != nil {
+		if r.CertificateRequest, err = a.requestCertificate(certificate); err != nil {
 			return err
 		}
 	}
-	trusted := a.Puller.Trusted()
+	trusted := a.Puller.CurrentTrust()
 	if owner := trusted.Owner(); owner.Name != "" {
 		r.Owner = &owner
 	}
-	if a.Token == nil || !trusted.Renewed() && known(a.Puller.Current(), thumbprint, a.Puller.Refused()) {
+	if a.Token == nil || !trusted.IsReassigned() && isKeyKnown(a.Puller.Current(), thumbprint, a.Puller.RefusedBundles()) {
 		return nil
 	}
 	encoded, err := trust.EncodePublicKey(public)
@@ -50,9 +50,9 @@ func (a *Agent) identify(log logr.Logger, r *bundle.Report) error {
 	return nil
 }
 
-// unenrolled returns the reason why the control plane refuses the reports of this agent. It returns "" if the control
-// plane accepts them, and before the first bundle.
-func (a *Agent) unenrolled(log logr.Logger) string {
+// enrollmentProblem returns the reason why the control plane refuses the reports of this agent. It returns "" if the
+// control plane accepts them, and before the first bundle.
+func (a *Agent) enrollmentProblem(log logr.Logger) string {
 	b := a.Puller.Current()
 	public, err := a.Signer.PublicKey()
 	if b == nil || err != nil {
@@ -62,45 +62,46 @@ func (a *Agent) unenrolled(log logr.Logger) string {
 	if err != nil {
 		return ""
 	}
-	why := unenrolled(b.Statement.Predicate, thumbprint, a.certificate(log, thumbprint) != nil, a.Token, a.Now())
-	if a.logged.Changed(loggedUnenrolled, why) && why != "" {
+	why := enrollmentProblem(b.Statement.Predicate, thumbprint, a.currentCertificate(log, thumbprint) != nil, a.Token,
+		a.Now())
+	if a.logged.Update(loggedUnenrolled, why) && why != "" {
 		log.Info("the control plane refuses reports: " + why)
 	}
 	return why
 }
 
-// certificate returns the agent's certificate in the last accepted bundle, or nil if it is missing or invalid.
-func (a *Agent) certificate(log logr.Logger, thumbprint string) *trust.Certificate {
+// currentCertificate returns the agent's certificate in the last accepted bundle, or nil if it is missing or invalid.
+func (a *Agent) currentCertificate(log logr.Logger, thumbprint string) *trust.Certificate {
 	certificateExpiry.Unset()
 	b := a.Puller.Current()
 	if b == nil || b.Statement.Predicate.Certificate == "" {
 		return nil
 	}
-	certificate, err := certificateOf(b.Statement.Predicate, a.Puller.Root(), a.Runtime, thumbprint, a.Now())
+	certificate, err := findCertificate(b.Statement.Predicate, a.Puller.Root(), a.Runtime, thumbprint, a.Now())
 	if err != nil {
-		if a.logged.Changed(loggedCertificate, err.Error()) {
+		if a.logged.Update(loggedCertificate, err.Error()) {
 			log.Error(err, "refused the certificate in the bundle, requesting another")
 		}
 		return nil
 	}
-	a.logged.Changed(loggedCertificate, "")
+	a.logged.Update(loggedCertificate, "")
 	certificateExpiry.Set(float64(certificate.NotAfter.Unix()))
 	return certificate
 }
 
-// requestFor returns a certificate request if the agent has no certificate or must renew it. It repeats the same
-// request until a bundle contains the certificate.
-func (a *Agent) requestFor(certificate *trust.Certificate) (string, error) {
+// requestCertificate returns a certificate request if the agent has no certificate or must renew it. It repeats the
+// same request until a bundle contains the certificate.
+func (a *Agent) requestCertificate(certificate *trust.Certificate) (string, error) {
 	if certificate != nil && a.Now().Before(certificate.RenewAt().Truncate(time.Second)) {
-		a.request = ""
+		a.certificateRequest = ""
 		return "", nil
 	}
-	if a.request == "" {
+	if a.certificateRequest == "" {
 		request, err := trust.NewCertificateRequest(a.Signer)
 		if err != nil {
 			return "", err
 		}
-		a.request = request
+		a.certificateRequest = request
 	}
-	return a.request, nil
+	return a.certificateRequest, nil
 }

@@ -19,22 +19,22 @@ const importTimeSlice = 2 * time.Second
 // polls bundles.
 func (a *Agent) importFiles(ctx context.Context, log logr.Logger) {
 	target := importer.Importer{
-		To: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
+		Target: a.Puller.Location(), Root: a.Puller.Root(), Now: a.Now, ClockSkew: a.Puller.Trust.ClockSkew,
 	}
-	taken, ended := a.imports.next(importTimeSlice, a.Notify, func() []importer.Taken {
+	taken, ended := a.imports.poll(importTimeSlice, a.Notify, func() []importer.FileResult {
 		taken, err := a.Folder.Import(ctx, target)
 		if err != nil {
-			taken = []importer.Taken{{File: a.Folder.Dir, Err: err}}
+			taken = []importer.FileResult{{File: a.Folder.Dir, Err: err}}
 		}
 		return taken
 	})
 	if !ended {
 		return
 	}
-	for _, t := range a.importNews(taken) {
+	for _, t := range a.newImportResults(taken) {
 		switch refused := refusal.Of(t.Err); {
 		case t.Err == nil:
-			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.Written,
+			log.Info("imported a file", "file", t.File, "bundles", t.Outcome.Bundles, "written", t.Outcome.WrittenCount,
 				"images", len(t.Outcome.Images))
 		case refused != nil && refused.Reason == refusal.Rollback:
 			log.Info("skipped a file that is older than the last accepted bundle", "file", t.File, "reason",
@@ -51,10 +51,10 @@ type background[T any] struct {
 	result chan T
 }
 
-// next starts the task, unless the task is already running. If the task ends within the time slice, next returns its
-// result. Otherwise, next returns false for ended and calls wake when the task ends, and a later call of next returns
+// poll starts the task, unless the task is already running. If the task ends within the time slice, poll returns its
+// result. Otherwise, poll returns false for ended and calls wake when the task ends, and a later call of poll returns
 // the result.
-func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
+func (b *background[T]) poll(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
 	if b.result == nil {
 		results, late := make(chan T, 1), time.Now().Add(slice)
 		b.result = results
@@ -76,8 +76,8 @@ func (b *background[T]) next(slice time.Duration, wake func(), task func() T) (r
 	}
 }
 
-// importNews returns the results of imports that must be logged. It omits errors that were logged before.
-func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
+// newImportResults returns the results of imports that must be logged. It omits errors that were logged before.
+func (a *Agent) newImportResults(taken []importer.FileResult) []importer.FileResult {
 	failed := map[string]string{}
 	for _, t := range taken {
 		if t.Err != nil {
@@ -85,7 +85,7 @@ func (a *Agent) importNews(taken []importer.Taken) []importer.Taken {
 		}
 	}
 	news := a.notImported.Replace(failed)
-	return slices.DeleteFunc(taken, func(t importer.Taken) bool {
+	return slices.DeleteFunc(taken, func(t importer.FileResult) bool {
 		return t.Err != nil && !slices.Contains(news, t.File)
 	})
 }

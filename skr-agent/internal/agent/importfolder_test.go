@@ -13,7 +13,7 @@ func TestLongImportDoesNotDelayRounds(t *testing.T) {
 		var imports background[string]
 		starts, wakes := 0, 0
 		next := func(takes time.Duration) (string, bool) {
-			return imports.next(importTimeSlice, func() { wakes++ }, func() string {
+			return imports.poll(importTimeSlice, func() { wakes++ }, func() string {
 				starts++
 				time.Sleep(takes)
 				return "imported"

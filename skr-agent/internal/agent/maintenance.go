@@ -10,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
-// gate returns the decision whether modules can be installed and upgraded now, from the bundle, the maintenance window
-// and the Kyma.
-func (a *Agent) gate(ctx context.Context, kyma *v1beta2.Kyma) maintenance.Gate {
-	return maintenance.New(a.Puller.Current(), a.Puller.Frozen(ctx), kyma, a.unmanaged, a.Puller.Clock())
+// maintenanceGate returns the decision whether modules can be installed and upgraded now, from the bundle, the
+// maintenance window and the Kyma.
+func (a *Agent) maintenanceGate(ctx context.Context, kyma *v1beta2.Kyma) maintenance.Gate {
+	return maintenance.New(a.Puller.Current(), a.Puller.FrozenReason(ctx), kyma, a.unmanaged, a.Puller.CurrentTime())
 }
 
 // logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, or 0 if no
@@ -23,8 +23,8 @@ func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[s
 		log.Info("upgrade waits", "module", module, "reason", waiting[module])
 	}
 	upgradesWaiting.Set(float64(len(waiting)))
-	if len(waiting) == 0 || gate.Opens.IsZero() {
+	if len(waiting) == 0 || gate.OpensAt.IsZero() {
 		return 0
 	}
-	return max(gate.Opens.Sub(a.Puller.Clock()), time.Millisecond)
+	return max(gate.OpensAt.Sub(a.Puller.CurrentTime()), time.Millisecond)
 }

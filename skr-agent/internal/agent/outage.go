@@ -16,24 +16,24 @@ const outageEvents = 5 * time.Minute
 // outage is the current outage of the registry. It does not affect the Pod's readiness, because modules continue to
 // work.
 type outage struct {
-	// why is the first error of the current outage. Empty if the registry is available.
-	why string
-	// reportedAt is the time of the last Event about an outage. reported means that the current outage has an Event.
-	reportedAt time.Time
-	reported   bool
+	// reason is the first error of the current outage. Empty if the registry is available.
+	reason string
+	// eventAt is the time of the last Event about an outage. hasEvent means that the current outage has an Event.
+	eventAt  time.Time
+	hasEvent bool
 }
 
-// next returns the new state of the outage after a poll, and whether to emit an Event. err is the poll's error.
-func (o outage) next(err error, now time.Time) (after outage, emit bool) {
+// update returns the new state of the outage after a poll, and whether to emit an Event. err is the poll's error.
+func (o outage) update(err error, now time.Time) (after outage, emit bool) {
 	switch {
-	case err != nil && o.why == "":
-		o.why = bundle.Bounded(err.Error(), bundle.MaxNoteBytes)
-		if o.reportedAt.IsZero() || now.Sub(o.reportedAt) >= outageEvents {
-			o.reportedAt, o.reported = now, true
+	case err != nil && o.reason == "":
+		o.reason = bundle.Bounded(err.Error(), bundle.MaxNoteBytes)
+		if o.eventAt.IsZero() || now.Sub(o.eventAt) >= outageEvents {
+			o.eventAt, o.hasEvent = now, true
 			return o, true
 		}
-	case err == nil && o.why != "":
-		emit, o.why, o.reported = o.reported, "", false
+	case err == nil && o.reason != "":
+		emit, o.reason, o.hasEvent = o.hasEvent, "", false
 		return o, emit
 	}
 	return o, false
@@ -42,7 +42,7 @@ func (o outage) next(err error, now time.Time) (after outage, emit bool) {
 // emitRegistryEvent emits an Event at the start and end of an outage of the registry. The Event refers to the Kyma only
 // by name, because the Kyma does not exist before the first bundle.
 func (a *Agent) emitRegistryEvent(err error) {
-	after, emit := a.outage.next(err, a.Now())
+	after, emit := a.outage.update(err, a.Now())
 	a.outage = after
 	if !emit {
 		return
@@ -50,12 +50,12 @@ func (a *Agent) emitRegistryEvent(err error) {
 	kyma := &v1beta2.Kyma{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 	}
-	if after.why == "" {
+	if after.reason == "" {
 		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRegistryAvailable, "Pull",
 			"bundles are readable again in %s", a.Puller.Location().String())
 		return
 	}
 	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+
-		", continuing with the last accepted bundle: "+after.why, bundle.MaxNoteBytes)
+		", continuing with the last accepted bundle: "+after.reason, bundle.MaxNoteBytes)
 	a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRegistryUnavailable, "Pull", "%s", note)
 }

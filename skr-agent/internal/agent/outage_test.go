@@ -24,12 +24,12 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		{7 * time.Minute, nil, true},
 	} {
 		var report bool
-		if o, report = o.next(step.err, start.Add(step.after)); report != step.report ||
-			(o.why != "") != (step.err != nil) {
+		if o, report = o.update(step.err, start.Add(step.after)); report != step.report ||
+			(o.reason != "") != (step.err != nil) {
 			t.Errorf("step %d: got Event %t and outage %+v, want Event %t", i, report, o, step.report)
 		}
-		if i == 2 && o.why != "connection refused" {
-			t.Errorf("got reason %q, want the first error of the outage", o.why)
+		if i == 2 && o.reason != "connection refused" {
+			t.Errorf("got reason %q, want the first error of the outage", o.reason)
 		}
 	}
 }

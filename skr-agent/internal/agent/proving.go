@@ -21,18 +21,18 @@ import (
 
 // proving is the part of the agent's state for measuring the checks of modules.
 type proving struct {
-	// remembered is true after the saved results of checks were read.
-	remembered bool
-	// shipped contains the checks of modules by the digest of the module's content.
-	shipped map[digest.Digest]shipped
-	// keptTargets contains the check target of each module in the last round. The next round reuses the targets whose
-	// input did not change.
-	keptTargets map[string]keptTarget
+	// checksRestored is true after the saved results of checks were read.
+	checksRestored bool
+	// checksByContent contains the checks of modules by the digest of the module's content.
+	checksByContent map[digest.Digest]moduleChecks
+	// targetCache contains the check target of each module in the last reconciliation. The next reconciliation reuses
+	// the targets whose input did not change.
+	targetCache map[string]cachedTarget
 }
 
-// keptTarget is a check target and the input that it was computed from.
-type keptTarget struct {
-	from   targetInput
+// cachedTarget is a check target and the input that it was computed from.
+type cachedTarget struct {
+	input  targetInput
 	target prove.Target
 }
 
@@ -44,28 +44,28 @@ type targetInput struct {
 	resourceVersion, problem string
 }
 
-// shipped contains the checks in a module's content, or the reason why they cannot be read.
-type shipped struct {
+// moduleChecks contains the checks in a module's content, or the reason why they cannot be read.
+type moduleChecks struct {
 	checks  []fleet.Check
 	problem string
 }
 
 const loggedChecks = "checks"
 
-// measureBefore measures the checks of each module before its upgrade, for comparison. A failed measurement does not
-// block the upgrade.
-func (a *Agent) measureBefore(
+// measureBeforeUpgrade measures the checks of each module before its upgrade, for comparison. A failed measurement does
+// not block the upgrade.
+func (a *Agent) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
 ) {
 	if b == nil || sync == syncNothing || !a.restoreChecks(ctx, log) {
 		return
 	}
-	held, waiting := gate.Waiting(b, installed), a.unstaged
+	held, waiting := gate.WaitingUpgrades(b, installed), a.contentErrors
 	if sync == syncStaged {
-		waiting = a.staging.Waiting()
+		waiting = a.staging.PendingErrors()
 	}
-	upgrades := slices.DeleteFunc(a.targets(ctx, b, installed), func(t prove.Target) bool {
+	upgrades := slices.DeleteFunc(a.checkTargets(ctx, b, installed), func(t prove.Target) bool {
 		_, isHeld := held[t.Module]
 		return isHeld || waiting[t.Module] != nil || t.Installed || !isInstalled(t.Module, installed)
 	})
@@ -80,19 +80,19 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 	return slices.ContainsFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == module })
 }
 
-// prove passes the bundle's modules to the check runner, saves check results, and starts a requested check run.
-func (a *Agent) prove(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
+// updateChecks passes the bundle's modules to the check runner, saves check results, and starts a requested check run.
+func (a *Agent) updateChecks(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	if b == nil || !a.restoreChecks(ctx, log) {
 		return
 	}
-	a.Checks.Set(a.targets(ctx, b, installed))
+	a.Checks.Set(a.checkTargets(ctx, b, installed))
 	a.saveChecks(ctx, log)
-	a.runChecks(ctx, b, installed)
+	a.startCheckRun(ctx, b, installed)
 }
 
-// runChecks starts the check run that the bundle's settings request, once for each run ID.
-func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
-	run := settingsOf(b).CheckRun
+// startCheckRun starts the check run that the bundle's settings request, once for each run ID.
+func (a *Agent) startCheckRun(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
+	run := bundleSettings(b).CheckRun
 	if run == nil || a.Checks.HasRun(run.ID) {
 		return
 	}
@@ -105,7 +105,7 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 	}
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
-	t := a.target(want, manifestOf(want, installed), a.shippedBy(ctx, want, map[digest.Digest]shipped{}))
+	t := a.newTarget(want, installedManifest(want, installed), a.loadChecks(ctx, want, map[digest.Digest]moduleChecks{}))
 	// The running version differs from the bundle's version while the module's upgrade waits.
 	t.Version = record.RunningVersion(&installed[live])
 	a.Checks.SetRun(run.ID, t, "")
@@ -113,62 +113,62 @@ func (a *Agent) runChecks(ctx context.Context, b *bundle.Bundle, installed []v1b
 
 // restoreChecks reads the saved check results of the previous process once. It reports whether they were read.
 func (a *Agent) restoreChecks(ctx context.Context, log logr.Logger) bool {
-	if a.remembered {
+	if a.checksRestored {
 		return true
 	}
-	records, err := a.Keeper.Checks(ctx)
+	records, err := a.Restorer.LoadChecks(ctx)
 	if err != nil {
-		if a.logged.Changed(loggedChecks, err.Error()) {
+		if a.logged.Update(loggedChecks, err.Error()) {
 			log.Error(err, "failed to read the saved results of checks, retrying")
 		}
 		return false
 	}
 	a.Checks.Restore(records)
-	a.remembered = true
+	a.checksRestored = true
 	return true
 }
 
 func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
-	records, unsaved := a.Checks.Unsaved()
+	records, unsaved := a.Checks.UnsavedRecords()
 	if !unsaved {
 		return
 	}
-	if err := a.Keeper.KeepChecks(ctx, records); err != nil {
-		if a.logged.Changed(loggedChecks, err.Error()) {
+	if err := a.Restorer.SaveChecks(ctx, records); err != nil {
+		if a.logged.Update(loggedChecks, err.Error()) {
 			log.Error(err, "failed to save the results of checks, retrying")
 		}
 		return
 	}
-	a.logged.Changed(loggedChecks, "")
-	a.Checks.Saved(records)
+	a.logged.Update(loggedChecks, "")
+	a.Checks.MarkSaved(records)
 }
 
-// targets returns a check target for each managed module with checks.
-func (a *Agent) targets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
+// checkTargets returns a check target for each managed module with checks.
+func (a *Agent) checkTargets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
-	used, kept := map[digest.Digest]shipped{}, map[string]keptTarget{}
+	used, kept := map[digest.Digest]moduleChecks{}, map[string]cachedTarget{}
 	for _, want := range b.State.Manifests {
 		if len(want.Checks) == 0 || want.Unmanaged {
 			continue
 		}
-		live, found := manifestOf(want, installed), a.shippedBy(ctx, want, used)
+		live, found := installedManifest(want, installed), a.loadChecks(ctx, want, used)
 		from := targetInput{state: b.Config.Digest, problem: found.problem}
 		if live != nil {
 			from.uid, from.resourceVersion = live.UID, live.ResourceVersion
 		}
-		known, ok := a.keptTargets[want.Module]
-		if !ok || known.from != from || from.state == "" {
-			known = keptTarget{from, a.target(want, live, found)}
+		known, ok := a.targetCache[want.Module]
+		if !ok || known.input != from || from.state == "" {
+			known = cachedTarget{from, a.newTarget(want, live, found)}
 		}
 		kept[want.Module] = known
 		targets = append(targets, known.target)
 	}
-	a.shipped, a.keptTargets = used, kept
+	a.checksByContent, a.targetCache = used, kept
 	return targets
 }
 
-// manifestOf returns the installed Manifest of a module of the bundle, or nil.
-func manifestOf(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Manifest {
+// installedManifest returns the installed Manifest of a module of the bundle, or nil.
+func installedManifest(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Manifest {
 	for i := range installed { // slices.IndexFunc would copy each Manifest
 		if installed[i].Name == want.Name {
 			return &installed[i]
@@ -177,36 +177,36 @@ func manifestOf(want bundle.Manifest, installed []v1beta2.Manifest) *v1beta2.Man
 	return nil
 }
 
-// target returns the check target for a module of the bundle: its checks, its installed state, and the account that
+// newTarget returns the check target for a module of the bundle: its checks, its installed state, and the account that
 // runs the checks. live is nil if the module is not installed.
-func (a *Agent) target(want bundle.Manifest, live *v1beta2.Manifest, found shipped) prove.Target {
+func (a *Agent) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found moduleChecks) prove.Target {
 	t := prove.Target{
 		Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
 		Definitions: checks.Define(want.Checks, found.checks, found.problem),
 	}
 	if live != nil {
-		t.User, t.Namespaces = a.Accounts.Of(live.Module(), live.ModuleLabel()), namespacesOf(live)
+		t.User, t.Namespaces = a.Accounts.UserFor(live.Module(), live.ModuleLabel()), moduleNamespaces(live)
 		t.Installed = record.RunningVersion(live) == want.Version && live.Spec.Version == want.Version
 		t.Ready = t.Installed && isReady(live)
 	}
 	return t
 }
 
-// shippedBy returns the checks in a module's content. It also adds them to the map used, which becomes the cache for
+// loadChecks returns the checks in a module's content. It also adds them to the map used, which becomes the cache for
 // the next round.
-func (a *Agent) shippedBy(ctx context.Context, m bundle.Manifest, used map[digest.Digest]shipped) shipped {
+func (a *Agent) loadChecks(ctx context.Context, m bundle.Manifest, used map[digest.Digest]moduleChecks) moduleChecks {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {
-		return shipped{}
+		return moduleChecks{}
 	}
 	d := m.Content[at].Digest
-	found, known := a.shipped[d]
+	found, known := a.checksByContent[d]
 	if !known {
 		data, err := a.Store.Load(ctx, d)
 		if err != nil {
-			return shipped{problem: err.Error()} // not added to the cache, so the next round loads the content again
+			return moduleChecks{problem: err.Error()} // not added to the cache, so the next round loads the content again
 		}
-		if found.checks, err = checks.Shipped(data); err != nil {
+		if found.checks, err = checks.ParseShipped(data); err != nil {
 			found.problem = err.Error()
 		}
 	}
@@ -221,8 +221,8 @@ func isReady(m *v1beta2.Manifest) bool {
 		ready != nil && ready.Status == metav1.ConditionTrue && ready.ObservedGeneration == m.Generation
 }
 
-// namespacesOf returns the sorted namespaces of a module's objects. The result is never nil.
-func namespacesOf(m *v1beta2.Manifest) []string {
+// moduleNamespaces returns the sorted namespaces of a module's objects. The result is never nil.
+func moduleNamespaces(m *v1beta2.Manifest) []string {
 	found := []string{}
 	for _, r := range m.Status.Synced {
 		switch {

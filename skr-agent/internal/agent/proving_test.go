@@ -53,9 +53,9 @@ func newProving(t *testing.T) (*Agent, *int) {
 	measured := new(int)
 	runner := prove.New(
 		prove.Options{
-			Now:     time.Now,
-			Changed: func() {},
-			Before: func(_ context.Context, _ prove.Target, _ checks.Definition) string {
+			Now:      time.Now,
+			OnChange: func() {},
+			ValueBefore: func(_ context.Context, _ prove.Target, _ checks.Definition) string {
 				*measured++
 				return "0.5"
 			},
@@ -63,7 +63,7 @@ func newProving(t *testing.T) (*Agent, *int) {
 	)
 	return New(Options{
 		Checks: runner, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
-		Keeper: &objects.Keeper{Client: nothing{}, Uncached: nothing{}, Signer: trusttest.NewSigner(t)},
+		Restorer: &objects.Restorer{Client: nothing{}, Uncached: nothing{}, Signer: trusttest.NewSigner(t)},
 	}), measured
 }
 
@@ -82,7 +82,7 @@ func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
 		"module is not installed":               {nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := a.targets(t.Context(), bundleWith("1.0.0", cel, fleet.Check{Name: "smoke"}), c.installed)
+			got := a.checkTargets(t.Context(), bundleWith("1.0.0", cel, fleet.Check{Name: "smoke"}), c.installed)
 			require.Len(t, got, 1)
 			require.Equal(t, c.isThere, got[0].Installed)
 			require.Equal(t, c.isReady, got[0].Ready)
@@ -93,7 +93,7 @@ func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
 			}
 		})
 	}
-	require.Empty(t, a.targets(t.Context(), bundleWith("1.0.0"), nil))
+	require.Empty(t, a.checkTargets(t.Context(), bundleWith("1.0.0"), nil))
 }
 
 func TestTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
@@ -122,10 +122,10 @@ func TestTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 			a, _ := newProving(t)
 			r := round{bundleWith("1.0.0", cel), readyManifest("1.0.0")}
 			r.b.Config.Digest, r.live.UID, r.live.ResourceVersion = "y", "a", "5"
-			before := a.targets(t.Context(), r.b, []v1beta2.Manifest{r.live})
+			before := a.checkTargets(t.Context(), r.b, []v1beta2.Manifest{r.live})
 			require.True(t, before[0].Ready)
 			c.change(&r)
-			after := a.targets(t.Context(), r.b, []v1beta2.Manifest{r.live})
+			after := a.checkTargets(t.Context(), r.b, []v1beta2.Manifest{r.live})
 			require.Equal(t, c.ready, after[0].Ready)
 			require.Equal(t, c.changed, &before[0].Definitions[0] != &after[0].Definitions[0])
 		})
@@ -150,9 +150,9 @@ func TestQueriesAreMeasuredOnlyBeforeUpgrades(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, measured := newProving(t)
-			a.unstaged = c.unstaged
+			a.contentErrors = c.unstaged
 			for range 2 {
-				a.measureBefore(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed,
+				a.measureBeforeUpgrade(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed,
 					maintenance.Gate{}, c.sync)
 			}
 			require.Equal(t, c.want, *measured)
@@ -167,7 +167,7 @@ func TestOnlyChangedCheckResultsCauseAReport(t *testing.T) {
 		}}}}}
 	}
 	first := with(v1beta2.CheckPassed, 3, "0.1")
-	require.Equal(t, lasting(first), lasting(with(v1beta2.CheckPassed, 4, "0.2")))
-	require.NotEqual(t, lasting(first), lasting(with(v1beta2.CheckFailed, 3, "0.1")))
+	require.Equal(t, withoutCheckValues(first), withoutCheckValues(with(v1beta2.CheckPassed, 4, "0.2")))
+	require.NotEqual(t, withoutCheckValues(first), withoutCheckValues(with(v1beta2.CheckFailed, 3, "0.1")))
 	require.EqualValues(t, 3, first.Modules[0].Checks[0].Passes, "lasting must not change the report")
 }

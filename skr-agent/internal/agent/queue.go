@@ -21,8 +21,8 @@ var request = ctrl.Request{
 	NamespacedName: client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
 }
 
-// another returns an event handler that starts a reconciliation after a delay.
-func another(after time.Duration) handler.EventHandler {
+// requestAfter returns an event handler that starts a reconciliation after a delay.
+func requestAfter(after time.Duration) handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(request, after) },
 		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(request, after) },

@@ -15,34 +15,34 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
-// report sends a report if it is needed. After a failure, the next poll retries.
-func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts) {
-	facts.Details = a.inspect(ctx, facts.Manifests)
+// sendReport sends a report if it is needed. After a failure, the next poll retries.
+func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) {
+	facts.Details = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
 	next.Recipient = a.Secrets.Recipient()
-	next.Instance, next.Confirmed, next.Twin = a.Instance, a.twins.confirmed(), a.twins.twin
-	if err := a.identify(log, &next); err != nil {
+	next.Instance, next.Confirmed, next.Twin = a.Instance, a.twinDetector.isConfirmed(), a.twinDetector.twin
+	if err := a.addIdentity(log, &next); err != nil {
 		log.Error(err, "failed to add the identity to the report")
 		return
 	}
-	content, err := json.Marshal(lasting(next))
+	content, err := json.Marshal(withoutCheckValues(next))
 	now := a.Now()
 	if err != nil || !a.delivery.isNeeded(string(content), now, a.reportInterval(), a.pollInterval()) {
 		return
 	}
-	a.resume(ctx)
+	a.resumeSequence(ctx)
 	a.checkForTwin(ctx, log, false)
-	next.Twin = a.twins.twin
+	next.Twin = a.twinDetector.twin
 	a.sequence = a.nextSequence()
-	next.Sequence, next.Time, next.Follows = a.sequence, now.UTC().Truncate(time.Second), a.twins.own
-	err = a.push(ctx, next)
+	next.Sequence, next.Time, next.Follows = a.sequence, now.UTC().Truncate(time.Second), a.twinDetector.ownReport
+	err = a.pushReport(ctx, next)
 	before := a.delivery
-	a.delivery = before.after(string(content), now, err)
+	a.delivery = before.afterAttempt(string(content), now, err)
 	switch {
-	case err != nil && !before.down:
+	case err != nil && !before.failed:
 		log.Error(err, "failed to deliver the report, retrying")
-	case err == nil && before.down:
+	case err == nil && before.failed:
 		log.Info("delivered a report after failures")
 	}
 	if err != nil {
@@ -53,11 +53,12 @@ func (a *Agent) report(ctx context.Context, log logr.Logger, facts report.Facts)
 	a.saveReported(ctx, log)
 }
 
-// lasting returns the report without the counts and values of checks, because their changes do not cause a report.
-func lasting(r bundle.Report) bundle.Report {
+// withoutCheckValues returns the report without the counts and values of checks, because their changes do not cause a
+// report.
+func withoutCheckValues(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
-		r.Modules[i].Checks = checks.Lasting(r.Modules[i].Checks)
+		r.Modules[i].Checks = checks.WithoutValues(r.Modules[i].Checks)
 	}
 	return r
 }
@@ -66,32 +67,32 @@ func lasting(r bundle.Report) bundle.Report {
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 	err := a.Puller.SaveReported(ctx, a.sequence)
 	if err == nil {
-		a.logged.Changed(loggedNotSaved, "")
+		a.logged.Update(loggedNotSaved, "")
 		return
 	}
-	if a.logged.Changed(loggedNotSaved, "reported") {
+	if a.logged.Update(loggedNotSaved, "reported") {
 		log.Error(err, "failed to save the sequence of a delivered report, retrying after the next report")
 	}
 }
 
 // nextSequence returns the sequence of the next report.
 func (a *Agent) nextSequence() int64 {
-	verified := a.Puller.NewestTime()
-	if a.resumed && a.sequence == 0 {
+	verified := a.Puller.NewestSignedTime()
+	if a.hasResumed && a.sequence == 0 {
 		// The first report must not depend on the bundle's time, which is too old if the registry was restored from a
 		// backup.
 		verified = time.Time{}
 	}
-	return bundle.NextReportSequence(a.sequence, a.Puller.Clock(), verified)
+	return bundle.NextReportSequence(a.sequence, a.Puller.CurrentTime(), verified)
 }
 
-// resume reads the sequence of the last report from the cluster and the registry. A sequence that is computed from the
-// clock alone could be too low if the clock was set back.
-func (a *Agent) resume(ctx context.Context) {
-	if a.resumed {
+// resumeSequence reads the sequence of the last report from the cluster and the registry. A sequence that is computed
+// from the clock alone could be too low if the clock was set back.
+func (a *Agent) resumeSequence(ctx context.Context) {
+	if a.hasResumed {
 		return
 	}
-	saved, err := a.Puller.Reported(ctx)
+	saved, err := a.Puller.ReportedSequence(ctx)
 	if err != nil {
 		return // resumed stays false, so the next report reads the sequence again
 	}
@@ -110,10 +111,10 @@ func (a *Agent) resume(ctx context.Context) {
 			a.sequence = max(a.sequence, last.Sequence)
 		}
 	}
-	a.resumed = err == nil || errors.Is(err, store.ErrNotFound)
+	a.hasResumed = err == nil || errors.Is(err, store.ErrNotFound)
 }
 
-func (a *Agent) push(ctx context.Context, r bundle.Report) error {
+func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {
 	manifest, err := bundle.ComposeReport(r, a.Signer)
 	if err != nil {
 		return err
@@ -121,6 +122,6 @@ func (a *Agent) push(ctx context.Context, r bundle.Report) error {
 	if err := store.PushReport(ctx, a.Puller.Location(), a.Runtime, manifest); err != nil {
 		return err
 	}
-	a.twins.delivered(manifest.Descriptor.Digest)
+	a.twinDetector.recordReport(manifest.Descriptor.Digest)
 	return nil
 }

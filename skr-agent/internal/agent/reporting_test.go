@@ -60,20 +60,20 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	require.NoError(t, err)
 	clock := func() time.Time { return now }
 	a := New(Options{
-		Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Keeper{Identity: identity},
+		Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Reconciler{Identity: identity},
 		Puller: pull.New(
 			pull.Options{
-				Place:  place,
-				Client: nothing{},
-				Store:  contentstore.New(nothing{}, nothing{}, "kyma-system"),
-				Trust:  bundle.Trust{Root: root, Runtime: trusttest.Runtime},
-				Now:    clock,
+				ConfiguredLocation: place,
+				Client:             nothing{},
+				Store:              contentstore.New(nothing{}, nothing{}, "kyma-system"),
+				Trust:              bundle.Trust{Root: root, Runtime: trusttest.Runtime},
+				Now:                clock,
 			},
 		),
 	})
 	_, err = a.Puller.Pull(t.Context())
 	require.NoError(t, err)
-	require.NotNil(t, a.Puller.Current(), "the bundle must be accepted, refused: %v", a.Puller.Refused())
+	require.NotNil(t, a.Puller.Current(), "the bundle must be accepted, refused: %v", a.Puller.RefusedBundles())
 	public, err := key.PublicKey()
 	require.NoError(t, err)
 	last := int64(0)
@@ -87,7 +87,7 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	} {
 		// Change the report, so that the agent sends it.
 		now, a.KubernetesVersion = trusttest.Now.Add(clock.by), clock.by.String()
-		a.report(t.Context(), logr.Discard(), report.Facts{})
+		a.sendReport(t.Context(), logr.Discard(), report.Facts{})
 		repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
 		require.NoError(t, err)
 		fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
@@ -130,7 +130,7 @@ func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 			started := func() *Agent {
 				clock := func() time.Time { return now }
 				puller := pull.New(pull.Options{
-					Place: place, Client: api, Namespace: "kyma-system",
+					ConfiguredLocation: place, Client: api, Namespace: "kyma-system",
 					Store: contentstore.New(api, api, "kyma-system"),
 					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock, Key: key,
 				})
@@ -140,7 +140,7 @@ func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 						Runtime: trusttest.Runtime,
 						Signer:  key,
 						Now:     clock,
-						Secrets: &secrets.Keeper{Identity: identity},
+						Secrets: &secrets.Reconciler{Identity: identity},
 						Puller:  puller,
 					},
 				)
@@ -162,11 +162,11 @@ func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 				require.NoError(t, err)
 				return accepted
 			}
-			started().report(t.Context(), logr.Discard(), report.Facts{})
+			started().sendReport(t.Context(), logr.Discard(), report.Facts{})
 			older := newest()
 
 			now = trusttest.Now.Add(2 * time.Hour)
-			started().report(t.Context(), logr.Discard(), report.Facts{})
+			started().sendReport(t.Context(), logr.Discard(), report.Facts{})
 			last := verified(0).Sequence
 			require.Equal(t, now.UnixMilli(), last)
 
@@ -174,7 +174,7 @@ func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
 			if restored {
 				require.NoError(t, store.PushReport(t.Context(), place, trusttest.Runtime, bundle.Blob(older)))
 			}
-			started().report(t.Context(), logr.Discard(), report.Facts{})
+			started().sendReport(t.Context(), logr.Discard(), report.Facts{})
 			require.Greater(t, verified(last).Sequence, last)
 		})
 	}

@@ -43,24 +43,24 @@ type restoration struct {
 	// changes contains the changes of the agent's objects since the last reconciliation. notRestored contains the
 	// logged errors of restorations. suspected contains the state of each failed Manifest whose stored content was
 	// verified again.
-	changes                changes
+	changes                changeLog
 	notRestored, suspected logonce.Memo
-	lost                   losses
-	// undefined is true if the API server does not serve one of the agent's kinds. undocumented is the error of storing
-	// the documents of the bundle, such as its desired state.
-	undefined    bool
-	undocumented error
+	lost                   lossLog
+	// isKindUnserved is true if the API server does not serve one of the agent's kinds. documentsError is the error of
+	// storing the documents of the bundle, such as its desired state.
+	isKindUnserved bool
+	documentsError error
 	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check.
 	definitions     objects.Definitions
 	nextDefinitions time.Time
 	// restoreFailed counts the consecutive failed restorations.
 	restoreFailed int
-	// begun is true after the first reconciliation has started.
-	begun atomic.Bool
+	// hasStarted is true after the first reconciliation has started.
+	hasStarted atomic.Bool
 }
 
-// changes contains the changes of the agent's own objects since the last reconciliation.
-type changes struct {
+// changeLog contains the changes of the agent's own objects since the last reconciliation.
+type changeLog struct {
 	mu sync.Mutex // guards all fields below
 	// definitions is true if one of the agent's CRDs was changed or deleted.
 	definitions bool
@@ -71,13 +71,13 @@ type changes struct {
 	secrets map[string]bool
 }
 
-func (c *changes) noteDefinition() {
+func (c *changeLog) recordDefinition() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.definitions = true
 }
 
-func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
+func (c *changeLog) recordContents(touched []digest.Digest, deleted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.contents == nil {
@@ -88,10 +88,10 @@ func (c *changes) noteContents(touched []digest.Digest, deleted bool) {
 	}
 }
 
-// noteSecret records a changed Secret. It returns true if the change must start a reconciliation.
-func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
-	if d := contentstore.DigestOf(secret.Annotations); d.Validate() == nil {
-		c.noteContents([]digest.Digest{d}, deleted)
+// recordSecret records a changed Secret. It returns true if the change must start a reconciliation.
+func (c *changeLog) recordSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
+	if d := contentstore.BlobDigest(secret.Annotations); d.Validate() == nil {
+		c.recordContents([]digest.Digest{d}, deleted)
 		return true
 	}
 	if !deleted || secret.Name != pull.StateSecret && secret.Name != objects.MemorySecret {
@@ -106,7 +106,7 @@ func (c *changes) noteSecret(secret *metav1.PartialObjectMetadata, deleted bool)
 	return true
 }
 
-func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, secrets map[string]bool) {
+func (c *changeLog) take() (definitions bool, contents map[digest.Digest]bool, secrets map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	definitions, contents, secrets = c.definitions, c.contents, c.secrets
@@ -114,36 +114,36 @@ func (c *changes) take() (definitions bool, contents map[digest.Digest]bool, sec
 	return definitions, contents, secrets
 }
 
-// losses limits the log lines about deleted or damaged content. Content that is lost repeatedly is logged at most once
+// lossLog limits the log lines about deleted or damaged content. Content that is lost repeatedly is logged at most once
 // per poll.
-type losses struct {
+type lossLog struct {
 	logged    logonce.Memo
 	sincePoll map[string]string
 }
 
-// news records lost content and returns the digests to log now.
-func (l *losses) news(lost []digest.Digest) []digest.Digest {
+// newLosses records lost content and returns the digests to log now.
+func (l *lossLog) newLosses(lost []digest.Digest) []digest.Digest {
 	if l.sincePoll == nil {
 		l.sincePoll = map[string]string{}
 	}
 	var news []digest.Digest
 	for _, d := range lost {
 		l.sincePoll[d.String()] = "lost"
-		if l.logged.Changed(d.String(), "lost") {
+		if l.logged.Update(d.String(), "lost") {
 			news = append(news, d)
 		}
 	}
 	return news
 }
 
-func (l *losses) poll() {
+func (l *lossLog) resetPoll() {
 	l.logged.Replace(l.sincePoll)
 	l.sincePoll = nil
 }
 
-// watchOwn watches the CRDs of the agent's kinds and the agent's Secrets.
-func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue) error {
-	wake := func() { q.AddAfter(request, gather) }
+// watchOwnObjects watches the CRDs of the agent's kinds and the agent's Secrets.
+func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, q queue) error {
+	wake := func() { q.AddAfter(request, eventDelay) }
 	crds := schema.GroupVersionResource{
 		Group:    "apiextensions.k8s.io",
 		Version:  "v1",
@@ -152,7 +152,7 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 	for _, kind := range []string{"kymas", "manifests", "moduletemplates", "modulereleasemetas"} {
 		definition := manager.Watched{Resource: crds, Name: kind + "." + v1beta2.Group}
 		err := manager.WatchChanges(ctx, client, definition, func(*metav1.PartialObjectMetadata, bool) {
-			a.changes.noteDefinition()
+			a.changes.recordDefinition()
 			wake()
 		})
 		if err != nil {
@@ -168,21 +168,21 @@ func (a *Agent) watchOwn(ctx context.Context, client metadata.Interface, q queue
 			a.enrolled.Store(true)
 			wake()
 		}
-		if a.changes.noteSecret(secret, deleted) {
+		if a.changes.recordSecret(secret, deleted) {
 			wake()
 		}
 	})
 }
 
-// restore restores the agent's own objects. It returns the time until a retry, or 0 if no retry is needed.
-func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.Duration {
+// restoreOwnObjects restores the agent's own objects. It returns the time until a retry, or 0 if no retry is needed.
+func (a *Agent) restoreOwnObjects(ctx context.Context, log logr.Logger, polled bool) time.Duration {
 	definitions, contents, secrets := a.changes.take()
 	problems := map[string]string{}
 	if polled {
-		a.lost.poll()
+		a.lost.resetPoll()
 	}
 	b := a.Puller.Current()
-	if !takeover.Releases(b) && (definitions || a.undefined || !a.Now().Before(a.nextDefinitions)) {
+	if !takeover.ReleasesRuntime(b) && (definitions || a.isKindUnserved || !a.Now().Before(a.nextDefinitions)) {
 		a.nextDefinitions = a.Now().Add(definitionsInterval)
 		if err := a.restoreDefinitions(ctx, log); err != nil {
 			problems["definitions"] = err.Error()
@@ -191,7 +191,7 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 	if err := a.restoreSecrets(ctx, log, secrets); err != nil {
 		problems["secrets"] = err.Error()
 	}
-	postponed, err := a.recheck(ctx, log, contents)
+	postponed, err := a.verifyContents(ctx, log, contents)
 	if err != nil {
 		problems["contents"] = err.Error()
 	}
@@ -206,19 +206,19 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 		return 0 // the process is shutting down, so errors are expected
 	}
 	failed := maps.Clone(problems)
-	if polled && a.undocumented != nil {
-		a.undocumented = a.Puller.StageDocuments(ctx)
+	if polled && a.documentsError != nil {
+		a.documentsError = a.Puller.StageDocuments(ctx)
 	}
-	if a.undocumented != nil {
-		failed["documents"] = a.undocumented.Error() // the next poll tries to store the documents again
+	if a.documentsError != nil {
+		failed["documents"] = a.documentsError.Error() // the next poll tries to store the documents again
 	}
 	for _, what := range a.notRestored.Replace(failed) {
 		log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", failed[what])
 	}
-	if len(problems) == 0 && !a.undefined {
+	if len(problems) == 0 && !a.isKindUnserved {
 		a.restoreFailed = 0
 		if postponed {
-			return minRound
+			return minDelay
 		}
 		return 0
 	}
@@ -229,30 +229,30 @@ func (a *Agent) restore(ctx context.Context, log logr.Logger, polled bool) time.
 // restoreObjects restores a deleted Kyma and deleted Manifests. It does nothing if the bundle returns the runtime to
 // lifecycle-manager.
 func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
-	if takeover.Releases(b) {
+	if takeover.ReleasesRuntime(b) {
 		return nil, nil
 	}
-	return a.Keeper.Restore(ctx, b)
+	return a.Restorer.Restore(ctx, b)
 }
 
-// restoreDefinitions restores the CRDs. It sets undefined if the API server does not serve one of the kinds yet.
+// restoreDefinitions restores the CRDs. It sets isKindUnserved if the API server does not serve one of the kinds yet.
 func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
 	switch undefined := err != nil || !served; {
 	case ctx.Err() != nil:
-	case undefined && !a.undefined:
+	case undefined && !a.isKindUnserved:
 		log.Info("definitions of the agent's kinds were deleted or changed, restoring them")
-		a.undefined = true
-	case !undefined && a.undefined:
+		a.isKindUnserved = true
+	case !undefined && a.isKindUnserved:
 		log.Info("restored all definitions of the agent's kinds")
-		a.undefined = false
+		a.isKindUnserved = false
 	}
 	return err
 }
 
-// defineUntilBegun restores CRDs that a user deletes before the first reconciliation. Without the CRDs, the agent would
-// hang, because its controllers wait until the API server serves their kinds.
-func (a *Agent) defineUntilBegun(ctx context.Context) error {
+// restoreCRDsUntilStart restores CRDs that a user deletes before the first reconciliation. Without the CRDs, the agent
+// would hang, because its controllers wait until the API server serves their kinds.
+func (a *Agent) restoreCRDsUntilStart(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
 		select {
@@ -260,7 +260,7 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 			return nil
 		case <-time.After(restoreInterval << min(failed, restoreDoublings)):
 		}
-		if a.begun.Load() {
+		if a.hasStarted.Load() {
 			return nil
 		}
 		if served, err := definitions.Restore(ctx, a.Uncached); err == nil && served {
@@ -273,12 +273,12 @@ func (a *Agent) defineUntilBegun(ctx context.Context) error {
 // operators delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
-		objects.MemorySecret: a.Keeper.Save} {
+		objects.MemorySecret: a.Restorer.Save} {
 		if !deleted[name] {
 			continue
 		}
 		if err := save(ctx); err != nil {
-			a.changes.noteSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
+			a.changes.recordSecret(&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name}}, true)
 			return fmt.Errorf("write Secret %s/%s again: %w", v1beta2.RuntimeNamespace, name, err)
 		}
 		log.Info("restored a Secret of the agent", "name", name)
@@ -286,54 +286,55 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// recheck verifies stored contents whose Secrets changed, and fetches damaged documents of the last accepted bundle
-// again. The next fetch replaces damaged contents of modules.
-func (a *Agent) recheck(
-	ctx context.Context, log logr.Logger, touched map[digest.Digest]bool,
+// verifyContents verifies stored contents whose Secrets changed, and fetches damaged documents of the last accepted
+// bundle again. The next fetch replaces damaged contents of modules.
+func (a *Agent) verifyContents(
+	ctx context.Context, log logr.Logger, changed map[digest.Digest]bool,
 ) (postponed bool, err error) {
 	var kept, later []digest.Digest
-	for _, d := range slices.Sorted(maps.Keys(touched)) {
-		switch deleted := touched[d]; {
-		case a.lacks(d): // still missing after the last fetch, so not lost
-		case a.kept[d]:
+	for _, d := range slices.Sorted(maps.Keys(changed)) {
+		switch deleted := changed[d]; {
+		case a.isContentMissing(d): // still missing after the last fetch, so not lost
+		case a.keptDigests[d]:
 			kept = append(kept, d)
-		case deleted && a.unpruned:
+		case deleted && a.needsPrune:
 			later = append(later, d)
 		}
 	}
-	a.changes.noteContents(later, true)
+	a.changes.recordContents(later, true)
 	postponed = len(later) > 0 && a.staging != nil
-	lost, err := a.Puller.Recheck(ctx, kept)
+	lost, err := a.Puller.VerifyContents(ctx, kept)
 	if err != nil {
-		a.changes.noteContents(kept, true)
+		a.changes.recordContents(kept, true)
 		return postponed, err
 	}
-	if news := a.lost.news(lost); len(news) > 0 {
+	if news := a.lost.newLosses(lost); len(news) > 0 {
 		log.Info("stored content was deleted or damaged, fetching it again", "contents", news)
 	}
 	if len(lost) > 0 {
-		a.staged, a.undocumented = "", a.Puller.StageDocuments(ctx)
+		a.stagedKey, a.documentsError = "", a.Puller.StageDocuments(ctx)
 	}
 	return postponed, nil
 }
 
-// suspect verifies the stored content of each module that failed because of missing or damaged content. If fetched is
-// true, the agent has just fetched content, and suspect also requests another reconciliation of these modules.
-func (a *Agent) suspect(manifests []v1beta2.Manifest, fetched bool) {
+// verifyFailedModules verifies the stored content of each module that failed because of missing or damaged content. If
+// fetched is true, the agent has just fetched content, and verifyFailedModules also requests another reconciliation of
+// these modules.
+func (a *Agent) verifyFailedModules(manifests []v1beta2.Manifest, fetched bool) {
 	for i := range manifests {
 		m := &manifests[i]
 		c := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionResources)
 		if c == nil || c.Status == metav1.ConditionTrue ||
 			c.Reason != v1beta2.ReasonContentMissing && c.Reason != v1beta2.ReasonContentBroken {
-			a.suspected.Changed(m.Name, "")
+			a.suspected.Update(m.Name, "")
 			continue
 		}
-		if a.suspected.Changed(m.Name, fmt.Sprint(c.ObservedGeneration, c.LastTransitionTime, c.Reason)) {
-			a.changes.noteContents(contentOf(m), true)
+		if a.suspected.Update(m.Name, fmt.Sprint(c.ObservedGeneration, c.LastTransitionTime, c.Reason)) {
+			a.changes.recordContents(contentDigests(m), true)
 		}
-		if fetched && a.unstaged[m.Module()] == nil {
+		if fetched && a.contentErrors[m.Module()] == nil {
 			select {
-			case a.TryAgain <- event.GenericEvent{Object: m}:
+			case a.Requeue <- event.GenericEvent{Object: m}:
 			default: // the channel is full; the installer retries the module later anyway
 			}
 		}

@@ -26,7 +26,7 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := false
-		go func() { _ = a.defineUntilBegun(ctx); ended = true }()
+		go func() { _ = a.restoreCRDsUntilStart(ctx); ended = true }()
 		kymas := &unstructured.Unstructured{}
 		kymas.SetGroupVersionKind(schema.GroupVersionKind{
 			Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
@@ -38,7 +38,7 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 			require.NoError(t, api.Get(ctx, client.ObjectKeyFromObject(kymas), kymas.DeepCopy()))
 			require.NoError(t, api.Delete(ctx, kymas.DeepCopy()))
 		}
-		a.begun.Store(true)
+		a.hasStarted.Store(true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.True(t, ended, "the first round must end this restore")
@@ -47,28 +47,28 @@ func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 }
 
 func TestOnlyChangesOfAgentSecretsStartARound(t *testing.T) {
-	var c changes
+	var c changeLog
 	content := digest.FromString("content")
 	secret := func(name string, annotations map[string]string) *metav1.PartialObjectMetadata {
 		return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
 	}
 	piece := secret("kyma-pull-content-sha256-1", map[string]string{"kyma-pull.dev/content-digest": content.String()})
 	for what, matters := range map[string]bool{
-		"content deleted": c.noteSecret(piece, true), "content replaced": c.noteSecret(piece, false),
-		"state deleted": c.noteSecret(secret("skr-agent-state", nil), true),
+		"content deleted": c.recordSecret(piece, true), "content replaced": c.recordSecret(piece, false),
+		"state deleted": c.recordSecret(secret("skr-agent-state", nil), true),
 	} {
 		require.True(t, matters, what)
 	}
 	for what, matters := range map[string]bool{
-		"state written":                   c.noteSecret(secret("skr-agent-state", nil), false),
-		"key deleted":                     c.noteSecret(secret("skr-agent-key", nil), true),
-		"Secret of another owner deleted": c.noteSecret(secret("login", nil), true),
-		"Secret with an invalid digest deleted": c.noteSecret(
+		"state written":                   c.recordSecret(secret("skr-agent-state", nil), false),
+		"key deleted":                     c.recordSecret(secret("skr-agent-key", nil), true),
+		"Secret of another owner deleted": c.recordSecret(secret("login", nil), true),
+		"Secret with an invalid digest deleted": c.recordSecret(
 			secret("login", map[string]string{"kyma-pull.dev/content-digest": "none"}), true),
 	} {
 		require.False(t, matters, what)
 	}
-	c.noteDefinition()
+	c.recordDefinition()
 	definitions, contents, secrets := c.take()
 	require.True(t, definitions)
 	require.Equal(t, map[digest.Digest]bool{content: true}, contents)
@@ -80,17 +80,17 @@ func TestOnlyChangesOfAgentSecretsStartARound(t *testing.T) {
 }
 
 func TestRepeatedContentDamageIsLoggedOnce(t *testing.T) {
-	var l losses
+	var l lossLog
 	one, other := digest.FromString("one"), digest.FromString("other")
-	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}))
-	require.Empty(t, l.news(nil), "content was fetched again")
-	require.Equal(t, []digest.Digest{other}, l.news([]digest.Digest{one, other}))
+	require.Equal(t, []digest.Digest{one}, l.newLosses([]digest.Digest{one}))
+	require.Empty(t, l.newLosses(nil), "content was fetched again")
+	require.Equal(t, []digest.Digest{other}, l.newLosses([]digest.Digest{one, other}))
 	for range 3 {
-		l.poll()
-		require.Empty(t, l.news([]digest.Digest{one}), "damage continues with every poll")
+		l.resetPoll()
+		require.Empty(t, l.newLosses([]digest.Digest{one}), "damage continues with every poll")
 	}
-	l.poll()
-	l.poll()
-	require.Equal(t, []digest.Digest{one}, l.news([]digest.Digest{one}),
+	l.resetPoll()
+	l.resetPoll()
+	require.Equal(t, []digest.Digest{one}, l.newLosses([]digest.Digest{one}),
 		"damage after a poll interval without damage must be logged")
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// roundFacts is the input of decideRound: the state of the agent at the start of a reconciliation.
-type roundFacts struct {
+// roundInput is the input of decideRound: the state of the agent at the start of a reconciliation.
+type roundInput struct {
 	bundle *bundle.Bundle // the last accepted bundle with the runtime's own selections; nil before the first bundle
 	// polled is true if this reconciliation polled the registry. postponed is true if content was missing after an
 	// earlier poll, so the bundle was not applied completely.
 	polled, postponed bool
-	// fetching is true while the agent fetches module content. unfetchable is true if the content store returned an
+	// fetching is true while the agent fetches module content. storeFailed is true if the content store returned an
 	// error.
-	fetching, unfetchable bool
+	fetching, storeFailed bool
 	// proven is true if the agent's image ran for one minute without a failure. onTrial is true if the agent manages
 	// its Deployment, so that bundles can change the image.
 	proven, onTrial bool
@@ -41,22 +41,22 @@ type roundActions struct {
 	status bool
 	// If upgrade is true, the agent updates the image of its Deployment.
 	upgrade bool
-	// postponed is the value of roundFacts.postponed for the next reconciliation.
+	// postponed is the value of roundInput.postponed for the next reconciliation.
 	postponed bool
-	// again is the maximum time until the next reconciliation, or 0 for the next poll.
-	again time.Duration
+	// requeueAfter is the maximum time until the next reconciliation, or 0 for the next poll.
+	requeueAfter time.Duration
 }
 
 // decideRound returns the actions of a reconciliation. It is a pure function.
-func decideRound(f roundFacts) roundActions {
+func decideRound(f roundInput) roundActions {
 	switch {
-	case f.bundle != nil && f.unfetchable:
+	case f.bundle != nil && f.storeFailed:
 		return roundActions{postponed: f.postponed || f.polled}
 	case f.bundle != nil && f.fetching:
 		// Apply the modules whose content is present. The next reconciliation applies the rest and sends the report.
-		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, again: minRound}
+		return roundActions{sync: syncStaged, postponed: f.postponed || f.polled, requeueAfter: minDelay}
 	}
-	actions := roundActions{report: true, status: !takeover.Releases(f.bundle)}
+	actions := roundActions{report: true, status: !takeover.ReleasesRuntime(f.bundle)}
 	polled := f.polled
 	if f.bundle != nil {
 		actions.sync, polled = syncAll, f.polled || f.postponed
@@ -65,7 +65,7 @@ func decideRound(f roundFacts) roundActions {
 	}
 	actions.upgrade = polled || !f.proven
 	if f.onTrial && !f.proven {
-		actions.again = upgrade.Trial
+		actions.requeueAfter = upgrade.Trial
 	}
 	return actions
 }

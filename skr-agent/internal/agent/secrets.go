@@ -19,7 +19,7 @@ func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Pred
 	if a.secrets != nil {
 		before = *a.secrets
 	}
-	a.secrets = a.Secrets.Keep(ctx, p.Sealed, again)
+	a.secrets = a.Secrets.Reconcile(ctx, p.Sealed, again)
 	switch {
 	case a.secrets == nil || *a.secrets == before:
 	case a.secrets.Trouble != "":

@@ -17,13 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/watch"
 )
 
-// gather is the delay between an event and the reconciliation that it starts. An installation causes many events in
+// eventDelay is the delay between an event and the reconciliation that it starts. An installation causes many events in
 // this time, and they start only one reconciliation.
-const gather = 300 * time.Millisecond
+const eventDelay = 300 * time.Millisecond
 
 // Setup adds the agent's controller to the manager.
 func Setup(mgr ctrl.Manager, agent *Agent) error {
-	agent.Client, agent.Syncer.Client, agent.Keeper.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
+	agent.Client, agent.Syncer.Client, agent.Restorer.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
 	agent.Events = mgr.GetEventRecorder("skr-agent")
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
@@ -42,7 +42,7 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 	if err := mgr.Add(manager.RunnableFunc(agent.Checks.Start)); err != nil {
 		return fmt.Errorf("run checks of modules: %w", err)
 	}
-	if err := mgr.Add(manager.RunnableFunc(agent.defineUntilBegun)); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(agent.restoreCRDsUntilStart)); err != nil {
 		return fmt.Errorf("restore definitions: %w", err)
 	}
 	if agent.Notifications != nil {
@@ -58,15 +58,15 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 	start := make(chan event.GenericEvent, 1)
 	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return ctrl.NewControllerManagedBy(mgr).Named("runtime").
-		WatchesRawSource(source.Channel(start, another(0))).
-		WatchesRawSource(source.Channel(agent.notify, another(0))).
+		WatchesRawSource(source.Channel(start, requestAfter(0))).
+		WatchesRawSource(source.Channel(agent.notify, requestAfter(0))).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
-			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, gather)) })
-			return agent.watchOwn(ctx, metadataClient, q)
+			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, eventDelay)) })
+			return agent.watchOwnObjects(ctx, metadataClient, q)
 		})).
-		Watches(&v1beta2.Kyma{}, another(gather)).
-		Watches(&v1beta2.Manifest{}, another(gather)).
-		Watches(&v1beta2.ModuleTemplate{}, another(gather)).
-		Watches(&v1beta2.ModuleReleaseMeta{}, another(gather)).
+		Watches(&v1beta2.Kyma{}, requestAfter(eventDelay)).
+		Watches(&v1beta2.Manifest{}, requestAfter(eventDelay)).
+		Watches(&v1beta2.ModuleTemplate{}, requestAfter(eventDelay)).
+		Watches(&v1beta2.ModuleReleaseMeta{}, requestAfter(eventDelay)).
 		Complete(agent)
 }

@@ -59,18 +59,18 @@ func TestUnreadableContentStoreDoesNotChangeModuleErrors(t *testing.T) {
 	api := &server{err: errors.New("too many requests")}
 	a := stocked(api)
 	known := map[string]error{"keda": errors.New("not in the registry")}
-	a.unstaged = known
+	a.contentErrors = known
 	state := bundle.DesiredState{Manifests: []bundle.Manifest{of("keda", "a"), of("nats", "b")}}
 	for range 2 {
-		_, err := a.stage(t.Context(), logr.Discard(), state)
+		_, err := a.stageContents(t.Context(), logr.Discard(), state)
 		require.ErrorIs(t, err, api.err)
-		require.Equal(t, known, a.unstaged, "errors of modules must not change")
+		require.Equal(t, known, a.contentErrors, "errors of modules must not change")
 	}
 	api.err = nil
-	fetched, err := a.stage(t.Context(), logr.Discard(), bundle.DesiredState{})
+	fetched, err := a.stageContents(t.Context(), logr.Discard(), bundle.DesiredState{})
 	require.NoError(t, err)
 	require.True(t, fetched, "the next round must read the store again")
-	require.Empty(t, a.unstaged)
+	require.Empty(t, a.contentErrors)
 }
 
 func TestContentOfReplacedBundleIsPruned(t *testing.T) {
@@ -79,13 +79,13 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	facts := report.Facts{Bundle: &bundle.Bundle{}}
 	round := func(state bundle.DesiredState) {
 		t.Helper()
-		_, err := a.stage(t.Context(), logr.Discard(), state)
+		_, err := a.stageContents(t.Context(), logr.Discard(), state)
 		require.NoError(t, err)
 		require.NoError(t, a.prune(t.Context(), facts))
 	}
 	round(bundle.DesiredState{})
 	// Another bundle stores contents. Then the agent applies the first bundle again.
-	a.staged, a.staging = "others", a.Puller.Stage(bundle.DesiredState{}, nil)
+	a.stagedKey, a.staging = "others", a.Puller.StartStaging(bundle.DesiredState{}, nil)
 	api.items = []metav1.PartialObjectMetadata{
 		{
 			ObjectMeta: metav1.ObjectMeta{
@@ -118,18 +118,18 @@ func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 		}},
 	}
 	cluster := fake.NewClientBuilder().WithScheme(scheme).WithObjects(manifest).Build()
-	a.Keeper = &objects.Keeper{Client: cluster, Uncached: cluster, Signer: trusttest.NewSigner(t)}
+	a.Restorer = &objects.Restorer{Client: cluster, Uncached: cluster, Signer: trusttest.NewSigner(t)}
 	b := &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{of("keda", "next version")}}}
-	_, err := a.Keeper.Restore(t.Context(), b)
+	_, err := a.Restorer.Restore(t.Context(), b)
 	require.NoError(t, err)
 
-	a.unpruned = true
+	a.needsPrune = true
 	require.NoError(t, a.prune(t.Context(), report.Facts{Bundle: b}))
 	require.Empty(t, api.deleted, "the Manifest is deleted, but is restored with this content")
 
 	without := &bundle.Bundle{}
 	require.NoError(t, cluster.Delete(t.Context(), manifest))
-	_, err = a.Keeper.Restore(t.Context(), without)
+	_, err = a.Restorer.Restore(t.Context(), without)
 	require.NoError(t, err)
 	require.NoError(t, a.prune(t.Context(), report.Facts{Bundle: without}))
 	require.Equal(t, []string{"held"}, api.deleted, "no bundle contains the module any more")
@@ -138,27 +138,27 @@ func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 	a := stocked(&server{})
 	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
-	a.kept, a.unpruned = map[digest.Digest]bool{old: true}, true
-	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
+	a.keptDigests, a.needsPrune = map[digest.Digest]bool{old: true}, true
+	a.staging = a.Puller.StartStaging(bundle.DesiredState{}, nil)
 	poll := func() bool {
 		t.Helper()
 		_, contents, _ := a.changes.take()
-		postponed, err := a.recheck(t.Context(), logr.Discard(), contents)
+		postponed, err := a.verifyContents(t.Context(), logr.Discard(), contents)
 		require.NoError(t, err)
 		return postponed
 	}
-	a.changes.noteContents([]digest.Digest{lost}, true)
-	a.changes.noteContents([]digest.Digest{lost, written}, false)
-	a.staged = "these"
+	a.changes.recordContents([]digest.Digest{lost}, true)
+	a.changes.recordContents([]digest.Digest{lost, written}, false)
+	a.stagedKey = "these"
 	for range 2 {
 		require.True(t, poll())
 		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents,
 			"content that the agent wrote needs no recheck")
 	}
-	a.kept, a.unpruned, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
+	a.keptDigests, a.needsPrune, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
 	require.False(t, poll())
-	require.Empty(t, a.staged, "lost content must be fetched again")
-	a.changes.noteContents([]digest.Digest{old}, true)
+	require.Empty(t, a.stagedKey, "lost content must be fetched again")
+	a.changes.recordContents([]digest.Digest{old}, true)
 	require.False(t, poll())
 	require.Empty(t, a.changes.contents, "unneeded content must not be rechecked")
 }
@@ -166,21 +166,21 @@ func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a := stocked(&server{})
 	failed := map[string]error{"keda": errors.New("not in the registry")}
-	a.staging = a.Puller.Stage(bundle.DesiredState{}, nil)
-	a.staged = "these"
+	a.staging = a.Puller.StartStaging(bundle.DesiredState{}, nil)
+	a.stagedKey = "these"
 	a.refetchMissing()
-	require.Equal(t, "these", a.staged, "a poll must not restart a running fetch")
-	a.staging, a.unstaged = nil, failed
-	require.Equal(t, minRound, a.stageAgain())
-	require.Empty(t, a.staged)
-	a.staged = "these"
-	require.Zero(t, a.stageAgain(), "failed content must be retried once")
-	require.Equal(t, "these", a.staged)
+	require.Equal(t, "these", a.stagedKey, "a poll must not restart a running fetch")
+	a.staging, a.contentErrors = nil, failed
+	require.Equal(t, minDelay, a.restageDelay())
+	require.Empty(t, a.stagedKey)
+	a.stagedKey = "these"
+	require.Zero(t, a.restageDelay(), "failed content must be retried once")
+	require.Equal(t, "these", a.stagedKey)
 	a.refetchMissing()
-	require.Empty(t, a.staged, "a poll without a running fetch must retry at once")
+	require.Empty(t, a.stagedKey, "a poll without a running fetch must retry at once")
 
-	a.staging, a.staged = a.Puller.Stage(bundle.DesiredState{}, nil), "these"
+	a.staging, a.stagedKey = a.Puller.StartStaging(bundle.DesiredState{}, nil), "these"
 	a.refetchMissing()
-	a.staging, a.unstaged = nil, nil
-	require.Zero(t, a.stageAgain(), "a fetch without failures needs no retry")
+	a.staging, a.contentErrors = nil, nil
+	require.Zero(t, a.restageDelay(), "a fetch without failures needs no retry")
 }

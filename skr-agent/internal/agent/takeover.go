@@ -12,10 +12,10 @@ import (
 
 // recordRemoved logs lifecycle-manager's removed objects and emits an Event.
 func (a *Agent) recordRemoved(log logr.Logger, kyma *v1beta2.Kyma, removed []bundle.ObjectRef) {
-	if len(removed) == a.leftovers {
+	if len(removed) == a.loggedLeftovers {
 		return
 	}
-	a.leftovers = len(removed)
+	a.loggedLeftovers = len(removed)
 	names := make([]string, len(removed))
 	for i, o := range removed {
 		names[i] = o.String()

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// templates returns the generations of the runtime's ModuleTemplates, by name.
-func (a *Agent) templates(ctx context.Context) (map[string]int64, error) {
+// templateGenerations returns the generations of the runtime's ModuleTemplates, by name.
+func (a *Agent) templateGenerations(ctx context.Context) (map[string]int64, error) {
 	var templates v1beta2.ModuleTemplateList
 	if err := a.Client.List(ctx, &templates, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
 		return nil, fmt.Errorf("list ModuleTemplates: %w", err)

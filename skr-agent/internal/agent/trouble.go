@@ -22,13 +22,13 @@ import (
 
 // addTrouble adds errors to the facts of the report. It logs failed writes once.
 func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects.Outcome, others ...error) {
-	facts.Unstaged = withRefused(facts.Unstaged, written.Failures)
-	facts.Trouble = troubleOf(a.storeErr, facts.Unreadable, written.Failures, others...)
+	facts.ContentErrors = withRefused(facts.ContentErrors, written.Failures)
+	facts.Trouble = summarizeTrouble(a.storeErr, facts.PinsError, written.Failures, others...)
 	text := ""
-	if refused := troubleOf(nil, nil, written.Failures); refused != nil {
+	if refused := summarizeTrouble(nil, nil, written.Failures); refused != nil {
 		text = refused.Message
 	}
-	switch changed := a.logged.Changed(loggedTrouble, text); {
+	switch changed := a.logged.Update(loggedTrouble, text); {
 	case changed && text != "":
 		log.Error(errors.New(text), "failed to write objects into the runtime, retrying")
 	case changed:
@@ -38,8 +38,8 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 
 // withRefused returns the errors of modules with missing content, and adds an error for each module whose Manifest the
 // API server refused.
-func withRefused(unstaged map[string]error, failures []objects.Failure) map[string]error {
-	all := maps.Clone(unstaged)
+func withRefused(contentErrors map[string]error, failures []objects.Failure) map[string]error {
+	all := maps.Clone(contentErrors)
 	for _, f := range failures {
 		if f.Module == "" || all[f.Module] != nil {
 			continue
@@ -58,9 +58,9 @@ func canBeAgentFault(f objects.Failure) bool {
 	return !errors.Is(f.Err, guard.ErrExposed) && !objects.IsDenied(f.Err)
 }
 
-// troubleOf summarizes errors for the report. A bundle that cannot be stored comes first, because it blocks all newer
-// bundles. It returns nil if there are no errors.
-func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
+// summarizeTrouble summarizes errors for the report. A bundle that cannot be stored comes first, because it blocks all
+// newer bundles. It returns nil if there are no errors.
+func summarizeTrouble(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string
 	if notKept != nil {
@@ -85,7 +85,7 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 		texts = append(texts, failures[0].Err.Error())
 	default:
 		texts = append(texts,
-			fmt.Sprintf("%d objects could not be written (%s): %v", n, named(failures), failures[0].Err))
+			fmt.Sprintf("%d objects could not be written (%s): %v", n, describeFailures(failures), failures[0].Err))
 	}
 	for _, err := range others {
 		if err != nil {
@@ -99,8 +99,8 @@ func troubleOf(notKept, unreadable error, failures []objects.Failure, others ...
 	return &trouble
 }
 
-// named lists the first three objects that could not be written, with shortened names.
-func named(failures []objects.Failure) string {
+// describeFailures lists the first three objects that could not be written, with shortened names.
+func describeFailures(failures []objects.Failure) string {
 	const shown, nameBytes = 3, 64
 	var names []string
 	for _, f := range failures[:min(len(failures), shown)] {
@@ -142,7 +142,7 @@ func (a *Agent) logOutage(log logr.Logger, outage bool, err error) {
 	case outage:
 		state = "unreadable"
 	}
-	switch changed := a.logged.Changed(loggedOutage, state); {
+	switch changed := a.logged.Update(loggedOutage, state); {
 	case changed && a.storeErr != nil:
 		log.Error(err, "failed to store a newer bundle, continuing with the last accepted bundle")
 	case changed && outage:
@@ -160,14 +160,14 @@ func newRounds() wait.Backoff {
 // logRound logs an error of a reconciliation once and returns the time until the retry, or 0 after a success.
 func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.Duration {
 	if err == nil || ctx.Err() != nil {
-		a.rounds = newRounds()
-		if a.logged.Changed(loggedRound, "") {
+		a.roundBackoff = newRounds()
+		if a.logged.Update(loggedRound, "") {
 			log.Info("completed a round after failures")
 		}
 		return 0
 	}
-	if a.logged.Changed(loggedRound, err.Error()) {
+	if a.logged.Update(loggedRound, err.Error()) {
 		log.Error(err, "failed to complete a round, retrying")
 	}
-	return a.rounds.Step()
+	return a.roundBackoff.Step()
 }

@@ -16,14 +16,14 @@ import (
 )
 
 func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
-	require.Nil(t, troubleOf(nil, nil, nil, nil, nil))
+	require.Nil(t, summarizeTrouble(nil, nil, nil, nil, nil))
 
 	refused := objects.Failure{
 		Kind: "ModuleTemplate",
 		Name: "keda-1.0.0",
 		Err:  errors.New("create ModuleTemplate kyma-system/keda-1.0.0: denied by a tenant"),
 	}
-	one := troubleOf(nil, nil, []objects.Failure{refused})
+	one := summarizeTrouble(nil, nil, []objects.Failure{refused})
 	require.Equal(t,
 		bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused, Message: refused.Err.Error(), Catalog: true}, *one)
 
@@ -38,7 +38,7 @@ func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
 			},
 		)
 	}
-	all := troubleOf(nil, nil, many, errors.New("prune"))
+	all := summarizeTrouble(nil, nil, many, errors.New("prune"))
 	require.Contains(t, all.Message,
 		"20 objects could not be written (Manifest m0, Manifest m1, Manifest m2, and 17 more): m0 is denied")
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
@@ -46,12 +46,12 @@ func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
 
 	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotStored,
 		fmt.Errorf("store content: %w", errors.New("exceeded quota")))
-	stored := troubleOf(notKept, errors.New("entry keda"), many)
+	stored := summarizeTrouble(notKept, errors.New("entry keda"), many)
 	require.Equal(t, v1beta2.ReasonStorageRefused, stored.Reason)
 	require.Contains(t, stored.Message,
 		"allow it to write Secrets in kyma-system (a quota, admission policy or webhook refuses them): exceeded quota")
 
-	unreadable := troubleOf(nil, errors.New("entry keda"), nil)
+	unreadable := summarizeTrouble(nil, errors.New("entry keda"), nil)
 	require.Equal(t, v1beta2.ReasonPinsUnreadable, unreadable.Reason)
 	require.Equal(t,
 		"Kyma kyma-system/default: entry keda; its previous request applies until this is corrected",

@@ -18,31 +18,33 @@ import (
 // these polls.
 const confirmingPolls = 3
 
-// twins detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
+// twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
 // registry then contains a newer report that this agent did not write.
-type twins struct {
-	// own is the digest of the last report of this agent. Empty before the first report.
-	own digest.Digest
-	// reads counts the polls that found the report own in the registry.
-	reads int
+type twinDetector struct {
+	// ownReport is the digest of the last report of this agent. Empty before the first report.
+	ownReport digest.Digest
+	// confirmations counts the polls that found ownReport in the registry.
+	confirmations int
 	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
 	// accepts no newer bundle, which could be for the other cluster.
 	twin string
 }
 
-// confirmed reports whether enough polls found this agent's report and no second agent was detected.
-func (t *twins) confirmed() bool { return t.twin == "" && t.reads >= confirmingPolls }
+// isConfirmed reports whether enough polls found this agent's report and no second agent was detected.
+func (t *twinDetector) isConfirmed() bool { return t.twin == "" && t.confirmations >= confirmingPolls }
 
-func (t *twins) delivered(d digest.Digest) { t.own = d }
+func (t *twinDetector) recordReport(d digest.Digest) { t.ownReport = d }
 
-// found reports whether the newest report in the registry comes from a second agent. newest is the digest of this
+// detectTwin reports whether the newest report in the registry comes from a second agent. newest is the digest of this
 // report. report is nil if another key signed it. instance and sequence are the instance ID and the last sequence of
 // this agent.
-func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64) bool {
+func (t *twinDetector) detectTwin(
+	newest digest.Digest, report *bundle.AcceptedReport, instance string, sequence int64,
+) bool {
 	switch {
-	case t.own == "" || newest == "":
+	case t.ownReport == "" || newest == "":
 		return false // before its first report, the agent finds the report of the previous process
-	case newest == t.own:
+	case newest == t.ownReport:
 		return false
 	case report == nil || report.Sequence <= sequence || report.Instance == instance:
 		// The report comes from an older copy of the registry or from this process.
@@ -57,7 +59,7 @@ func (t *twins) found(newest digest.Digest, report *bundle.AcceptedReport, insta
 // checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent.
 // polled is true after a poll.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
-	if a.twins.own == "" || a.Instance == "" {
+	if a.twinDetector.ownReport == "" || a.Instance == "" {
 		return
 	}
 	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
@@ -69,33 +71,35 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 		return
 	}
 	var report *bundle.AcceptedReport
-	if newest != a.twins.own {
-		if report, err = a.ownReport(ctx, repository, newest.String()); err != nil {
+	if newest != a.twinDetector.ownReport {
+		if report, err = a.fetchOwnReport(ctx, repository, newest.String()); err != nil {
 			return
 		}
 	}
-	before := a.twins.twin
-	if polled && newest == a.twins.own {
-		a.twins.reads = min(a.twins.reads+1, confirmingPolls)
+	before := a.twinDetector.twin
+	if polled && newest == a.twinDetector.ownReport {
+		a.twinDetector.confirmations = min(a.twinDetector.confirmations+1, confirmingPolls)
 	}
-	if !a.twins.found(newest, report, a.Instance, a.sequence) {
+	if !a.twinDetector.detectTwin(newest, report, a.Instance, a.sequence) {
 		return
 	}
-	a.delivery.sent = "" // report again, to replace the second agent's report
-	if a.twins.twin != before {
-		why := a.cloned()
+	a.delivery.content = "" // report again, to replace the second agent's report
+	if a.twinDetector.twin != before {
+		why := a.twinMessage()
 		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")
-		a.event(ctx, v1beta2.ReasonCloneDetected, why)
+		a.emitEvent(ctx, v1beta2.ReasonCloneDetected, why)
 	}
 }
 
-// ownReport fetches a report, or returns nil if another key signed it.
-func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference string) (*bundle.AcceptedReport, error) {
+// fetchOwnReport fetches a report, or returns nil if another key signed it.
+func (a *Agent) fetchOwnReport(
+	ctx context.Context, reader store.Reader, reference string,
+) (*bundle.AcceptedReport, error) {
 	key, err := a.Signer.PublicKey()
 	if err != nil {
 		return nil, err
 	}
-	fetched, err := store.Fetch(ctx, from, reference)
+	fetched, err := store.Fetch(ctx, reader, reference)
 	if err != nil {
 		return nil, err
 	}
@@ -106,16 +110,16 @@ func (a *Agent) ownReport(ctx context.Context, from store.Reader, reference stri
 	return &report, nil
 }
 
-// cloned returns a message if a second agent reports with the same key, and "" otherwise.
-func (a *Agent) cloned() string {
-	if a.twins.twin == "" {
+// twinMessage returns a message if a second agent reports with the same key, and "" otherwise.
+func (a *Agent) twinMessage() string {
+	if a.twinDetector.twin == "" {
 		return ""
 	}
 	return fmt.Sprintf(
 		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the "+
 			"copy. Then delete Secret %s/skr-agent-key in the original cluster, and "+
 			"apply the output of `kcp-publisher enroll %s` there",
-		bundle.Quote(a.twins.twin, 64),
+		bundle.Quote(a.twinDetector.twin, 64),
 		v1beta2.RuntimeNamespace,
 		a.Runtime,
 	)

@@ -29,9 +29,9 @@ func TestAgentDetectsItsClone(t *testing.T) {
 		"agent's own report with another digest":            {own, other, accepted("mine", 6), ""},
 		"report of another instance with equal sequence":    {own, other, accepted("copy", 5), ""},
 	} {
-		found := twins{own: c.own, reads: confirmingPolls}
-		require.Equal(t, c.twin != "", found.found(c.newest, c.report, "mine", 5), name)
+		found := twinDetector{ownReport: c.own, confirmations: confirmingPolls}
+		require.Equal(t, c.twin != "", found.detectTwin(c.newest, c.report, "mine", 5), name)
 		require.Equal(t, c.twin, found.twin, name)
-		require.Equal(t, c.twin == "", found.confirmed(), name)
+		require.Equal(t, c.twin == "", found.isConfirmed(), name)
 	}
 }

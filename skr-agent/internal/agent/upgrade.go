@@ -14,28 +14,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgrade updates the image of the agent's Deployment. whole is true if the reconciliation had no failure that the
-// agent's image can have caused.
-func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
+// upgradeImage updates the image of the agent's Deployment. healthy is true if the reconciliation had no failure that
+// the agent's image can have caused.
+func (a *Agent) upgradeImage(ctx context.Context, log logr.Logger, healthy bool) {
 	if a.Deployment == nil {
 		return
 	}
 	var well time.Duration
-	if !whole {
+	if !healthy {
 		a.trial.ownFailure.Store(true)
 	}
-	if a.unread && a.storeErr == nil || a.delivery.down {
+	if a.pollFailed && a.storeErr == nil || a.delivery.failed {
 		a.trial.registryFailure.Store(true)
 	}
 	switch {
-	case !whole || a.unread || a.delivery.down || a.delivery.sent == "":
-		a.well = time.Time{}
-	case a.well.IsZero():
-		a.well = a.Now()
+	case !healthy || a.pollFailed || a.delivery.failed || a.delivery.content == "":
+		a.healthySince = time.Time{}
+	case a.healthySince.IsZero():
+		a.healthySince = a.Now()
 	default:
-		well = a.Now().Sub(a.well)
+		well = a.Now().Sub(a.healthySince)
 	}
-	outcome, err := a.Deployment.Round(ctx, a.wantedImage(ctx), well)
+	outcome, err := a.Deployment.Reconcile(ctx, a.targetImage(ctx), well)
 	if err != nil {
 		log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
 		return
@@ -44,40 +44,41 @@ func (a *Agent) upgrade(ctx context.Context, log logr.Logger, whole bool) {
 		log.Info(outcome.Message)
 	}
 	if outcome.Problem != "" && outcome.Problem != a.agentProblem {
-		a.event(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
+		a.emitEvent(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
 	}
 	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
 }
 
-// trial records failures since the process started. They decide whether the agent's new image is rolled back.
-type trial struct {
+// trialFailures records failures since the process started. They decide whether the agent's new image is rolled back.
+type trialFailures struct {
 	ownFailure      atomic.Bool // the agent failed, and the image on trial can be the cause
 	registryFailure atomic.Bool // the registry returned no acceptable bundle, or did not accept a report
 }
 
-// wantedImage returns the agent's image in the last accepted bundle. It returns an empty Wanted if the bundle must not
+// targetImage returns the agent's image in the last accepted bundle. It returns an empty Target if the bundle must not
 // change the image: if the bundle expired, if the newest root of trust would refuse it, or if the root of trust has
 // release keys.
-func (a *Agent) wantedImage(ctx context.Context) upgrade.Wanted {
+func (a *Agent) targetImage(ctx context.Context) upgrade.Target {
 	b := a.Puller.Current()
-	if b == nil || a.Puller.Frozen(ctx) != "" || a.Puller.Root().HasReleaseKeys() {
-		return upgrade.Wanted{}
+	if b == nil || a.Puller.FrozenReason(ctx) != "" || a.Puller.Root().HasReleaseKeys() {
+		return upgrade.Target{}
 	}
-	return upgrade.Wanted{
-		Image: agentImage(b.State.Settings), Release: a.Version, GoesBack: b.Statement.Predicate.AllowsAgentRollback,
+	return upgrade.Target{
+		Image: agentImage(b.State.Settings), AgentVersion: a.Version,
+		AllowsRollback: b.Statement.Predicate.AllowsAgentRollback,
 	}
 }
 
 // watchImage rolls back the agent's image if it is not proven before the deadline. It runs outside of reconciliations,
 // because a broken image could block them.
 func (a *Agent) watchImage(ctx context.Context) error {
-	for wait := a.UpgradeDeadline; ; wait = again {
+	for wait := a.UpgradeDeadline; ; wait = watchImageInterval {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(wait):
 		}
-		outcome, err := a.Deployment.Overdue(ctx, a.trial.registryFailure.Load() && !a.trial.ownFailure.Load())
+		outcome, err := a.Deployment.EnforceDeadline(ctx, a.trial.registryFailure.Load() && !a.trial.ownFailure.Load())
 		switch {
 		case err != nil:
 			ctrl.Log.Error(err, "failed to reconcile the agent's Deployment")
@@ -89,8 +90,8 @@ func (a *Agent) watchImage(ctx context.Context) error {
 	}
 }
 
-// again is the interval of watchImage after the deadline.
-const again = 30 * time.Second
+// watchImageInterval is the interval of watchImage after the deadline.
+const watchImageInterval = 30 * time.Second
 
 // agentImage returns the agent's image in the settings. If the settings contain a mirror of its registry, the image has
 // the mirror's name. agentImage returns "" for an image without a digest.
@@ -99,5 +100,5 @@ func agentImage(settings bundle.Settings) string {
 	if !pinned {
 		return ""
 	}
-	return settings.Mirrored(name) + "@" + pin
+	return settings.MirroredName(name) + "@" + pin
 }

@@ -66,7 +66,7 @@ func newCheck() *cobra.Command {
 			"It checks the rights of the current user. To check the rights of the agent, add --as " +
 			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not change the exit code.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.check(cmd) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
 	}
 	flags := cmd.Flags()
 	f.cluster.AddFlags(flags, "the runtime")
@@ -93,7 +93,7 @@ func newCheck() *cobra.Command {
 	return cmd
 }
 
-func (f *checkFlags) check(cmd *cobra.Command) error {
+func (f *checkFlags) runCheck(cmd *cobra.Command) error {
 	if f.run.skew <= 0 {
 		return cli.Usage(fmt.Errorf("--clock-skew %s: must be more than 0", f.run.skew))
 	}
@@ -104,12 +104,12 @@ func (f *checkFlags) check(cmd *cobra.Command) error {
 	if f.mirrors, err = bundle.ParseMirrors(f.run.mirrors); err != nil {
 		return cli.Usage(err)
 	}
-	findings := f.findings(cmd.Context())
+	findings := f.collectFindings(cmd.Context())
 	return errors.Join(preflight.Summarize(findings),
 		cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) { preflight.Draw(out, findings) }))
 }
 
-func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
+func (f *checkFlags) collectFindings(ctx context.Context) []preflight.Finding {
 	const check = "API server of the runtime"
 	config, err := f.cluster.Config()
 	if err != nil {
@@ -119,11 +119,11 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	if err != nil {
 		return []preflight.Finding{preflight.Fail(check, err.Error(), "")}
 	}
-	findings, answers := api.Reachable(ctx)
+	findings, answers := api.CheckReachable(ctx)
 	if !answers {
 		return findings
 	}
-	findings = append(findings, f.rights(ctx, api, config)...)
+	findings = append(findings, f.checkPermissions(ctx, api, config)...)
 	findings = append(
 		findings,
 		api.Definitions(ctx, charts.AgentCRDs, "skr-agent/crds", preflight.Warning,
@@ -136,11 +136,11 @@ func (f *checkFlags) findings(ctx context.Context) []preflight.Finding {
 	if err != nil {
 		return append(findings, preflight.Fail(check, err.Error(), ""))
 	}
-	return append(findings, f.enrollment(ctx, reader)...)
+	return append(findings, f.checkEnrollment(ctx, reader)...)
 }
 
-// enrollment checks the bootstrap Secret, the registry and the newest bundle.
-func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []preflight.Finding {
+// checkEnrollment checks the bootstrap Secret, the registry and the newest bundle.
+func (f *checkFlags) checkEnrollment(ctx context.Context, reader client.Client) []preflight.Finding {
 	var namespace corev1.Namespace
 	if err := reader.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, &namespace); apierrors.IsNotFound(err) {
 		return []preflight.Finding{
@@ -168,8 +168,8 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 	if err != nil {
 		return append(findings, preflight.Registry("registry", known.location, "", err))
 	}
-	s := seen{known, key, thumbprintOf(key), uid}
-	puller := f.puller(reader, installed, registries, s)
+	s := agentState{known, key, thumbprintOf(key), uid}
+	puller := f.newPuller(reader, installed, registries, s)
 	restored := puller.Restore(ctx)
 	place := puller.Location() // can differ from the location in the bootstrap Secret
 	if err := store.Ping(ctx, place); err != nil {
@@ -180,7 +180,7 @@ func (f *checkFlags) enrollment(ctx context.Context, reader client.Client) []pre
 		ahead, sent := times.Ahead()
 		findings = append(findings, preflight.Clock("the registry", ahead, sent))
 	}
-	findings = append(findings, judge(ctx, puller, restored, s)...)
+	findings = append(findings, checkBundle(ctx, puller, restored, s)...)
 	if f.write {
 		findings = append(findings, checkReporting(ctx, puller.Location(), known.runtime))
 	}

@@ -23,7 +23,7 @@ func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.Sequence = 7
 	for name, c := range map[string]struct {
-		s        seen
+		s        agentState
 		restored error
 		changed  bool
 		err      error
@@ -31,52 +31,52 @@ func TestCheckReportsWhetherNewestBundleIsAccepted(t *testing.T) {
 		message  string
 	}{
 		"complete state and a newer bundle": {
-			seen{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "bundle 7 would be accepted",
+			agentState{thumbprint: "mine", uid: "u"}, nil, true, nil, preflight.Passed, "bundle 7 would be accepted",
 		},
 		"bundle already accepted": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "bundle 7 was accepted",
+			agentState{thumbprint: "mine", uid: "u"}, nil, false, nil, preflight.Passed, "bundle 7 was accepted",
 		},
 		"agent's key unreadable": {
-			seen{uid: "u"}, nil, true, nil, preflight.Warning, "not completely verified: the agent's key",
+			agentState{uid: "u"}, nil, true, nil, preflight.Warning, "not completely verified: the agent's key",
 		},
 		"cluster UID unreadable": {
-			seen{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster",
+			agentState{thumbprint: "mine"}, nil, true, nil, preflight.Warning, "the UID of the cluster",
 		},
 		"agent's state forbidden to read": {
-			seen{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's state",
+			agentState{thumbprint: "mine", uid: "u"}, forbidden, true, nil, preflight.Warning, "the agent's state",
 		},
 		"timeout reading the agent's state": {
-			seen{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning,
+			agentState{thumbprint: "mine", uid: "u"}, context.DeadlineExceeded, true, nil, preflight.Warning,
 			"the agent's state",
 		},
 		"agent's state damaged": {
-			seen{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed,
+			agentState{thumbprint: "mine", uid: "u"}, errors.New("accepted.json: eof"), true, nil, preflight.Passed,
 			"would be accepted",
 		},
 		"bundle refused although the state is incomplete": {
-			seen{}, nil, false, refusal.New(refusal.Expired, "expired"), preflight.Failed, "expired",
+			agentState{}, nil, false, refusal.New(refusal.Expired, "expired"), preflight.Failed, "expired",
 		},
 		"installed modules unreadable": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "failed to verify the bundle",
+			agentState{thumbprint: "mine", uid: "u"}, nil, false, forbidden, preflight.Failed, "failed to verify the bundle",
 		},
 		"no bundle in the registry": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning,
+			agentState{thumbprint: "mine", uid: "u"}, nil, false, store.ErrNotFound, preflight.Warning,
 			"has no bundle of runtime berlin",
 		},
 		"registry unreachable": {
-			seen{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route",
+			agentState{thumbprint: "mine", uid: "u"}, nil, false, errors.New("no route"), preflight.Failed, "no route",
 		},
-		"key and cluster UID unreadable": {seen{}, nil, true, nil, preflight.Warning, "not completely verified"},
+		"key and cluster UID unreadable": {agentState{}, nil, true, nil, preflight.Warning, "not completely verified"},
 	} {
-		got := judgeBundle("r/fleet", "berlin", c.s.unknown(c.restored), b, c.changed, c.err)
+		got := bundleFinding("r/fleet", "berlin", c.s.unreadablePart(c.restored), b, c.changed, c.err)
 		if got.Result != c.want || !strings.Contains(got.Message, c.message) {
 			t.Errorf("%s: got %+v, want result %s with %q", name, got, c.want, c.message)
 		}
 	}
-	if got := judgeMemory(forbidden); got.Result != preflight.Failed || !strings.Contains(got.Advice, "--as ") {
+	if got := stateFinding(forbidden); got.Result != preflight.Failed || !strings.Contains(got.Advice, "--as ") {
 		t.Errorf("got %+v for a forbidden read, want a failure with the advice to use --as", got)
 	}
-	if got := judgeMemory(errors.New("eof")); got.Result != preflight.Warning {
+	if got := stateFinding(errors.New("eof")); got.Result != preflight.Warning {
 		t.Errorf("got %+v for damaged state, want a warning", got)
 	}
 }
@@ -122,8 +122,8 @@ func TestEnrollmentCheckDependsOnBundleOnly(t *testing.T) {
 			by("", ""), "mine", nil, preflight.Passed, "without a control plane",
 		},
 	} {
-		s := seen{known: bootstrap{runtime: "berlin", token: c.token}, thumbprint: c.own, uid: "u"}
-		if got := judgeEnrollment(c.inForce, trust.Root{}, s, s.unknown(nil), now); got.Result != c.want ||
+		s := agentState{bootstrap: bootstrap{runtime: "berlin", token: c.token}, thumbprint: c.own, uid: "u"}
+		if got := enrollmentFinding(c.inForce, trust.Root{}, s, s.unreadablePart(nil), now); got.Result != c.want ||
 			!strings.Contains(got.Message, c.message) {
 			t.Errorf("%s: got %+v, want result %s with %q", name, got, c.want, c.message)
 		}
@@ -135,7 +135,7 @@ func TestCheckUsesRightsOfModuleAccounts(t *testing.T) {
 		{Verb: "impersonate", Resource: "serviceaccounts", Name: "modules", Namespace: "kyma-system"},
 		{Verb: "watch", Group: "*", Resource: "*"},
 	}
-	got := impersonating(asked, []string{
+	got := withImpersonation(asked, []string{
 		"system:serviceaccount:keda:installer", "system:serviceaccount:kyma-system:own",
 	})
 	want := []preflight.Permission{
@@ -146,7 +146,7 @@ func TestCheckUsesRightsOfModuleAccounts(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got permissions %v, want %v", got, want)
 	}
-	if own := ownRights("modules istio are",
+	if own := asWarnings("modules istio are",
 		[]preflight.Finding{
 			preflight.Fail("rights, all-modules", "1 is missing", "apply"),
 		}); own[0].Result != preflight.Warning ||

@@ -28,36 +28,36 @@ const (
 	checkOfEnrollment = "enrollment"
 )
 
-// seen is the state of the agent that the check could read from the cluster. An unreadable key is nil, and an
+// agentState is the state of the agent that the check could read from the cluster. An unreadable key is nil, and an
 // unreadable thumbprint or cluster UID is "".
-type seen struct {
-	known           bootstrap
+type agentState struct {
+	bootstrap       bootstrap
 	key             trust.Signer
 	thumbprint, uid string
 }
 
-// puller returns a Puller that verifies bundles like the agent, but does not store them.
-func (f *checkFlags) puller(
-	reader client.Client, installed store.Store, registries *store.Registries, s seen,
+// newPuller returns a Puller that verifies bundles like the agent, but does not store them.
+func (f *checkFlags) newPuller(
+	reader client.Client, installed store.Store, registries *store.Registries, s agentState,
 ) *pull.Puller {
 	return pull.New(pull.Options{
-		Mirrors: f.mirrors, Place: installed, Registries: registries, Client: reader,
+		Mirrors: f.mirrors, ConfiguredLocation: installed, Registries: registries, Client: reader,
 		Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now, Key: s.key,
 		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{
-			Root:          s.known.root,
-			Runtime:       s.known.runtime,
+			Root:          s.bootstrap.root,
+			Runtime:       s.bootstrap.runtime,
 			ClusterUID:    s.uid,
 			KeyThumbprint: s.thumbprint,
 			ClockSkew:     f.run.skew,
-			Assigned:      s.known.assigned,
+			Assigned:      s.bootstrap.assigned,
 		},
-		Replace: s.known.replace,
+		AllowsMove: s.bootstrap.allowsMove,
 	})
 }
 
-// judge pulls the newest bundle and returns findings. restored is the error of restoring the agent's state.
-func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []preflight.Finding {
+// checkBundle pulls the newest bundle and returns findings. restored is the error of restoring the agent's state.
+func checkBundle(ctx context.Context, puller *pull.Puller, restored error, s agentState) []preflight.Finding {
 	changed, err := puller.Pull(ctx)
 	const renew = "sign a newer root of trust in the control plane, publish, and enroll the runtime again if it is " +
 		"far behind"
@@ -65,18 +65,18 @@ func judge(ctx context.Context, puller *pull.Puller, restored error, s seen) []p
 		preflight.Root("the trust settings of this runtime", puller.Root(), renew, time.Now()),
 	}
 	if restored != nil {
-		findings = append(findings, judgeMemory(restored))
+		findings = append(findings, stateFinding(restored))
 	}
-	findings = append(findings, judgeRoots(puller.Refused())...)
-	unknown := s.unknown(restored)
-	findings = append(findings, judgeBundle(
-		puller.Location().String(), s.known.runtime, unknown, puller.Current(), changed, err))
-	return append(findings, judgeEnrollment(puller.Current(), puller.Root(), s, unknown, time.Now()))
+	findings = append(findings, rootFindings(puller.RefusedBundles())...)
+	unknown := s.unreadablePart(restored)
+	findings = append(findings, bundleFinding(
+		puller.Location().String(), s.bootstrap.runtime, unknown, puller.Current(), changed, err))
+	return append(findings, enrollmentFinding(puller.Current(), puller.Root(), s, unknown, time.Now()))
 }
 
-// unknown returns the name of a part of the agent's state that could not be read, or "" if all parts were read. If a
-// part is unknown, the check could accept a bundle that the agent refuses.
-func (s seen) unknown(restored error) string {
+// unreadablePart returns the name of a part of the agent's state that could not be read, or "" if all parts were read.
+// If a part is missing, the check could accept a bundle that the agent refuses.
+func (s agentState) unreadablePart(restored error) string {
 	switch {
 	case s.thumbprint == "":
 		return "the agent's key"
@@ -88,8 +88,8 @@ func (s seen) unknown(restored error) string {
 	return ""
 }
 
-// judgeMemory returns the finding for agent state that could not be restored.
-func judgeMemory(err error) preflight.Finding {
+// stateFinding returns the finding for agent state that could not be restored.
+func stateFinding(err error) preflight.Finding {
 	if manager.IsTemporary(err) {
 		return preflight.Fail(checkOfState, err.Error(), readAdvice)
 	}
@@ -97,8 +97,8 @@ func judgeMemory(err error) preflight.Finding {
 		"installed modules stay; the agent takes the next bundle from the registry")
 }
 
-// judgeRoots returns a failure for each invalid root of trust in the registry.
-func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
+// rootFindings returns a failure for each invalid root of trust in the registry.
+func rootFindings(refused []bundle.RefusedBundle) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, r := range refused {
 		if r.Reason.AboutRoot() {
@@ -110,9 +110,11 @@ func judgeRoots(refused []bundle.RefusedBundle) []preflight.Finding {
 	return findings
 }
 
-// judgeBundle returns the finding for the newest bundle. current is the last accepted bundle. changed is true if the
+// bundleFinding returns the finding for the newest bundle. current is the last accepted bundle. changed is true if the
 // newest bundle would replace it.
-func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed bool, err error) preflight.Finding {
+func bundleFinding(
+	place, runtime, unreadable string, current *bundle.Bundle, changed bool, err error,
+) preflight.Finding {
 	switch {
 	case errors.As(err, new(*intake.MissingError)):
 		return preflight.Fail(checkOfBundle, place+": "+err.Error(),
@@ -127,8 +129,8 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 			"check as the agent, with --as system:serviceaccount:"+v1beta2.RuntimeNamespace+":skr-agent")
 	case err != nil:
 		return preflight.Registry(checkOfBundle, place, "", err)
-	case unknown != "":
-		return preflight.Warn(checkOfBundle, "not completely verified: "+unknown+" could not be read", readAdvice)
+	case unreadable != "":
+		return preflight.Warn(checkOfBundle, "not completely verified: "+unreadable+" could not be read", readAdvice)
 	case changed:
 		return preflight.Pass(checkOfBundle,
 			fmt.Sprintf("bundle %d would be accepted", current.Statement.Predicate.Sequence))
@@ -137,35 +139,38 @@ func judgeBundle(place, runtime, unknown string, current *bundle.Bundle, changed
 		fmt.Sprintf("bundle %d was accepted and is in force", current.Statement.Predicate.Sequence))
 }
 
-// judgeEnrollment returns the finding for the agent's enrollment. inForce is the newest bundle that the agent would
+// enrollmentFinding returns the finding for the agent's enrollment. current is the newest bundle that the agent would
 // accept. Without a bundle, the finding is a warning.
-func judgeEnrollment(inForce *bundle.Bundle, root trust.Root, s seen, unknown string, now time.Time) preflight.Finding {
+func enrollmentFinding(
+	current *bundle.Bundle, root trust.Root, s agentState, unreadable string, now time.Time,
+) preflight.Finding {
 	switch {
 	case s.thumbprint == "":
-		return preflight.Warn(checkOfEnrollment, "not verified: "+unknown+" could not be read", "")
-	case inForce == nil:
+		return preflight.Warn(checkOfEnrollment, "not verified: "+unreadable+" could not be read", "")
+	case current == nil:
 		return preflight.Warn(
 			checkOfEnrollment,
 			"not verified: without a bundle, the agent's key in the control plane is unknown; "+
-				introduction(s.known.token, now),
+				describeToken(s.bootstrap.token, now),
 			"",
 		)
 	}
-	if why := agent.Unenrolled(*inForce, root, s.known.runtime, s.thumbprint, s.known.token, now); why != "" {
+	if why := agent.EnrollmentProblem(*current, root, s.bootstrap.runtime, s.thumbprint, s.bootstrap.token,
+		now); why != "" {
 		return preflight.Fail(checkOfEnrollment, why, "")
 	}
-	switch p := inForce.Statement.Predicate; {
+	switch p := current.Statement.Predicate; {
 	case p.Audience.KeyThumbprint == s.thumbprint:
 		return preflight.Pass(checkOfEnrollment, "the control plane knows the agent's key")
 	case p.KymaUID == "":
 		return preflight.Pass(checkOfEnrollment,
 			"not needed: the bundle was published without a control plane")
 	}
-	return preflight.Pass(checkOfEnrollment, introduction(s.known.token, now))
+	return preflight.Pass(checkOfEnrollment, describeToken(s.bootstrap.token, now))
 }
 
-// introduction describes the token that proves the agent's key to the control plane.
-func introduction(token *trust.Token, now time.Time) string {
+// describeToken describes the token that proves the agent's key to the control plane.
+func describeToken(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:
 		return "the agent has no token to introduce its key"

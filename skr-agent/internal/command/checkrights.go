@@ -16,30 +16,32 @@ const (
 	partModuleAccount = "module-account"
 )
 
-// rights checks the permissions that the agent needs with these flags.
-func (f *checkFlags) rights(ctx context.Context, api *preflight.Cluster, config *rest.Config) []preflight.Finding {
+// checkPermissions checks the permissions that the agent needs with these flags.
+func (f *checkFlags) checkPermissions(
+	ctx context.Context, api *preflight.Cluster, config *rest.Config,
+) []preflight.Finding {
 	parts := []string{"agent"}
 	if f.self {
 		parts = append(parts, "self-upgrade")
 	}
 	users := f.accounts.Users()
-	findings := api.Rights(ctx, charts.AgentRBAC, rightsDir, parts, nil, rightsAdvice)
+	findings := api.CheckRights(ctx, charts.AgentRBAC, rightsDir, parts, nil, rightsAdvice)
 	if len(users) == 0 {
-		all := api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, moduleRightsAdvice)
-		return append(findings, ownRights("all modules are", all)...)
+		all := api.CheckRights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, moduleRightsAdvice)
+		return append(findings, asWarnings("all modules are", all)...)
 	}
 	path := rightsDir + "/" + partModuleAccount + ".yaml"
 	permissions, err := preflight.Permissions(charts.AgentRBAC, path, nil)
 	if err != nil {
 		return append(findings, preflight.Fail("rights, "+partModuleAccount, err.Error(), ""))
 	}
-	findings = append(findings, api.Given(ctx, partModuleAccount, impersonating(permissions, users),
+	findings = append(findings, api.CheckPermissions(ctx, partModuleAccount, withImpersonation(permissions, users),
 		rightsAdvice(path)+" with the names of these ServiceAccounts"))
-	if own := f.accounts.WithOwnRights(); own != "" {
+	if own := f.accounts.DescribeOwnRights(); own != "" {
 		findings = append(
 			findings,
-			ownRights(own,
-				api.Rights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
+			asWarnings(own,
+				api.CheckRights(ctx, charts.AgentRBAC, rightsDir, []string{partAllModules}, nil, rightsAdvice))...)
 	}
 	for _, user := range users {
 		findings = append(findings, preflight.ActsAs(ctx, config, user))
@@ -57,9 +59,9 @@ func moduleRightsAdvice(string) string {
 		"or all rights with rbac.clusterAdmin of the chart"
 }
 
-// impersonating replaces the ServiceAccount in the impersonation permission of the Helm chart with the ServiceAccounts
-// that the agent is configured to impersonate.
-func impersonating(permissions []preflight.Permission, users []string) []preflight.Permission {
+// withImpersonation replaces the ServiceAccount in the impersonation permission of the Helm chart with the
+// ServiceAccounts that the agent is configured to impersonate.
+func withImpersonation(permissions []preflight.Permission, users []string) []preflight.Permission {
 	var all []preflight.Permission
 	for _, p := range permissions {
 		if p.Verb != "impersonate" {
@@ -77,8 +79,8 @@ func impersonating(permissions []preflight.Permission, users []string) []preflig
 	return all
 }
 
-// ownRights turns failed findings into warnings, because only some modules need these permissions.
-func ownRights(whose string, findings []preflight.Finding) []preflight.Finding {
+// asWarnings turns failed findings into warnings, because only some modules need these permissions.
+func asWarnings(whose string, findings []preflight.Finding) []preflight.Finding {
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {
 			findings[i].Result = preflight.Warning

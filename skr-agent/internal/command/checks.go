@@ -20,7 +20,7 @@ import (
 // its module.
 func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prove.Runner, error) {
 	probers, memory := map[string]*probe.Prober{}, probe.NewMemory()
-	for _, user := range accounts.All() {
+	for _, user := range accounts.AllUsers() {
 		config := rest.CopyConfig(mgr.GetConfig())
 		if user != "" {
 			config.Impersonate = rest.ImpersonationConfig{UserName: user}
@@ -38,10 +38,10 @@ func newChecks(mgr ctrl.Manager, accounts guard.Accounts, changed func()) (*prov
 			return probers[t.User].Measure(ctx,
 				probe.Subject{Module: t.Module, Version: t.Version, Namespaces: t.Namespaces}, d, before)
 		},
-		Before: func(ctx context.Context, t prove.Target, d checks.Definition) string {
-			return probers[t.User].Before(ctx, d)
+		ValueBefore: func(ctx context.Context, t prove.Target, d checks.Definition) string {
+			return probers[t.User].MeasureBefore(ctx, d)
 		},
-		Changed: changed, Now: time.Now,
+		OnChange: changed, Now: time.Now,
 	}), nil
 }
 

@@ -40,10 +40,10 @@ type bootstrap struct {
 	location string
 	runtime  string
 	token    *trust.Token
-	// assigned is the Kyma in the enrollment token. replace is true if the token allows a move to another control
+	// assigned is the Kyma in the enrollment token. allowsMove is true if the token allows a move to another control
 	// plane.
-	assigned bundle.Assigned
-	replace  bool
+	assigned   bundle.Assigned
+	allowsMove bool
 	// notifications is the URL of the publisher's notification server. Empty if none is configured.
 	notifications string
 	// access contains the registry's credentials and certificates. It disables retries, because the agent has its own
@@ -100,14 +100,14 @@ func readBootstrap(ctx context.Context, reader client.Reader, f *runFlags) (boot
 		}
 		b.token = &token
 	}
-	if err := b.assign(secret.Data); err != nil {
+	if err := b.readAssigned(secret.Data); err != nil {
 		return b, fmt.Errorf("Secret %s/%s: %w", v1beta2.RuntimeNamespace, bootstrapSecret, err)
 	}
 	return b, nil
 }
 
-// assign reads the runtime's Kyma from the bootstrap Secret. Secrets of versions before 0.1.0 do not contain it.
-func (b *bootstrap) assign(data map[string][]byte) error {
+// readAssigned reads the runtime's Kyma from the bootstrap Secret. Secrets of versions before 0.1.0 do not contain it.
+func (b *bootstrap) readAssigned(data map[string][]byte) error {
 	if len(data["kyma"]) == 0 || b.token == nil {
 		return nil
 	}
@@ -117,13 +117,13 @@ func (b *bootstrap) assign(data map[string][]byte) error {
 	}
 	kyma.UID = string(data["kymaUID"])
 	b.assigned = bundle.Assigned{Kyma: kyma, TokenExpires: b.token.Expires.Unix()}
-	b.replace = string(data["replace"]) == v1beta2.True
+	b.allowsMove = string(data["replace"]) == v1beta2.True
 	return kyma.Check()
 }
 
-// enrolledAgain reports whether the bootstrap Secret changed. It returns an error for an unreadable or invalid
+// hasChanged reports whether the bootstrap Secret changed. It returns an error for an unreadable or invalid
 // Secret.
-func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
+func (b *bootstrap) hasChanged(ctx context.Context, reader client.Reader, f *runFlags) (bool, error) {
 	now, err := readBootstrap(ctx, reader, f)
 	if err != nil {
 		return false, err
@@ -131,10 +131,10 @@ func (b *bootstrap) enrolledAgain(ctx context.Context, reader client.Reader, f *
 	return !maps.EqualFunc(now.secret, b.secret, bytes.Equal), nil
 }
 
-// ownKey returns the runtime's key. The first call creates the key.
-func ownKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
+// ensureOwnKey returns the runtime's key. The first call creates the key.
+func ensureOwnKey(ctx context.Context, uncached client.Client) (trust.Signer, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: keySecret}
-	key, err := kept(ctx, uncached, name, fieldKey, trust.GenerateKey)
+	key, err := ensureSecretField(ctx, uncached, name, fieldKey, trust.GenerateKey)
 	if err != nil {
 		return nil, err
 	}
@@ -166,10 +166,10 @@ func readOwnKey(ctx context.Context, reader client.Reader) (trust.Signer, error)
 	return signer, nil
 }
 
-// ownIdentity returns the identity that decrypts the runtime's Secrets. The first start creates it.
-func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
+// ensureOwnIdentity returns the identity that decrypts the runtime's Secrets. The first start creates it.
+func ensureOwnIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identity, error) {
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: ageSecret}
-	text, err := kept(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
+	text, err := ensureSecretField(ctx, uncached, name, fieldIdentity, func() ([]byte, error) {
 		identity, err := age.GenerateX25519Identity()
 		if err != nil {
 			return nil, err
@@ -188,9 +188,9 @@ func ownIdentity(ctx context.Context, uncached client.Client) (*age.X25519Identi
 	return identity, nil
 }
 
-// kept returns the value of a field of an immutable Secret. If the Secret does not exist, kept generates the value and
-// creates the Secret.
-func kept(
+// ensureSecretField returns the value of a field of an immutable Secret. If the Secret does not exist,
+// ensureSecretField generates the value and creates the Secret.
+func ensureSecretField(
 	ctx context.Context, uncached client.Client, name client.ObjectKey, field string, generate func() ([]byte, error),
 ) ([]byte, error) {
 	var secret corev1.Secret

@@ -79,7 +79,7 @@ func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importe
 	if err != nil {
 		return importer.Importer{}, err
 	}
-	target := importer.Importer{To: place, Now: time.Now}
+	target := importer.Importer{Target: place, Now: time.Now}
 	if trustFile == "" {
 		return target, nil
 	}
@@ -92,7 +92,7 @@ func importOne(
 ) (importer.Outcome, error) {
 	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
 	defer done()
-	target.Advance = advance
+	target.OnProgress = advance
 	return target.Import(ctx, paths)
 }
 
@@ -105,18 +105,18 @@ type imported struct {
 func printImported(out io.Writer, format string, outcomes []imported) error {
 	return cli.Print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
-			if o.TrustedAtFirst != "" {
+			if o.PinnedRoot != "" {
 				fmt.Fprintf(
 					out,
 					"trusts     root of trust %s of the file, because --trust is not set; compare the digest with "+
 						"sha256sum of the fleet's root-1.json or root.json\n",
-					o.TrustedAtFirst,
+					o.PinnedRoot,
 				)
 			}
 			fmt.Fprintf(out, "%s: %d blobs and manifests written, %d already present\n", strings.Join(o.Files, " "),
-				o.Written, o.Known)
+				o.WrittenCount, o.ExistingCount)
 			for _, b := range o.Bundles {
-				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.Before, b.Digest)
+				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.PreviousSequence, b.Digest)
 			}
 			for _, image := range o.Images {
 				fmt.Fprintf(out, "image      %s\n", image)

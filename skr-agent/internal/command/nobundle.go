@@ -13,34 +13,34 @@ import (
 
 const maxNamed = 10
 
-// noBundle is the error if a registry does not contain a bundle of the runtime. The field others lists the runtimes
-// that have a bundle there. It is empty if the registry does not support listing repositories.
-type noBundle struct {
-	runtime string
-	others  []string
-	cause   error
+// noBundleError is the error if a registry does not contain a bundle of the runtime. The field otherRuntimes lists the
+// runtimes that have a bundle there. It is empty if the registry does not support listing repositories.
+type noBundleError struct {
+	runtime       string
+	otherRuntimes []string
+	cause         error
 }
 
-func (e *noBundle) Unwrap() error { return e.cause }
+func (e *noBundleError) Unwrap() error { return e.cause }
 
-func (e *noBundle) Error() string {
+func (e *noBundleError) Error() string {
 	text := fmt.Sprintf("the registry has no bundle of runtime %s", e.runtime)
-	if len(e.others) == 0 {
+	if len(e.otherRuntimes) == 0 {
 		return text
 	}
-	if similar := cli.DidYouMean(e.runtime, e.others); similar != "" {
+	if similar := cli.DidYouMean(e.runtime, e.otherRuntimes); similar != "" {
 		return text + similar
 	}
-	named := strings.Join(e.others[:min(len(e.others), maxNamed)], ", ")
-	if more := len(e.others) - maxNamed; more > 0 {
+	named := strings.Join(e.otherRuntimes[:min(len(e.otherRuntimes), maxNamed)], ", ")
+	if more := len(e.otherRuntimes) - maxNamed; more > 0 {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	return text + ", only bundles of " + named
 }
 
-// newNoBundle returns a noBundle for a location.
-func newNoBundle(ctx context.Context, place store.Store, runtime string, cause error) error {
-	e := &noBundle{runtime: runtime, cause: cause}
+// newNoBundleError returns a noBundleError for a location.
+func newNoBundleError(ctx context.Context, place store.Store, runtime string, cause error) error {
+	e := &noBundleError{runtime: runtime, cause: cause}
 	var repositories []string
 	var err error
 	if layout, ok := place.(*store.Layout); ok {
@@ -53,9 +53,9 @@ func newNoBundle(ctx context.Context, place store.Store, runtime string, cause e
 	}
 	for _, name := range repositories {
 		if id, ok := strings.CutPrefix(name, bundle.DesiredRepository("")); ok && id != runtime {
-			e.others = append(e.others, id)
+			e.otherRuntimes = append(e.otherRuntimes, id)
 		}
 	}
-	slices.Sort(e.others)
+	slices.Sort(e.otherRuntimes)
 	return e
 }

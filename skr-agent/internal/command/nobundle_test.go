@@ -26,13 +26,13 @@ func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 }
 
 func TestErrorLimitsListedRuntimes(t *testing.T) {
-	e := &noBundle{runtime: "elsewhere", cause: store.ErrNotFound}
+	e := &noBundleError{runtime: "elsewhere", cause: store.ErrNotFound}
 	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||
 		!errors.Is(e, store.ErrNotFound) {
 		t.Errorf("got %q without other runtimes, want only the name of the runtime", text)
 	}
 	for i := range 12 {
-		e.others = append(e.others, fmt.Sprintf("runtime-%02d", i))
+		e.otherRuntimes = append(e.otherRuntimes, fmt.Sprintf("runtime-%02d", i))
 	}
 	if text := e.Error(); !strings.HasSuffix(text, "runtime-09 and 2 more") || strings.Contains(text, "runtime-10") {
 		t.Errorf("got %q, want ten runtimes and \"2 more\"", text)

@@ -69,7 +69,7 @@ func newProvenance() *cobra.Command {
 	return cmd
 }
 
-func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chain, error) {
+func (f *provenanceFlags) trace(ctx context.Context, reference string) (provenance.Chain, error) {
 	config, err := f.cluster.Config()
 	if err != nil {
 		return provenance.Chain{}, err
@@ -82,7 +82,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	if err != nil {
 		return provenance.Chain{}, fmt.Errorf("connect to the runtime: %w", err)
 	}
-	kind, name, _ := strings.Cut(of, "/")
+	kind, name, _ := strings.Cut(reference, "/")
 	object, err := readObject(ctx, config, api, kind, f.namespace, name)
 	if err != nil {
 		return provenance.Chain{}, err
@@ -91,7 +91,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 	if err := api.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace)); err != nil {
 		return provenance.Chain{}, fmt.Errorf("list Manifests: %w", err)
 	}
-	inForce, err := bundleInForce(ctx, api, f.trust)
+	inForce, err := readAcceptedBundle(ctx, api, f.trust)
 	if err != nil {
 		return provenance.Chain{}, err
 	}
@@ -102,7 +102,7 @@ func (f *provenanceFlags) trace(ctx context.Context, of string) (provenance.Chai
 func readObject(
 	ctx context.Context, config *rest.Config, api client.Client, kind, namespace, name string,
 ) (provenance.Object, error) {
-	mapping, err := mappingOf(config, kind)
+	mapping, err := resolveKind(config, kind)
 	if err != nil {
 		return provenance.Object{}, err
 	}
@@ -122,8 +122,8 @@ func readObject(
 	}, nil
 }
 
-// mappingOf returns the REST mapping of a kind, given by singular, plural or short name. The group is optional.
-func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
+// resolveKind returns the REST mapping of a kind, given by singular, plural or short name. The group is optional.
+func resolveKind(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	api, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {
 		return nil, err
@@ -141,13 +141,14 @@ func mappingOf(config *rest.Config, kind string) (*meta.RESTMapping, error) {
 	return mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 }
 
-// bundleInForce reads the last accepted bundle and verifies it again. It reads only Secrets without confidential data.
-func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
+// readAcceptedBundle reads the last accepted bundle and verifies it again. It reads only Secrets without confidential
+// data.
+func readAcceptedBundle(ctx context.Context, api client.Client, trustFile string) (*bundle.Bundle, error) {
 	runtimeID, key, err := readPublicIdentity(ctx, api)
 	if err != nil {
 		return nil, err
 	}
-	inForce, err := pull.Read(ctx, pull.Saved{
+	inForce, err := pull.ReadBundle(ctx, pull.SavedState{
 		Client: api, Namespace: v1beta2.RuntimeNamespace, Runtime: runtimeID, Key: key,
 	})
 	if err != nil {
@@ -163,7 +164,7 @@ func bundleInForce(ctx context.Context, api client.Client, trustFile string) (*b
 	if err != nil {
 		return nil, err
 	}
-	if !root.Trusts(inForce.KeyThumbprint) {
+	if !root.TrustsKey(inForce.KeyThumbprint) {
 		return nil, refusal.New(refusal.UnknownKey, "version %d of the root of trust in %s does not list key %s, which "+
 			"signed the bundle", root.Version, trustFile, trust.ShortThumbprint(inForce.KeyThumbprint))
 	}

@@ -123,15 +123,15 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
-// collectAt is the value of GOGC. It is half of Go's default, to reduce memory usage on the customer's node.
-const collectAt = 50
+// gcPercent is the value of GOGC. It is half of Go's default, to reduce memory usage on the customer's node.
+const gcPercent = 50
 
 func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	ctrl.SetLogger(g.Logger())
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(collectAt)
+		debug.SetGCPercent(gcPercent)
 	}
-	checked, err := f.check()
+	checked, err := f.parseFlags()
 	if err != nil {
 		return err
 	}
@@ -149,8 +149,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return fmt.Errorf("connect to the runtime: %w", err)
 	}
 	var deployment *upgrade.Deployment
-	if err := f.manager.Prepare(ctx, f.patience(), func(ctx context.Context) (err error) {
-		deployment, err = f.begin(ctx, uncached)
+	if err := f.manager.Prepare(ctx, f.startTimeout(), func(ctx context.Context) (err error) {
+		deployment, err = f.countStart(ctx, uncached)
 		return err
 	}); err != nil {
 		return ignoreAfterShutdown(ctx, err)
@@ -158,14 +158,14 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
 	var options agent.Options
 	prepared := false
-	if err := f.manager.Prepare(ctx, f.patience(), func(ctx context.Context) (err error) {
+	if err := f.manager.Prepare(ctx, f.startTimeout(), func(ctx context.Context) (err error) {
 		if !prepared {
-			if err := objects.Foundation(ctx, uncached); err != nil {
+			if err := objects.EnsureFoundation(ctx, uncached); err != nil {
 				return fmt.Errorf("prepare the runtime: %w", err)
 			}
 			prepared = true
 		}
-		options, err = f.agent(ctx, g, config, uncached, store, checked)
+		options, err = f.newAgentOptions(ctx, g, config, uncached, store, checked)
 		return err
 	}); err != nil {
 		return ignoreAfterShutdown(ctx, err)
@@ -183,9 +183,9 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
 	tryAgain := make(chan event.GenericEvent, 100)
-	options.TryAgain, options.Accounts = tryAgain, checked.accounts
+	options.Requeue, options.Accounts = tryAgain, checked.accounts
 	var reconciler *agent.Agent
-	options.Checks, err = newChecks(mgr, checked.accounts, func() { reconciler.Again() })
+	options.Checks, err = newChecks(mgr, checked.accounts, func() { reconciler.RequestReconcile() })
 	if err != nil {
 		return fmt.Errorf("set up checks of modules: %w", err)
 	}
@@ -200,7 +200,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
 		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: checked.accounts, Signer: options.Signer, TryAgain: tryAgain, Incomplete: options.Syncer.IsIncomplete,
+		Accounts: checked.accounts, Signer: options.Signer, Requeue: tryAgain, IsIncomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -216,7 +216,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return err
 	}
 	if deployment != nil {
-		if err := deployment.Again(ctx, time.Since(began)); err != nil {
+		if err := deployment.RecordRestart(ctx, time.Since(began)); err != nil {
 			ctrl.Log.Error(err, "failed to exempt the intended restart from the start limit of the agent's image")
 		}
 	}
@@ -231,21 +231,21 @@ func ignoreAfterShutdown(ctx context.Context, err error) error {
 	return err
 }
 
-// checked contains the parsed values of flags.
-type checked struct {
+// parsedFlags contains the parsed values of flags.
+type parsedFlags struct {
 	accounts guard.Accounts
 	mirrors  map[string]string
 }
 
-// check validates the flags before the program waits for the API server.
-func (f *runFlags) check() (checked, error) {
+// parseFlags validates the flags before the program waits for the API server.
+func (f *runFlags) parseFlags() (parsedFlags, error) {
 	accounts, err := guard.ParseAccounts(f.accounts, v1beta2.RuntimeNamespace)
 	if err != nil {
-		return checked{}, cli.Usage(fmt.Errorf("--module-service-account: %w", err))
+		return parsedFlags{}, cli.Usage(fmt.Errorf("--module-service-account: %w", err))
 	}
 	mirrors, err := bundle.ParseMirrors(f.mirrors)
 	if err != nil {
-		return checked{}, cli.Usage(err)
+		return parsedFlags{}, cli.Usage(err)
 	}
 	switch {
 	case (f.deployment == "") != (f.pod == ""):
@@ -259,26 +259,26 @@ func (f *runFlags) check() (checked, error) {
 		// The error omits the URL, which can contain credentials.
 		err = fmt.Errorf("--notifications-url: %w", store.CheckStreamURL(f.notifications))
 	default:
-		return checked{accounts, mirrors}, nil
+		return parsedFlags{accounts, mirrors}, nil
 	}
-	return checked{}, cli.Usage(err)
+	return parsedFlags{}, cli.Usage(err)
 }
 
 // cacheSyncTimeout limits how long a controller waits until its caches are filled.
 const cacheSyncTimeout = 24 * time.Hour
 
-// patience returns the maximum time to wait for the API server at startup, or 0 for no limit. If bundles can upgrade
-// the agent, the time is limited: a broken image must exit, because repeated starts trigger the rollback.
-func (f *runFlags) patience() time.Duration {
+// startTimeout returns the maximum time to wait for the API server at startup, or 0 for no limit. If bundles can
+// upgrade the agent, the time is limited: a broken image must exit, because repeated starts trigger the rollback.
+func (f *runFlags) startTimeout() time.Duration {
 	if f.deployment == "" {
 		return 0
 	}
 	return f.upgradeDeadline
 }
 
-// begin counts the start of the agent's image, before any step that can fail. It returns nil if --deployment is not
-// set.
-func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
+// countStart counts the start of the agent's image, before any step that can fail. It returns nil if --deployment is
+// not set.
+func (f *runFlags) countStart(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
 	if f.deployment == "" {
 		return nil, nil
 	}
@@ -286,7 +286,7 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	if err != nil {
 		return nil, err
 	}
-	outcome, err := deployment.Start(ctx)
+	outcome, err := deployment.RecordStart(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -296,9 +296,9 @@ func (f *runFlags) begin(ctx context.Context, uncached client.Client) (*upgrade.
 	return deployment, nil
 }
 
-func (f *runFlags) agent(
-	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, held *contentstore.Store,
-	flags checked,
+func (f *runFlags) newAgentOptions(
+	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, contents *contentstore.Store,
+	flags parsedFlags,
 ) (agent.Options, error) {
 	known, err := readBootstrap(ctx, uncached, f)
 	if err != nil {
@@ -308,11 +308,11 @@ func (f *runFlags) agent(
 	if err != nil {
 		return agent.Options{}, err
 	}
-	signer, err := ownKey(ctx, uncached)
+	signer, err := ensureOwnKey(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
-	identity, err := ownIdentity(ctx, uncached)
+	identity, err := ensureOwnIdentity(ctx, uncached)
 	if err != nil {
 		return agent.Options{}, err
 	}
@@ -340,8 +340,8 @@ func (f *runFlags) agent(
 		folder = &importer.Folder{Dir: f.importFolder}
 	}
 	puller := pull.New(pull.Options{
-		Mirrors: flags.mirrors, Place: place, Registries: registries, Client: uncached,
-		Namespace: v1beta2.RuntimeNamespace, Store: held, Now: time.Now, Key: signer,
+		Mirrors: flags.mirrors, ConfiguredLocation: place, Registries: registries, Client: uncached,
+		Namespace: v1beta2.RuntimeNamespace, Store: contents, Now: time.Now, Key: signer,
 		Trust: bundle.Trust{
 			Root:          known.root,
 			Runtime:       known.runtime,
@@ -350,7 +350,7 @@ func (f *runFlags) agent(
 			ClockSkew:     f.skew,
 			Assigned:      known.assigned,
 		},
-		Replace: known.replace,
+		AllowsMove: known.allowsMove,
 	})
 	if err := puller.Restore(ctx); manager.IsTemporary(err) {
 		return agent.Options{}, err
@@ -364,21 +364,21 @@ func (f *runFlags) agent(
 			return registries.Stream(ctx, known.notifications)
 		}
 	}
-	keeper := &secrets.Keeper{Client: uncached, Runtime: known.runtime, Identity: identity}
-	memory := &objects.Keeper{Uncached: uncached, Signer: signer}
+	keeper := &secrets.Reconciler{Client: uncached, Runtime: known.runtime, Identity: identity}
+	memory := &objects.Restorer{Uncached: uncached, Signer: signer}
 	label := func(ctx context.Context, want map[string]string) error {
 		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)
 	}
 	return agent.Options{
-		Keeper: memory, Uncached: uncached,
+		Restorer: memory, Uncached: uncached,
 		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion,
 		ClusterUID:    uid,
-		Notifications: notifications, Folder: folder, Store: held, Puller: puller,
+		Notifications: notifications, Folder: folder, Store: contents, Puller: puller,
 		Syncer: &objects.Syncer{
-			Uncached: uncached, Secrets: keeper, Keeper: memory, Records: record.Book{Signer: signer}, Label: label,
+			Uncached: uncached, Secrets: keeper, Restorer: memory, Records: record.Store{Signer: signer}, Label: label,
 		},
 		Secrets: keeper, Signer: signer, Token: known.token,
-		Enrolled:     func(ctx context.Context) (bool, error) { return known.enrolledAgain(ctx, uncached, f) },
-		PollInterval: f.poll, ReportInterval: f.report, Now: time.Now,
+		EnrollmentChanged: func(ctx context.Context) (bool, error) { return known.hasChanged(ctx, uncached, f) },
+		PollInterval:      f.poll, ReportInterval: f.report, Now: time.Now,
 	}, nil
 }

@@ -51,7 +51,7 @@ func newVerify() *cobra.Command {
 				return err
 			}
 			trusted := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID, ClockSkew: skew}
-			accepted, root, err := verify(cmd.Context(), registries, args[0], trusted)
+			accepted, root, err := verifyBundle(cmd.Context(), registries, args[0], trusted)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
@@ -69,9 +69,9 @@ func newVerify() *cobra.Command {
 	return cmd
 }
 
-// verify verifies a bundle as a newly enrolled agent with this root of trust would. It first updates the root from
-// the registry.
-func verify(
+// verifyBundle verifies a bundle as a newly enrolled agent with this root of trust would. It first updates the root
+// from the registry.
+func verifyBundle(
 	ctx context.Context, registries *store.Registries, ref string, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
 	at, err := locate(ctx, registries, ref, trusted.Runtime)
@@ -83,7 +83,7 @@ func verify(
 
 // verifyAt verifies the bundle at a location. It returns the root of trust that verified the bundle.
 func verifyAt(
-	ctx context.Context, registries *store.Registries, at location, trusted bundle.Trust,
+	ctx context.Context, registries *store.Registries, at bundleLocation, trusted bundle.Trust,
 ) (bundle.Bundle, trust.Root, error) {
 	if at.place != nil {
 		newest, refused, _, err := store.FollowRoot(ctx, at.place, trusted.Root)
@@ -97,56 +97,56 @@ func verifyAt(
 	}
 	fetched, err := store.Fetch(ctx, at.repository, at.reference)
 	if errors.Is(err, store.ErrNotFound) && at.place != nil && at.reference == bundle.TagDesired {
-		err = newNoBundle(ctx, at.place, trusted.Runtime, err)
+		err = newNoBundleError(ctx, at.place, trusted.Runtime, err)
 	}
 	if err != nil {
 		return bundle.Bundle{}, trusted.Root, err
 	}
-	contents := intake.Contents{Place: at.place, Registries: registries}
+	contents := intake.Contents{Location: at.place, Registries: registries}
 	source := intake.Source{Documents: at.repository,
-		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+		ReadProof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
 			return contents.Fetch(ctx, c, bundle.Settings{}, bundle.MaxManifestBytes)
 		}}
 	opened, err := intake.Open(ctx, source, fetched, trusted, time.Now())
 	return opened.Bundle, trusted.Root, err
 }
 
-// location is the repository of a bundle that the command verify reads. place is the fleet's registry or folder, or nil
-// if the reference does not belong to a fleet.
-type location struct {
+// bundleLocation is the repository of a bundle that the command verify reads. place is the fleet's registry or folder,
+// or nil if the reference does not belong to a fleet.
+type bundleLocation struct {
 	place      store.Store
 	repository store.Reader
 	reference  string
 }
 
 // locate opens the repository of a reference. The default is the runtime's newest bundle.
-func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (location, error) {
+func locate(ctx context.Context, registries *store.Registries, ref, runtime string) (bundleLocation, error) {
 	repository, reference := bundle.DesiredRepository(runtime), bundle.TagDesired
 	at := ref
 	if rest, ok := strings.CutPrefix(ref, store.LayoutScheme); ok {
 		dir, inside, named := strings.Cut(rest, ":")
 		at = store.LayoutScheme + dir
 		if named {
-			repository, reference = split(inside)
+			repository, reference = splitReference(inside)
 		}
-	} else if name, tag := split(ref); tag != "" {
+	} else if name, tag := splitReference(ref); tag != "" {
 		prefix, ofFleet := strings.CutSuffix(name, "/"+repository)
 		if !ofFleet {
 			full, err := registries.Repository(name)
-			return location{nil, full, tag}, err
+			return bundleLocation{nil, full, tag}, err
 		}
 		at, reference = prefix, tag
 	}
 	place, err := store.Open(at, registries)
 	if err != nil {
-		return location{}, cli.Usage(err)
+		return bundleLocation{}, cli.Usage(err)
 	}
 	target, err := place.Reading(ctx, repository)
-	return location{place, target, reference}, err
+	return bundleLocation{place, target, reference}, err
 }
 
-// split returns the repository and the tag or digest of a reference.
-func split(ref string) (string, string) {
+// splitReference returns the repository and the tag or digest of a reference.
+func splitReference(ref string) (string, string) {
 	if name, d, ok := strings.Cut(ref, "@"); ok && digest.Digest(d).Validate() == nil {
 		if i := strings.LastIndex(name, ":"); i > strings.LastIndex(name, "/") {
 			name = name[:i]

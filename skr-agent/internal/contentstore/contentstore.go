@@ -31,7 +31,7 @@ const (
 	// MaxBlobBytes is the maximum size of a blob before compression.
 	MaxBlobBytes = bundle.MaxLayerBytes
 
-	prefix = "kyma-pull-content-"
+	secretPrefix = "kyma-pull-content-"
 
 	roleIndex = "index"
 	roleChunk = "chunk"
@@ -63,14 +63,14 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(data) > MaxBlobBytes {
 		return fmt.Errorf("store content %s: %d bytes, must be at most %d", d, len(data), MaxBlobBytes)
 	}
-	if err := check(d, data); err != nil {
+	if err := verifyDigest(d, data); err != nil {
 		return fmt.Errorf("store content: %w", err)
 	}
-	parts, err := s.parts(ctx, d)
+	parts, err := s.listParts(ctx, d)
 	if err != nil {
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
-	if isWhole(d, parts) {
+	if isComplete(d, parts) {
 		_, err := s.Load(ctx, d)
 		if err == nil || !errors.Is(err, ErrBroken) && !errors.Is(err, ErrMissing) {
 			return err
@@ -79,16 +79,16 @@ func (s *Store) Put(ctx context.Context, d digest.Digest, data []byte) error {
 	if len(parts) > 0 {
 		// Delete the index first, so that the blob is incomplete until the new index is written. Delete the chunks too,
 		// because the API server refuses to overwrite them if a quota is exhausted.
-		if err := s.drop(ctx, namesOf(d, parts)...); err != nil {
+		if err := s.deleteSecrets(ctx, secretNames(d, parts)...); err != nil {
 			return fmt.Errorf("store content %s: %w", d, err)
 		}
 	}
-	return s.put(ctx, d, data, s.write)
+	return s.put(ctx, d, data, s.writeSecret)
 }
 
 // Add stores a blob like Put. It needs fewer requests than Put if the blob does not exist yet.
 func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
-	if len(data) > MaxBlobBytes || check(d, data) != nil {
+	if len(data) > MaxBlobBytes || verifyDigest(d, data) != nil {
 		return s.Put(ctx, d, data) // Put returns an error, because the blob is invalid
 	}
 	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
@@ -99,7 +99,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	}
 	if apierrors.IsForbidden(err) {
 		// A quota refuses a write before the API server checks whether the Secret exists.
-		if parts, listErr := s.parts(ctx, d); listErr == nil && len(parts) > 0 {
+		if parts, listErr := s.listParts(ctx, d); listErr == nil && len(parts) > 0 {
 			return s.Put(ctx, d, data)
 		}
 	}
@@ -109,7 +109,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 // put writes the chunks of a blob and then its index. If a write fails, put deletes the chunks, because incomplete
 // blobs would use up the quota.
 func (s *Store) put(
-	ctx context.Context, d digest.Digest, data []byte, write func(context.Context, *corev1.Secret) error,
+	ctx context.Context, d digest.Digest, data []byte, writeSecret func(context.Context, *corev1.Secret) error,
 ) error {
 	packed, err := compress(data)
 	if err != nil {
@@ -123,16 +123,16 @@ func (s *Store) put(
 	}
 	var written []string
 	add := func(part *corev1.Secret) error {
-		err := write(ctx, part)
+		err := writeSecret(ctx, part)
 		if err == nil {
 			written = append(written, part.Name)
 			return nil
 		}
-		_ = s.drop(ctx, written...) // ignore the error; the next Put replaces chunks that still exist
+		_ = s.deleteSecrets(ctx, written...) // ignore the error; the next Put replaces chunks that still exist
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
 	for i, chunk := range chunks {
-		part := s.secret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})
+		part := s.newSecret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})
 		if len(chunks) == 1 {
 			describe(part)
 		}
@@ -140,7 +140,7 @@ func (s *Store) put(
 			return err
 		}
 	}
-	return add(describe(s.secret(d, indexName(d), roleIndex, nil)))
+	return add(describe(s.newSecret(d, indexName(d), roleIndex, nil)))
 }
 
 // Load returns a verified blob. The error is ErrMissing, ErrBroken, or the error of the API server.
@@ -148,19 +148,19 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	if err := d.Validate(); err != nil {
 		return nil, fmt.Errorf("load content %q: %w", d, err)
 	}
-	first, err := s.read(ctx, chunkName(d, 0))
+	first, err := s.readSecret(ctx, chunkName(d, 0))
 	if err == nil {
-		if data, ok := only(d, first); ok {
+		if data, ok := singleChunkBlob(d, first); ok {
 			return data, nil
 		}
 	} else if !errors.Is(err, ErrMissing) {
 		return nil, fmt.Errorf("load content %s: %w", d, err)
 	}
-	index, err := s.read(ctx, indexName(d))
+	index, err := s.readSecret(ctx, indexName(d))
 	if err != nil {
 		return nil, fmt.Errorf("load content %s: %w", d, err)
 	}
-	count, size, err := shape(index.Annotations)
+	count, size, err := parseShape(index.Annotations)
 	if err != nil {
 		return nil, fmt.Errorf("load content %s: %w: %w", d, ErrBroken, err)
 	}
@@ -168,7 +168,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	for i := range count {
 		chunk := first
 		if i > 0 || chunk == nil {
-			if chunk, err = s.read(ctx, chunkName(d, i)); err != nil {
+			if chunk, err = s.readSecret(ctx, chunkName(d, i)); err != nil {
 				return nil, fmt.Errorf("load content %s: %w", d, err)
 			}
 		}
@@ -176,7 +176,7 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	}
 	data, err := decompress(packed, size)
 	if err == nil {
-		err = check(d, data)
+		err = verifyDigest(d, data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load content %s: %w: %w", d, ErrBroken, err)
@@ -184,31 +184,32 @@ func (s *Store) Load(ctx context.Context, d digest.Digest) ([]byte, error) {
 	return data, nil
 }
 
-// only returns the blob of a Secret that contains the blob's only chunk. It returns false if the blob has more chunks
-// or is damaged.
-func only(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
-	count, size, err := shape(chunk.Annotations)
+// singleChunkBlob returns the blob of a Secret that contains the blob's only chunk. It returns false if the blob has
+// more chunks or is damaged.
+func singleChunkBlob(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
+	count, size, err := parseShape(chunk.Annotations)
 	if err != nil || count != 1 {
 		return nil, false
 	}
 	data, err := decompress(chunk.Data[chunkKey], size)
-	return data, err == nil && check(d, data) == nil
+	return data, err == nil && verifyDigest(d, data) == nil
 }
 
-// Whole returns the digests of all complete blobs. It lists metadata with one request and does not verify the blobs.
-func (s *Store) Whole(ctx context.Context) (map[digest.Digest]bool, error) {
-	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
+// ListComplete returns the digests of all complete blobs. It lists metadata with one request and does not verify the
+// blobs.
+func (s *Store) ListComplete(ctx context.Context) (map[digest.Digest]bool, error) {
+	parts, err := s.listSecrets(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
 		return nil, fmt.Errorf("list content: %w", err)
 	}
 	byDigest := map[digest.Digest][]metav1.PartialObjectMetadata{}
 	for _, part := range parts {
-		d := DigestOf(part.Annotations)
+		d := BlobDigest(part.Annotations)
 		byDigest[d] = append(byDigest[d], part)
 	}
 	whole := map[digest.Digest]bool{}
 	for d, parts := range byDigest {
-		if d.Validate() == nil && isWhole(d, parts) {
+		if d.Validate() == nil && isComplete(d, parts) {
 			whole[d] = true
 		}
 	}
@@ -220,19 +221,19 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	if err := d.Validate(); err != nil {
 		return false, fmt.Errorf("check for content %q: %w", d, err)
 	}
-	parts, err := s.parts(ctx, d)
+	parts, err := s.listParts(ctx, d)
 	if err != nil {
 		return false, fmt.Errorf("check for content %s: %w", d, err)
 	}
-	return isWhole(d, parts), nil
+	return isComplete(d, parts), nil
 }
 
-// parts returns the metadata of a blob's Secrets: the index and the chunks.
-func (s *Store) parts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
-	return s.list(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: short(d)})
+// listParts returns the metadata of a blob's Secrets: the index and the chunks.
+func (s *Store) listParts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
+	return s.listSecrets(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: shortenDigest(d)})
 }
 
-func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
+func isComplete(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	present := map[string]metav1.PartialObjectMetadata{}
 	for _, part := range parts {
 		present[part.Name] = part
@@ -241,7 +242,7 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	if !ok {
 		return false
 	}
-	count, _, err := shape(index.Annotations)
+	count, _, err := parseShape(index.Annotations)
 	if err != nil {
 		return false // a blob with an invalid index is incomplete
 	}
@@ -253,8 +254,8 @@ func isWhole(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// DigestOf returns the blob's digest in the annotations of a Secret, or "" for other Secrets.
-func DigestOf(annotations map[string]string) digest.Digest {
+// BlobDigest returns the blob's digest in the annotations of a Secret, or "" for other Secrets.
+func BlobDigest(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
@@ -266,7 +267,7 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 		_, err = s.Load(ctx, d)
 	}
 	if err == nil && !whole || errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
-		if err := s.drop(ctx, indexName(d)); err != nil {
+		if err := s.deleteSecrets(ctx, indexName(d)); err != nil {
 			return false, fmt.Errorf("delete damaged content %s: %w", d, err)
 		}
 		return false, nil
@@ -277,7 +278,7 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 // Prune deletes all blobs except those in keep, and returns the number of deleted blobs. keep must include blobs that
 // are being written.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
-	parts, err := s.list(ctx, client.HasLabels{v1beta2.LabelContent})
+	parts, err := s.listSecrets(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
@@ -292,13 +293,13 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 		}
 	}
 	// Delete indexes first, so that an interruption leaves no index without chunks.
-	if err := s.drop(ctx, append(indexes, chunks...)...); err != nil {
+	if err := s.deleteSecrets(ctx, append(indexes, chunks...)...); err != nil {
 		return 0, fmt.Errorf("prune content: %w", err)
 	}
 	return len(indexes), nil
 }
 
-func (s *Store) list(ctx context.Context, selector client.ListOption) ([]metav1.PartialObjectMetadata, error) {
+func (s *Store) listSecrets(ctx context.Context, selector client.ListOption) ([]metav1.PartialObjectMetadata, error) {
 	var found metav1.PartialObjectMetadataList
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
 	if err := s.reader.List(ctx, &found, client.InNamespace(s.namespace), selector); err != nil {
@@ -307,7 +308,7 @@ func (s *Store) list(ctx context.Context, selector client.ListOption) ([]metav1.
 	return found.Items, nil
 }
 
-func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
+func (s *Store) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
 	var secret corev1.Secret
 	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &secret)
 	if apierrors.IsNotFound(err) {
@@ -316,21 +317,21 @@ func (s *Store) read(ctx context.Context, name string) (*corev1.Secret, error) {
 	return &secret, err
 }
 
-// write creates a Secret. It replaces the Secret of an interrupted Put or another version of the agent.
-func (s *Store) write(ctx context.Context, secret *corev1.Secret) error {
+// writeSecret creates a Secret. It replaces the Secret of an interrupted Put or another version of the agent.
+func (s *Store) writeSecret(ctx context.Context, secret *corev1.Secret) error {
 	err := s.writer.Create(ctx, secret)
 	if !apierrors.IsAlreadyExists(err) {
 		return err
 	}
-	if err := s.drop(ctx, secret.Name); err != nil {
+	if err := s.deleteSecrets(ctx, secret.Name); err != nil {
 		return err
 	}
 	secret.ResourceVersion = ""
 	return s.writer.Create(ctx, secret)
 }
 
-// drop deletes Secrets in the given order until a deletion fails.
-func (s *Store) drop(ctx context.Context, names ...string) error {
+// deleteSecrets deletes Secrets in the given order until a deletion fails.
+func (s *Store) deleteSecrets(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
 		if err := s.writer.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
@@ -340,8 +341,8 @@ func (s *Store) drop(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// namesOf returns the names of a blob's Secrets. The index is first.
-func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
+// secretNames returns the names of a blob's Secrets. The index is first.
+func secretNames(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 	var names []string
 	for _, part := range parts {
 		if strings.HasPrefix(part.Name, indexName(d)) {
@@ -352,13 +353,13 @@ func namesOf(d digest.Digest, parts []metav1.PartialObjectMetadata) []string {
 	return names
 }
 
-func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byte) *corev1.Secret {
+func (s *Store) newSecret(d digest.Digest, name, role string, data map[string][]byte) *corev1.Secret {
 	immutable := true
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:   s.namespace,
 			Name:        name,
-			Labels:      map[string]string{v1beta2.LabelContent: role, v1beta2.LabelContentDigest: short(d)},
+			Labels:      map[string]string{v1beta2.LabelContent: role, v1beta2.LabelContentDigest: shortenDigest(d)},
 			Annotations: map[string]string{v1beta2.AnnotationContentDigest: d.String()},
 		},
 		Immutable: &immutable,
@@ -367,7 +368,7 @@ func (s *Store) secret(d digest.Digest, name, role string, data map[string][]byt
 	}
 }
 
-func shape(annotations map[string]string) (chunks, size int, err error) {
+func parseShape(annotations map[string]string) (chunks, size int, err error) {
 	chunks, err = strconv.Atoi(annotations[v1beta2.AnnotationContentChunks])
 	if err != nil {
 		return 0, 0, fmt.Errorf("index: invalid number of chunks: %w", err)
@@ -382,7 +383,7 @@ func shape(annotations map[string]string) (chunks, size int, err error) {
 	return chunks, size, nil
 }
 
-func check(d digest.Digest, data []byte) error {
+func verifyDigest(d digest.Digest, data []byte) error {
 	if err := d.Validate(); err != nil {
 		return fmt.Errorf("digest %q: %w", d, err)
 	}
@@ -392,13 +393,13 @@ func check(d digest.Digest, data []byte) error {
 	return nil
 }
 
-// short shortens a digest to fit into a label value (63 characters).
-func short(d digest.Digest) string {
+// shortenDigest shortens a digest to fit into a label value (63 characters).
+func shortenDigest(d digest.Digest) string {
 	return d.Algorithm().String() + "-" + d.Encoded()[:32]
 }
 
 func indexName(d digest.Digest) string {
-	return prefix + strings.ReplaceAll(d.String(), ":", "-")
+	return secretPrefix + strings.ReplaceAll(d.String(), ":", "-")
 }
 
 func chunkName(d digest.Digest, i int) string {

@@ -12,48 +12,48 @@ import (
 // Accounts selects the ServiceAccount that installs a module. An operator of the runtime configures it. A bundle cannot
 // change it. With the zero value, the agent installs all modules with its own permissions.
 type Accounts struct {
-	others   string            // user name for modules without their own account; empty for the agent itself
-	byModule map[string]string // user name by module; empty for the agent itself
+	defaultUser  string            // user name for modules without their own account; empty for the agent itself
+	userByModule map[string]string // user name by module; empty for the agent itself
 }
 
 // ParseAccounts parses account settings: NAME or NAMESPACE/NAME for all modules, and MODULE=NAME or
-// MODULE=NAMESPACE/NAME for one module. MODULE= selects the agent's own permissions for one module. home is the
-// default namespace.
-func ParseAccounts(settings []string, home string) (Accounts, error) {
-	a := Accounts{byModule: map[string]string{}}
+// MODULE=NAMESPACE/NAME for one module. MODULE= selects the agent's own permissions for one module. The default
+// namespace is agentNamespace.
+func ParseAccounts(settings []string, agentNamespace string) (Accounts, error) {
+	a := Accounts{userByModule: map[string]string{}}
 	for _, setting := range settings {
 		module, account, one := strings.Cut(setting, "=")
 		if !one {
 			module, account = "", setting
 		}
-		user, err := serviceAccountUser(account, home)
+		user, err := serviceAccountUser(account, agentNamespace)
 		switch {
 		case err != nil:
 			return Accounts{}, fmt.Errorf("%q: %w", setting, err)
 		case one && module == "":
 			return Accounts{}, fmt.Errorf("%q: module name before = is missing: must be MODULE=NAMESPACE/NAME", setting)
-		case !one && a.others != "":
+		case !one && a.defaultUser != "":
 			return Accounts{},
 				fmt.Errorf("%q: duplicate account for all modules: use MODULE=NAMESPACE/NAME for one module", setting)
 		case !one:
-			a.others = user
+			a.defaultUser = user
 			continue
 		}
-		if _, known := a.byModule[module]; known {
+		if _, known := a.userByModule[module]; known {
 			return Accounts{}, fmt.Errorf("%q: duplicate account for module %s", setting, module)
 		}
-		a.byModule[module] = user
+		a.userByModule[module] = user
 	}
 	return a, nil
 }
 
-func serviceAccountUser(account, home string) (string, error) {
+func serviceAccountUser(account, agentNamespace string) (string, error) {
 	if account == "" {
 		return "", nil
 	}
 	namespace, name, ok := strings.Cut(account, "/")
 	if !ok {
-		namespace, name = home, account
+		namespace, name = agentNamespace, account
 	}
 	if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
 		return "", fmt.Errorf("namespace %q: %s", namespace, problems[0])
@@ -61,40 +61,40 @@ func serviceAccountUser(account, home string) (string, error) {
 	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 		return "", fmt.Errorf("service account %q: %s", name, problems[0])
 	}
-	if isKubernetes(namespace) || isAgents(name) {
+	if isKubernetesNamespace(namespace) || isAgentName(name) {
 		return "", fmt.Errorf("%s/%s belongs to Kubernetes or the agent: use a ServiceAccount of the module", namespace,
 			name)
 	}
 	return "system:serviceaccount:" + namespace + ":" + name, nil
 }
 
-// Of returns the user name that installs a module, or "" for the agent itself. Settings can refer to the module by its
-// name, such as team/keda, or by its label, such as team-keda.
-func (a Accounts) Of(module, label string) string {
+// UserFor returns the user name that installs a module, or "" for the agent itself. Settings can refer to the module by
+// its name, such as team/keda, or by its label, such as team-keda.
+func (a Accounts) UserFor(module, label string) string {
 	for _, name := range []string{module, label} {
-		if user, ok := a.byModule[name]; ok {
+		if user, ok := a.userByModule[name]; ok {
 			return user
 		}
 	}
-	return a.others
+	return a.defaultUser
 }
 
 // Users returns the sorted user names of all configured ServiceAccounts.
 func (a Accounts) Users() []string {
-	users := slices.DeleteFunc(a.All(), func(user string) bool { return user == "" })
+	users := slices.DeleteFunc(a.AllUsers(), func(user string) bool { return user == "" })
 	slices.Sort(users)
 	return slices.Compact(users)
 }
 
-// WithOwnRights returns the start of a sentence about the modules without a ServiceAccount, such as "modules keda,
+// DescribeOwnRights returns the start of a sentence about the modules without a ServiceAccount, such as "modules keda,
 // nats are". Empty if every module has one.
-func (a Accounts) WithOwnRights() string {
-	if a.others == "" {
+func (a Accounts) DescribeOwnRights() string {
+	if a.defaultUser == "" {
 		return "all modules without a configured ServiceAccount are"
 	}
 	var own []string
-	for _, module := range slices.Sorted(maps.Keys(a.byModule)) {
-		if a.byModule[module] == "" {
+	for _, module := range slices.Sorted(maps.Keys(a.userByModule)) {
+		if a.userByModule[module] == "" {
 			own = append(own, module)
 		}
 	}
@@ -104,10 +104,10 @@ func (a Accounts) WithOwnRights() string {
 	return "modules " + strings.Join(own, ", ") + " are"
 }
 
-// All returns the user names of all settings. The name "" stands for the agent itself.
-func (a Accounts) All() []string {
-	users := []string{"", a.others}
-	for _, user := range a.byModule {
+// AllUsers returns the user names of all settings. The name "" stands for the agent itself.
+func (a Accounts) AllUsers() []string {
+	users := []string{"", a.defaultUser}
+	for _, user := range a.userByModule {
 		users = append(users, user)
 	}
 	return users

@@ -9,13 +9,13 @@ import (
 func TestAccountSettingsSelectModuleAccounts(t *testing.T) {
 	a, err := ParseAccounts([]string{"modules", "keda=keda-system/installer", "istio="}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:keda-system:installer", a.Of("keda", "keda"))
-	require.Equal(t, "", a.Of("istio", "istio"), "must use the agent's own rights")
-	require.Equal(t, "system:serviceaccount:kyma-system:modules", a.Of("any other", "any other"))
+	require.Equal(t, "system:serviceaccount:keda-system:installer", a.UserFor("keda", "keda"))
+	require.Equal(t, "", a.UserFor("istio", "istio"), "must use the agent's own rights")
+	require.Equal(t, "system:serviceaccount:kyma-system:modules", a.UserFor("any other", "any other"))
 	a, err = ParseAccounts([]string{"keda=installer"}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kyma-system:installer", a.Of("keda", "keda"))
-	require.Equal(t, "", a.Of("any other", "any other"), "must use the agent's own rights")
+	require.Equal(t, "system:serviceaccount:kyma-system:installer", a.UserFor("keda", "keda"))
+	require.Equal(t, "", a.UserFor("any other", "any other"), "must use the agent's own rights")
 
 	for name, c := range map[string]struct {
 		settings []string
@@ -40,9 +40,9 @@ func TestAccountSettingsSelectModuleAccounts(t *testing.T) {
 func TestAccountSettingMatchesModuleNameOrLabel(t *testing.T) {
 	a, err := ParseAccounts([]string{"team-keda=by-label"}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kyma-system:by-label", a.Of("team/keda", "team-keda"))
+	require.Equal(t, "system:serviceaccount:kyma-system:by-label", a.UserFor("team/keda", "team-keda"))
 	a, err = ParseAccounts([]string{"team-keda=by-label", "team/keda=by-name"}, home)
 	require.NoError(t, err)
-	require.Equal(t, "system:serviceaccount:kyma-system:by-name", a.Of("team/keda", "team-keda"),
+	require.Equal(t, "system:serviceaccount:kyma-system:by-name", a.UserFor("team/keda", "team-keda"),
 		"the name must take precedence over the label")
 }

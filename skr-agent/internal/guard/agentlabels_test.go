@@ -55,7 +55,7 @@ webhooks:
 		"webhook that excludes the agent's namespace":     {nil, labels.Set{"all": "yes"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rule := Exposes(c.before, c.after, home, found)
+			rule := CheckNamespaceLabels(c.before, c.after, home, found)
 			if c.want == "" {
 				require.Empty(t, rule)
 				return

@@ -18,15 +18,15 @@ func checkRole(o *unstructured.Unstructured, _ string) string {
 	}
 	switch k.Kind {
 	case "ClusterRole", "Role":
-		return grantsByRules(o)
+		return checkRoleRules(o)
 	case "ClusterRoleBinding":
-		return grantsToEveryone(o)
+		return checkPublicBinding(o)
 	}
 	return ""
 }
 
-// grantsByRules refuses a role whose rules would let an account operate the agent.
-func grantsByRules(o *unstructured.Unstructured) string {
+// checkRoleRules refuses a role whose rules would let an account operate the agent.
+func checkRoleRules(o *unstructured.Unstructured) string {
 	rules, err := listAt(o, "rules")
 	if err != nil {
 		return "rules cannot be read: " + err.Error()
@@ -37,11 +37,11 @@ func grantsByRules(o *unstructured.Unstructured) string {
 	}
 	for n, entry := range rules {
 		r, _ := entry.(map[string]any)
-		groups, resources, verbs := list(r["apiGroups"]), list(r["resources"]), list(r["verbs"])
+		groups, resources, verbs := stringList(r["apiGroups"]), stringList(r["resources"]), stringList(r["verbs"])
 		switch {
 		case slices.Contains(groups, "kyma-pull.dev"):
 			return fmt.Sprintf("rules[%d] grants the rights of the agent's operators", n)
-		case !aggregated || !slices.ContainsFunc(verbs, writes):
+		case !aggregated || !slices.ContainsFunc(verbs, isWriteVerb):
 		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
 			return fmt.Sprintf(
 				"rules[%d] would make all subjects of an aggregated role operators of the agent: list API groups", n)
@@ -55,8 +55,8 @@ func grantsByRules(o *unstructured.Unstructured) string {
 	return ""
 }
 
-// grantsToEveryone refuses a binding of a powerful role to all accounts of the cluster.
-func grantsToEveryone(o *unstructured.Unstructured) string {
+// checkPublicBinding refuses a binding of a powerful role to all accounts of the cluster.
+func checkPublicBinding(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
 	if !slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
 		return ""
@@ -74,7 +74,7 @@ func grantsToEveryone(o *unstructured.Unstructured) string {
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-func writes(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
+func isWriteVerb(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
 
 // isAgentResource reports whether a resource in a rule includes a kind that only the agent writes.
 func isAgentResource(resource string) bool {
@@ -98,7 +98,7 @@ func listAt(o *unstructured.Unstructured, path ...string) ([]any, error) {
 	return entries, err
 }
 
-func list(value any) []string {
+func stringList(value any) []string {
 	entries, _ := value.([]any)
 	var all []string
 	for _, entry := range entries {

@@ -16,14 +16,14 @@ import (
 )
 
 // interceptor contains the fields that decide which requests a webhook, an admission policy or its binding receives.
-// where is the path of these fields in the object.
+// path is the path of these fields in the object.
 type interceptor struct {
-	matching
-	where string
+	matchFields
+	path string
 }
 
-// matching contains the rules and selectors of an interceptor. They select the requests that it receives.
-type matching struct {
+// matchFields contains the rules and selectors of an interceptor. They select the requests that it receives.
+type matchFields struct {
 	Rules             []resourceRule        `json:"rules"`
 	ResourceRules     []resourceRule        `json:"resourceRules"`
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector"`
@@ -56,9 +56,9 @@ var openLabels = []string{
 	"app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by",
 }
 
-// targets returns the objects that a module's webhooks and policies must not intercept: the agent's custom resources,
-// Secrets, Lease, Events, namespace, pods, controllers and CRDs.
-func targets() []target {
+// protectedTargets returns the objects that a module's webhooks and policies must not intercept: the agent's custom
+// resources, Secrets, Lease, Events, namespace, pods, controllers and CRDs.
+func protectedTargets() []target {
 	// The chart sets this label to keep Istio's proxy out of the agent's pods.
 	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
 	all := []target{
@@ -77,17 +77,16 @@ func targets() []target {
 		{group: "", resource: "serviceaccounts/token", labels: none},
 		{group: "events.k8s.io", resource: "events", labels: none},
 	}
-	for _, plural := range slices.Sorted(maps.Values(ownKinds)) {
+	for _, plural := range slices.Sorted(maps.Values(agentKinds)) {
 		all = append(all, target{group: v1beta2.GroupVersion.Group, resource: plural})
 	}
 	return all
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change of labels. home is the agent's namespace. policies contains the admission policies of the
-// module, each as its kind and name.
-func checkInterception(o *unstructured.Unstructured, home string, policies map[string]bool) string {
-	all, problem := interceptors(o)
+// now or after a change of labels. policies contains the admission policies of the module, each as its kind and name.
+func checkInterception(o *unstructured.Unstructured, agentNamespace string, policies map[string]bool) string {
+	all, problem := parseInterceptors(o)
 	if problem != "" {
 		return problem + ": correct it"
 	}
@@ -96,41 +95,41 @@ func checkInterception(o *unstructured.Unstructured, home string, policies map[s
 		return "" // the module also contains the policy, which is checked itself
 	}
 	for _, in := range all {
-		for _, t := range targets() {
-			if !in.concerns(t) || excludes(in.ObjectSelector, t) {
+		for _, t := range protectedTargets() {
+			if !in.matchesTarget(t) || excludesTarget(in.ObjectSelector, t) {
 				continue
 			}
 			if t.inCluster {
 				// Refuse only rules that name the resource or its group. Accept a webhook for all groups and resources:
 				// if it blocks writes of CRDs, the agent continues with the existing CRDs.
-				if in.names(t) {
+				if in.namesTarget(t) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
 							"exclude group %s in the rules",
-						in.where, t.resource, t.group)
+						in.path, t.resource, t.group)
 				}
 				continue
 			}
-			if !in.excludesNamespace(home) {
+			if !in.excludesNamespace(agentNamespace) {
 				return fmt.Sprintf(
 					"%s would intercept %s of the agent: exclude %s=%s in namespaceSelector (%s.namespaceSelector: "+
 						"{matchExpressions: [{key: %s, operator: NotIn, values: [%s]}]})",
-					in.where, t.resource, corev1.LabelMetadataName, home, in.where, corev1.LabelMetadataName, home)
+					in.path, t.resource, corev1.LabelMetadataName, agentNamespace, in.path, corev1.LabelMetadataName, agentNamespace)
 			}
 		}
 	}
 	return ""
 }
 
-// interceptors returns the interceptors in a webhook configuration, an admission policy or a binding. It returns a
+// parseInterceptors returns the interceptors in a webhook configuration, an admission policy or a binding. It returns a
 // problem if the fields of the object cannot be decoded.
-func interceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
+func parseInterceptors(o *unstructured.Unstructured) (all []interceptor, problem string) {
 	if o.GroupVersionKind().Group != AdmissionGroup {
 		return nil, ""
 	}
 	read := func(raw map[string]any, where string) {
-		in := interceptor{where: where}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &in.matching); err != nil &&
+		in := interceptor{path: where}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(raw, &in.matchFields); err != nil &&
 			problem == "" {
 			problem = fmt.Sprintf("%s cannot be read: %v", where, err)
 		}
@@ -184,25 +183,25 @@ func isBinding(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().Group == AdmissionGroup && strings.HasSuffix(o.GetKind(), "AdmissionPolicyBinding")
 }
 
-// concerns reports whether the interceptor's rules match requests for a target.
-func (in interceptor) concerns(t target) bool {
-	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool { return r.concerns(t) })
+// matchesTarget reports whether the interceptor's rules match requests for a target.
+func (in interceptor) matchesTarget(t target) bool {
+	return slices.ContainsFunc(in.allRules(), func(r resourceRule) bool { return r.matchesTarget(t) })
 }
 
-// names reports whether a rule matches a target by the name of its group or resource, not only by wildcards.
-func (in interceptor) names(t target) bool {
-	return slices.ContainsFunc(in.rules(), func(r resourceRule) bool {
+// namesTarget reports whether a rule matches a target by the name of its group or resource, not only by wildcards.
+func (in interceptor) namesTarget(t target) bool {
+	return slices.ContainsFunc(in.allRules(), func(r resourceRule) bool {
 		named := slices.Contains(r.APIGroups, t.group) ||
 			slices.ContainsFunc(r.Resources, func(resource string) bool {
 				return strings.HasPrefix(resource, t.resource)
 			})
-		return named && r.concerns(t)
+		return named && r.matchesTarget(t)
 	})
 }
 
-func (in interceptor) rules() []resourceRule { return slices.Concat(in.Rules, in.ResourceRules) }
+func (in interceptor) allRules() []resourceRule { return slices.Concat(in.Rules, in.ResourceRules) }
 
-func (r resourceRule) concerns(t target) bool {
+func (r resourceRule) matchesTarget(t target) bool {
 	if len(r.Operations) > 0 &&
 		!slices.ContainsFunc(r.Operations, func(operation string) bool { return operation != "CONNECT" }) {
 		return false // the agent sends no CONNECT requests, such as exec
@@ -225,35 +224,35 @@ func (r resourceRule) concerns(t target) bool {
 		})
 }
 
-// excludes reports whether an object selector excludes all objects of a target.
-func excludes(selector *metav1.LabelSelector, t target) bool {
+// excludesTarget reports whether an object selector excludes all objects of a target.
+func excludesTarget(selector *metav1.LabelSelector, t target) bool {
 	if t.labels == nil {
 		return false
 	}
-	return slices.ContainsFunc(requirements(selector), func(r labels.Requirement) bool {
+	return slices.ContainsFunc(selectorRequirements(selector), func(r labels.Requirement) bool {
 		return !slices.ContainsFunc(openLabels, func(open string) bool { return strings.HasPrefix(r.Key(), open) }) &&
 			!r.Matches(t.labels)
 	})
 }
 
-// excludesNamespace reports whether the interceptor excludes the namespace home by its name. The exclusion can be in
+// excludesNamespace reports whether the interceptor excludes the agent's namespace by its name. The exclusion can be in
 // the namespace selector or in a match condition.
-func (in interceptor) excludesNamespace(home string) bool {
-	byName := slices.ContainsFunc(requirements(in.NamespaceSelector), func(r labels.Requirement) bool {
-		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: home})
+func (in interceptor) excludesNamespace(agentNamespace string) bool {
+	byName := slices.ContainsFunc(selectorRequirements(in.NamespaceSelector), func(r labels.Requirement) bool {
+		return r.Key() == corev1.LabelMetadataName && !r.Matches(labels.Set{corev1.LabelMetadataName: agentNamespace})
 	})
 	for _, condition := range in.MatchConditions {
 		expression, _ := strings.CutPrefix(strings.TrimSpace(condition.Expression), "!has(request.namespace) || ")
 		byName = byName || slices.Contains([]string{
-			`request.namespace != "` + home + `"`, `request.namespace != '` + home + `'`,
-			`request.namespace!="` + home + `"`, `request.namespace!='` + home + `'`,
+			`request.namespace != "` + agentNamespace + `"`, `request.namespace != '` + agentNamespace + `'`,
+			`request.namespace!="` + agentNamespace + `"`, `request.namespace!='` + agentNamespace + `'`,
 		}, expression)
 	}
 	return byName
 }
 
-// requirements returns all requirements of a selector. The result is empty for a missing or invalid selector.
-func requirements(selector *metav1.LabelSelector) []labels.Requirement {
+// selectorRequirements returns all requirements of a selector. The result is empty for a missing or invalid selector.
+func selectorRequirements(selector *metav1.LabelSelector) []labels.Requirement {
 	if selector == nil {
 		return nil
 	}
@@ -265,11 +264,13 @@ func requirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// Exposes refuses changes of the labels of the namespace home that would let an installed webhook or policy intercept
-// requests for the agent's objects. before and after are the labels of the namespace. The result is "" for accepted
-// changes.
-func Exposes(before, after labels.Set, home string, installed []unstructured.Unstructured) string {
-	name := labels.Set{corev1.LabelMetadataName: home}
+// CheckNamespaceLabels refuses changes of the labels of the agent's namespace that would let an installed webhook or
+// policy intercept requests for the agent's objects. before and after are the labels of the namespace. The result is ""
+// for accepted changes.
+func CheckNamespaceLabels(
+	before, after labels.Set, agentNamespace string, installed []unstructured.Unstructured,
+) string {
+	name := labels.Set{corev1.LabelMetadataName: agentNamespace}
 	before, after = labels.Merge(before, name), labels.Merge(after, name)
 	var changed []string
 	for label, value := range after {
@@ -284,15 +285,16 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	}
 	slices.Sort(changed)
 	for n := range installed {
-		all, _ := interceptors(&installed[n]) // the API server accepted the object, so decoding cannot fail
+		all, _ := parseInterceptors(&installed[n]) // the API server accepted the object, so decoding cannot fail
 		for _, in := range all {
-			for _, t := range targets() {
-				if !t.inCluster && in.concerns(t) && !excludes(in.ObjectSelector, t) && !in.excludesNamespace(home) &&
-					!selects(in.NamespaceSelector, before) && selects(in.NamespaceSelector, after) {
+			for _, t := range protectedTargets() {
+				if !t.inCluster && in.matchesTarget(t) && !excludesTarget(in.ObjectSelector, t) &&
+					!in.excludesNamespace(agentNamespace) &&
+					!selectorMatches(in.NamespaceSelector, before) && selectorMatches(in.NamespaceSelector, after) {
 					return fmt.Sprintf(
 						"metadata.labels: %s would let %s, %s, intercept %s of the agent: do not change the labels "+
 							"in its namespaceSelector",
-						strings.Join(changed, ", "), KeyOf(&installed[n]), in.where, t.resource)
+						strings.Join(changed, ", "), KeyOf(&installed[n]), in.path, t.resource)
 				}
 			}
 		}
@@ -300,8 +302,8 @@ func Exposes(before, after labels.Set, home string, installed []unstructured.Uns
 	return ""
 }
 
-// selects reports whether a selector matches labels. A missing or invalid selector matches.
-func selects(selector *metav1.LabelSelector, found labels.Set) bool {
+// selectorMatches reports whether a selector matches labels. A missing or invalid selector matches.
+func selectorMatches(selector *metav1.LabelSelector, found labels.Set) bool {
 	if selector == nil {
 		return true
 	}

@@ -36,8 +36,8 @@ func IsCRD(gk schema.GroupKind) bool {
 // IsNamespace reports whether a kind is Namespace.
 func IsNamespace(gk schema.GroupKind) bool { return gk == schema.GroupKind{Kind: "Namespace"} }
 
-// IsCustom reports whether a group is not built into Kubernetes, such as gateway.networking.k8s.io.
-func IsCustom(group string) bool { return !slices.Contains(kubernetesGroups, group) }
+// IsCustomGroup reports whether a group is not built into Kubernetes, such as gateway.networking.k8s.io.
+func IsCustomGroup(group string) bool { return !slices.Contains(kubernetesGroups, group) }
 
 // kubernetesGroups are the built-in API groups of kube-apiserver.
 var kubernetesGroups = []string{

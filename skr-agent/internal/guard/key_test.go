@@ -10,12 +10,12 @@ import (
 func TestKubernetesGroupsAreNotCustom(t *testing.T) {
 	for _, version := range clientgoscheme.Scheme.PrioritizedVersionsAllGroups() {
 		if version.Group != "__internal" {
-			require.False(t, IsCustom(version.Group), version.Group)
+			require.False(t, IsCustomGroup(version.Group), version.Group)
 		}
 	}
 	// client-go has no types for these groups.
 	for _, group := range []string{"apiextensions.k8s.io", "apiregistration.k8s.io"} {
-		require.False(t, IsCustom(group), group)
+		require.False(t, IsCustomGroup(group), group)
 	}
 }
 
@@ -25,6 +25,6 @@ func TestGroupsOutsideKubernetesAreCustom(t *testing.T) {
 		"cluster.x-k8s.io",
 		"policy.networking.k8s.io", "example.org",
 	} {
-		require.True(t, IsCustom(group), group)
+		require.True(t, IsCustomGroup(group), group)
 	}
 }

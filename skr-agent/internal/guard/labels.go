@@ -16,8 +16,8 @@ import (
 // ErrExposed is the error for a refused label, which would let a webhook or policy intercept the agent's requests.
 var ErrExposed = errors.New("would expose the agent")
 
-// LabelsWithout returns the labels of an object, except the labels that the given field manager applied.
-func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Set {
+// LabelsExceptManager returns the labels of an object, except the labels that the given field manager applied.
+func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) labels.Set {
 	left := maps.Clone(live.Labels)
 	for _, e := range live.ManagedFields {
 		var fields struct {
@@ -41,16 +41,17 @@ func LabelsWithout(live *metav1.PartialObjectMetadata, manager string) labels.Se
 // LabelSidecar is the label that keeps Istio's proxy out of a pod.
 const LabelSidecar = "sidecar.istio.io/inject"
 
-// SafeLabels returns the labels to apply to the agent's namespace. live contains the current labels, left the current
-// labels of other field managers, and want the wanted labels. If the change of a label would let a webhook or policy
-// intercept the agent's requests, the label keeps its current value. The error lists each such label with the reason.
+// SafeLabels returns the labels to apply to the agent's namespace. current contains the current labels, others the
+// current labels of other field managers, and wanted the wanted labels. If the change of a label would let a webhook or
+// policy intercept the agent's requests, the label keeps its current value. The error lists each such label with the
+// reason.
 func SafeLabels(
-	live, left, want labels.Set, home string, installed []unstructured.Unstructured,
+	current, others, wanted labels.Set, agentNamespace string, installed []unstructured.Unstructured,
 	pods []metav1.PartialObjectMetadata,
 ) (labels.Set, error) {
 	safe := labels.Set{}
-	for label, value := range live {
-		if left[label] != value {
+	for label, value := range current {
+		if others[label] != value {
 			safe[label] = value
 		}
 	}
@@ -59,34 +60,34 @@ func SafeLabels(
 	try := func(label string, change func(labels.Set)) {
 		next := maps.Clone(safe)
 		change(next)
-		rule := exposedPod(label, next[label], pods)
+		rule := podExposure(label, next[label], pods)
 		if rule == "" {
-			rule = Exposes(labels.Merge(left, safe), labels.Merge(left, next), home, installed)
+			rule = CheckNamespaceLabels(labels.Merge(others, safe), labels.Merge(others, next), agentNamespace, installed)
 		}
 		if rule == "" {
 			safe = next
 			return
 		}
-		problems = append(problems, fmt.Errorf("%w: Namespace %s: %s", ErrExposed, home, rule))
+		problems = append(problems, fmt.Errorf("%w: Namespace %s: %s", ErrExposed, agentNamespace, rule))
 	}
 	for _, label := range slices.Sorted(maps.Keys(safe)) {
-		if _, stays := want[label]; !stays {
+		if _, stays := wanted[label]; !stays {
 			try(label, func(next labels.Set) { delete(next, label) })
 		}
 	}
-	for _, label := range slices.Sorted(maps.Keys(want)) {
-		if live[label] != want[label] {
-			try(label, func(next labels.Set) { next[label] = want[label] })
+	for _, label := range slices.Sorted(maps.Keys(wanted)) {
+		if current[label] != wanted[label] {
+			try(label, func(next labels.Set) { next[label] = wanted[label] })
 		} else {
-			safe[label] = want[label]
+			safe[label] = wanted[label]
 		}
 	}
 	return safe, errors.Join(problems...)
 }
 
-// exposedPod returns the reason why a label for Istio would add a proxy to one of the agent's pods. It returns "" if
+// podExposure returns the reason why a label for Istio would add a proxy to one of the agent's pods. It returns "" if
 // the label would not.
-func exposedPod(label, value string, pods []metav1.PartialObjectMetadata) string {
+func podExposure(label, value string, pods []metav1.PartialObjectMetadata) string {
 	if value == "" || label != "istio-injection" && label != "istio.io/rev" || value == "disabled" {
 		return ""
 	}

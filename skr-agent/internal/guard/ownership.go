@@ -13,31 +13,31 @@ import (
 
 // Owner is a module's Manifest, as the owner of objects.
 type Owner struct {
-	Mark      string // namespace/name of the Manifest, as in the annotation owned-by
-	Module    string
-	Inherits  []string // owner annotations that lifecycle-manager sets for this module
-	Namespace string   // the namespace that contains all Manifests
+	OwnedBy         string // namespace/name of the Manifest, as in the annotation owned-by
+	Module          string
+	InheritedOwners []string // owner annotations that lifecycle-manager sets for this module
+	Namespace       string   // the namespace that contains all Manifests
 }
 
-// Made reports whether an object has the annotation owned-by with this Manifest.
-func (by Owner) Made(o *metav1.PartialObjectMetadata) bool {
-	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.Mark
+// IsAnnotatedOwner reports whether an object has the annotation owned-by with this Manifest.
+func (by Owner) IsAnnotatedOwner(o *metav1.PartialObjectMetadata) bool {
+	return o.Annotations[v1beta2.AnnotationOwnedBy] == by.OwnedBy
 }
 
 // Marks returns the labels and annotations that identify the owner of an object.
 func (by Owner) Marks() (labels, annotations map[string]string) {
 	return map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma, v1beta2.LabelModuleName: by.Module},
-		map[string]string{v1beta2.AnnotationOwnedBy: by.Mark}
+		map[string]string{v1beta2.AnnotationOwnedBy: by.OwnedBy}
 }
 
 // Owns reports whether the Manifest can write and delete an object. It can if the annotation owned-by or adopt names
 // the Manifest, or if lifecycle-manager installed the object for the module.
 func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 	mark, module := o.Annotations[v1beta2.AnnotationOwnedBy], o.Labels[v1beta2.LabelModuleName]
-	if by.Made(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.Mark {
+	if by.IsAnnotatedOwner(o) || o.Annotations[v1beta2.AnnotationAdopt] == by.OwnedBy {
 		return true
 	}
-	return takeover.Installed(o, by.Namespace, by.Inherits) || mark == "" && module == by.Module
+	return takeover.HasInstalled(o, by.Namespace, by.InheritedOwners) || mark == "" && module == by.Module
 }
 
 // OwnsDefaultCR reports whether the Manifest can write and delete a default CR. Unlike Owns, it also accepts a CR that
@@ -45,37 +45,37 @@ func (by Owner) Owns(o *metav1.PartialObjectMetadata) bool {
 func (by Owner) OwnsDefaultCR(o *metav1.PartialObjectMetadata) bool {
 	bare := o.Annotations[v1beta2.AnnotationOwnedBy]+o.Annotations[v1beta2.AnnotationOwnedByDeprecated]+
 		o.Labels[v1beta2.LabelModuleName] == ""
-	return !by.IsOtherManifests(o) && (by.Owns(o) || bare && takeover.MadeDefaultCR(o))
+	return !by.BelongsToOther(o) && (by.Owns(o) || bare && takeover.HasCreatedDefaultCR(o))
 }
 
-// MayDelete returns a function that reports whether an object in a Manifest's inventory can be deleted with the
+// DeletionFilter returns a function that reports whether an object in a Manifest's inventory can be deleted with the
 // Manifest. If inherited is true, the function also accepts objects that lifecycle-manager installed for the module.
-func (by Owner) MayDelete(inherited bool) func(*metav1.PartialObjectMetadata) bool {
+func (by Owner) DeletionFilter(inherited bool) func(*metav1.PartialObjectMetadata) bool {
 	if !inherited {
-		return by.Made
+		return by.IsAnnotatedOwner
 	}
 	return func(o *metav1.PartialObjectMetadata) bool {
-		return by.Made(o) || takeover.Installed(o, by.Namespace, by.Inherits)
+		return by.IsAnnotatedOwner(o) || takeover.HasInstalled(o, by.Namespace, by.InheritedOwners)
 	}
 }
 
-// Applied reports whether a field manager applied an object that has no annotation owned-by. A client can remove the
-// annotation, but the entry in managedFields remains.
-func Applied(o *metav1.PartialObjectMetadata, manager string) bool {
+// WasAppliedBy reports whether a field manager applied an object that has no annotation owned-by. A client can remove
+// the annotation, but the entry in managedFields remains.
+func WasAppliedBy(o *metav1.PartialObjectMetadata, manager string) bool {
 	return o.Annotations[v1beta2.AnnotationOwnedBy] == "" &&
 		slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 			return e.Manager == manager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 		})
 }
 
-// IsOtherManifests reports whether an object belongs to another Manifest of this runtime.
-func (by Owner) IsOtherManifests(o *metav1.PartialObjectMetadata) bool {
+// BelongsToOther reports whether an object belongs to another Manifest of this runtime.
+func (by Owner) BelongsToOther(o *metav1.PartialObjectMetadata) bool {
 	mark := o.Annotations[v1beta2.AnnotationOwnedBy]
-	return !by.Made(o) && strings.HasPrefix(mark, by.Namespace+"/")
+	return !by.IsAnnotatedOwner(o) && strings.HasPrefix(mark, by.Namespace+"/")
 }
 
-// Whose returns text for messages: the owner of an object in parentheses, or "" for an object without an owner.
-func Whose(o *metav1.PartialObjectMetadata) string {
+// DescribeOwner returns text for messages: the owner of an object in parentheses, or "" for an object without an owner.
+func DescribeOwner(o *metav1.PartialObjectMetadata) string {
 	if mark := cmp.Or(o.Annotations[v1beta2.AnnotationOwnedBy],
 		o.Annotations[v1beta2.AnnotationOwnedByDeprecated]); mark != "" {
 		return " (of " + mark + ")"

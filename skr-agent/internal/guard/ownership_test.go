@@ -10,8 +10,8 @@ import (
 )
 
 func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
-	by := Owner{Mark: "kyma-system/keda", Module: "keda", Namespace: home,
-		Inherits: []string{"kcp-system/default-keda-123"}}
+	by := Owner{OwnedBy: "kyma-system/keda", Module: "keda", Namespace: home,
+		InheritedOwners: []string{"kcp-system/default-keda-123"}}
 	for name, c := range map[string]struct {
 		annotations, labels map[string]string
 		owned, asDefaultCR  bool

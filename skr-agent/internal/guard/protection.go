@@ -17,49 +17,49 @@ const AgentName = "skr-agent"
 // LabelApp is the label in the pod selectors of the agent's Deployment and Service.
 const LabelApp = "app.kubernetes.io/name"
 
-// ownKinds maps the kinds of the agent's custom resources to their plural names.
-var ownKinds = map[string]string{
+// agentKinds maps the kinds of the agent's custom resources to their plural names.
+var agentKinds = map[string]string{
 	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates",
 	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
 }
 
-// Protected returns the reason why no module can write an object, or "" if modules can write it. home is the agent's
-// namespace.
-func Protected(k Key, home string) string {
-	for _, rule := range []func(Key, string) string{agentKind, agentDefinition, agentAPI, trustedCA, agentObject} {
-		if text := rule(k, home); text != "" {
+// ProtectionReason returns the reason why no module can write an object, or "" if modules can write it.
+func ProtectionReason(k Key, agentNamespace string) string {
+	for _, rule := range []func(Key, string) string{checkAgentKind, checkAgentCRD, checkAgentAPI, checkTrustedCA,
+		checkAgentObject} {
+		if text := rule(k, agentNamespace); text != "" {
 			return text
 		}
 	}
 	return ""
 }
 
-func agentKind(k Key, _ string) string {
-	if k.Group == v1beta2.GroupVersion.Group && ownKinds[k.Kind] != "" {
+func checkAgentKind(k Key, _ string) string {
+	if k.Group == v1beta2.GroupVersion.Group && agentKinds[k.Kind] != "" {
 		return "objects of this kind control the agent and must not be part of a module"
 	}
 	return ""
 }
 
-func agentDefinition(k Key, _ string) string {
-	if IsCRD(k.GroupKind()) && isOwnDefinition(k.Name) {
+func checkAgentCRD(k Key, _ string) string {
+	if IsCRD(k.GroupKind()) && isAgentCRD(k.Name) {
 		return "this CRD defines a kind that controls the agent"
 	}
 	return ""
 }
 
-// checkDefinition refuses CRDs that define a kind in a built-in API group or use a name of the agent's kinds. It also
+// checkCRD refuses CRDs that define a kind in a built-in API group or use a name of the agent's kinds. It also
 // refuses CRDs whose name is not PLURAL.GROUP.
-func checkDefinition(o *unstructured.Unstructured, _ string) string {
+func checkCRD(o *unstructured.Unstructured, _ string) string {
 	if !IsCRD(o.GroupVersionKind().GroupKind()) {
 		return ""
 	}
 	plural, _, _ := unstructured.NestedString(o.Object, "spec", "names", "plural")
 	group := ServedKind(o).Group
 	switch {
-	case !IsCustom(group):
+	case !IsCustomGroup(group):
 		return fmt.Sprintf("this CRD would define kinds of the built-in API group %q", group)
-	case group == v1beta2.GroupVersion.Group && claimsOwnName(o):
+	case group == v1beta2.GroupVersion.Group && usesAgentName(o):
 		return "this CRD claims a name of a kind that controls the agent"
 	case o.GetName() != plural+"."+group:
 		return fmt.Sprintf("the name of this CRD must be its plural and its group, %s.%s", plural, group)
@@ -67,16 +67,16 @@ func checkDefinition(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// claimsOwnName reports whether a CRD uses a name of one of the agent's kinds. If the agent's CRD were deleted, such a
+// usesAgentName reports whether a CRD uses a name of one of the agent's kinds. If the agent's CRD were deleted, such a
 // CRD could block its restoration.
-func claimsOwnName(o *unstructured.Unstructured) bool {
+func usesAgentName(o *unstructured.Unstructured) bool {
 	names, _, _ := unstructured.NestedMap(o.Object, "spec", "names")
 	short, _, _ := unstructured.NestedStringSlice(names, "shortNames")
 	for _, field := range []string{"kind", "listKind", "plural", "singular"} {
 		name, _ := names[field].(string)
 		short = append(short, name)
 	}
-	for kind, plural := range ownKinds {
+	for kind, plural := range agentKinds {
 		for _, name := range short {
 			if strings.EqualFold(name, kind) || strings.EqualFold(name, kind+"List") || strings.EqualFold(name, plural) {
 				return true
@@ -86,39 +86,39 @@ func claimsOwnName(o *unstructured.Unstructured) bool {
 	return false
 }
 
-func agentAPI(k Key, _ string) string {
+func checkAgentAPI(k Key, _ string) string {
 	if k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
 		return "this APIService would serve the API that controls the agent"
 	}
 	return ""
 }
 
-func trustedCA(k Key, home string) string {
-	if k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == home && k.Name == "kube-root-ca.crt" {
+func checkTrustedCA(k Key, agentNamespace string) string {
+	if k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == agentNamespace && k.Name == "kube-root-ca.crt" {
 		return "this ConfigMap determines which API server the agent trusts"
 	}
 	return ""
 }
 
-func agentObject(k Key, home string) string {
-	if (k.Namespace == home || k.Namespace == "") && isAgents(k.Name) {
+func checkAgentObject(k Key, agentNamespace string) string {
+	if (k.Namespace == agentNamespace || k.Namespace == "") && isAgentName(k.Name) {
 		return "the name is reserved for the agent"
 	}
 	return ""
 }
 
-func isAgents(name string) bool {
+func isAgentName(name string) bool {
 	return name == AgentName || strings.HasPrefix(name, AgentName+"-") || strings.HasPrefix(name, AgentName+".") ||
 		strings.HasPrefix(name, "kyma-pull-")
 }
 
-func isOwnDefinition(name string) bool {
+func isAgentCRD(name string) bool {
 	plural, group, _ := strings.Cut(name, ".")
-	return group == v1beta2.GroupVersion.Group && isOwnPlural(plural)
+	return group == v1beta2.GroupVersion.Group && isAgentPlural(plural)
 }
 
-func isOwnPlural(name string) bool {
-	for _, plural := range ownKinds {
+func isAgentPlural(name string) bool {
+	for _, plural := range agentKinds {
 		if name == plural {
 			return true
 		}
@@ -126,34 +126,34 @@ func isOwnPlural(name string) bool {
 	return false
 }
 
-// templates are the field paths of pod templates.
-var templates = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
+// podTemplatePaths are the field paths of pod templates.
+var podTemplatePaths = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
 // checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose the token
 // of this ServiceAccount, or give pods access to the agent's Secrets.
-func checkAgentAccount(o *unstructured.Unstructured, home string) string {
-	if o.GetNamespace() != home {
+func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) string {
+	if o.GetNamespace() != agentNamespace {
 		return ""
 	}
 	k := KeyOf(o)
-	if k.Group == "" && k.Kind == "Secret" && isAgents(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
+	if k.Group == "" && k.Kind == "Secret" && isAgentName(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
 		return "this Secret would contain a token of the agent's ServiceAccount"
 	}
 	if k.Group == "" && k.Kind == "ServiceAccount" {
 		// Kubernetes copies the imagePullSecrets of a ServiceAccount to its pods.
-		if secret := secretIn(o.Object, home, home); secret != "" {
+		if secret := findAgentSecret(o.Object, agentNamespace, agentNamespace); secret != "" {
 			return fmt.Sprintf("imagePullSecrets would give its pods access to Secret %s of the agent", secret)
 		}
 	}
-	for _, path := range append(slices.Clone(templates), nil) {
+	for _, path := range append(slices.Clone(podTemplatePaths), nil) {
 		path = append(slices.Clone(path), "spec")
 		spec, _, _ := unstructured.NestedMap(o.Object, path...)
 		for _, field := range []string{"serviceAccountName", "serviceAccount"} {
-			if account, _ := spec[field].(string); isAgents(account) {
+			if account, _ := spec[field].(string); isAgentName(account) {
 				return fmt.Sprintf("%s.%s would run its pods as the agent", strings.Join(path, "."), field)
 			}
 		}
-		if secret := secretIn(spec, home, home); secret != "" {
+		if secret := findAgentSecret(spec, agentNamespace, agentNamespace); secret != "" {
 			return fmt.Sprintf("%s would give its pods access to Secret %s of the agent", strings.Join(path, "."),
 				secret)
 		}
@@ -163,15 +163,15 @@ func checkAgentAccount(o *unstructured.Unstructured, home string) string {
 
 // checkPodLabels refuses pods with the agent's label, because the agent's Service and Deployment would select them. It
 // also refuses ControllerRevisions, because Kubernetes creates pods from them, and this check does not see those pods.
-func checkPodLabels(o *unstructured.Unstructured, home string) string {
+func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	if k.Namespace != home || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
+	if k.Namespace != agentNamespace || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
 		return ""
 	}
 	if k.Kind == "ControllerRevision" {
 		return "only Kubernetes writes revisions of workloads"
 	}
-	carriers := slices.Clone(templates)
+	carriers := slices.Clone(podTemplatePaths)
 	if k.Kind == "Pod" || k.Kind == "ReplicaSet" {
 		carriers = append(carriers, nil)
 	}
@@ -187,27 +187,27 @@ func checkPodLabels(o *unstructured.Unstructured, home string) string {
 }
 
 // checkAutoscaler refuses autoscalers that would scale the agent's Deployment.
-func checkAutoscaler(o *unstructured.Unstructured, home string) string {
+func checkAutoscaler(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	target := map[schema.GroupKind]string{
 		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:      "scaleTargetRef",
 		{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}: "targetRef",
 	}[schema.GroupKind{Group: k.Group, Kind: k.Kind}]
 	name, _, _ := unstructured.NestedString(o.Object, "spec", target, "name")
-	if k.Namespace == home && target != "" && isAgents(name) {
+	if k.Namespace == agentNamespace && target != "" && isAgentName(name) {
 		return fmt.Sprintf("spec.%s.name would scale the agent", target)
 	}
 	return ""
 }
 
 // checkRoleBinding refuses bindings of the agent's roles to other accounts, and bindings of roles to the agent.
-func checkRoleBinding(o *unstructured.Unstructured, home string) string {
+func checkRoleBinding(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {
 		return ""
 	}
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-	if isAgents(role) {
+	if isAgentName(role) {
 		return fmt.Sprintf("roleRef.name would grant role %s of the agent to other accounts", role)
 	}
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
@@ -215,8 +215,9 @@ func checkRoleBinding(o *unstructured.Unstructured, home string) string {
 		subject, _ := s.(map[string]any)
 		name, _ := subject["name"].(string)
 		namespace, _ := subject["namespace"].(string)
-		user, isUser := strings.CutPrefix(name, "system:serviceaccount:"+home+":")
-		if subject["kind"] == "ServiceAccount" && namespace == home && isAgents(name) || isUser && isAgents(user) {
+		user, isUser := strings.CutPrefix(name, "system:serviceaccount:"+agentNamespace+":")
+		if subject["kind"] == "ServiceAccount" && namespace == agentNamespace && isAgentName(name) || isUser &&
+			isAgentName(user) {
 			return fmt.Sprintf("subjects[%d] changes the rights of the agent", n)
 		}
 	}

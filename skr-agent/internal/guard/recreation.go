@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HoldsData reports whether the deletion of an object can lose data that the module's content cannot restore.
-func HoldsData(o *unstructured.Unstructured) bool {
+// ContainsData reports whether the deletion of an object can lose data that the module's content cannot restore.
+func ContainsData(o *unstructured.Unstructured) bool {
 	k := KeyOf(o)
 	switch k.Kind {
 	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "Secret":
@@ -15,15 +15,15 @@ func HoldsData(o *unstructured.Unstructured) bool {
 	case "StatefulSet":
 		return k.Group == "apps"
 	}
-	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustom(k.Group)
+	return IsCRD(o.GroupVersionKind().GroupKind()) || IsCustomGroup(k.Group)
 }
 
-// MayRecreate reports whether the agent can delete an object and create it again. The object's annotation recreate
+// CanRecreate reports whether the agent can delete an object and create it again. The object's annotation recreate
 // decides. If an object without data does not have this annotation, version decides. version is the value of the
 // annotation for the whole module version.
-func MayRecreate(o *unstructured.Unstructured, version string) bool {
+func CanRecreate(o *unstructured.Unstructured, version string) bool {
 	own := o.GetAnnotations()[v1beta2.AnnotationRecreate]
-	if HoldsData(o) {
+	if ContainsData(o) {
 		return own == v1beta2.RecreateWithData
 	}
 	return own == v1beta2.True || own == v1beta2.RecreateWithData || own == "" && version == v1beta2.True

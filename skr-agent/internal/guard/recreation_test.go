@@ -42,8 +42,8 @@ func TestObjectsWithDataAreRecreatedOnlyWithPermission(t *testing.T) {
 		"custom resource without with-data annotation": {ofKind("db.example.org/v1", "Database", "true"), "true", false},
 		"custom resource with with-data annotation":    {ofKind("db.example.org/v1", "Database", "with-data"), "", true},
 	} {
-		if got := MayRecreate(c.object, c.version); got != c.want {
-			t.Errorf("%s: got MayRecreate %t, want %t", name, got, c.want)
+		if got := CanRecreate(c.object, c.version); got != c.want {
+			t.Errorf("%s: got CanRecreate %t, want %t", name, got, c.want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 
 // checkRedirection refuses objects that can redirect the agent's connections: Services with external IPs
 // (CVE-2020-8554), and policies of Cilium and Antrea that redirect traffic.
-func checkRedirection(o *unstructured.Unstructured, home string) string {
+func checkRedirection(o *unstructured.Unstructured, agentNamespace string) string {
 	const fix = "this object could redirect the agent's connections: "
 	switch k := KeyOf(o); k.Group {
 	case "":
@@ -20,34 +20,35 @@ func checkRedirection(o *unstructured.Unstructured, home string) string {
 		switch {
 		case k.Kind == "CiliumLocalRedirectPolicy" && (err != nil || frontend["serviceMatcher"] == nil):
 			return fix + "use spec.redirectFrontend.serviceMatcher instead of an address"
-		case k.Kind == "CiliumEgressGatewayPolicy" && selectsEgressOf(o, home):
-			return fix + "exclude " + corev1.LabelMetadataName + "=" + home + " in each spec.selectors[].namespaceSelector"
+		case k.Kind == "CiliumEgressGatewayPolicy" && redirectsEgress(o, agentNamespace):
+			return fix + "exclude " + corev1.LabelMetadataName + "=" + agentNamespace +
+				" in each spec.selectors[].namespaceSelector"
 		}
 	case "crd.antrea.io":
 		selector, _, _ := unstructured.NestedMap(o.Object, "spec", "appliedTo", "namespaceSelector")
 		if (k.Kind == "Egress" || k.Kind == "TrafficControl") &&
-			!leavesOutNamespace(selector, home, corev1.LabelMetadataName) {
-			return fix + "exclude " + corev1.LabelMetadataName + "=" + home + " in spec.appliedTo.namespaceSelector"
+			!labelExcludesNamespace(selector, agentNamespace, corev1.LabelMetadataName) {
+			return fix + "exclude " + corev1.LabelMetadataName + "=" + agentNamespace + " in spec.appliedTo.namespaceSelector"
 		}
 	}
 	return ""
 }
 
-// selectsEgressOf reports whether an egress gateway can select pods of a namespace and thus redirect their traffic.
-func selectsEgressOf(o *unstructured.Unstructured, namespace string) bool {
-	pods := entriesOf(o, "selectors", "podSelector")
-	for i, namespaces := range entriesOf(o, "selectors", "namespaceSelector") {
-		if !leavesOutNamespace(namespaces, namespace, corev1.LabelMetadataName) &&
-			!leavesOutNamespace(pods[i], namespace, "io.kubernetes.pod.namespace") {
+// redirectsEgress reports whether an egress gateway can select pods of a namespace and thus redirect their traffic.
+func redirectsEgress(o *unstructured.Unstructured, namespace string) bool {
+	pods := selectorEntries(o, "selectors", "podSelector")
+	for i, namespaces := range selectorEntries(o, "selectors", "namespaceSelector") {
+		if !labelExcludesNamespace(namespaces, namespace, corev1.LabelMetadataName) &&
+			!labelExcludesNamespace(pods[i], namespace, "io.kubernetes.pod.namespace") {
 			return true
 		}
 	}
 	return false
 }
 
-// entriesOf returns a field of each entry in a list of the object's spec. If the list is empty, it returns one nil,
-// which stands for a selector that matches everything.
-func entriesOf(o *unstructured.Unstructured, list, field string) []map[string]any {
+// selectorEntries returns a field of each entry in a list of the object's spec. If the list is empty, it returns one
+// nil, which stands for a selector that matches everything.
+func selectorEntries(o *unstructured.Unstructured, list, field string) []map[string]any {
 	var all []map[string]any
 	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)
 	for _, entry := range entries {
@@ -55,5 +56,5 @@ func entriesOf(o *unstructured.Unstructured, list, field string) []map[string]an
 		selector, _ := e[field].(map[string]any)
 		all = append(all, selector)
 	}
-	return orMatchAll(all)
+	return selectorsOrMatchAll(all)
 }

@@ -9,35 +9,37 @@ import (
 // A rule refuses objects that no module can write, independent of the permissions of its account.
 type rule struct {
 	name string
-	// contentOnly is the reason why only the agent's check of module content enforces the rule. Empty if the admission
-	// policies of the Helm chart also enforce it.
-	contentOnly string
-	// refuses returns the reason for refusing an object, or "" if it is accepted.
-	refuses func(o *unstructured.Unstructured, home string) string
+	// contentOnlyReason is the reason why only the agent's check of module content enforces the rule. Empty if the
+	// admission policies of the Helm chart also enforce it.
+	contentOnlyReason string
+	// check returns the reason for refusing an object, or "" if it is accepted.
+	check func(o *unstructured.Unstructured, home string) string
 }
 
-func byKey(refuses func(Key, string) string) func(*unstructured.Unstructured, string) string {
-	return func(o *unstructured.Unstructured, home string) string { return refuses(KeyOf(o), home) }
+func checkByKey(check func(Key, string) string) func(*unstructured.Unstructured, string) string {
+	return func(o *unstructured.Unstructured, agentNamespace string) string {
+		return check(KeyOf(o), agentNamespace)
+	}
 }
 
-// rules returns the rules in the order of evaluation. The first rule that refuses an object determines the error. The
-// rule in interception.go is evaluated after them.
-func rules() []rule {
+// listRules returns the rules in the order of evaluation. The first rule that refuses an object determines the error.
+// The rule in interception.go is evaluated after them.
+func listRules() []rule {
 	return []rule{
 		{
 			"agent-kind",
 			"tenants may edit the runtime's Kyma, and ModuleTemplates without the catalog's label",
-			byKey(agentKind),
+			checkByKey(checkAgentKind),
 		},
-		{"agent-definition", "", byKey(agentDefinition)},
+		{"agent-definition", "", checkByKey(checkAgentCRD)},
 		{
 			"built-in-definition",
 			"the API server refuses CRDs with a wrong name, and tenants cannot create CRDs",
-			checkDefinition,
+			checkCRD,
 		},
-		{"agent-api", "", byKey(agentAPI)},
-		{"trusted-ca", "", byKey(trustedCA)},
-		{"agent-object", "", byKey(agentObject)},
+		{"agent-api", "", checkByKey(checkAgentAPI)},
+		{"trusted-ca", "", checkByKey(checkTrustedCA)},
+		{"agent-object", "", checkByKey(checkAgentObject)},
 		{
 			"owner",
 			"Kubernetes and tenants set owners of their own objects; the policies check only shared namespaces",
@@ -78,14 +80,14 @@ const ruleInterception = "interception"
 type Refusal struct {
 	Rule   string
 	Object Key
-	text   string
+	reason string
 }
 
-func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.text) }
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.reason) }
 
 // Check refuses content with objects that no module can write: objects of the agent, and objects that the agent
 // depends on. The error is a *Refusal.
-func Check(objects []*unstructured.Unstructured, home string) error {
+func Check(objects []*unstructured.Unstructured, agentNamespace string) error {
 	policies := map[string]bool{}
 	for _, o := range objects {
 		if o.GroupVersionKind().Group == AdmissionGroup {
@@ -93,34 +95,34 @@ func Check(objects []*unstructured.Unstructured, home string) error {
 		}
 	}
 	for _, o := range objects {
-		for _, r := range rules() {
-			if text := r.refuses(o, home); text != "" {
-				return &Refusal{Rule: r.name, Object: KeyOf(o), text: text + ": remove it from the module"}
+		for _, r := range listRules() {
+			if text := r.check(o, agentNamespace); text != "" {
+				return &Refusal{Rule: r.name, Object: KeyOf(o), reason: text + ": remove it from the module"}
 			}
 		}
-		if text := checkInterception(o, home, policies); text != "" {
-			return &Refusal{Rule: ruleInterception, Object: KeyOf(o), text: text + ", or remove it from the module"}
+		if text := checkInterception(o, agentNamespace, policies); text != "" {
+			return &Refusal{Rule: ruleInterception, Object: KeyOf(o), reason: text + ", or remove it from the module"}
 		}
 	}
-	return sharesInAll(objects)
+	return checkTotalShares(objects)
 }
 
 // ruleShares is the name of the rule that limits the total shares of a module's PriorityLevelConfigurations. An
 // admission policy cannot enforce it, because it evaluates one object at a time.
 const ruleShares = "priority-levels"
 
-// ContentOnly returns the reason why only the agent's check of module content enforces a rule. It returns "" if the
-// admission policies of the Helm chart also enforce the rule.
-func ContentOnly(name string) string {
+// ContentOnlyReason returns the reason why only the agent's check of module content enforces a rule. It returns "" if
+// the admission policies of the Helm chart also enforce the rule.
+func ContentOnlyReason(name string) string {
 	switch name {
 	case ruleInterception:
 		return "Kubernetes does not evaluate admission policies for requests about webhooks and admission policies"
 	case ruleShares:
 		return "an admission policy evaluates one object at a time"
 	}
-	for _, r := range rules() {
+	for _, r := range listRules() {
 		if r.name == name {
-			return r.contentOnly
+			return r.contentOnlyReason
 		}
 	}
 	return "unknown rule"

@@ -14,29 +14,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secretName and secretNamespace match the parameters of StorageClasses that contain the name or namespace of a Secret,
-// such as csi.storage.k8s.io/node-publish-secret-name.
+// secretNamePattern and secretNamespacePattern match the parameters of StorageClasses that contain the name or
+// namespace of a Secret, such as csi.storage.k8s.io/node-publish-secret-name.
 var (
-	secretName      = regexp.MustCompile(`(?i)secret-?name$`)
-	secretNamespace = regexp.MustCompile(`(?i)secret-?namespace$`)
+	secretNamePattern      = regexp.MustCompile(`(?i)secret-?name$`)
+	secretNamespacePattern = regexp.MustCompile(`(?i)secret-?namespace$`)
 )
 
-// secretIn returns the name of a Secret of the agent that a field anywhere in value refers to, or "" if no field does.
-// A reference without a namespace is resolved in the given namespace. home is the agent's namespace.
-func secretIn(value any, namespace, home string) string {
+// findAgentSecret returns the name of a Secret of the agent that a field anywhere in value refers to, or "" if no field
+// does. A reference without a namespace is resolved in the given namespace.
+func findAgentSecret(value any, namespace, agentNamespace string) string {
 	switch v := value.(type) {
 	case map[string]any:
 		for field, inner := range v {
-			if name := secretOf(field, inner, v, namespace, home); name != "" {
+			if name := referencedSecret(field, inner, v, namespace, agentNamespace); name != "" {
 				return name
 			}
-			if name := secretIn(inner, namespace, home); name != "" {
+			if name := findAgentSecret(inner, namespace, agentNamespace); name != "" {
 				return name
 			}
 		}
 	case []any:
 		for _, inner := range v {
-			if name := secretIn(inner, namespace, home); name != "" {
+			if name := findAgentSecret(inner, namespace, agentNamespace); name != "" {
 				return name
 			}
 		}
@@ -44,9 +44,9 @@ func secretIn(value any, namespace, home string) string {
 	return ""
 }
 
-// secretOf returns the name of the agent's Secret that a field of an object refers to, or "" for other fields. siblings
-// contains the fields of the same map. home is the agent's namespace.
-func secretOf(field string, value any, siblings map[string]any, namespace, home string) string {
+// referencedSecret returns the name of the agent's Secret that a field of an object refers to, or "" for other fields.
+// siblings contains the fields of the same map.
+func referencedSecret(field string, value any, siblings map[string]any, namespace, agentNamespace string) string {
 	var references []any
 	switch lower := strings.ToLower(field); {
 	case lower == "secretname":
@@ -61,7 +61,7 @@ func secretOf(field string, value any, siblings map[string]any, namespace, home 
 		r, _ := reference.(map[string]any)
 		name, _ := r["name"].(string)
 		there, _ := r["namespace"].(string)
-		if isAgents(name) && cmp.Or(there, namespace) == home {
+		if isAgentName(name) && cmp.Or(there, namespace) == agentNamespace {
 			return name
 		}
 	}
@@ -69,35 +69,35 @@ func secretOf(field string, value any, siblings map[string]any, namespace, home 
 }
 
 // checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver.
-func checkSecretReference(o *unstructured.Unstructured, home string) string {
+func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
 	switch {
 	case k.Group == "" && k.Kind == "PersistentVolume":
 		claim, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "namespace")
 		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
-		if secret := secretIn(spec, cmp.Or(claim, home), home); secret != "" {
+		if secret := findAgentSecret(spec, cmp.Or(claim, agentNamespace), agentNamespace); secret != "" {
 			return fmt.Sprintf("spec would give its driver access to Secret %s of the agent", secret)
 		}
 	case strings.HasSuffix(k.Group, "storage.k8s.io") && strings.HasSuffix(k.Kind, "Class"):
 		parameters, _, _ := unstructured.NestedMap(o.Object, "parameters")
-		return secretParameter(parameters, home)
+		return checkSecretParameters(parameters, agentNamespace)
 	}
 	return ""
 }
 
-// secretParameter refuses parameters of a StorageClass that name a Secret of the agent. It also refuses a template that
-// a storage driver can expand to such a name.
-func secretParameter(parameters map[string]any, home string) string {
+// checkSecretParameters refuses parameters of a StorageClass that name a Secret of the agent. It also refuses a
+// template that a storage driver can expand to such a name.
+func checkSecretParameters(parameters map[string]any, agentNamespace string) string {
 	reaches := false
 	for parameter, value := range parameters {
 		namespace, _ := value.(string)
 		reaches = reaches ||
-			secretNamespace.MatchString(parameter) && (namespace == home || strings.Contains(namespace, "${"))
+			secretNamespacePattern.MatchString(parameter) && (namespace == agentNamespace || strings.Contains(namespace, "${"))
 	}
 	for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
 		name, _ := parameters[parameter].(string)
 		open := strings.Contains(name, "${") && name != "${pvc.name}" && name != "${pv.name}"
-		if reaches && secretName.MatchString(parameter) && (isAgents(name) || open) {
+		if reaches && secretNamePattern.MatchString(parameter) && (isAgentName(name) || open) {
 			return fmt.Sprintf("parameters.%s would give its driver access to a Secret of the agent", parameter)
 		}
 	}

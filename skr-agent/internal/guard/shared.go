@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// IsShared reports whether an object is a namespace that no module owns: the agent's namespace, the namespace default,
-// or a namespace kube-*.
-func IsShared(k Key, home string) bool {
-	return IsNamespace(k.GroupKind()) && (k.Name == home || k.Name == "default" || strings.HasPrefix(k.Name, "kube-"))
+// IsSharedNamespace reports whether an object is a namespace that no module owns: the agent's namespace, the namespace
+// default, or a namespace kube-*.
+func IsSharedNamespace(k Key, agentNamespace string) bool {
+	return IsNamespace(k.GroupKind()) && (k.Name == agentNamespace || k.Name == "default" ||
+		strings.HasPrefix(k.Name, "kube-"))
 }
 
 // foreignLabels are prefixes of labels that deployment tools set to identify their objects. A tool that finds its label
@@ -43,8 +44,8 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // checkSharedNamespace refuses fields of a shared namespace that no module can set. It also refuses labels that weaken
 // the Pod Security Standard of the namespace (CVE-2026-44938).
-func checkSharedNamespace(o *unstructured.Unstructured, home string) string {
-	if !IsShared(KeyOf(o), home) {
+func checkSharedNamespace(o *unstructured.Unstructured, agentNamespace string) string {
+	if !IsSharedNamespace(KeyOf(o), agentNamespace) {
 		return ""
 	}
 	for label, value := range o.GetLabels() {
@@ -65,8 +66,8 @@ func checkSharedNamespace(o *unstructured.Unstructured, home string) string {
 }
 
 // checkSharedSpec refuses a shared namespace with a spec.
-func checkSharedSpec(o *unstructured.Unstructured, home string) string {
-	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsShared(KeyOf(o), home) &&
+func checkSharedSpec(o *unstructured.Unstructured, agentNamespace string) string {
+	if spec, _, err := unstructured.NestedMap(o.Object, "spec"); IsSharedNamespace(KeyOf(o), agentNamespace) &&
 		(err != nil || len(spec) > 0) {
 		return "spec would change a namespace that modules share"
 	}
@@ -75,8 +76,8 @@ func checkSharedSpec(o *unstructured.Unstructured, home string) string {
 
 // checkOwnerReferences refuses objects with owner references. The UID of an owner cannot be known in advance, and
 // Kubernetes deletes objects whose owner does not exist.
-func checkOwnerReferences(o *unstructured.Unstructured, home string) string {
-	if len(o.GetOwnerReferences()) == 0 || IsShared(KeyOf(o), home) {
+func checkOwnerReferences(o *unstructured.Unstructured, agentNamespace string) string {
+	if len(o.GetOwnerReferences()) == 0 || IsSharedNamespace(KeyOf(o), agentNamespace) {
 		return ""
 	}
 	return "metadata.ownerReferences contains a UID that published content cannot know, and Kubernetes deletes " +

@@ -75,10 +75,10 @@ func TestTotalSharesOfPriorityLevelsAreLimited(t *testing.T) {
 
 func TestRuleNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
-	for _, r := range rules() {
+	for _, r := range listRules() {
 		require.NotEmpty(t, r.name)
 		require.False(t, seen[r.name], r.name)
 		seen[r.name] = true
 	}
-	require.NotEmpty(t, ContentOnly("unknown"))
+	require.NotEmpty(t, ContentOnlyReason("unknown"))
 }

@@ -13,8 +13,9 @@ import (
 
 // checkQuota refuses ResourceQuotas and LimitRanges in the agent's namespace. They could stop the agent, which then
 // could not remove them anymore.
-func checkQuota(o *unstructured.Unstructured, home string) string {
-	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") && k.Namespace == home {
+func checkQuota(o *unstructured.Unstructured, agentNamespace string) string {
+	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") &&
+		k.Namespace == agentNamespace {
 		return "this object would limit the agent's pods and objects: use a namespace of the module"
 	}
 	return ""
@@ -37,7 +38,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	if slices.Contains(priorityLevels, k.Name) {
 		return "this is a built-in priority level, which the agent's requests use"
 	}
-	shares, queues := sharesOf(o), number(o, "spec", "limited", "limitResponse", "queuing", "queues")
+	shares, queues := concurrencyShares(o), integerAt(o, "spec", "limited", "limitResponse", "queuing", "queues")
 	switch kind, _, _ := unstructured.NestedString(o.Object, "spec", "type"); {
 	case kind == "Exempt":
 		return "spec.type Exempt has no concurrency limit: use Limited"
@@ -53,13 +54,14 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-// sharesInAll refuses the content of a module if its PriorityLevelConfigurations have more than maxShares in total.
-func sharesInAll(objects []*unstructured.Unstructured) error {
+// checkTotalShares refuses the content of a module if its PriorityLevelConfigurations have more than maxShares in
+// total.
+func checkTotalShares(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
 		if k := KeyOf(o); k.Group == flowControlGroup && k.Kind == "PriorityLevelConfiguration" {
-			if total += sharesOf(o); total > maxShares {
-				return &Refusal{Rule: ruleShares, Object: k, text: fmt.Sprintf(
+			if total += concurrencyShares(o); total > maxShares {
+				return &Refusal{Rule: ruleShares, Object: k, reason: fmt.Sprintf(
 					"the sum of spec.limited.nominalConcurrencyShares in the module's priority levels is %d: "+
 						"use at most %d", total, maxShares)}
 			}
@@ -68,15 +70,15 @@ func sharesInAll(objects []*unstructured.Unstructured) error {
 	return nil
 }
 
-// sharesOf returns the shares of a PriorityLevelConfiguration. Older API versions name the field
+// concurrencyShares returns the shares of a PriorityLevelConfiguration. Older API versions name the field
 // assuredConcurrencyShares.
-func sharesOf(o *unstructured.Unstructured) int64 {
-	return max(number(o, "spec", "limited", "nominalConcurrencyShares"),
-		number(o, "spec", "limited", "assuredConcurrencyShares"))
+func concurrencyShares(o *unstructured.Unstructured) int64 {
+	return max(integerAt(o, "spec", "limited", "nominalConcurrencyShares"),
+		integerAt(o, "spec", "limited", "assuredConcurrencyShares"))
 }
 
-// number returns the integer at a field path, 0 if the field is missing, or math.MaxInt32 if it is not an integer.
-func number(o *unstructured.Unstructured, path ...string) int64 {
+// integerAt returns the integer at a field path, 0 if the field is missing, or math.MaxInt32 if it is not an integer.
+func integerAt(o *unstructured.Unstructured, path ...string) int64 {
 	value, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
 		return math.MaxInt32
@@ -102,7 +104,7 @@ var priorityLevels = []string{
 }
 
 // checkFlowSchema refuses FlowSchemas that would classify requests of Kubernetes itself or of the agent.
-func checkFlowSchema(o *unstructured.Unstructured, home string) string {
+func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string {
 	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
 		return ""
 	}
@@ -119,8 +121,9 @@ func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 			group, _, _ := unstructured.NestedString(subject, "group", "name")
 			namespace, _, _ := unstructured.NestedString(subject, "serviceAccount", "namespace")
 			name, _, _ := unstructured.NestedString(subject, "serviceAccount", "name")
-			if isProtectedUser(user, home) || isProtectedGroup(group, home) || isKubernetes(namespace) || namespace == home &&
-				(name == "*" || isAgents(name)) {
+			if isProtectedUser(user, agentNamespace) || isProtectedGroup(group, agentNamespace) ||
+				isKubernetesNamespace(namespace) || namespace == agentNamespace &&
+				(name == "*" || isAgentName(name)) {
 				return fmt.Sprintf("spec.rules[%d].subjects[%d] would select requests of the agent or of Kubernetes: "+
 					"list only the module's own accounts", i, n)
 			}
@@ -129,23 +132,23 @@ func checkFlowSchema(o *unstructured.Unstructured, home string) string {
 	return ""
 }
 
-func isKubernetes(namespace string) bool { return strings.HasPrefix(namespace, "kube-") }
+func isKubernetesNamespace(namespace string) bool { return strings.HasPrefix(namespace, "kube-") }
 
 // isProtectedUser reports whether a user name belongs to Kubernetes or the agent, or matches all users.
-func isProtectedUser(user, home string) bool {
+func isProtectedUser(user, agentNamespace string) bool {
 	account, isAccount := strings.CutPrefix(user, "system:serviceaccount:")
 	namespace, name, _ := strings.Cut(account, ":")
 	if isAccount {
-		return isKubernetes(namespace) || namespace == home && isAgents(name)
+		return isKubernetesNamespace(namespace) || namespace == agentNamespace && isAgentName(name)
 	}
 	return user == "*" || strings.HasPrefix(user, "system:")
 }
 
 // isProtectedGroup reports whether a group contains users of Kubernetes or the agent.
-func isProtectedGroup(group, home string) bool {
+func isProtectedGroup(group, agentNamespace string) bool {
 	namespace, ofAccounts := strings.CutPrefix(group, "system:serviceaccounts:")
 	if ofAccounts {
-		return isKubernetes(namespace) || namespace == home
+		return isKubernetesNamespace(namespace) || namespace == agentNamespace
 	}
 	return group == "*" || strings.HasPrefix(group, "system:")
 }
@@ -156,7 +159,7 @@ func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
 	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
 	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
-		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || !IsCustom(group) {
+		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || !IsCustomGroup(group) {
 			return fmt.Sprintf("this APIService would serve the built-in API group %q", group)
 		}
 	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},

@@ -49,7 +49,7 @@ func TestImportContinuesAfterFullDisk(t *testing.T) {
 		_, err := undisturbed.Import(t.Context(), []string{file})
 		must(t, err)
 	}
-	dir, _ := strings.CutPrefix(undisturbed.To.String(), "oci-layout:")
+	dir, _ := strings.CutPrefix(undisturbed.Target.String(), "oci-layout:")
 	want := blobsIn(t, dir)
 	clitest.EachShortage(t, func(dir string) {
 		_, err := s.importer(filepath.Join(dir, "target")).Import(t.Context(), []string{first})

@@ -24,8 +24,8 @@ type Folder struct {
 	reported   map[string]string // last error of each file in incomplete
 }
 
-// Taken is the result of importing one file.
-type Taken struct {
+// FileResult is the result of importing one file.
+type FileResult struct {
 	File    string
 	Outcome Outcome
 	// Err is the reason why the import failed. It is a *refusal.Error if the file was refused.
@@ -36,20 +36,20 @@ var carriedFile = regexp.MustCompile(`\.tar(\.zst)?(\.[0-9]{3})?$`)
 
 // Import imports new files. It skips files that changed since the previous call, because they can be incomplete copies.
 // It imports a refused file again only if the reason for the refusal can end, such as missing content or a wrong clock.
-func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error) {
-	settled, err := f.settled()
+func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, error) {
+	settled, err := f.listSettled()
 	if err != nil {
 		return nil, err
 	}
 	var waiting [][]string
-	var all []Taken
+	var all []FileResult
 	for _, file := range settled {
 		if file.Incomplete == nil {
 			waiting = append(waiting, file.Paths)
 			continue
 		}
-		all = append(all, Taken{File: strings.Join(file.Paths, " "), Err: file.Incomplete})
-		f.done(file.Paths)
+		all = append(all, FileResult{File: strings.Join(file.Paths, " "), Err: file.Incomplete})
+		f.markHandled(file.Paths)
 	}
 	isEarly := !f.retryAt.IsZero() && !time.Now().Before(f.retryAt)
 	if len(waiting) == 0 && !isEarly {
@@ -57,10 +57,10 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 	}
 	waiting, f.incomplete, f.retryAt = append(waiting, f.incomplete...), nil, time.Time{}
 	for {
-		var taken []Taken
+		var taken []FileResult
 		for _, paths := range waiting {
 			outcome, err := importer.Import(ctx, paths)
-			taken = append(taken, Taken{strings.Join(paths, " "), outcome, err})
+			taken = append(taken, FileResult{strings.Join(paths, " "), outcome, err})
 		}
 		var later [][]string
 		progress := false
@@ -75,7 +75,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]Taken, error)
 			}
 			all = append(all, t)
 			if t.Err == nil || refused != nil {
-				f.done(waiting[n])
+				f.markHandled(waiting[n])
 			}
 		}
 		if !progress || len(later) == 0 || ctx.Err() != nil {
@@ -90,26 +90,26 @@ const earlyInterval = 10 * time.Minute
 
 // postpone records the refused files that can be accepted later. It returns the results whose error was not reported
 // yet.
-func (f *Folder) postpone(files [][]string, taken []Taken) (news []Taken) {
+func (f *Folder) postpone(files [][]string, taken []FileResult) (unreported []FileResult) {
 	for n, t := range taken {
 		refused := refusal.Of(t.Err)
 		if refused == nil || !refused.Reason.MayEndLater() {
 			continue
 		}
-		if f.isNews(t) {
-			news = append(news, t)
+		if f.isNewError(t) {
+			unreported = append(unreported, t)
 		}
 		if refused.Reason == refusal.NotYetIssued {
 			f.retryAt = time.Now().Add(earlyInterval)
 		}
-		f.done(files[n])
+		f.markHandled(files[n])
 		f.incomplete = append(f.incomplete, files[n])
 	}
-	return news
+	return unreported
 }
 
-// isNews reports whether an import failed with an error that was not reported for this file before.
-func (f *Folder) isNews(t Taken) bool {
+// isNewError reports whether an import failed with an error that was not reported for this file before.
+func (f *Folder) isNewError(t FileResult) bool {
 	if f.reported == nil {
 		f.reported = map[string]string{}
 	}
@@ -119,8 +119,8 @@ func (f *Folder) isNews(t Taken) bool {
 	return isNews
 }
 
-// settled returns new files that have not changed since the last scan.
-func (f *Folder) settled() ([]airgap.Volumes, error) {
+// listSettled returns new files that have not changed since the last scan.
+func (f *Folder) listSettled() ([]airgap.Volumes, error) {
 	entries, err := os.ReadDir(f.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the import folder: %w", err)
@@ -158,7 +158,7 @@ func (f *Folder) settled() ([]airgap.Volumes, error) {
 	return settled, nil
 }
 
-func (f *Folder) done(paths []string) {
+func (f *Folder) markHandled(paths []string) {
 	if f.handled == nil {
 		f.handled = map[string]string{}
 	}

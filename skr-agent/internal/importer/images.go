@@ -15,21 +15,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeImages verifies the signed list of images in a file. It refuses the file if it contains an image that is not in
+// verifyImages verifies the signed list of images in a file. It refuses the file if it contains an image that is not in
 // the list.
-func (i Importer) judgeImages(
-	ctx context.Context, file *airgap.File, root trust.Root, found *accepted, missing *missingBlobs,
+func (i Importer) verifyImages(
+	ctx context.Context, file *airgap.File, root trust.Root, found *verifiedContent, missing *missingBlobs,
 ) error {
 	list := bundle.Carried{}
 	if found.list != nil {
-		verified, read, err := readList(ctx, file, root, *found.list)
+		verified, read, err := readImageList(ctx, file, root, *found.list)
 		if err == nil {
-			err = i.judgeList(ctx, verified.Predicate, read, root, found)
+			err = i.checkList(ctx, verified.Predicate, read, root, found)
 		}
 		if err != nil {
 			return fmt.Errorf("list of images: %w", err)
 		}
-		list, found.made = read, verified.Predicate
+		list, found.listPredicate = read, verified.Predicate
 	}
 	for _, r := range file.References() {
 		isImage := strings.HasPrefix(r.Name, bundle.ImageRepository(""))
@@ -46,7 +46,7 @@ func (i Importer) judgeImages(
 	}
 	found.imageBlobs = map[string][]ocispec.Descriptor{}
 	for _, image := range list.Images {
-		blobs, err := i.blobs(ctx, file, image, missing)
+		blobs, err := i.imageBlobs(ctx, file, image, missing)
 		if err != nil {
 			return fmt.Errorf("image %s: %w", image.Reference, err)
 		}
@@ -56,7 +56,7 @@ func (i Importer) judgeImages(
 	return i.findNewerImages(ctx, root, found)
 }
 
-func readList(
+func readImageList(
 	ctx context.Context, file *airgap.File, root trust.Root, r airgap.Reference,
 ) (bundle.VerifiedCarried, bundle.Carried, error) {
 	var none bundle.VerifiedCarried
@@ -72,23 +72,23 @@ func readList(
 	}
 	data, err := store.FetchBlob(ctx, from, verified.List, bundle.MaxDocumentBytes)
 	if err != nil {
-		return none, bundle.Carried{}, malformed("%v", err)
+		return none, bundle.Carried{}, refuseMalformed("%v", err)
 	}
 	list, err := bundle.DecodeCarried(data)
 	if err != nil {
-		return none, list, malformed("%v", err)
+		return none, list, refuseMalformed("%v", err)
 	}
 	return verified, list, nil
 }
 
-// blobs returns the blobs of an image that the file contains. Each blob comes before the manifests that refer to it.
-// blobs adds the blobs that exist neither in the file nor at the target to missing.
-func (i Importer) blobs(
+// imageBlobs returns the blobs of an image that the file contains. Each blob comes before the manifests that refer to
+// it. imageBlobs adds the blobs that exist neither in the file nor at the target to missing.
+func (i Importer) imageBlobs(
 	ctx context.Context, file *airgap.File, image bundle.CarriedImage, missing *missingBlobs,
 ) ([]ocispec.Descriptor, error) {
 	repository, _, _ := strings.Cut(image.Name, ":")
 	carried := file.Repository(repository)
-	target, err := i.reading(ctx, repository)
+	target, err := i.openRepository(ctx, repository)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (i Importer) blobs(
 			}
 			there, err := exists(ctx, target, d)
 			if err != nil {
-				return nil, fmt.Errorf("check for blob %s in %s: %w", d.Digest, i.To, err)
+				return nil, fmt.Errorf("check for blob %s in %s: %w", d.Digest, i.Target, err)
 			}
 			if there {
 				return target, nil

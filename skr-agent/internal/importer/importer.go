@@ -27,57 +27,57 @@ import (
 
 // Importer imports files.
 type Importer struct {
-	To store.Store
+	Target store.Store
 	// Root is the pinned root of trust. If unset, Import pins the root of the first import.
 	Root trust.Root
 	Now  func() time.Time
 	// ClockSkew is the tolerance for bundles that were issued after Now. The default is bundle.MaxClockSkew.
 	ClockSkew time.Duration
-	// Advance is called with the number of processed bytes. It can be nil.
-	Advance func(int64)
+	// OnProgress is called with the number of processed bytes. It can be nil.
+	OnProgress func(int64)
 }
 
 // Outcome is the result of the import of one file.
 type Outcome struct {
-	Bundles []Received `json:"bundles"`
-	Images  []string   `json:"images"`
-	// Kept contains the images that the import skipped, because an imported file with a newer list of images set their
-	// tag.
-	Kept []string `json:"kept,omitempty"`
+	Bundles []ImportedBundle `json:"bundles"`
+	Images  []string         `json:"images"`
+	// SkippedImages contains the images that the import skipped, because an imported file with a newer list of images
+	// set their tag.
+	SkippedImages []string `json:"kept,omitempty"`
 	// Mirrors contains the values of the flag --mirror for runtimes that pull the imported images.
 	Mirrors []string `json:"mirrors"`
-	// TrustedAtFirst is the digest of the root of trust that this import pinned, because no root was configured. An
+	// PinnedRoot is the digest of the root of trust that this import pinned, because no root was configured. An
 	// operator must compare it with the fleet's root.
-	TrustedAtFirst digest.Digest `json:"trustedAtFirst,omitempty"`
-	// Written is the number of blobs and manifests that the import wrote. Known is the number that already existed at
-	// the target.
-	Written int `json:"written"`
-	Known   int `json:"known"`
+	PinnedRoot digest.Digest `json:"trustedAtFirst,omitempty"`
+	// WrittenCount is the number of blobs and manifests that the import wrote. ExistingCount is the number that already
+	// existed at the target.
+	WrittenCount  int `json:"written"`
+	ExistingCount int `json:"known"`
 }
 
-// Received is an imported bundle.
-type Received struct {
+// ImportedBundle is an imported bundle.
+type ImportedBundle struct {
 	Runtime  string        `json:"runtime"`
 	Sequence int64         `json:"sequence"`
 	Digest   digest.Digest `json:"digest"`
-	// Before is the sequence of the replaced bundle. 0 if no bundle was replaced.
-	Before int64 `json:"before"`
+	// PreviousSequence is the sequence of the replaced bundle. 0 if no bundle was replaced.
+	PreviousSequence int64 `json:"before"`
 }
 
 // Import imports one file, which can consist of several volumes. If the error is a *refusal.Error, Import did not write
 // anything. After any other error, another call continues the import.
 func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
-	if i.Advance == nil {
-		i.Advance = func(int64) {}
+	if i.OnProgress == nil {
+		i.OnProgress = func(int64) {}
 	}
-	file, err := airgap.Open(paths, i.Advance)
+	file, err := airgap.Open(paths, i.OnProgress)
 	if err != nil {
 		return Outcome{}, err
 	}
 	defer file.Close()
 	first := false
 	if i.Root.Version == 0 {
-		if i.Root, first, err = i.pin(ctx, file); err != nil {
+		if i.Root, first, err = i.choosePinnedRoot(ctx, file); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -87,35 +87,35 @@ func (i Importer) Import(ctx context.Context, paths []string) (Outcome, error) {
 	}
 	outcome, err := i.write(ctx, file, accepted)
 	if first {
-		outcome.TrustedAtFirst = digest.FromBytes(i.Root.Raw)
+		outcome.PinnedRoot = digest.FromBytes(i.Root.Raw)
 	}
 	return outcome, err
 }
 
-// accepted is the verified content of a file to import.
-type accepted struct {
-	bundles []acceptedBundle
+// verifiedContent is the verified content of a file to import.
+type verifiedContent struct {
+	bundles []verifiedBundle
 	roots   []int64
 	images  []bundle.CarriedImage
 	list    *airgap.Reference
-	// made is the predicate of the signed list of images. kept contains the images whose tag must not change, because
-	// an imported newer list of another runtime contains them.
-	made bundle.CarriedPredicate
-	kept map[string]bool
+	// listPredicate is the predicate of the signed list of images. keptImages contains the images whose tag must not
+	// change, because an imported newer list of another runtime contains them.
+	listPredicate bundle.CarriedPredicate
+	keptImages    map[string]bool
 	// contents are the contents of modules that the file contains.
 	contents []ocispec.Descriptor
 	// imageBlobs contains the blobs of each image in the file. Each blob comes before the manifests that refer to it.
 	imageBlobs map[string][]ocispec.Descriptor
 }
 
-type acceptedBundle struct {
+type verifiedBundle struct {
 	bundle.Bundle
-	before   int64
-	manifest ocispec.Descriptor
+	previousSequence int64
+	manifest         ocispec.Descriptor
 }
 
-func (i Importer) verify(ctx context.Context, file *airgap.File) (accepted, error) {
-	var found accepted
+func (i Importer) verify(ctx context.Context, file *airgap.File) (verifiedContent, error) {
+	var found verifiedContent
 	root, err := i.followRoot(ctx, file, &found)
 	if err != nil {
 		return found, err
@@ -126,44 +126,44 @@ func (i Importer) verify(ctx context.Context, file *airgap.File) (accepted, erro
 		runtime, isRuntime := strings.CutPrefix(repository, bundle.DesiredRepository(""))
 		switch {
 		case ok && isRuntime && tag == bundle.TagDesired:
-			b, err := i.judgeBundle(ctx, file, root, runtime, r.Descriptor, &missing)
+			b, err := i.verifyBundle(ctx, file, root, runtime, r.Descriptor, &missing)
 			if err != nil {
 				return found, fmt.Errorf("bundle of runtime %s: %w", runtime, err)
 			}
 			found.bundles = append(found.bundles, b)
 		case ok && repository == bundle.CarriedRepository:
 			if found.list != nil {
-				return found, malformed("the file has more than one list of images")
+				return found, refuseMalformed("the file has more than one list of images")
 			}
 			found.list = &r
 		case ok &&
 			(repository == bundle.TrustRepository || repository == bundle.ContentRepository ||
 				strings.HasPrefix(repository, bundle.ImageRepository(""))):
 		default:
-			return found, malformed("the file has an unexpected reference %q", r.Name)
+			return found, refuseMalformed("the file has an unexpected reference %q", r.Name)
 		}
 	}
 	if len(found.bundles) == 0 {
-		return found, malformed("the file has no bundle")
+		return found, refuseMalformed("the file has no bundle")
 	}
 	for _, b := range found.bundles {
-		if err := i.judgeContents(ctx, file, b, &found, &missing); err != nil {
+		if err := i.checkContents(ctx, file, b, &found, &missing); err != nil {
 			return found, err
 		}
 	}
-	if err := i.judgeImages(ctx, file, root, &found, &missing); err != nil {
+	if err := i.verifyImages(ctx, file, root, &found, &missing); err != nil {
 		return found, err
 	}
-	return found, missing.refusal()
+	return found, missing.asError()
 }
 
-func malformed(format string, args ...any) *refusal.Error {
+func refuseMalformed(format string, args ...any) *refusal.Error {
 	return &refusal.Error{Reason: refusal.Malformed, Detail: fmt.Sprintf(format, args...)}
 }
 
 // followRoot returns the newest root of trust that can be verified from the pinned root, using the versions at the
 // target and in the file.
-func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *accepted) (trust.Root, error) {
+func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *verifiedContent) (trust.Root, error) {
 	root := i.Root
 	carried := file.Repository(bundle.TrustRepository)
 	if data, _, err := store.ReadRoot(ctx, carried, root.Version); err == nil && bytes.Equal(data, root.Raw) {
@@ -172,8 +172,8 @@ func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *acce
 	newest, refused, _, err := store.FollowRootFrom(
 		ctx,
 		func(ctx context.Context, version int64) ([]byte, digest.Digest, error) {
-			data, at, err := store.FetchRoot(ctx, i.To, version)
-			if !i.absent(err) {
+			data, at, err := store.FetchRoot(ctx, i.Target, version)
+			if !i.isAbsent(err) {
 				return data, at, err
 			}
 			data, at, err = store.ReadRoot(ctx, carried, version)
@@ -190,47 +190,47 @@ func (i Importer) followRoot(ctx context.Context, file *airgap.File, found *acce
 	return newest, err
 }
 
-// absent reports whether err means that an object or its folder does not exist at the target.
-func (i Importer) absent(err error) bool {
-	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.To) && isNotExist(err)
+// isAbsent reports whether err means that an object or its folder does not exist at the target.
+func (i Importer) isAbsent(err error) bool {
+	return errors.Is(err, store.ErrNotFound) || store.IsLayout(i.Target) && isNotExist(err)
 }
 
-// judgeBundle verifies the bundle of a runtime. It refuses a bundle that is not newer than the bundle at the target.
-func (i Importer) judgeBundle(
+// verifyBundle verifies the bundle of a runtime. It refuses a bundle that is not newer than the bundle at the target.
+func (i Importer) verifyBundle(
 	ctx context.Context, file *airgap.File, root trust.Root, runtime string, d ocispec.Descriptor, missing *missingBlobs,
-) (acceptedBundle, error) {
+) (verifiedBundle, error) {
 	if err := trust.CheckRuntimeID(runtime); err != nil {
-		return acceptedBundle{}, malformed("%v", err)
+		return verifiedBundle{}, refuseMalformed("%v", err)
 	}
 	trusted := bundle.Trust{Root: root, Runtime: runtime, ClockSkew: i.ClockSkew}
-	target, err := i.reading(ctx, bundle.DesiredRepository(runtime))
+	target, err := i.openRepository(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
-		return acceptedBundle{}, err
+		return verifiedBundle{}, err
 	}
-	last, err := i.last(ctx, target, root, runtime)
+	last, err := i.lastBundle(ctx, target, root, runtime)
 	if err != nil {
-		return acceptedBundle{}, err
+		return verifiedBundle{}, err
 	}
 	trusted.Last = last
 	carried := file.Repository(bundle.DesiredRepository(runtime))
 	fetched, err := store.Fetch(ctx, carried, bundle.TagDesired)
 	if err != nil {
-		return acceptedBundle{}, err
+		return verifiedBundle{}, err
 	}
-	opened, err := intake.Open(ctx, i.source(file, carried, target), fetched, trusted, i.Now())
+	opened, err := intake.Open(ctx, i.newSource(file, carried, target), fetched, trusted, i.Now())
 	var absent *intake.MissingError
 	if errors.As(err, &absent) {
 		for _, m := range absent.Missing {
-			missing.add(runtime, m.What, m.Descriptor, absent.Statement.Predicate.Previous, last)
+			missing.add(runtime, m.Name, m.Descriptor, absent.Statement.Predicate.Previous, last)
 		}
-		return acceptedBundle{}, missing.refusal()
+		return verifiedBundle{}, missing.asError()
 	}
-	return acceptedBundle{opened.Bundle, last.Sequence, d}, err
+	return verifiedBundle{opened.Bundle, last.Sequence, d}, err
 }
 
-// source returns a source for the documents of a bundle. It reads a document from the file, or from the target if the
-// file does not contain it.
-func (i Importer) source(file *airgap.File, carried, target store.Reader) intake.Source {
+// newSource returns a source for the documents of a bundle. It reads a document from the file, or from the target if
+// the file does not contain it.
+func (i Importer) newSource(file *airgap.File, carried, target store.Reader) intake.Source {
 	return intake.Source{
 		Documents: store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 			if _, inFile := file.Size(d.Digest); inFile || target == nil {
@@ -238,10 +238,10 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 			}
 			return target.Fetch(ctx, d)
 		}),
-		Proof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
+		ReadProof: func(ctx context.Context, c bundle.Content) ([]byte, error) {
 			from := carried
 			if _, inFile := file.Size(c.Digest); !inFile {
-				there, err := i.reading(ctx, bundle.ContentRepository)
+				there, err := i.openRepository(ctx, bundle.ContentRepository)
 				if err != nil {
 					return nil, err
 				}
@@ -254,9 +254,9 @@ func (i Importer) source(file *airgap.File, carried, target store.Reader) intake
 	}
 }
 
-// last returns the runtime's bundle at the target. It ignores a bundle that was not signed by a publisher of this
+// lastBundle returns the runtime's bundle at the target. It ignores a bundle that was not signed by a publisher of this
 // fleet.
-func (i Importer) last(
+func (i Importer) lastBundle(
 	ctx context.Context, target store.Reader, root trust.Root, runtime string,
 ) (bundle.Accepted, error) {
 	if target == nil {
@@ -267,7 +267,7 @@ func (i Importer) last(
 		return bundle.Accepted{}, nil
 	}
 	if err != nil {
-		return bundle.Accepted{}, fmt.Errorf("read the bundle in %s: %w", i.To, err)
+		return bundle.Accepted{}, fmt.Errorf("read the bundle in %s: %w", i.Target, err)
 	}
 	verified, err := bundle.Adopt(fetched, runtime, root, i.Root)
 	if err != nil {
@@ -276,18 +276,19 @@ func (i Importer) last(
 	return verified.Accepted, nil
 }
 
-// want is a blob of module content that a bundle refers to. If needed is true, the import fails without the blob.
-type want struct {
-	content bundle.Content
-	what    string
-	needed  bool
+// wantedBlob is a blob of module content that a bundle refers to. If isRequired is true, the import fails without the
+// blob.
+type wantedBlob struct {
+	content    bundle.Content
+	name       string
+	isRequired bool
 }
 
-func (b acceptedBundle) wants() []want {
-	var wants []want
+func (b verifiedBundle) wantedBlobs() []wantedBlob {
+	var wants []wantedBlob
 	add := func(m bundle.Manifest, contents []bundle.Content, needed bool) {
 		for _, c := range contents {
-			wants = append(wants, want{c, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), needed})
+			wants = append(wants, wantedBlob{c, fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version), needed})
 		}
 	}
 	for _, m := range b.State.All() {
@@ -302,47 +303,49 @@ func (b acceptedBundle) wants() []want {
 	return wants
 }
 
-// judgeContents checks that the needed contents of a bundle are in the file or at the target.
-func (i Importer) judgeContents(
-	ctx context.Context, file *airgap.File, b acceptedBundle, found *accepted, missing *missingBlobs,
+// checkContents checks that the required contents of a bundle are in the file or at the target.
+func (i Importer) checkContents(
+	ctx context.Context, file *airgap.File, b verifiedBundle, found *verifiedContent, missing *missingBlobs,
 ) error {
-	target, err := i.reading(ctx, bundle.ContentRepository)
+	target, err := i.openRepository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
 	}
-	for _, w := range b.wants() {
+	for _, w := range b.wantedBlobs() {
 		d := ocispec.Descriptor{MediaType: w.content.MediaType, Digest: w.content.Digest, Size: w.content.SizeBytes}
 		size, carried := file.Size(d.Digest)
 		if carried && size != d.Size {
 			return &refusal.Error{
 				Reason: refusal.WrongDigest,
-				Detail: fmt.Sprintf("%s: %s has %d bytes, but the bundle specifies %d", w.what, d.Digest, size, d.Size),
+				Detail: fmt.Sprintf("%s: %s has %d bytes, but the bundle specifies %d", w.name, d.Digest, size, d.Size),
 			}
 		}
 		if carried {
 			found.contents = append(found.contents, d)
 			continue
 		}
-		if !w.needed {
+		if !w.isRequired {
 			continue
 		}
 		there, err := exists(ctx, target, d)
 		if err != nil {
-			return fmt.Errorf("check for content in %s: %w", i.To, err)
+			return fmt.Errorf("check for content in %s: %w", i.Target, err)
 		}
 		if !there {
-			missing.add(b.Statement.Predicate.Audience.Runtime, w.what, d, b.Statement.Predicate.Previous, b.lastSeen())
+			missing.add(b.Statement.Predicate.Audience.Runtime, w.name, d, b.Statement.Predicate.Previous, b.asAccepted())
 		}
 	}
 	return nil
 }
 
-func (b acceptedBundle) lastSeen() bundle.Accepted { return bundle.Accepted{Sequence: b.before} }
+func (b verifiedBundle) asAccepted() bundle.Accepted {
+	return bundle.Accepted{Sequence: b.previousSequence}
+}
 
-// reading opens a repository at the target. It returns nil if the target does not exist yet.
-func (i Importer) reading(ctx context.Context, name string) (store.Reader, error) {
-	target, err := i.To.Reading(ctx, name)
-	if err != nil && store.IsLayout(i.To) && isNotExist(err) {
+// openRepository opens a repository at the target. It returns nil if the target does not exist yet.
+func (i Importer) openRepository(ctx context.Context, name string) (store.Reader, error) {
+	target, err := i.Target.Reading(ctx, name)
+	if err != nil && store.IsLayout(i.Target) && isNotExist(err) {
 		return nil, nil
 	}
 	return target, err

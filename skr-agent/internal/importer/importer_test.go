@@ -116,14 +116,14 @@ func (s *sender) importer(dir string) Importer {
 	s.t.Helper()
 	place, err := store.Open(store.LayoutScheme+dir, nil)
 	must(s.t, err)
-	return Importer{To: place, Root: s.root, Now: func() time.Time { return noon }}
+	return Importer{Target: place, Root: s.root, Now: func() time.Time { return noon }}
 }
 
 func sequenceAt(t *testing.T, i Importer) int64 {
 	t.Helper()
-	target, err := i.reading(t.Context(), "runtimes/berlin")
+	target, err := i.openRepository(t.Context(), "runtimes/berlin")
 	must(t, err)
-	last, err := i.last(t.Context(), target, i.Root, "berlin")
+	last, err := i.lastBundle(t.Context(), target, i.Root, "berlin")
 	must(t, err)
 	return last.Sequence
 }
@@ -132,7 +132,7 @@ func sequenceAt(t *testing.T, i Importer) int64 {
 func whole(t *testing.T, i Importer, modules ...string) {
 	t.Helper()
 	for _, module := range modules {
-		target, err := i.reading(t.Context(), bundle.ContentRepository)
+		target, err := i.openRepository(t.Context(), bundle.ContentRepository)
 		must(t, err)
 		want := bundle.NewBlob("application/x-tar", contentOf(module))
 		if data, err := store.FetchBlob(t.Context(), target, want.Descriptor, 1<<20); err != nil ||
@@ -153,7 +153,7 @@ func TestDeltasAreImportedInOrder(t *testing.T) {
 
 	outcome, err := i.Import(t.Context(), []string{first})
 	must(t, err)
-	if len(outcome.Bundles) != 1 || outcome.Bundles[0].Sequence != 1 || outcome.Written == 0 {
+	if len(outcome.Bundles) != 1 || outcome.Bundles[0].Sequence != 1 || outcome.WrittenCount == 0 {
 		t.Errorf("got outcome %+v, want bundle 1 written", outcome)
 	}
 	_, err = i.Import(t.Context(), []string{third})
@@ -180,7 +180,7 @@ func TestDeltasAreImportedInOrder(t *testing.T) {
 	}
 	whole(t, i, "keda", "nats", "istio")
 	again, err := i.Import(t.Context(), []string{third})
-	if err != nil || again.Written != 0 {
+	if err != nil || again.WrittenCount != 0 {
 		t.Errorf("got outcome %+v and error %v of a repeated import, want nothing written", again, err)
 	}
 	_, err = i.Import(t.Context(), []string{second})
@@ -326,7 +326,7 @@ func TestInterruptedImportContinues(t *testing.T) {
 		ctx, kill := context.WithCancel(t.Context())
 		left := 1 + random.IntN(8) // each blob is read to verify it, and again to write it
 		dying := i
-		dying.Advance = func(int64) {
+		dying.OnProgress = func(int64) {
 			if left--; left == 0 {
 				kill()
 			}

@@ -13,10 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// judgeList checks that the signed list of images is for the bundles in the file, and that it is not older than the
+// checkList checks that the signed list of images is for the bundles in the file, and that it is not older than the
 // last imported list.
-func (i Importer) judgeList(
-	ctx context.Context, made bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *accepted,
+func (i Importer) checkList(
+	ctx context.Context, predicate bundle.CarriedPredicate, list bundle.Carried, root trust.Root, found *verifiedContent,
 ) error {
 	now := i.Now()
 	var with []bundle.CarriedBundle
@@ -31,17 +31,17 @@ func (i Importer) judgeList(
 		if err != nil {
 			return err
 		}
-		if before != nil && (last == nil || last.Before(before.Predicate)) {
+		if before != nil && (last == nil || last.IsBefore(before.Predicate)) {
 			last = &before.Predicate
 		}
 	}
-	return bundle.CheckCarried(made, list, with, last, root.Epoch, now, i.ClockSkew)
+	return bundle.CheckCarried(predicate, list, with, last, root.Epoch, now, i.ClockSkew)
 }
 
 // lastList returns the last imported list, or nil if no list was imported. It ignores a list that was not signed by a
 // publisher of this fleet.
 func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*bundle.VerifiedCarried, error) {
-	target, err := i.reading(ctx, bundle.CarriedRepository)
+	target, err := i.openRepository(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the last imported list of images in %s: %w", i.To, err)
+		return nil, fmt.Errorf("read the last imported list of images in %s: %w", i.Target, err)
 	}
 	verified, err := bundle.VerifyCarried(fetched, root)
 	if err != nil {
@@ -61,11 +61,11 @@ func (i Importer) lastList(ctx context.Context, root trust.Root, tag string) (*b
 
 // findNewerImages finds images whose tag must not change, because a newer imported file for another runtime contains
 // them.
-func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *accepted) error {
+func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *verifiedContent) error {
 	moving := map[string]bool{}
 	for _, image := range found.images {
 		repository, tag, _ := strings.Cut(image.Name, ":")
-		target, err := i.reading(ctx, repository)
+		target, err := i.openRepository(ctx, repository)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 		}
 		there, err := store.Head(ctx, target, tag)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("read image %s in %s: %w", image.Name, i.To, err)
+			return fmt.Errorf("read image %s in %s: %w", image.Name, i.Target, err)
 		}
 		moving[image.Name] = err == nil && there != image.Digest
 	}
@@ -86,18 +86,20 @@ func (i Importer) findNewerImages(ctx context.Context, root trust.Root, found *a
 	return nil
 }
 
-// compareLists adds the images that a newer imported list contains to found.kept. moving contains the images whose tag
-// this import would change.
-func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[string]bool, found *accepted) error {
-	target, err := i.reading(ctx, bundle.CarriedRepository)
+// compareLists adds the images that a newer imported list contains to found.keptImages. retagged contains the images
+// whose tag this import would change.
+func (i Importer) compareLists(
+	ctx context.Context, root trust.Root, retagged map[string]bool, found *verifiedContent,
+) error {
+	target, err := i.openRepository(ctx, bundle.CarriedRepository)
 	if err != nil || target == nil {
 		return err
 	}
 	tags, err := store.Tags(ctx, target)
 	if err != nil {
-		return fmt.Errorf("read the imported lists of images in %s: %w", i.To, err)
+		return fmt.Errorf("read the imported lists of images in %s: %w", i.Target, err)
 	}
-	found.kept = map[string]bool{}
+	found.keptImages = map[string]bool{}
 	for _, tag := range tags {
 		if !bundle.IsCarriedLastTag(tag) {
 			continue
@@ -106,33 +108,33 @@ func (i Importer) compareLists(ctx context.Context, root trust.Root, moving map[
 		if err != nil {
 			return err
 		}
-		if before == nil || !found.made.Before(before.Predicate) {
+		if before == nil || !found.listPredicate.IsBefore(before.Predicate) {
 			continue
 		}
 		data, err := store.FetchBlob(ctx, target, before.List, bundle.MaxDocumentBytes)
 		if err != nil {
-			return fmt.Errorf("read the list of images %s in %s: %w", tag, i.To, err)
+			return fmt.Errorf("read the list of images %s in %s: %w", tag, i.Target, err)
 		}
 		list, err := bundle.DecodeCarried(data)
 		if err != nil {
-			return malformed("%v", err)
+			return refuseMalformed("%v", err)
 		}
 		for _, image := range list.Images {
-			if moving[image.Name] {
-				found.kept[image.Name] = true
+			if retagged[image.Name] {
+				found.keptImages[image.Name] = true
 			}
 		}
 	}
 	return nil
 }
 
-// list copies the file's list of images to the target and tags it for each imported runtime. With these tags, later
+// copyList copies the file's list of images to the target and tags it for each imported runtime. With these tags, later
 // imports can refuse older lists.
-func (w *writing) list(ctx context.Context, j accepted) error {
+func (w *targetWriter) copyList(ctx context.Context, j verifiedContent) error {
 	if j.list == nil {
 		return nil
 	}
-	to, err := w.To.Repository(ctx, bundle.CarriedRepository)
+	to, err := w.Target.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
 		return err
 	}
@@ -147,12 +149,12 @@ func (w *writing) list(ctx context.Context, j accepted) error {
 		return err
 	}
 	for _, d := range below {
-		if err := w.copy(ctx, to, d); err != nil {
+		if err := w.copyBlob(ctx, to, d); err != nil {
 			return err
 		}
 	}
 	for _, b := range j.bundles {
-		if err := w.manifest(ctx, to, manifest,
+		if err := w.writeManifest(ctx, to, manifest,
 			bundle.CarriedLastTag(b.Statement.Predicate.Audience.Runtime)); err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func (s *sender) packed(layout airgap.Layout) string {
 
 func imageAt(t *testing.T, i Importer) string {
 	t.Helper()
-	target, err := i.reading(t.Context(), "images/docker.io/library/nginx")
+	target, err := i.openRepository(t.Context(), "images/docker.io/library/nginx")
 	must(t, err)
 	found, err := store.Head(t.Context(), target, "1")
 	must(t, err)
@@ -168,7 +168,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	}
 	patched := imageAt(t, i)
 	again, err := i.Import(t.Context(), []string{s.packed(second)})
-	if err != nil || again.Written != 0 {
+	if err != nil || again.WrittenCount != 0 {
 		t.Errorf("got outcome %+v and error %v of a repeated import, want nothing written", again, err)
 	}
 	_, err = i.Import(t.Context(), []string{first})
@@ -233,7 +233,7 @@ func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 			}))},
 	)
 	must(t, err)
-	if got := imageAt(t, i); got != patched || len(outcome.Bundles) != 1 || len(outcome.Kept) != 1 {
+	if got := imageAt(t, i); got != patched || len(outcome.Bundles) != 1 || len(outcome.SkippedImages) != 1 {
 		t.Errorf("got image %s and outcome %+v, want image %s kept and one bundle", got, outcome, patched)
 	}
 }
@@ -250,7 +250,7 @@ func TestImageListOfAnotherSignerIsIgnored(t *testing.T) {
 		bundle.CarriedPredicate{Epoch: 1, Sequence: 1 << 60, IssuedAt: noon, ExpiresAt: noon.Add(time.Hour)},
 		trusttest.NewSigner(t))
 	must(t, err)
-	to, err := i.To.Repository(t.Context(), bundle.CarriedRepository)
+	to, err := i.Target.Repository(t.Context(), bundle.CarriedRepository)
 	must(t, err)
 	for _, blob := range []bundle.Blob{list, bundle.EmptyBlob()} {
 		if there, err := to.Exists(t.Context(), blob.Descriptor); err == nil && !there {

@@ -19,18 +19,18 @@ type missingBlobs struct{ lines []string }
 const maxMissingLines = 20
 
 func (l *missingBlobs) add(
-	runtime, what string, d ocispec.Descriptor, previous *bundle.Position, last bundle.Accepted,
+	runtime, name string, d ocispec.Descriptor, previous *bundle.Position, last bundle.Accepted,
 ) {
-	line := fmt.Sprintf("runtime %s: %s, %s of %d bytes", runtime, what, d.Digest, d.Size)
+	line := fmt.Sprintf("runtime %s: %s, %s of %d bytes", runtime, name, d.Digest, d.Size)
 	if len(l.lines) == 0 || !strings.HasPrefix(l.lines[len(l.lines)-1], "runtime "+runtime+":") {
-		line += history(previous, last)
+		line += describeHistory(previous, last)
 	}
 	l.lines = append(l.lines, line)
 }
 
-// history describes the bundle at the target. It also describes the predecessor that the new bundle expects, if that is
-// another bundle.
-func history(previous *bundle.Position, last bundle.Accepted) string {
+// describeHistory describes the bundle at the target. It also describes the predecessor that the new bundle expects, if
+// that is another bundle.
+func describeHistory(previous *bundle.Position, last bundle.Accepted) string {
 	there := "the target has no bundle"
 	if last.Sequence > 0 {
 		there = fmt.Sprintf("the target has bundle %d", last.Sequence)
@@ -41,8 +41,8 @@ func history(previous *bundle.Position, last bundle.Accepted) string {
 	return fmt.Sprintf(" (%s, but the predecessor of this bundle is %d)", there, previous.Sequence)
 }
 
-// refusal returns an error that lists the missing blobs, or nil if no blob is missing.
-func (l *missingBlobs) refusal() error {
+// asError returns an error that lists the missing blobs, or nil if no blob is missing.
+func (l *missingBlobs) asError() error {
 	if len(l.lines) == 0 {
 		return nil
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// pin returns the root of trust for an import without a configured root. It is the oldest root at the target. If the
-// target has no root, it is the oldest root in the file, and the second result is true.
+// choosePinnedRoot returns the root of trust for an import without a configured root. It is the oldest root at the
+// target. If the target has no root, it is the oldest root in the file, and the second result is true.
 //
 // Agents do not use this root. They always verify with their own pinned root.
-func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
-	target, err := i.reading(ctx, bundle.TrustRepository)
+func (i Importer) choosePinnedRoot(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
+	target, err := i.openRepository(ctx, bundle.TrustRepository)
 	if err != nil {
 		return trust.Root{}, false, fmt.Errorf("root of trust at the target: %w", err)
 	}
@@ -29,17 +29,17 @@ func (i Importer) pin(ctx context.Context, file *airgap.File) (trust.Root, bool,
 	}
 	root, err := oldestRoot(ctx, file.Repository(bundle.TrustRepository), "in the file")
 	if err == nil && root.Version == 0 {
-		err = malformed("no root of trust at the target or in the file: specify one with --trust")
+		err = refuseMalformed("no root of trust at the target or in the file: specify one with --trust")
 	}
 	return root, true, err
 }
 
-// oldestRoot reads the oldest root of trust in a repository, or returns the zero Root. where describes the repository
-// in errors.
-func oldestRoot(ctx context.Context, repository store.Reader, where string) (trust.Root, error) {
+// oldestRoot reads the oldest root of trust in a repository, or returns the zero Root. location describes the
+// repository in errors.
+func oldestRoot(ctx context.Context, repository store.Reader, location string) (trust.Root, error) {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("root of trust %s: %w", where, err)
+		return trust.Root{}, fmt.Errorf("root of trust %s: %w", location, err)
 	}
 	versions := rootVersions(tags)
 	if len(versions) == 0 {
@@ -47,11 +47,11 @@ func oldestRoot(ctx context.Context, repository store.Reader, where string) (tru
 	}
 	data, _, err := store.ReadRoot(ctx, repository, versions[0])
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("root of trust version %d %s: %w", versions[0], where, err)
+		return trust.Root{}, fmt.Errorf("root of trust version %d %s: %w", versions[0], location, err)
 	}
 	root, err := trust.ParseRoot(data)
 	if err != nil {
-		return trust.Root{}, malformed("root of trust version %d %s: %v", versions[0], where, err)
+		return trust.Root{}, refuseMalformed("root of trust version %d %s: %v", versions[0], location, err)
 	}
 	return root, nil
 }

@@ -22,11 +22,11 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 
 	first, err := i.Import(t.Context(), []string{s.withRoot(1)})
 	must(t, err)
-	if want := digest.FromBytes(s.root.Raw); first.TrustedAtFirst != want {
-		t.Errorf("got pinned root %s, want %s", first.TrustedAtFirst, want)
+	if want := digest.FromBytes(s.root.Raw); first.PinnedRoot != want {
+		t.Errorf("got pinned root %s, want %s", first.PinnedRoot, want)
 	}
 	second, err := i.Import(t.Context(), []string{s.withRoot(2)})
-	if err != nil || second.TrustedAtFirst != "" {
+	if err != nil || second.PinnedRoot != "" {
 		t.Errorf("got outcome %+v and error %v of the second import, want no pinned root", second, err)
 	}
 	_, err = i.Import(t.Context(), []string{stranger.withRoot(3)})
@@ -46,11 +46,11 @@ func TestImportUsesOldestRootAtTheTarget(t *testing.T) {
 		s, stranger := newSender(t), newSender(t)
 		i := s.importer(filepath.Join(t.TempDir(), "target"))
 		s.root.Version = version
-		must(t, store.PushRoot(t.Context(), i.To, s.root))
+		must(t, store.PushRoot(t.Context(), i.Target, s.root))
 		i.Root = trust.Root{}
 		outcome, err := i.Import(t.Context(), []string{stranger.withRoot(1)})
-		if refusal.Of(err) == nil || outcome.TrustedAtFirst != "" {
-			t.Errorf("root version %d: got pinned root %q and error %v, want a refusal", version, outcome.TrustedAtFirst,
+		if refusal.Of(err) == nil || outcome.PinnedRoot != "" {
+			t.Errorf("root version %d: got pinned root %q and error %v, want a refusal", version, outcome.PinnedRoot,
 				err)
 		}
 	}

@@ -15,37 +15,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// writing is a running import. It writes the bundles after all other content, so that an interrupted import leaves no
-// bundle without its content.
-type writing struct {
+// targetWriter is a running import. It writes the bundles after all other content, so that an interrupted import leaves
+// no bundle without its content.
+type targetWriter struct {
 	Importer
 	file    *airgap.File
 	outcome Outcome
 }
 
-func (i Importer) write(ctx context.Context, file *airgap.File, j accepted) (Outcome, error) {
-	w := &writing{
+func (i Importer) write(ctx context.Context, file *airgap.File, j verifiedContent) (Outcome, error) {
+	w := &targetWriter{
 		Importer: i,
 		file:     file,
-		outcome:  Outcome{Bundles: []Received{}, Images: []string{}, Mirrors: []string{}},
+		outcome:  Outcome{Bundles: []ImportedBundle{}, Images: []string{}, Mirrors: []string{}},
 	}
-	for _, step := range []func(context.Context, accepted) error{w.contents, w.list, w.images, w.roots, w.bundles} {
+	for _, step := range []func(context.Context, verifiedContent) error{w.copyContents, w.copyList, w.copyImages,
+		w.copyRoots, w.copyBundles} {
 		if err := step(ctx, j); err != nil {
-			return w.outcome, fmt.Errorf("write to %s: %w", i.To, err)
+			return w.outcome, fmt.Errorf("write to %s: %w", i.Target, err)
 		}
 	}
 	return w.outcome, nil
 }
 
-func (w *writing) contents(ctx context.Context, j accepted) error {
+func (w *targetWriter) copyContents(ctx context.Context, j verifiedContent) error {
 	if len(j.contents) == 0 {
 		return nil
 	}
-	to, err := w.To.Repository(ctx, bundle.ContentRepository)
+	to, err := w.Target.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return err
 	}
-	if err := w.blob(ctx, to, bundle.EmptyBlob()); err != nil {
+	if err := w.writeBlob(ctx, to, bundle.EmptyBlob()); err != nil {
 		return err
 	}
 	done := map[digest.Digest]bool{}
@@ -54,51 +55,51 @@ func (w *writing) contents(ctx context.Context, j accepted) error {
 			continue
 		}
 		done[d.Digest] = true
-		if err := w.copy(ctx, to, d); err != nil {
+		if err := w.copyBlob(ctx, to, d); err != nil {
 			return err
 		}
 		holder, tag, err := store.ContentHolder(d)
 		if err != nil {
 			return err
 		}
-		if err := w.manifest(ctx, to, holder, tag); err != nil {
+		if err := w.writeManifest(ctx, to, holder, tag); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writing) images(ctx context.Context, j accepted) error {
+func (w *targetWriter) copyImages(ctx context.Context, j verifiedContent) error {
 	for _, image := range j.images {
 		repository, tag, _ := strings.Cut(image.Name, ":")
-		to, err := w.To.Repository(ctx, repository)
+		to, err := w.Target.Repository(ctx, repository)
 		if err != nil {
 			return err
 		}
 		for _, d := range j.imageBlobs[image.Name] {
-			if err := w.copy(ctx, to, d); err != nil {
+			if err := w.copyBlob(ctx, to, d); err != nil {
 				return err
 			}
 		}
-		if j.kept[image.Name] {
-			w.outcome.Kept = append(w.outcome.Kept, image.Name)
+		if j.keptImages[image.Name] {
+			w.outcome.SkippedImages = append(w.outcome.SkippedImages, image.Name)
 		} else if there, err := store.Head(ctx, to, tag); err != nil || there != image.Digest {
 			if err := to.Tag(ctx, image.Descriptor(), tag); err != nil {
 				return fmt.Errorf("tag image %s: %w", image.Name, err)
 			}
 		}
 		w.outcome.Images = append(w.outcome.Images, image.Name)
-		if mirror := w.mirror(image); mirror != "" && !slices.Contains(w.outcome.Mirrors, mirror) {
+		if mirror := w.mirrorFlag(image); mirror != "" && !slices.Contains(w.outcome.Mirrors, mirror) {
 			w.outcome.Mirrors = append(w.outcome.Mirrors, mirror)
 		}
 	}
 	return nil
 }
 
-// mirror returns the value of --mirror for an image that runtimes pull from the target. It returns "" if the target
+// mirrorFlag returns the value of --mirror for an image that runtimes pull from the target. It returns "" if the target
 // is a folder.
-func (w *writing) mirror(image bundle.CarriedImage) string {
-	if store.IsLayout(w.To) {
+func (w *targetWriter) mirrorFlag(image bundle.CarriedImage) string {
+	if store.IsLayout(w.Target) {
 		return ""
 	}
 	host, _, _ := strings.Cut(image.Reference, "/")
@@ -106,14 +107,14 @@ func (w *writing) mirror(image bundle.CarriedImage) string {
 	if bundle.ImageRepository(host) != bundle.ImageRepository(carried) {
 		host = carried // a reference without a host refers to Docker Hub
 	}
-	return host + "=" + w.To.Name(bundle.ImageRepository(carried))
+	return host + "=" + w.Target.Name(bundle.ImageRepository(carried))
 }
 
-func (w *writing) roots(ctx context.Context, j accepted) error {
+func (w *targetWriter) copyRoots(ctx context.Context, j verifiedContent) error {
 	if len(j.roots) == 0 {
 		return nil
 	}
-	to, err := w.To.Repository(ctx, bundle.TrustRepository)
+	to, err := w.Target.Repository(ctx, bundle.TrustRepository)
 	if err != nil {
 		return err
 	}
@@ -121,7 +122,7 @@ func (w *writing) roots(ctx context.Context, j accepted) error {
 	for _, version := range j.roots {
 		tag := bundle.RootTag(version)
 		if _, err := store.Head(ctx, to, tag); err == nil {
-			w.outcome.Known++ // skip it; a version of the root never changes
+			w.outcome.ExistingCount++ // skip it; a version of the root never changes
 			continue
 		}
 		fetched, err := store.Fetch(ctx, from, tag)
@@ -134,27 +135,27 @@ func (w *writing) roots(ctx context.Context, j accepted) error {
 			return err
 		}
 		for _, d := range below {
-			if err := w.copy(ctx, to, d); err != nil {
+			if err := w.copyBlob(ctx, to, d); err != nil {
 				return err
 			}
 		}
-		if err := w.manifest(ctx, to, manifest, tag); err != nil {
+		if err := w.writeManifest(ctx, to, manifest, tag); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *writing) bundles(ctx context.Context, j accepted) error {
+func (w *targetWriter) copyBundles(ctx context.Context, j verifiedContent) error {
 	for _, b := range j.bundles {
 		runtime := b.Statement.Predicate.Audience.Runtime
-		to, err := w.To.Repository(ctx, bundle.DesiredRepository(runtime))
+		to, err := w.Target.Repository(ctx, bundle.DesiredRepository(runtime))
 		if err != nil {
 			return err
 		}
 		for _, d := range []ocispec.Descriptor{b.Config, b.Catalog} {
 			if _, carried := w.file.Size(d.Digest); carried {
-				if err := w.copy(ctx, to, d); err != nil {
+				if err := w.copyBlob(ctx, to, d); err != nil {
 					return err
 				}
 			}
@@ -164,19 +165,19 @@ func (w *writing) bundles(ctx context.Context, j accepted) error {
 		if err != nil {
 			return err
 		}
-		if err := w.manifest(ctx, to, bundle.NewBlob(ocispec.MediaTypeImageManifest, data),
+		if err := w.writeManifest(ctx, to, bundle.NewBlob(ocispec.MediaTypeImageManifest, data),
 			bundle.TagDesired); err != nil {
 			return err
 		}
-		w.outcome.Bundles = append(w.outcome.Bundles, Received{
-			Runtime: runtime, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, Before: b.before,
+		w.outcome.Bundles = append(w.outcome.Bundles, ImportedBundle{
+			Runtime: runtime, Sequence: b.Statement.Predicate.Sequence, Digest: b.Digest, PreviousSequence: b.previousSequence,
 		})
 	}
 	return nil
 }
 
-// copy streams a blob from the file to the target.
-func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
+// copyBlob streams a blob from the file to the target.
+func (w *targetWriter) copyBlob(ctx context.Context, to store.ReadWriter, d ocispec.Descriptor) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -185,8 +186,8 @@ func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descr
 		return fmt.Errorf("check for blob %s: %w", d.Digest, err)
 	}
 	if there {
-		w.outcome.Known++
-		w.Advance(d.Size)
+		w.outcome.ExistingCount++
+		w.OnProgress(d.Size)
 		return nil
 	}
 	body, err := w.file.Repository("").Fetch(ctx, d)
@@ -194,28 +195,28 @@ func (w *writing) copy(ctx context.Context, to store.ReadWriter, d ocispec.Descr
 		return err
 	}
 	defer body.Close()
-	if err := store.PushStream(ctx, to, d, stoppable{ctx, body}); err != nil {
+	if err := store.PushStream(ctx, to, d, contextReader{ctx, body}); err != nil {
 		return err
 	}
-	w.outcome.Written++
-	w.Advance(d.Size)
+	w.outcome.WrittenCount++
+	w.OnProgress(d.Size)
 	return nil
 }
 
-// stoppable is a reader that fails once its context is done.
-type stoppable struct {
+// contextReader is a reader that fails once its context is done.
+type contextReader struct {
 	ctx  context.Context
 	body io.Reader
 }
 
-func (s stoppable) Read(data []byte) (int, error) {
+func (s contextReader) Read(data []byte) (int, error) {
 	if err := s.ctx.Err(); err != nil {
 		return 0, err
 	}
 	return s.body.Read(data)
 }
 
-func (w *writing) blob(ctx context.Context, to store.ReadWriter, blob bundle.Blob) error {
+func (w *targetWriter) writeBlob(ctx context.Context, to store.ReadWriter, blob bundle.Blob) error {
 	there, err := to.Exists(ctx, blob.Descriptor)
 	if err != nil || there {
 		return err
@@ -223,14 +224,14 @@ func (w *writing) blob(ctx context.Context, to store.ReadWriter, blob bundle.Blo
 	return store.PushBlob(ctx, to, blob)
 }
 
-func (w *writing) manifest(ctx context.Context, to store.ReadWriter, manifest bundle.Blob, tag string) error {
+func (w *targetWriter) writeManifest(ctx context.Context, to store.ReadWriter, manifest bundle.Blob, tag string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if there, err := store.Head(ctx, to, tag); err == nil && there == manifest.Descriptor.Digest {
-		w.outcome.Known++
+		w.outcome.ExistingCount++
 		return nil
 	}
-	w.outcome.Written++
+	w.outcome.WrittenCount++
 	return store.PushManifest(ctx, to, manifest, tag)
 }

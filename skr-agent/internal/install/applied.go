@@ -20,10 +20,10 @@ func (up *upgrader) correctApplied(
 	if was == nil {
 		return changed
 	}
-	applied := record.Claims(m).Applied
+	applied := record.ReadUnverified(m).Applied
 	version := applied.Version + " " + applied.Digest
-	whole := known.kept != version || up.now().Sub(known.keptAt) >= up.resync
-	if known.begun || !whole && len(changed) == 0 || known.holdBack(up.now()) > 0 {
+	whole := known.keptVersion != version || up.now().Sub(known.keptAt) >= up.resync
+	if known.hasBegun || !whole && len(changed) == 0 || known.correctionDelay(up.now()) > 0 {
 		return changed
 	}
 	p, problem, err := up.planner.plan(ctx, was)
@@ -46,7 +46,7 @@ func (up *upgrader) correctApplied(
 	if wait != "" {
 		return changed
 	}
-	known.kept, known.keptAt = version, up.now()
+	known.keptVersion, known.keptAt = version, up.now()
 	left := object.Keys{}
 	for k := range account.FailedKeys(err) {
 		if changed.Has(k) {

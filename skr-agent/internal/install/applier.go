@@ -114,7 +114,7 @@ func (ap *applier) applyStage(
 	unanswered := map[schema.GroupKind]int{}
 	for n, o := range desired {
 		k := guard.KeyOf(o)
-		if unanswered[k.GroupKind()] >= maxUnanswered {
+		if unanswered[k.GroupKind()] >= maxUnresponsive {
 			continue
 		}
 		before, err := ap.before(ctx, a, o, p)
@@ -141,7 +141,7 @@ func (ap *applier) applyStage(
 		if o != stage[n] {
 			// The applied object contains live values, which other field managers can change, so compare it again next
 			// time.
-			delete(known.settled, k)
+			delete(known.settledObjects, k)
 		}
 	}
 	return applied, errors.Join(refused...)
@@ -167,14 +167,14 @@ func (ap *applier) unestablished(
 		if !guard.IsCRD(k.GroupKind()) || known.isReady(k, ap.watches.Version(object.ResourceOf(o))) {
 			continue
 		}
-		live := known.fresh[k]
+		live := known.freshObjects[k]
 		for {
 			if live == nil {
 				var err error
 				if live, err = a.Get(ctx, object.ResourceOf(o)); err != nil {
 					return "", err
 				}
-				known.keepFresh(k, live)
+				known.cacheFresh(k, live)
 			}
 			state, message := readiness.ObjectState(readiness.Observation{Key: k, Object: live})
 			if state == v1beta2.StateReady {
@@ -188,15 +188,15 @@ func (ap *applier) unestablished(
 		}
 	}
 	if waited {
-		drift.Sleep(ctx, servedAfter)
+		drift.Sleep(ctx, crdServeDelay)
 	}
 	return "", nil
 }
 
-// maxUnanswered limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
+// maxUnresponsive limits how many objects of one kind the agent tries to apply while the API server, a webhook or an
 // aggregated API does not respond for this kind.
-const maxUnanswered = 3
+const maxUnresponsive = 3
 
-// servedAfter is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
+// crdServeDelay is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
 // once.
-const servedAfter = 200 * time.Millisecond
+const crdServeDelay = 200 * time.Millisecond

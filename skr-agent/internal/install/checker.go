@@ -54,7 +54,7 @@ func (c *checker) mayApply(
 	if a.User == "" {
 		return nil, nil, nil
 	}
-	missing, err := a.Lacks(ctx, guard.RightsFor(p.Work(), a.Plural))
+	missing, err := a.Lacks(ctx, guard.RequiredPermissions(p.Work(), a.Plural))
 	if err != nil && account.IsTransient(err) && ctx.Err() == nil {
 		rights = &outcome.Finding{
 			Unknown: true,

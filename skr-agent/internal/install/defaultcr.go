@@ -31,7 +31,7 @@ func (ap *applier) createDefaultCR(
 	case !inPlace:
 		return false, "waiting for watches to start", nil
 	}
-	if ap.watches.IsMarked(r, by.Mark) {
+	if ap.watches.IsMarked(r, by.OwnedBy) {
 		return false, "", nil
 	}
 	if !p.Absent.Has(object.KeyOf(r)) {
@@ -52,7 +52,7 @@ func (ap *applier) createDefaultCR(
 		return false, fmt.Sprintf("waiting for the API server to accept the default CR %s: %s", object.KeyOf(r), err), nil
 	}
 	if err == nil {
-		known.keepFresh(object.KeyOf(r), made)
+		known.cacheFresh(object.KeyOf(r), made)
 	}
 	return err == nil, "", err
 }

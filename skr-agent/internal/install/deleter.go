@@ -50,9 +50,9 @@ func (d *deleter) deleteObjects(
 		case err != nil:
 			return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
-		if o == nil || guard.IsShared(object.KeyOf(r), d.planner.namespace) ||
-			guard.Protected(object.KeyOf(r), d.planner.namespace) != "" ||
-			render.Keeps(o) || !ours(o) {
+		if o == nil || guard.IsSharedNamespace(object.KeyOf(r), d.planner.namespace) ||
+			guard.ProtectionReason(object.KeyOf(r), d.planner.namespace) != "" ||
+			render.KeepsOnRemoval(o) || !ours(o) {
 			continue
 		}
 		r.Version = o.GroupVersionKind().Version // delete the object in the API version that could be read
@@ -68,7 +68,7 @@ func (d *deleter) deleteObjects(
 				return remainingObjects{}, fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 			default:
 				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", account.Text(err)))
-				left.unanswered = left.unanswered || apierrors.IsInternalError(err)
+				left.isUnresponsive = left.isUnresponsive || apierrors.IsInternalError(err)
 				continue
 			}
 			if o, err = a.Metadata(ctx, r); err != nil {
@@ -79,7 +79,7 @@ func (d *deleter) deleteObjects(
 		if o == nil || guard.IsNamespace(object.GVKOf(r).GroupKind()) {
 			continue
 		}
-		left.add(r, remaining(o))
+		left.add(r, describeRemaining(o))
 	}
 	if lacking != nil {
 		return remainingObjects{}, lacking
@@ -111,15 +111,15 @@ func (d *deleter) stillHidden(
 type remainingObjects struct {
 	objects []v1beta2.Resource
 	texts   []string
-	// unanswered is true if the API server could not call a webhook for one of the objects.
-	unanswered bool
+	// isUnresponsive is true if the API server could not call a webhook for one of the objects.
+	isUnresponsive bool
 }
 
 func (l *remainingObjects) add(r v1beta2.Resource, why string) {
 	l.objects, l.texts = append(l.objects, r), append(l.texts, object.KeyOf(r).String()+why)
 }
 
-func remaining(o *metav1.PartialObjectMetadata) string {
+func describeRemaining(o *metav1.PartialObjectMetadata) string {
 	if len(o.Finalizers) == 0 {
 		return ""
 	}

@@ -29,8 +29,8 @@ type dryRunner struct {
 	events  events.EventRecorder
 }
 
-// trial is the result of a dry run.
-type trial struct {
+// dryRunResult is the result of a dry run.
+type dryRunResult struct {
 	// recreate contains the objects that the agent must delete and create again. problem is nil if the dry run
 	// succeeded.
 	recreate []v1beta2.Resource
@@ -45,9 +45,9 @@ type trial struct {
 // webhooks and policies and repeats the dry run.
 func (dr *dryRunner) dryRunWithFix(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
-) (trial, error) {
+) (dryRunResult, error) {
 	tried, err := dr.dryRun(ctx, m, known, p)
-	if err != nil || !tried.denied || record.Claims(m).Applied == nil {
+	if err != nil || !tried.denied || record.ReadUnverified(m).Applied == nil {
 		return tried, err
 	}
 	if relaxed, err := dr.applyInterceptorsFirst(ctx, m, known, p); err != nil || !relaxed {
@@ -57,18 +57,20 @@ func (dr *dryRunner) dryRunWithFix(
 }
 
 // dryRun dry-runs the objects of an upgrade, so that a refused upgrade makes no changes.
-func (dr *dryRunner) dryRun(ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan) (trial, error) {
+func (dr *dryRunner) dryRun(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
+) (dryRunResult, error) {
 	condition := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionInstallation)
 	failed := condition != nil && slices.Contains([]string{v1beta2.ReasonApplyFailed, v1beta2.ReasonImmutable},
 		condition.Reason)
-	if planning.IsLastApplied(m) || record.Claims(m).Applied == nil && !failed {
-		return trial{}, nil
+	if planning.IsLastApplied(m) || record.ReadUnverified(m).Applied == nil && !failed {
+		return dryRunResult{}, nil
 	}
 	refused, err := dr.refusals(ctx, m, known, p)
 	if err != nil {
-		return trial{}, err
+		return dryRunResult{}, err
 	}
-	tried := trial{immutable: object.Keys{}}
+	tried := dryRunResult{immutable: object.Keys{}}
 	for n := range refused {
 		r := &refused[n]
 		tried.denied = tried.denied || agentobjects.IsDenied(r.Err)
@@ -76,7 +78,7 @@ func (dr *dryRunner) dryRun(ctx context.Context, m *v1beta2.Manifest, known *mem
 			tried.immutable[guard.KeyOf(r.Object)] = struct{}{}
 			live, err := dr.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(r.Object))
 			if err != nil {
-				return trial{}, err
+				return dryRunResult{}, err
 			}
 			r.Stays = planning.MayNotDelete(m, dr.planner.owner(m), live, guard.KeyOf(r.Object))
 		}

@@ -121,7 +121,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	again := &appsv1.Deployment{}
 	require.True(t, w.exists(again, home, "fixed"))
 	require.NotEqual(t, deployment.UID, again.UID)
-	require.Contains(t, record.Claims(w.manifest("fixed")).Recreated.Objects, deployment.UID)
+	require.Contains(t, record.ReadUnverified(w.manifest("fixed")).Recreated.Objects, deployment.UID)
 	require.Equal(t, "2", data("fixed-a"))
 	claim := &corev1.PersistentVolumeClaim{}
 	require.True(t, w.exists(claim, home, "fixed-data"))

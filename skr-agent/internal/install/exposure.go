@@ -30,7 +30,7 @@ func (c *checker) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.
 		}
 		before, after := labels.Set{}, labels.Set{}
 		if live != nil {
-			before, after = live.Labels, guard.LabelsWithout(live, c.fieldManager+"/"+m.ModuleLabel())
+			before, after = live.Labels, guard.LabelsExceptManager(live, c.fieldManager+"/"+m.ModuleLabel())
 		}
 		after = labels.Merge(after, o.GetLabels())
 		if labels.Equals(before, after) {
@@ -43,7 +43,7 @@ func (c *checker) exposes(ctx context.Context, m *v1beta2.Manifest, p *planning.
 		if err != nil {
 			return nil, err
 		}
-		if rule := guard.Exposes(before, after, c.planner.namespace, found); rule != "" {
+		if rule := guard.CheckNamespaceLabels(before, after, c.planner.namespace, found); rule != "" {
 			return &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: fmt.Sprintf("%s: %s", guard.KeyOf(o), rule)}, nil
 		}
 	}

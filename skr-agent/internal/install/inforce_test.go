@@ -16,14 +16,14 @@ import (
 )
 
 func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
-	own, other := record.Book{Signer: signer(t)}, record.Book{Signer: signer(t)}
-	recorded := func(by record.Book, change func(*record.AppliedVersion)) *v1beta2.Manifest {
+	own, other := record.Store{Signer: signer(t)}, record.Store{Signer: signer(t)}
+	recorded := func(by record.Store, change func(*record.AppliedVersion)) *v1beta2.Manifest {
 		m := &v1beta2.Manifest{
 			ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "a"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"},
 		}
 		was := m.DeepCopy()
 		was.Spec.Version, was.Spec.Install.Source = "1.0.0", runtime.RawExtension{Raw: []byte(`{}`)}
-		version := record.Requested(was)
+		version := record.RequestedVersion(was)
 		change(&version)
 		require.NoError(t, by.Set(m, record.Record{Applied: &version}))
 		return m
@@ -35,9 +35,9 @@ func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
 	require.Equal(t, "1.0.0", was.Spec.Version)
 	for name, m := range map[string]*v1beta2.Manifest{
 		"record signed with another key":       recorded(other, asIs),
-		"unsigned record":                      recorded(record.Book{}, asIs),
-		"apply of another version has started": recorded(own, func(v *record.AppliedVersion) { v.Begun = "x" }),
-		"record without images":                recorded(own, func(v *record.AppliedVersion) { v.ImagesLeftOut = true }),
+		"unsigned record":                      recorded(record.Store{}, asIs),
+		"apply of another version has started": recorded(own, func(v *record.AppliedVersion) { v.InProgress = "x" }),
+		"record without images":                recorded(own, func(v *record.AppliedVersion) { v.ImagesOmitted = true }),
 	} {
 		require.Nil(t, l.lastApplied(m), name)
 	}
@@ -64,7 +64,7 @@ func TestAppliedVersionIsCorrectedWhileUpgradeIsRefused(t *testing.T) {
 	})
 	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
-	require.NotNil(t, record.Claims(w.manifest("sample")).Applied)
+	require.NotNil(t, record.ReadUnverified(w.manifest("sample")).Applied)
 
 	t.Log("an object that a tenant replaced during a failed upgrade is not overwritten")
 	w.wants("sample", sampleCRD+wrong("key: 1"), version("1.1.0"))
@@ -120,7 +120,7 @@ spec: {ports: [{port: 100000}]}
 	require.Contains(t, string(text), "second")
 	require.Equal(t, "1.0.0", record.RunningVersion(w.manifest("sample")))
 	w.state("crowded", v1beta2.StateReady, "")
-	require.Nil(t, record.Claims(w.manifest("crowded")).Applied)
+	require.Nil(t, record.ReadUnverified(w.manifest("crowded")).Applied)
 }
 
 const crowdedV1 = `

@@ -201,7 +201,7 @@ func TestUpgradeKeepsData(t *testing.T) {
 
 func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	var incomplete atomic.Bool
-	w := newWorldWith(t, Options{Incomplete: incomplete.Load})
+	w := newWorldWith(t, Options{IsIncomplete: incomplete.Load})
 	const folder = "move-between-modules"
 	move := func(first, second string, firstLoses bool) {
 		w.Helper()

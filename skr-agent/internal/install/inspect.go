@@ -42,7 +42,7 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 	telling, _ := i.observer.statusObjects(m, m.Status.Synced)
 	seen, err := i.observer.readAll(ctx, m, &memo{}, telling, func(v1beta2.Resource) bool { return false })
 	if err != nil {
-		found.missed(err)
+		found.recordError(err)
 		return &found.details
 	}
 	states := map[guard.Key]bundle.DetailedObject{}
@@ -54,28 +54,28 @@ func (i *Installer) Inspect(ctx context.Context, m *v1beta2.Manifest, wanted []b
 		}
 		o.Completed = o.Object == nil && planning.CompletedJobs(m).Has(o.Key)
 		state, message := readiness.ObjectState(*o)
-		states[o.Key] = detailed(o.Key, string(state), message)
+		states[o.Key] = newDetailedObject(o.Key, string(state), message)
 		if state != v1beta2.StateReady {
 			failing = append(failing, *o)
 		}
 	}
-	if found.wants(bundle.DetailObjects) {
-		found.objects(m.Status.Synced, telling, states, i.watches)
+	if found.isWanted(bundle.DetailObjects) {
+		found.addObjects(m.Status.Synced, telling, states, i.watches)
 	}
-	if found.wants(bundle.DetailEvents) || found.wants(bundle.DetailLogs) {
+	if found.isWanted(bundle.DetailEvents) || found.isWanted(bundle.DetailLogs) {
 		for _, o := range failing {
-			found.failing(ctx, o, states[o.Key])
+			found.addFailing(ctx, o, states[o.Key])
 		}
 	}
 	return &found.details
 }
 
-// detailed returns an object for a report, with shortened names.
-func detailed(k guard.Key, state, message string) bundle.DetailedObject {
+// newDetailedObject returns an object for a report, with shortened names.
+func newDetailedObject(k guard.Key, state, message string) bundle.DetailedObject {
 	short := func(text string) string { return bundle.Bounded(text, bundle.MaxModuleNameBytes) }
 	return bundle.DetailedObject{
 		Group: short(k.Group), Kind: short(k.Kind), Namespace: short(k.Namespace), Name: short(k.Name), State: state,
-		Message: excerpt.Line(message),
+		Message: excerpt.RedactLine(message),
 	}
 }
 
@@ -85,23 +85,23 @@ type inspection struct {
 	details bundle.ModuleDetails
 }
 
-func (n *inspection) wants(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
+func (n *inspection) isWanted(d bundle.Detail) bool { return slices.Contains(n.wanted, d) }
 
-// missed records an error of reading details. Only the first error is kept.
-func (n *inspection) missed(err error) {
+// recordError records an error of reading details. Only the first error is kept.
+func (n *inspection) recordError(err error) {
 	if n.details.Problem == "" {
 		n.details.Problem = bundle.Bounded(excerpt.Redact(err.Error()), bundle.MaxMessageBytes)
 	}
 }
 
-// objects adds the module's objects to the details. Objects that are not ready come first.
-func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[guard.Key]bundle.DetailedObject,
+// addObjects adds the module's objects to the details. Objects that are not ready come first.
+func (n *inspection) addObjects(inventory, telling []v1beta2.Resource, states map[guard.Key]bundle.DetailedObject,
 	seen *drift.Watches) {
 	var all []bundle.DetailedObject
 	for _, r := range object.Union(inventory, telling) {
 		o, known := states[object.KeyOf(r)]
 		if !known {
-			o = detailed(object.KeyOf(r), "", "")
+			o = newDetailedObject(object.KeyOf(r), "", "")
 			if seen.Version(r) != "" {
 				o.State = string(v1beta2.StateReady)
 			}
@@ -120,38 +120,38 @@ func (n *inspection) objects(inventory, telling []v1beta2.Resource, states map[g
 	n.details.Objects = all[:min(len(all), bundle.MaxDetailedObjects)]
 }
 
-// failing adds a failing object to the details. For a workload, it also adds failing Pods.
-func (n *inspection) failing(ctx context.Context, o readiness.Observation, as bundle.DetailedObject) {
+// addFailing adds a failing object to the details. For a workload, it also adds failing Pods.
+func (n *inspection) addFailing(ctx context.Context, o readiness.Observation, as bundle.DetailedObject) {
 	if len(n.details.Failing) >= bundle.MaxFailingObjects {
 		n.details.LeftOut++
 		return
 	}
 	found := bundle.FailingObject{DetailedObject: as}
 	if o.Object != nil {
-		n.explain(ctx, o.Object, &found)
+		n.addExplanation(ctx, o.Object, &found)
 		if isPod(o.Object) {
-			n.pod(ctx, o.Object, &found)
+			n.addPod(ctx, o.Object, &found)
 		}
 	}
 	n.details.Failing = append(n.details.Failing, found)
-	for _, pod := range n.failingPods(ctx, o.Object) {
+	for _, pod := range n.listFailingPods(ctx, o.Object) {
 		if len(n.details.Failing) >= bundle.MaxFailingObjects {
 			n.details.LeftOut++
 			continue
 		}
 		k := object.KeyIn(object.PodKind, pod.GetNamespace(), pod.GetName())
-		one := bundle.FailingObject{DetailedObject: detailed(k, string(v1beta2.StateProcessing),
+		one := bundle.FailingObject{DetailedObject: newDetailedObject(k, string(v1beta2.StateProcessing),
 			"Pod phase is "+object.Text(pod, "status", "phase"))}
-		n.explain(ctx, pod, &one)
-		n.pod(ctx, pod, &one)
+		n.addExplanation(ctx, pod, &one)
+		n.addPod(ctx, pod, &one)
 		n.details.Failing = append(n.details.Failing, one)
 	}
 }
 
-// explain adds the conditions of an object to found. It also adds the object's Events, if Events are requested.
-func (n *inspection) explain(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
-	if n.wants(bundle.DetailEvents) {
-		found.Conditions, found.Events = conditionsOf(o), n.events(ctx, o)
+// addExplanation adds the conditions of an object to found. It also adds the object's Events, if Events are requested.
+func (n *inspection) addExplanation(ctx context.Context, o *unstructured.Unstructured, found *bundle.FailingObject) {
+	if n.isWanted(bundle.DetailEvents) {
+		found.Conditions, found.Events = failedConditions(o), n.listEvents(ctx, o)
 	}
 }
 
@@ -159,8 +159,8 @@ func isPod(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == object.PodKind
 }
 
-// conditionsOf returns the conditions of an object that report a failure or are not True.
-func conditionsOf(o *unstructured.Unstructured) []string {
+// failedConditions returns the conditions of an object that report a failure or are not True.
+func failedConditions(o *unstructured.Unstructured) []string {
 	var lines []string
 	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -172,13 +172,13 @@ func conditionsOf(o *unstructured.Unstructured) []string {
 		}
 		reason, _ := condition["reason"].(string)
 		message, _ := condition["message"].(string)
-		lines = append(lines, excerpt.Line(fmt.Sprintf("%s=%s %s: %s", kind, status, reason, message)))
+		lines = append(lines, excerpt.RedactLine(fmt.Sprintf("%s=%s %s: %s", kind, status, reason, message)))
 	}
 	return lines
 }
 
-// events returns the latest Events of an object, newest last.
-func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) []string {
+// listEvents returns the latest Events of an object, newest last.
+func (n *inspection) listEvents(ctx context.Context, o *unstructured.Unstructured) []string {
 	if o.GetNamespace() == "" {
 		return nil
 	}
@@ -189,7 +189,7 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 			string(o.GetUID())), Limit: maxListedEvents,
 	})
 	if err != nil {
-		n.missed(fmt.Errorf("list Events in %s: %w", o.GetNamespace(), err))
+		n.recordError(fmt.Errorf("list Events in %s: %w", o.GetNamespace(), err))
 		return nil
 	}
 	last := func(e unstructured.Unstructured) string {
@@ -201,14 +201,15 @@ func (n *inspection) events(ctx context.Context, o *unstructured.Unstructured) [
 	var lines []string
 	for _, e := range list.Items[max(0, len(list.Items)-bundle.MaxDetailLines):] {
 		count := max(object.Integer(&e, 1, "count"), object.Integer(&e, 1, "series", "count"))
-		lines = append(lines, excerpt.Line(fmt.Sprintf("%s %s %s (x%d): %s", last(e), object.Text(&e, "type"), object.Text(&e,
-			"reason"), count, object.Text(&e, "message"))))
+		lines = append(
+			lines, excerpt.RedactLine(fmt.Sprintf("%s %s %s (x%d): %s", last(e), object.Text(&e, "type"), object.Text(&e,
+				"reason"), count, object.Text(&e, "message"))))
 	}
 	return lines
 }
 
-// failingPods returns the newest Pods of a workload that are not ready.
-func (n *inspection) failingPods(ctx context.Context,
+// listFailingPods returns the newest Pods of a workload that are not ready.
+func (n *inspection) listFailingPods(ctx context.Context,
 	workload *unstructured.Unstructured) []*unstructured.Unstructured {
 	if workload == nil || !slices.Contains([]string{"apps", "batch"}, workload.GroupVersionKind().Group) {
 		return nil
@@ -226,7 +227,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	list.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "PodList"})
 	if err := n.actor.Client.List(ctx, list, &client.ListOptions{Namespace: workload.GetNamespace(),
 		LabelSelector: selector, Limit: maxListedPods}); err != nil {
-		n.missed(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
+		n.recordError(fmt.Errorf("list Pods in %s: %w", workload.GetNamespace(), err))
 		return nil
 	}
 	slices.SortStableFunc(list.Items, func(a, b unstructured.Unstructured) int {
@@ -235,7 +236,7 @@ func (n *inspection) failingPods(ctx context.Context,
 	var pods []*unstructured.Unstructured
 	for n := range list.Items {
 		pod := &list.Items[n]
-		if belongs(pod, workload) && !readiness.IsTrue(pod, "Ready") && object.Text(pod, "status",
+		if isControlledBy(pod, workload) && !readiness.IsTrue(pod, "Ready") && object.Text(pod, "status",
 			"phase") != "Succeeded" && len(pods) < maxFailingPods {
 			pods = append(pods, pod)
 		}
@@ -243,8 +244,8 @@ func (n *inspection) failingPods(ctx context.Context,
 	return pods
 }
 
-// belongs reports whether a workload controls a Pod, directly or through a ReplicaSet.
-func belongs(pod, workload *unstructured.Unstructured) bool {
+// isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet.
+func isControlledBy(pod, workload *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
 		return false
@@ -254,8 +255,8 @@ func belongs(pod, workload *unstructured.Unstructured) bool {
 			strings.HasPrefix(owner.Name, workload.GetName()+"-")
 }
 
-// pod adds the states and logs of a Pod's failing containers to found.
-func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, found *bundle.FailingObject) {
+// addPod adds the states and logs of a Pod's failing containers to found.
+func (n *inspection) addPod(ctx context.Context, pod *unstructured.Unstructured, found *bundle.FailingObject) {
 	for _, list := range []string{"initContainerStatuses", "containerStatuses"} {
 		statuses, _, _ := unstructured.NestedSlice(pod.Object, "status", list)
 		for _, s := range statuses {
@@ -265,33 +266,33 @@ func (n *inspection) pod(ctx context.Context, pod *unstructured.Unstructured, fo
 			if status == nil || ready || object.Text(c, "state", "terminated", "reason") == "Completed" {
 				continue
 			}
-			n.container(ctx, pod, c, found)
+			n.addContainer(ctx, pod, c, found)
 		}
 	}
 }
 
-func (n *inspection) container(ctx context.Context, pod, status *unstructured.Unstructured,
+func (n *inspection) addContainer(ctx context.Context, pod, status *unstructured.Unstructured,
 	found *bundle.FailingObject) {
 	name, restarts := object.Text(status, "name"), object.Integer(status, 0, "restartCount")
 	for _, state := range []string{"waiting", "terminated", "running"} {
 		if _, is, _ := unstructured.NestedMap(status.Object, "state",
-			state); !is || !n.wants(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
+			state); !is || !n.isWanted(bundle.DetailEvents) || len(found.Conditions) >= bundle.MaxDetailLines {
 			continue
 		}
-		found.Conditions = append(found.Conditions, excerpt.Line(fmt.Sprintf(
+		found.Conditions = append(found.Conditions, excerpt.RedactLine(fmt.Sprintf(
 			"container %s is %s after %d restarts: %s: %s", name, state, restarts,
 			object.Text(status, "state", state, "reason"), object.Text(status, "state", state, "message"))))
 	}
 	_, waits, _ := unstructured.NestedMap(status.Object, "state", "waiting")
-	if !n.wants(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
+	if !n.isWanted(bundle.DetailLogs) || len(found.Logs) == bundle.MaxDetailLogs || waits && restarts == 0 {
 		return // the container has not run yet
 	}
 	text, err := n.actor.Log(ctx, pod.GetNamespace(), pod.GetName(), name, waits)
 	if err != nil {
-		n.missed(fmt.Errorf("read log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
+		n.recordError(fmt.Errorf("read log of container %s in Pod %s/%s: %w", name, pod.GetNamespace(), pod.GetName(),
 			err))
 		return
 	}
 	found.Logs = append(found.Logs, bundle.ContainerLog{Container: bundle.Bounded(name, bundle.MaxModuleNameBytes),
-		Previous: waits, Text: excerpt.Tail(text)})
+		Previous: waits, Text: excerpt.RedactTail(text)})
 }

@@ -23,9 +23,9 @@ import (
 
 // Reconcile runs the next step for one Manifest and writes its status.
 func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	m, err := i.read(ctx, req)
+	m, err := i.readManifest(ctx, req)
 	if err != nil || m == nil || m.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
-		record.Claims(m).Restoring {
+		record.ReadUnverified(m).Restoring {
 		return ctrl.Result{}, err
 	}
 	defer i.memos.seen(m)
@@ -36,25 +36,25 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case i.planner.records.IsUnmanaged(m):
 		out = outcome.Unmanaged(m)
 	default:
-		out, err = i.install(ctx, m)
+		out, err = i.installModule(ctx, m)
 	}
 	if ctx.Err() != nil {
 		return ctrl.Result{}, nil // the agent is stopping
 	}
 	if apierrors.IsForbidden(err) {
-		out, err = i.denied(m, err), nil
+		out, err = i.deniedOutcome(m, err), nil
 	}
 	if err != nil {
 		i.reporter.recordRetry(ctx, m, err)
 		return ctrl.Result{}, fmt.Errorf("reconcile Manifest %s: %w", req.Name, err)
 	}
-	return i.record(ctx, m, out)
+	return i.recordOutcome(ctx, m, out)
 }
 
-// read returns a Manifest, or nil if it does not exist. It uses the cached Manifest only if it has the version that
-// this process last read or wrote. An older Manifest would have an older inventory, and the agent would lose track of
-// objects.
-func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
+// readManifest returns a Manifest, or nil if it does not exist. It uses the cached Manifest only if it has the version
+// that this process last read or wrote. An older Manifest would have an older inventory, and the agent would lose track
+// of objects.
+func (i *Installer) readManifest(ctx context.Context, req ctrl.Request) (*v1beta2.Manifest, error) {
 	var m v1beta2.Manifest
 	if version := i.memos.version(req.NamespacedName); version != "" {
 		if err := i.planner.cached.Get(ctx, req.NamespacedName, &m); err == nil && m.ResourceVersion == version {
@@ -64,7 +64,7 @@ func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manife
 	}
 	if err := i.cluster.Get(ctx, req.NamespacedName, &m); err != nil {
 		if client.IgnoreNotFound(err) == nil {
-			i.forget(req.NamespacedName)
+			i.dropMemo(req.NamespacedName)
 			return nil, nil
 		}
 		return nil, err
@@ -72,7 +72,7 @@ func (i *Installer) read(ctx context.Context, req ctrl.Request) (*v1beta2.Manife
 	return &m, nil
 }
 
-func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.Outcome, error) {
+func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (outcome.Outcome, error) {
 	if controllerutil.AddFinalizer(m, v1beta2.FinalizerManifest) {
 		before := m.DeepCopy()
 		controllerutil.RemoveFinalizer(before, v1beta2.FinalizerManifest)
@@ -82,16 +82,16 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.O
 		}
 	}
 	known, name := i.memos.of(m), client.ObjectKeyFromObject(m)
-	known.fresh = nil
+	known.freshObjects = nil
 	if err := i.applier.recordCompleted(ctx, m); err != nil {
 		return outcome.Outcome{}, err
 	}
 	changed := i.watches.TakeChanged(name)
 	changed.KeepOnly(i.planner.kept(m)) // ignore changes of objects that the module does not contain
-	todo := next(m, *known, changed, i.pacer.now(), i.Resync)
+	todo := nextStep(m, *known, changed, i.pacer.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
-		if heldBack = known.holdBack(i.pacer.now()); heldBack > 0 {
+		if heldBack = known.correctionDelay(i.pacer.now()); heldBack > 0 {
 			i.watches.Restore(name, changed)
 			todo = stepCheck
 		}
@@ -99,8 +99,8 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.O
 	out := outcome.Outcome{Inventory: m.Status.Synced}
 	if todo != stepCheck {
 		var err error
-		known.tryAgainAfter(changed)
-		if refused := known.stillRefused(m, i.pacer.now()); refused != nil && todo == stepApply {
+		known.dropRefusal(changed)
+		if refused := known.recordedRefusal(m, i.pacer.now()); refused != nil && todo == stepApply {
 			out = *refused
 		} else {
 			out, err = i.upgrader.apply(ctx, m, known, todo, changed)
@@ -116,10 +116,10 @@ func (i *Installer) install(ctx context.Context, m *v1beta2.Manifest) (outcome.O
 	return i.upgrader.addReadiness(ctx, m, known, out, heldBack)
 }
 
-// record writes the outcome to the status if it changed.
-func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome) (ctrl.Result, error) {
+// recordOutcome writes the outcome to the status if it changed.
+func (i *Installer) recordOutcome(ctx context.Context, m *v1beta2.Manifest, out outcome.Outcome) (ctrl.Result, error) {
 	if out.Gone {
-		return ctrl.Result{}, i.finish(ctx, m)
+		return ctrl.Result{}, i.removeFinalizer(ctx, m)
 	}
 	if out.KeepStatus {
 		return ctrl.Result{RequeueAfter: out.Again}, nil
@@ -144,8 +144,8 @@ func (i *Installer) record(ctx context.Context, m *v1beta2.Manifest, out outcome
 	return ctrl.Result{RequeueAfter: out.Again}, nil
 }
 
-// finish removes the finalizer of a Manifest.
-func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
+// removeFinalizer removes the finalizer of a Manifest.
+func (i *Installer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m.DeepCopy()
 	if !controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest) {
 		return nil
@@ -154,14 +154,15 @@ func (i *Installer) finish(ctx context.Context, m *v1beta2.Manifest) error {
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("remove finalizer: %w", err)
 	}
-	i.forget(client.ObjectKeyFromObject(m))
+	i.dropMemo(client.ObjectKeyFromObject(m))
 	i.deleter.retain(ctx, m, nil)
 	log.FromContext(ctx).Info("removed module", "module", m.Module())
 	return nil
 }
 
-// denied returns the outcome if the API server responds with Forbidden although the agent has checked the permissions.
-func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome.Outcome {
+// deniedOutcome returns the outcome if the API server responds with Forbidden although the agent has checked the
+// permissions.
+func (i *Installer) deniedOutcome(m *v1beta2.Manifest, err error) outcome.Outcome {
 	known, why := i.memos.of(m), v1beta2.ReasonForbidden
 	if !account.LacksRight(err) {
 		why = v1beta2.ReasonApplyFailed
@@ -172,11 +173,11 @@ func (i *Installer) denied(m *v1beta2.Manifest, err error) outcome.Outcome {
 			Reason:  why,
 			Message: strings.TrimSpace(cmp.Or(i.planner.accounts.Of(m).User, "the agent") + " lacks a right: " + err.Error()),
 		},
-		Again: known.nextCheck(m.Generation, i.pacer.now(), 4*i.LookInterval),
+		Again: known.nextCheck(m.Generation, i.pacer.now(), 4*i.CheckInterval),
 	}
 }
 
-func (i *Installer) forget(name types.NamespacedName) {
+func (i *Installer) dropMemo(name types.NamespacedName) {
 	i.memos.forget(name)
 	i.planner.plans.Forget(name)
 	i.watches.TakeChanged(name)

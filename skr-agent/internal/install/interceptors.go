@@ -17,7 +17,7 @@ import (
 // changes of interceptors first.
 
 // pruneInterceptors deletes the webhooks, policies and APIServices that are not in the new version, before the version
-// is applied. It ignores missing permissions, because the method prune reports them later.
+// is applied. It ignores missing permissions, because pruneObjects reports them later.
 func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
 	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
 		return !object.Intercepts(object.KeyOf(r).GroupKind())

@@ -38,7 +38,7 @@ func (ap *applier) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {
 	completed, expired := planning.CompletedJobs(m), object.Keys{}
-	applied, before := record.Claims(m).Applied, object.KeysOf(m.Status.Synced)
+	applied, before := record.ReadUnverified(m).Applied, object.KeysOf(m.Status.Synced)
 	var left []*unstructured.Unstructured
 	for _, o := range stage {
 		k := guard.KeyOf(o)
@@ -46,7 +46,7 @@ func (ap *applier) withoutCompleted(
 			continue
 		}
 		_, hasTTL, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
-		expires := k.GroupKind() == object.JobKind && hasTTL && applied != nil && applied.Begun == "" && before.Has(k) &&
+		expires := k.GroupKind() == object.JobKind && hasTTL && applied != nil && applied.InProgress == "" && before.Has(k) &&
 			!seen.Has(k)
 		if expires || completed.Has(k) {
 			live, err := ap.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(o))

@@ -20,19 +20,19 @@ import (
 // ledger writes the agent's record of a Manifest: the applied version, completed Jobs and recreated objects.
 type ledger struct {
 	cluster client.Client
-	records record.Book
+	records record.Store
 }
 
 // recordApplied records the version that was applied completely. The agent corrects drift of this version while it
 // refuses a newer version.
 func (l *ledger) recordApplied(ctx context.Context, m *v1beta2.Manifest, known *memo) error {
 	if planning.IsLastApplied(m) && !l.records.Read(m).Applied.Unconfirmed {
-		known.begun = false
+		known.hasBegun = false
 		return nil
 	}
-	recorded, err := l.writeApplied(ctx, m, known, record.Requested(m))
+	recorded, err := l.writeApplied(ctx, m, known, record.RequestedVersion(m))
 	if recorded {
-		known.begun = false
+		known.hasBegun = false
 	}
 	return err
 }
@@ -44,12 +44,12 @@ func (l *ledger) begin(ctx context.Context, m *v1beta2.Manifest, known *memo) er
 	if applied == nil || planning.IsLastApplied(m) {
 		return nil
 	}
-	known.begun = true
-	wanted := record.Requested(m).Digest
-	if applied.Begun == wanted || applied.Unconfirmed {
+	known.hasBegun = true
+	wanted := record.RequestedVersion(m).Digest
+	if applied.InProgress == wanted || applied.Unconfirmed {
 		return nil // the agent does not correct drift of an unconfirmed version
 	}
-	applied.Begun = wanted
+	applied.InProgress = wanted
 	_, err := l.writeApplied(ctx, m, known, *applied)
 	return err
 }
@@ -74,7 +74,7 @@ func (l *ledger) writeApplied(
 				"failed to record the applied version, its drift is not corrected while another version is refused",
 				"module", m.Module())
 	}
-	if record.Claims(m).Applied == nil {
+	if record.ReadUnverified(m).Applied == nil {
 		return false, nil
 	}
 	if err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.Applied = nil }); err != nil {
@@ -89,7 +89,7 @@ func (l *ledger) writeApplied(
 // the copy has no default CR.
 func (l *ledger) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 	applied := l.records.Read(m).Applied
-	if applied == nil || applied.Begun != "" || applied.ImagesLeftOut || applied.Unconfirmed {
+	if applied == nil || applied.InProgress != "" || applied.ImagesOmitted || applied.Unconfirmed {
 		return nil
 	}
 	was := m.DeepCopy()
@@ -144,7 +144,7 @@ func namesOf(objects object.Keys, kind schema.GroupKind) []string {
 // recordRecreation records the UIDs of the objects that the agent is about to delete for a version.
 func (l *ledger) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids []types.UID) error {
 	next := record.Recreated{Version: planning.WantedDigest(m)}
-	known := record.Claims(m).Recreated
+	known := record.ReadUnverified(m).Recreated
 	if known != nil && known.Version == next.Version {
 		next.Objects = slices.Clone(known.Objects)
 	}

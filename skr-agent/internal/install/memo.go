@@ -22,25 +22,25 @@ import (
 // memo is the in-memory state of a Manifest. It is empty after a restart.
 type memo struct {
 	uid types.UID
-	// checked is the Manifest's generation at the last comparison of all objects, and checkedAt is the time of this
-	// comparison. checked is 0 before the first comparison.
-	checked   int64
-	checkedAt time.Time
+	// checkedGeneration is the Manifest's generation at the last comparison of all objects, and checkedAt is the time
+	// of this comparison. checkedGeneration is 0 before the first comparison.
+	checkedGeneration int64
+	checkedAt         time.Time
 	// images is the value of AnnotationImages at the last comparison.
 	images string
 	// values is the value of AnnotationValues at the last comparison.
 	values string
 	// inherited is the digest of inherited objects in the Manifest's record at the last comparison.
 	inherited string
-	// pending is the generation that is not ready yet. pendingSince is the time of its first check, and checks is the
-	// number of its checks.
-	pending      int64
-	pendingSince time.Time
-	checks       int
-	// held is the reason why an object that was pruned still exists. heldFor is the delay until the next attempt to
-	// delete the object.
-	held    string
-	heldFor time.Duration
+	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
+	// checks is the number of its checks.
+	pendingGeneration int64
+	pendingSince      time.Time
+	checks            int
+	// heldReason is the reason why an object that was pruned still exists. heldFor is the delay until the next attempt
+	// to delete the object.
+	heldReason string
+	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
 	// them.
 	handingOver string
@@ -48,80 +48,81 @@ type memo struct {
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
 	webhooksDeleted bool
-	// refused is the outcome of the last refused content. refusedAs identifies the content. retry is the time of the
-	// next attempt.
-	refused   *outcome.Outcome
-	refusedAs string
-	retry     time.Time
+	// refused is the outcome of the last refused content. refusedContent identifies the content. retry is the time of
+	// the next attempt.
+	refused        *outcome.Outcome
+	refusedContent string
+	retry          time.Time
 	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
 	immutable object.Keys
-	// kept identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
+	// keptVersion identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
 	// compared all objects of this version.
-	kept   string
-	keptAt time.Time
-	// begun is true if the apply of a new version has started. recordFailed is true if the API server refused the
+	keptVersion string
+	keptAt      time.Time
+	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server refused the
 	// record of the applied version.
-	begun, recordFailed bool
-	// corrected is the time of the last drift correction. streak is the number of corrections in quick succession.
-	corrected time.Time
-	streak    int
-	// ready contains the resource version at which each object was last found ready.
-	ready map[guard.Key]string
-	// objects caches the default CR and objects that were not ready.
-	objects map[guard.Key]*unstructured.Unstructured
-	// fresh contains objects from responses of the API server in the current reconciliation.
-	fresh map[guard.Key]*unstructured.Unstructured
-	// settled contains the objects that matched the module's content when the agent last applied them.
-	settled map[guard.Key]settled
-	// version is the last resourceVersion of the Manifest that this process read or wrote.
-	version string
+	hasBegun, recordFailed bool
+	// correctedAt is the time of the last drift correction. streak is the number of corrections in quick succession.
+	correctedAt time.Time
+	streak      int
+	// readyVersions contains the resource version at which each object was last found ready.
+	readyVersions map[guard.Key]string
+	// cachedObjects contains the default CR and objects that were not ready.
+	cachedObjects map[guard.Key]*unstructured.Unstructured
+	// freshObjects contains objects from responses of the API server in the current reconciliation.
+	freshObjects map[guard.Key]*unstructured.Unstructured
+	// settledObjects contains the objects that matched the module's content when the agent last applied them.
+	settledObjects map[guard.Key]settledState
+	// lastVersion is the last resourceVersion of the Manifest that this process read or wrote.
+	lastVersion string
 }
 
 // forgetReady drops the recorded readiness of objects that the agent writes next. Until the watches show the new
 // objects, the old readiness would seem current.
 func (k *memo) forgetReady(p planning.Plan) {
 	for _, o := range p.All() {
-		delete(k.ready, guard.KeyOf(o))
-		delete(k.objects, guard.KeyOf(o))
+		delete(k.readyVersions, guard.KeyOf(o))
+		delete(k.cachedObjects, guard.KeyOf(o))
 	}
 }
 
-// holdBack returns the delay until the next drift correction. The delay increases while another client keeps changing
-// the corrected values back.
-func (k memo) holdBack(now time.Time) time.Duration {
+// correctionDelay returns the delay until the next drift correction. The delay increases while another client keeps
+// changing the corrected values back.
+func (k memo) correctionDelay(now time.Time) time.Duration {
 	const patience = 5
 	if k.streak < patience {
 		return 0
 	}
 	wait := min(time.Second<<min(k.streak-patience, 10), 5*time.Minute)
-	return max(0, wait-now.Sub(k.corrected))
+	return max(0, wait-now.Sub(k.correctedAt))
 }
 
 func (k *memo) countCorrection(now time.Time) {
-	if now.Sub(k.corrected) > max(time.Minute, 2*time.Second<<min(k.streak, 10)) {
+	if now.Sub(k.correctedAt) > max(time.Minute, 2*time.Second<<min(k.streak, 10)) {
 		k.streak = 0
 	}
 	k.streak++
-	k.corrected = now
+	k.correctedAt = now
 }
 
 // nextCheck returns the delay until the next check of a module that is not ready or not removed yet. The delay doubles
 // with each check, up to slowest.
 func (k *memo) nextCheck(generation int64, now time.Time, slowest time.Duration) time.Duration {
-	if k.pending != generation {
-		k.pending, k.pendingSince, k.checks = generation, now, 0
+	if k.pendingGeneration != generation {
+		k.pendingGeneration, k.pendingSince, k.checks = generation, now, 0
 	}
 	k.checks++
 	return min(200*time.Millisecond<<min(k.checks-1, 10), slowest)
 }
 
-// refuse records the outcome of a refused version, so that the agent does not repeat the dry run for every event.
-func (k *memo) refuse(m *v1beta2.Manifest, out outcome.Outcome, now time.Time, immutable object.Keys) {
-	k.refused, k.refusedAs, k.retry, k.immutable = &out, asked(m), now.Add(out.Again), immutable
+// recordRefusal records the outcome of a refused version, so that the agent does not repeat the dry run for every
+// event.
+func (k *memo) recordRefusal(m *v1beta2.Manifest, out outcome.Outcome, now time.Time, immutable object.Keys) {
+	k.refused, k.refusedContent, k.retry, k.immutable = &out, requestKey(m), now.Add(out.Again), immutable
 }
 
-// tryAgainAfter drops the recorded refusal if an object with changed immutable fields was changed or deleted.
-func (k *memo) tryAgainAfter(changed object.Keys) {
+// dropRefusal drops the recorded refusal if an object with changed immutable fields was changed or deleted.
+func (k *memo) dropRefusal(changed object.Keys) {
 	for o := range changed {
 		if k.immutable.Has(o) {
 			k.refused = nil
@@ -129,10 +130,10 @@ func (k *memo) tryAgainAfter(changed object.Keys) {
 	}
 }
 
-// stillRefused returns the recorded outcome of a refused version until the time of the next attempt. It returns nil if
-// no refusal is recorded.
-func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome.Outcome {
-	if k.refused == nil || k.refusedAs != asked(m) || !now.Before(k.retry) {
+// recordedRefusal returns the recorded outcome of a refused version until the time of the next attempt. It returns nil
+// if no refusal is recorded.
+func (k *memo) recordedRefusal(m *v1beta2.Manifest, now time.Time) *outcome.Outcome {
+	if k.refused == nil || k.refusedContent != requestKey(m) || !now.Before(k.retry) {
 		k.refused = nil
 		return nil
 	}
@@ -141,27 +142,28 @@ func (k *memo) stillRefused(m *v1beta2.Manifest, now time.Time) *outcome.Outcome
 	return &out
 }
 
-func asked(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
+func requestKey(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
 
-// keepFresh stores an object from a response of the API server. The current reconciliation then need not read it again.
-func (k *memo) keepFresh(of guard.Key, live *unstructured.Unstructured) {
-	if k.fresh == nil {
-		k.fresh = map[guard.Key]*unstructured.Unstructured{}
+// cacheFresh stores an object from a response of the API server. The current reconciliation then need not read it
+// again.
+func (k *memo) cacheFresh(objectKey guard.Key, live *unstructured.Unstructured) {
+	if k.freshObjects == nil {
+		k.freshObjects = map[guard.Key]*unstructured.Unstructured{}
 	}
-	k.fresh[of] = live
+	k.freshObjects[objectKey] = live
 }
 
-func (k *memo) settleAs(o *unstructured.Unstructured, own drift.Fields) {
-	if k.settled == nil {
-		k.settled = map[guard.Key]settled{}
+func (k *memo) setSettled(o *unstructured.Unstructured, own drift.Fields) {
+	if k.settledObjects == nil {
+		k.settledObjects = map[guard.Key]settledState{}
 	}
-	k.settled[guard.KeyOf(o)] = settled{contentOf(o), own}
+	k.settledObjects[guard.KeyOf(o)] = settledState{contentOf(o), own}
 }
 
-// settled describes an object that matched the module's content when the agent last applied it. content is the hash of
-// the applied content, and own identifies the agent's fields after the apply. If a watch shows other fields, the object
-// does not match anymore.
-type settled struct {
+// settledState describes an object that matched the module's content when the agent last applied it. content is the
+// hash of the applied content, and own identifies the agent's fields after the apply. If a watch shows other fields,
+// the object does not match anymore.
+type settledState struct {
 	content [sha256.Size]byte
 	own     drift.Fields
 }
@@ -199,7 +201,7 @@ func (s *memos) version(name types.NamespacedName) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.byName[name]; known != nil {
-		return known.version
+		return known.lastVersion
 	}
 	return ""
 }
@@ -209,7 +211,7 @@ func (s *memos) seen(m *v1beta2.Manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.byName[client.ObjectKeyFromObject(m)]; known != nil && known.uid == m.UID {
-		known.version = m.ResourceVersion
+		known.lastVersion = m.ResourceVersion
 	}
 }
 
@@ -222,5 +224,5 @@ func (s *memos) forget(name types.NamespacedName) {
 // isReady reports whether an object was ready at the last check and has not changed since then. version is the resource
 // version of the object in its watch, or "" if the watch may be outdated.
 func (k *memo) isReady(o guard.Key, version string) bool {
-	return version != "" && k.ready[o] == version
+	return version != "" && k.readyVersions[o] == version
 }

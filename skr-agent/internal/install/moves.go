@@ -87,7 +87,7 @@ func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k
 	rendered := map[string]object.Keys{}
 	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 		if !planning.IsActive(pl.records, other) {
-			return !other.DeletionTimestamp.IsZero() && pl.records.IsRemoved(other) && !pl.records.IsUnmanaged(other),
+			return !other.DeletionTimestamp.IsZero() && pl.records.HasRemoval(other) && !pl.records.IsUnmanaged(other),
 				nil
 		}
 		wants, done := rendered[other.Name]

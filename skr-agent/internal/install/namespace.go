@@ -25,7 +25,7 @@ func LabelNamespace(ctx context.Context, cluster client.Client, home string, wan
 	if err != nil || live == nil {
 		return err
 	}
-	left := guard.LabelsWithout(live, namespaceOwner)
+	left := guard.LabelsExceptManager(live, namespaceOwner)
 	if labels.Equals(live.Labels, labels.Merge(left, want)) {
 		return nil
 	}

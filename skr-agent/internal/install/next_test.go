@@ -15,7 +15,7 @@ import (
 
 func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	done := memo{checked: 2, checkedAt: now}
+	done := memo{checkedGeneration: 2, checkedAt: now}
 	change := object.Keys{guard.Key{Kind: "ConfigMap", Name: "a"}: {}}
 	for name, c := range map[string]struct {
 		applied int64
@@ -27,15 +27,18 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 		"Manifest was never applied":       {0, memo{}, nil, "", stepApply},
 		"older generation applied":         {1, done, nil, "", stepApply},
 		"applied before the agent started": {2, memo{}, nil, "", stepApply},
-		"resync is due":                    {2, memo{checked: 2, checkedAt: now.Add(-time.Hour)}, nil, "", stepApply},
+		"resync is due": {2, memo{checkedGeneration: 2, checkedAt: now.Add(-time.Hour)}, nil, "",
+			stepApply},
 		"object waits for deletion": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Minute), held: "x", heldFor: time.Minute}, nil, "", stepApply,
+			2, memo{checkedGeneration: 2, checkedAt: now.Add(-time.Minute), heldReason: "x", heldFor: time.Minute}, nil,
+			"", stepApply,
 		},
 		"object with data is kept": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Second), held: "x", heldFor: time.Minute}, nil, "", stepCheck,
+			2, memo{checkedGeneration: 2, checkedAt: now.Add(-time.Second), heldReason: "x", heldFor: time.Minute}, nil,
+			"", stepCheck,
 		},
 		"object waits for a takeover": {
-			2, memo{checked: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
+			2, memo{checkedGeneration: 2, checkedAt: now.Add(-time.Second), handingOver: "x"}, nil, "", stepApply,
 		},
 		"object changed":                       {2, done, change, "", stepCorrect},
 		"no object changed":                    {2, done, nil, "", stepCheck},
@@ -43,7 +46,7 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 		"record contains the previous version": {2, done, nil, `{"version": "1.5.0"}`, stepApply},
 		"record contains a started apply":      {2, done, nil, `{"version": "2.0.0", "begun": "sha256:x"}`, stepApply},
 		"record cannot be written": {
-			2, memo{checked: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
+			2, memo{checkedGeneration: 2, checkedAt: now, recordFailed: true}, nil, `{"version": "1.5.0"}`, stepCheck,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +58,7 @@ func TestNextStepDependsOnStatusMemoAndRecord(t *testing.T) {
 					{Type: v1beta2.ConditionInstallation, Status: metav1.ConditionTrue, ObservedGeneration: c.applied},
 				}
 			}
-			require.Equal(t, c.want, next(m, c.known, c.changed, now, time.Hour))
+			require.Equal(t, c.want, nextStep(m, c.known, c.changed, now, time.Hour))
 		})
 	}
 }
@@ -65,7 +68,7 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	corrections := 0
 	for end := now.Add(time.Hour); now.Before(end); now = now.Add(100 * time.Millisecond) {
-		if known.holdBack(now) == 0 {
+		if known.correctionDelay(now) == 0 {
 			known.countCorrection(now)
 			corrections++
 		}
@@ -74,7 +77,7 @@ func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	require.Greater(t, corrections, 10)
 	now = now.Add(time.Hour)
 	known.countCorrection(now)
-	require.Zero(t, known.holdBack(now), "an hour without changes must reset the delay")
+	require.Zero(t, known.correctionDelay(now), "an hour without changes must reset the delay")
 }
 
 func TestStatusTimesChangeOnlyWithValues(t *testing.T) {

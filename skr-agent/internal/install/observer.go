@@ -48,11 +48,11 @@ func (ob *observer) observe(
 			o.Completed = true
 		case isDefaultCR(o.Key):
 			o.Checks = readiness.Checks(m)
-			if o.Object != nil && o.Object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != ob.planner.owner(m).Mark {
+			if o.Object != nil && o.Object.GetAnnotations()[v1beta2.AnnotationOwnedBy] != ob.planner.owner(m).OwnedBy {
 				watched = false // the default CR lacks the label that the watches select
 			}
 		case o.KnownReady:
-			ready[o.Key] = before.ready[o.Key]
+			ready[o.Key] = before.readyVersions[o.Key]
 		default:
 			if state, _ := readiness.ObjectState(*o); state == v1beta2.StateReady && o.Object != nil {
 				ready[o.Key] = o.Object.GetResourceVersion()
@@ -63,7 +63,7 @@ func (ob *observer) observe(
 			live[o.Key] = o.Object
 		}
 	}
-	before.ready, before.objects, before.fresh = ready, live, nil
+	before.readyVersions, before.cachedObjects, before.freshObjects = ready, live, nil
 	return seen, watched, ob.ledger.addCompletedJobs(ctx, m, readiness.CompletedPods(seen))
 }
 
@@ -87,7 +87,7 @@ func (ob *observer) statusObjects(
 		if namespaced, err := ob.planner.accounts.Own().Scope(object.GVKOf(r)); err == nil && !namespaced {
 			r.Namespace = ""
 		}
-		if !known.Has(object.KeyOf(r)) && guard.Protected(object.KeyOf(r), ob.planner.namespace) == "" {
+		if !known.Has(object.KeyOf(r)) && guard.ProtectionReason(object.KeyOf(r), ob.planner.namespace) == "" {
 			wanted, watched = append(wanted, r), false
 		}
 	}
@@ -105,7 +105,7 @@ func (ob *observer) readAll(
 ) ([]readiness.Observation, error) {
 	seen := make([]readiness.Observation, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(readsAtOnce)
+	group.SetLimit(maxConcurrentReads)
 	for n, w := range wanted {
 		seen[n].Key = object.KeyOf(w)
 		if seen[n].KnownReady = known(w); seen[n].KnownReady {
@@ -128,10 +128,10 @@ func (ob *observer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 	if k.GroupKind() == object.ClaimKind {
 		return nil
 	}
-	if o := before.fresh[k]; o != nil {
+	if o := before.freshObjects[k]; o != nil {
 		return o
 	}
-	if o := before.objects[k]; o != nil && o.GetResourceVersion() == ob.watches.Version(r) {
+	if o := before.cachedObjects[k]; o != nil && o.GetResourceVersion() == ob.watches.Version(r) {
 		return o
 	}
 	return nil
@@ -139,8 +139,8 @@ func (ob *observer) cachedObject(before *memo, r v1beta2.Resource) *unstructured
 
 const maxCachedObjects = 20
 
-// readsAtOnce limits concurrent reads for one Manifest.
-const readsAtOnce = 4
+// maxConcurrentReads limits concurrent reads for one Manifest.
+const maxConcurrentReads = 4
 
 // readInto reads an object into an observation. An object that the API server cannot read or convert is marked as
 // unreadable.

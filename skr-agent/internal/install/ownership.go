@@ -25,14 +25,14 @@ import (
 type foreignSearch struct {
 	actor *account.Account
 
-	mu      sync.Mutex // guards strange and the plan's fields unread and absent
+	mu      sync.Mutex // guards foreign and the plan's fields unreadable and missing
 	plan    *planning.Plan
-	strange []string
+	foreign []string
 }
 
-// examine reads the live version of a planned object. It records an object that is missing, unreadable, or does not
-// belong to the module. accepted reports whether a live object belongs to the module.
-func (s *foreignSearch) examine(
+// examineObject reads the live version of a planned object. It records an object that is missing, unreadable, or does
+// not belong to the module. accepted reports whether a live object belongs to the module.
+func (s *foreignSearch) examineObject(
 	ctx context.Context, o *unstructured.Unstructured, found account.Listed,
 	accepted func(*metav1.PartialObjectMetadata) bool,
 ) error {
@@ -44,14 +44,14 @@ func (s *foreignSearch) examine(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case apierrors.IsInternalError(err) && guard.IsCustom(k.Group):
+	case apierrors.IsInternalError(err) && guard.IsCustomGroup(k.Group):
 		s.plan.Unread[k] = account.Text(err)
 	case err != nil:
 		return err
 	case live == nil:
 		s.plan.Absent[k] = struct{}{}
 	case !accepted(live):
-		s.strange = append(s.strange, k.String()+guard.Whose(live))
+		s.foreign = append(s.foreign, k.String()+guard.DescribeOwner(live))
 	}
 	return nil
 }
@@ -73,16 +73,16 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 			takes := live.DeletionTimestamp.IsZero() &&
 				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
 					planning.IsAbandoned(c.planner.records, k, live, others))
-			return by.Owns(live) || takes || before.Has(k) && guard.Applied(live, c.fieldManager)
+			return by.Owns(live) || takes || before.Has(k) && guard.WasAppliedBy(live, c.fieldManager)
 		}
 	}
-	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.IsOtherManifests(live) }
+	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.BelongsToOther(live) }
 	// Examine CRDs first, because objects of a kind without a CRD do not exist.
 	rest := append(slices.Concat(p.Stages[1:]...), p.DefaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.Stages[0]), rest} {
 		part = slices.DeleteFunc(part, func(o *unstructured.Unstructured) bool {
 			return o == nil || whole && o != p.DefaultCR && before.Has(guard.KeyOf(o)) ||
-				c.watches.IsMarked(object.ResourceOf(o), by.Mark) || p.IsUndefined(o)
+				c.watches.IsMarked(object.ResourceOf(o), by.OwnedBy) || p.IsUndefined(o)
 		})
 		found, err := a.List(ctx, part)
 		if err != nil {
@@ -95,19 +95,19 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 			if o == p.DefaultCR {
 				accepted = acceptedCR
 			}
-			group.Go(func() error { return search.examine(ctx, o, found, accepted) })
+			group.Go(func() error { return search.examineObject(ctx, o, found, accepted) })
 		}
 		if err := group.Wait(); err != nil {
 			return nil, err
 		}
 	}
-	if len(search.strange) == 0 {
+	if len(search.foreign) == 0 {
 		return nil, nil
 	}
 	const text = "nothing was applied: %s already exists and does not belong to this module: " +
 		"rename it in the module, delete it, or hand it over with the annotation %s=%s"
 	return &outcome.Finding{
 		Reason:  v1beta2.ReasonConflict,
-		Message: fmt.Sprintf(text, excerpt.FirstFew(search.strange), v1beta2.AnnotationAdopt, by.Mark),
+		Message: fmt.Sprintf(text, excerpt.FirstFew(search.foreign), v1beta2.AnnotationAdopt, by.OwnedBy),
 	}, nil
 }

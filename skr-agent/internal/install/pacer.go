@@ -62,8 +62,8 @@ func (pc *pacer) removing(m *v1beta2.Manifest, known *memo, out outcome.Outcome,
 	return out
 }
 
-// soonest returns the shortest positive duration, or 0 if no duration is positive.
-func soonest(durations ...time.Duration) time.Duration {
+// shortestDelay returns the shortest positive duration, or 0 if no duration is positive.
+func shortestDelay(durations ...time.Duration) time.Duration {
 	var shortest time.Duration
 	for _, d := range durations {
 		if d > 0 && (shortest == 0 || d < shortest) {

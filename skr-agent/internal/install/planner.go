@@ -23,7 +23,7 @@ import (
 type planner struct {
 	accounts account.Set
 	cached   client.Reader // lists Manifests from the manager's cache
-	records  record.Book
+	records  record.Store
 	plans    *planning.Cache
 	renderer rendering.Renderer
 	// namespace is the namespace of Manifests and the default namespace of objects.
@@ -96,15 +96,15 @@ func (pl *planner) claimed(ctx context.Context, m *v1beta2.Manifest, p *planning
 func (pl *planner) owner(m *v1beta2.Manifest) guard.Owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
 	return guard.Owner{
-		Mark: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(), Namespace: pl.namespace,
-		Inherits: takeover.Marks(m.Annotations[v1beta2.AnnotationKymas], component,
+		OwnedBy: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(), Namespace: pl.namespace,
+		InheritedOwners: takeover.OwnerAnnotations(m.Annotations[v1beta2.AnnotationKymas], component,
 			m.ModuleLabel(), m.Module(), component),
 	}
 }
 
 // mayDelete returns a function that reports whether the agent can delete an object in the inventory of a Manifest.
 func (pl *planner) mayDelete(m *v1beta2.Manifest) func(*metav1.PartialObjectMetadata) bool {
-	return pl.owner(m).MayDelete(pl.records.Read(m).Inherited != "")
+	return pl.owner(m).DeletionFilter(pl.records.Read(m).Inherited != "")
 }
 
 // defaultCR returns the default CR that the agent creates and deletes. It returns false if the Manifest has none.
@@ -116,7 +116,7 @@ func (pl *planner) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	namespaced, err := pl.accounts.Own().Scope(o.GroupVersionKind())
 	planning.Place(o, namespaced || err != nil, pl.namespace)
 	r := object.ResourceOf(o)
-	return r, guard.Protected(object.KeyOf(r), pl.namespace) == ""
+	return r, guard.ProtectionReason(object.KeyOf(r), pl.namespace) == ""
 }
 
 // others returns all other Manifests from the cache. Callers must not modify them.

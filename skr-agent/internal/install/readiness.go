@@ -17,8 +17,8 @@ func (up *upgrader) addReadiness(
 		return outcome.Outcome{}, err
 	}
 	result := readiness.ModuleState(seen)
-	if known.held != "" && result.State == v1beta2.StateReady {
-		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.held}
+	if known.heldReason != "" && result.State == v1beta2.StateReady {
+		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.heldReason}
 	}
 	out.State = result.State
 	out.Ready = outcome.Finding{
@@ -28,16 +28,16 @@ func (up *upgrader) addReadiness(
 		out.Ready.Reason = v1beta2.ReasonImagePull
 	}
 	if known.handingOver != "" {
-		out.Again = soonest(out.Again, handOverInterval)
+		out.Again = shortestDelay(out.Again, handOverInterval)
 	}
 	if out.Ready.OK {
-		known.pending, known.checks = 0, 0
+		known.pendingGeneration, known.checks = 0, 0
 		if !watched {
-			out.Again = soonest(out.Again, 2*up.lookInterval)
+			out.Again = shortestDelay(out.Again, 2*up.lookInterval)
 		}
-		out.Again = soonest(out.Again, heldBack, up.resync-up.now().Sub(known.checkedAt))
+		out.Again = shortestDelay(out.Again, heldBack, up.resync-up.now().Sub(known.checkedAt))
 		return out, nil
 	}
-	out.Again = soonest(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
+	out.Again = shortestDelay(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
 	return up.pacer.applyReadyTimeout(known, out), nil
 }

@@ -50,7 +50,7 @@ func TestModuleStaysIfManifestIsDeletedWithoutSignedRemoval(t *testing.T) {
 	w.wants("sample", sampleRest)
 	w.runs(home, "sample-manager")
 	w.state("sample", v1beta2.StateReady, "")
-	m, foreign := w.manifest("sample"), record.Book{Signer: signer(t)}
+	m, foreign := w.manifest("sample"), record.Store{Signer: signer(t)}
 	require.NoError(t,
 		foreign.Update(t.Context(), w.client, nil, m, func(r *record.Record) { r.Removal = m.UID }))
 	require.NoError(t, w.client.Delete(t.Context(), m))

@@ -40,7 +40,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 	if rm.planner.records.IsUnmanaged(m) {
 		return outcome.Outcome{Gone: true}, rm.deleter.unmanage(ctx, m)
 	}
-	if !rm.planner.records.IsRemoved(m) {
+	if !rm.planner.records.HasRemoval(m) {
 		// Another client deleted the Manifest. Package objects removes the finalizer and creates the Manifest again.
 		out.State = v1beta2.StateDeleting
 		out.Ready = outcome.Finding{
@@ -119,7 +119,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 func (rm *remover) unblock(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome, left remainingObjects,
 ) error {
-	known.webhooksDeleted = known.webhooksDeleted || left.unanswered
+	known.webhooksDeleted = known.webhooksDeleted || left.isUnresponsive
 	if !known.webhooksDeleted {
 		return rm.upgradeLeaving(ctx, m, known, out)
 	}
@@ -137,7 +137,7 @@ func (rm *remover) unblock(
 // upgradeLeaving upgrades a module while its removal is blocked. Only the operator of the newer version may be able to
 // remove the finalizers. After the upgrade, upgradeLeaving corrects drift, so that the operator can work.
 func (rm *remover) upgradeLeaving(ctx context.Context, m *v1beta2.Manifest, known *memo, out *outcome.Outcome) error {
-	if known.checked == m.Generation {
+	if known.checkedGeneration == m.Generation {
 		return rm.correctLeaving(ctx, m, known, m.Status.Synced)
 	}
 	upgraded, err := rm.upgrader.apply(ctx, m, known, stepApply, nil)
@@ -157,13 +157,13 @@ func (rm *remover) correctLeaving(
 	name := client.ObjectKeyFromObject(m)
 	changed := rm.watches.TakeChanged(name)
 	changed.KeepOnly(object.KeysOf(stay))
-	if known.checked != m.Generation {
+	if known.checkedGeneration != m.Generation {
 		changed = object.KeysOf(stay)
 	}
 	if len(changed) == 0 {
 		return nil
 	}
-	if known.holdBack(rm.now()) > 0 {
+	if known.correctionDelay(rm.now()) > 0 {
 		rm.watches.Restore(name, changed)
 		return nil
 	}
@@ -172,6 +172,6 @@ func (rm *remover) correctLeaving(
 		rm.watches.Restore(name, changed)
 		return err
 	}
-	known.checked, known.checkedAt = m.Generation, rm.now()
+	known.checkedGeneration, known.checkedAt = m.Generation, rm.now()
 	return nil
 }

@@ -447,7 +447,7 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 		refused := errors.As(guard.Check([]*unstructured.Unstructured{o}, home), &refusal)
 		denied := apply(o)
 		switch {
-		case refused && guard.ContentOnly(refusal.Rule) != "":
+		case refused && guard.ContentOnlyReason(refusal.Rule) != "":
 		case refused:
 			require.ErrorContains(t, denied, "skr-agent-protection",
 				"the policies accept an object that the guard refuses: %v\n%s", refusal, yaml)

@@ -17,7 +17,7 @@ import (
 // isSettled reports whether the agent can skip applying an object. This process must have applied the same content
 // before, and the agent's fields must be unchanged since then.
 func (ap *applier) isSettled(known *memo, o *unstructured.Unstructured) bool {
-	was, ok := known.settled[guard.KeyOf(o)]
+	was, ok := known.settledObjects[guard.KeyOf(o)]
 	if !ok || was.content != contentOf(o) {
 		return false
 	}
@@ -29,13 +29,13 @@ func (ap *applier) isSettled(known *memo, o *unstructured.Unstructured) bool {
 func (ap *applier) settle(known *memo, o, live *unstructured.Unstructured) drift.Fields {
 	k := guard.KeyOf(o)
 	own := ap.watches.RecordApply(k, live)
-	known.settleAs(o, own)
-	if known.ready[k] != live.GetResourceVersion() {
-		delete(known.ready, k)
+	known.setSettled(o, own)
+	if known.readyVersions[k] != live.GetResourceVersion() {
+		delete(known.readyVersions, k)
 	}
-	delete(known.objects, k)
+	delete(known.cachedObjects, k)
 	if readiness.HasStatus(object.ResourceOf(o)) {
-		known.keepFresh(k, live)
+		known.cacheFresh(k, live)
 	}
 	return own
 }
@@ -47,7 +47,7 @@ func (ap *applier) settleUnchanged(known *memo, o, tried *unstructured.Unstructu
 	at, err := time.Parse(time.RFC3339, own.At)
 	shown, sure := ap.watches.AppliedFields(object.ResourceOf(o))
 	if err == nil && sure && shown == own && ap.now().Sub(at).Abs() > 5*time.Second {
-		known.settleAs(o, own)
+		known.setSettled(o, own)
 	}
 }
 

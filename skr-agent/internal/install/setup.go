@@ -42,13 +42,13 @@ type Options struct {
 	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer removes no modules,
 	// because no record of a removal has a valid signature.
 	Signer trust.Signer
-	// TryAgain receives the Manifests whose missing content is now available. The installer reconciles them. It can be
+	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. It can be
 	// nil.
-	TryAgain <-chan event.GenericEvent
-	// Incomplete reports whether the agent is still writing the Manifests of a bundle. During this time, the installer
-	// prunes no objects, because one of the missing Manifests can take them over. If Incomplete is nil, the installer
-	// assumes that all Manifests are written.
-	Incomplete func() bool
+	Requeue <-chan event.GenericEvent
+	// IsIncomplete reports whether the agent is still writing the Manifests of a bundle. During this time, the
+	// installer prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the
+	// installer assumes that all Manifests are written.
+	IsIncomplete func() bool
 	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
 	Namespace string
 	// FieldManager is the field manager of applied objects. Default: kyma-pull. If it changes, the agent does not
@@ -56,8 +56,8 @@ type Options struct {
 	FieldManager string
 	// Concurrency limits the number of concurrent reconciliations. Default: 2.
 	Concurrency int
-	// LookInterval is the maximum interval between two checks of a module that is not ready. Default: 15s.
-	LookInterval time.Duration
+	// CheckInterval is the maximum interval between two checks of a module that is not ready. Default: 15s.
+	CheckInterval time.Duration
 	// ReadyTimeout is the time after which a module that is not ready gets state Error. Default: 10m.
 	ReadyTimeout time.Duration
 	// Resync is the interval at which the installer compares all objects of a module, even if no watch reported a
@@ -65,18 +65,18 @@ type Options struct {
 	Resync time.Duration
 }
 
-func (o Options) orDefaults() Options {
+func (o Options) withDefaults() Options {
 	o.Namespace = cmp.Or(o.Namespace, v1beta2.RuntimeNamespace)
 	o.FieldManager = cmp.Or(o.FieldManager, "kyma-pull")
 	o.Concurrency = cmp.Or(o.Concurrency, 2)
-	o.LookInterval = cmp.Or(o.LookInterval, 15*time.Second)
+	o.CheckInterval = cmp.Or(o.CheckInterval, 15*time.Second)
 	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, 10*time.Minute)
 	o.Resync = cmp.Or(o.Resync, time.Hour)
 	return o
 }
 
-// slowestRetry is the maximum delay of a retry after a temporary error.
-const slowestRetry = 30 * time.Second
+// maxRetryDelay is the maximum delay of a retry after a temporary error.
+const maxRetryDelay = 30 * time.Second
 
 // Installer is the controller of Manifests. It selects the next step for a Manifest. The types in its fields run the
 // steps, and each type calls only the types in its own fields.
@@ -102,15 +102,15 @@ type Installer struct {
 func newInstaller(
 	options Options, accounts account.Set, cached client.Reader, watches *drift.Watches, events events.EventRecorder,
 ) *Installer {
-	cluster, records, now := accounts.Own().Client, record.Book{Signer: options.Signer}, time.Now
+	cluster, records, now := accounts.Own().Client, record.Store{Signer: options.Signer}, time.Now
 	pl := &planner{
 		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
 		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
-		namespace: options.Namespace, incomplete: options.Incomplete,
+		namespace: options.Namespace, incomplete: options.IsIncomplete,
 	}
 	rp := &reporter{cluster: cluster, events: events, now: now}
 	l := &ledger{cluster: cluster, records: records}
-	pc := &pacer{now: now, lookInterval: options.LookInterval, readyTimeout: options.ReadyTimeout}
+	pc := &pacer{now: now, lookInterval: options.CheckInterval, readyTimeout: options.ReadyTimeout}
 	ob := &observer{planner: pl, watches: watches, ledger: l}
 	d := &deleter{planner: pl, watches: watches, events: events, fieldManager: options.FieldManager}
 	ap := &applier{planner: pl, ledger: l, watches: watches, fieldManager: options.FieldManager, now: now}
@@ -118,7 +118,7 @@ func newInstaller(
 		planner: pl, applier: ap, deleter: d, observer: ob, ledger: l, reporter: rp, pacer: pc,
 		checker:   &checker{planner: pl, watches: watches, cluster: cluster, fieldManager: options.FieldManager},
 		dryRunner: &dryRunner{planner: pl, applier: ap, deleter: d, ledger: l, events: events},
-		now:       now, resync: options.Resync, lookInterval: options.LookInterval,
+		now:       now, resync: options.Resync, lookInterval: options.CheckInterval,
 	}
 	known := newMemos()
 	return &Installer{
@@ -126,7 +126,7 @@ func newInstaller(
 		planner: pl, applier: ap, deleter: d, observer: ob, upgrader: up, reporter: rp, pacer: pc,
 		remover: &remover{
 			planner: pl, upgrader: up, deleter: d, pacer: pc, watches: watches, memos: known,
-			now: now, lookInterval: options.LookInterval,
+			now: now, lookInterval: options.CheckInterval,
 		},
 	}
 }
@@ -134,7 +134,7 @@ func newInstaller(
 // Setup adds the controller to the manager. The manager's scheme must include v1beta2, and its cache must include
 // Manifests.
 func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
-	options = options.orDefaults()
+	options = options.withDefaults()
 	accounts, err := account.NewSet(mgr, options.Accounts, options.FieldManager)
 	if err != nil {
 		return nil, fmt.Errorf("set up the installer: %w", err)
@@ -150,18 +150,18 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 			predicate.AnnotationChangedPredicate{}))
-	if options.TryAgain == nil {
-		options.TryAgain = make(chan event.GenericEvent)
+	if options.Requeue == nil {
+		options.Requeue = make(chan event.GenericEvent)
 	}
 	return i, ctrl.NewControllerManagedBy(mgr).
 		Named("install").
 		For(&v1beta2.Manifest{}, builder.WithPredicates(worthwhile)).
 		WatchesRawSource(i.watches).
-		WatchesRawSource(source.Channel(options.TryAgain, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(options.Requeue, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: options.Concurrency,
 			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond,
-				slowestRetry),
+				maxRetryDelay),
 		}).
 		Complete(i)
 }

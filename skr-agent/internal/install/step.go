@@ -18,20 +18,21 @@ const (
 	stepApply               // compare and apply all objects
 )
 
-// heldInterval is the interval between two attempts to delete a pruned object.
-const heldInterval = 5 * time.Second
+// deleteRetryInterval is the interval between two attempts to delete a pruned object.
+const deleteRetryInterval = 5 * time.Second
 
-// next returns the next step for a Manifest. The agent compares all objects after a change of the Manifest, after a
+// nextStep returns the next step for a Manifest. The agent compares all objects after a change of the Manifest, after a
 // start of the agent, and at the resync interval. It also does so while objects wait for deletion, or if the Manifest's
 // record of the applied version is wrong.
-func next(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
+func nextStep(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Time, resync time.Duration) step {
 	switch {
-	case !planning.Installed(m), known.checked != m.Generation, known.images != m.Annotations[v1beta2.AnnotationImages],
+	case !planning.Installed(m), known.checkedGeneration != m.Generation,
+		known.images != m.Annotations[v1beta2.AnnotationImages],
 		known.values != m.Annotations[v1beta2.AnnotationValues],
-		known.inherited != record.Claims(m).Inherited, now.Sub(known.checkedAt) >= resync,
+		known.inherited != record.ReadUnverified(m).Inherited, now.Sub(known.checkedAt) >= resync,
 		planning.HasWrongRecord(m) && !known.recordFailed:
 		return stepApply
-	case known.held != "" && now.Sub(known.checkedAt) >= known.heldFor,
+	case known.heldReason != "" && now.Sub(known.checkedAt) >= known.heldFor,
 		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
 		return stepApply
 	case changed.Overlaps(known.dropped):

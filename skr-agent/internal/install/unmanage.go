@@ -20,7 +20,7 @@ func (d *deleter) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
-		if o == nil || !d.planner.owner(m).Made(o) {
+		if o == nil || !d.planner.owner(m).IsAnnotatedOwner(o) {
 			continue
 		}
 		if released {

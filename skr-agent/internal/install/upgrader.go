@@ -81,7 +81,7 @@ func (up *upgrader) apply(
 		return outcome.Outcome{}, err
 	}
 	applyDuration.WithLabelValues(m.Module()).Observe(up.now().Sub(started).Seconds())
-	known.checked, known.checkedAt = m.Generation, up.now()
+	known.checkedGeneration, known.checkedAt = m.Generation, up.now()
 	out.Installation = &outcome.Finding{
 		OK: true, Reason: v1beta2.ReasonApplied, Message: fmt.Sprintf("%d objects are applied", len(p.Inventory)),
 	}
@@ -102,14 +102,14 @@ func (up *upgrader) prepare(
 		return planning.Plan{}, out, nil
 	}
 	known.images, known.values = m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues]
-	known.inherited = record.Claims(m).Inherited
+	known.inherited = record.ReadUnverified(m).Inherited
 	out := outcome.Outcome{Inventory: m.Status.Synced, Images: &p.Images, Resources: &p.Resources}
 	if todo != stepApply {
 		known.forgetReady(p)
 		return p, out, nil
 	}
 	if up.now().Sub(known.checkedAt) >= up.resync {
-		known.settled = nil // at the resync interval, compare all objects with the cluster
+		known.settledObjects = nil // at the resync interval, compare all objects with the cluster
 	}
 	out.Fields = up.reporter.fieldsOf(m, p)
 	if out.Rights, problem, err = up.checker.check(ctx, m, &p); err != nil {
@@ -128,13 +128,13 @@ func (up *upgrader) prepare(
 	p.Recreate = tried.recreate
 	switch {
 	case tried.problem == nil:
-	case record.Claims(m).Applied == nil: // a first installation applies the objects that the API server accepts
+	case record.ReadUnverified(m).Applied == nil: // a first installation applies the objects that the API server accepts
 		p.Refused = tried.problem
 	default:
 		out.Untouched = !planning.IsBegun(m)
 		out.Installation = tried.problem
 		out = up.pacer.failed(m, known, out)
-		known.refuse(m, out, up.now(), tried.immutable)
+		known.recordRefusal(m, out, up.now(), tried.immutable)
 		return planning.Plan{}, out, nil
 	}
 	if err := up.ledger.begin(ctx, m, known); err != nil {
@@ -208,7 +208,7 @@ func (up *upgrader) refused(
 func (up *upgrader) prune(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, out outcome.Outcome,
 ) (outcome.Outcome, error) {
-	known.held, known.heldFor = "", heldInterval
+	known.heldReason, known.heldFor = "", deleteRetryInterval
 	mine, moving, err := up.planner.handOver(ctx, m, p.Prune)
 	if err != nil {
 		return out, err
@@ -236,9 +236,9 @@ func (up *upgrader) prune(
 	}
 	switch {
 	case len(leaving) > 0:
-		known.held = "waiting for the deletion of " + excerpt.FirstFew(leaving)
+		known.heldReason = "waiting for the deletion of " + excerpt.FirstFew(leaving)
 	case len(data) > 0:
-		known.held, known.heldFor = excerpt.FirstFew(data), dataInterval
+		known.heldReason, known.heldFor = excerpt.FirstFew(data), dataInterval
 	}
 	known.dropped = object.KeysOf(p.Prune)
 	if len(p.Prune) > 0 {

@@ -58,7 +58,7 @@ func (d *deleter) keepNamespaces(
 ) ([]v1beta2.Resource, error) {
 	var empty []v1beta2.Resource
 	for _, r := range stage {
-		if !guard.IsNamespace(object.KeyOf(r).GroupKind()) || guard.IsShared(object.KeyOf(r), d.planner.namespace) {
+		if !guard.IsNamespace(object.KeyOf(r).GroupKind()) || guard.IsSharedNamespace(object.KeyOf(r), d.planner.namespace) {
 			empty = append(empty, r)
 			continue
 		}
@@ -68,7 +68,7 @@ func (d *deleter) keepNamespaces(
 		}
 		if live == nil || !live.DeletionTimestamp.IsZero() ||
 			live.Annotations[v1beta2.AnnotationDeleteWithData] == v1beta2.True ||
-			!d.planner.owner(m).Made(live) {
+			!d.planner.owner(m).IsAnnotatedOwner(live) {
 			empty = append(empty, r)
 			continue
 		}

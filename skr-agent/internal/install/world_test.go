@@ -152,7 +152,7 @@ func (w *world) start() {
 	if w.options.Render == nil {
 		w.options.Render = render.Confined{}.Render
 	}
-	w.options.Content, w.options.LookInterval = w.content, time.Second
+	w.options.Content, w.options.CheckInterval = w.content, time.Second
 	w.installer, err = Setup(mgr, w.options)
 	require.NoError(w, err)
 	ctx, stop := context.WithCancel(context.Background())
@@ -207,7 +207,7 @@ func componentOf(module string) string { return "kyma-project.io/module/" + modu
 
 // lifecycleManagersMark returns lifecycle-manager's mark on the objects of a module.
 func lifecycleManagersMark(module string) string {
-	return takeover.Marks(kymaOfRuntime, componentOf(module), module)[0]
+	return takeover.OwnerAnnotations(kymaOfRuntime, componentOf(module), module)[0]
 }
 
 func (w *world) manifest(name string) *v1beta2.Manifest {
@@ -228,7 +228,7 @@ func (w *world) remove(name string) {
 // records changes the record of a Manifest, as package objects does.
 func (w *world) records(name string, change func(*record.Record)) {
 	w.Helper()
-	book := record.Book{Signer: w.options.Signer}
+	book := record.Store{Signer: w.options.Signer}
 	require.NoError(w, book.Update(w.Context(), w.client, w.client, w.manifest(name), change))
 }
 

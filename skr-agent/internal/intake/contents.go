@@ -10,25 +10,25 @@ import (
 
 // Contents reads the module contents that bundles refer to.
 type Contents struct {
-	// Place is the store with the bundles. If nil, Fetch reads each content only from the repository that the bundle
+	// Location is the store with the bundles. If nil, Fetch reads each content only from the repository that the bundle
 	// names.
-	Place      store.Store
+	Location   store.Store
 	Registries *store.Registries
 }
 
-// Fetch reads content and verifies its digest. It tries the repository that the bundle names and the agent's location,
-// Place. If the repository is in another registry than Place, Fetch tries Place first, because requests to other
-// registries can hang behind an air gap.
+// Fetch reads content and verifies its digest. It tries the repository that the bundle names and the agent's own
+// location. If the repository is in another registry than the location, Fetch tries the location first, because
+// requests to other registries can hang behind an air gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,
 ) ([]byte, error) {
 	named := func() (store.Reader, error) {
-		return store.Locate(ctx, c.Place, c.Registries, content.Repository, settings.Mirrored)
+		return store.Locate(ctx, c.Location, c.Registries, content.Repository, settings.MirroredName)
 	}
 	order := []func() (store.Reader, error){named}
-	if c.Place != nil {
-		beside := func() (store.Reader, error) { return c.Place.Reading(ctx, bundle.ContentRepository) }
-		if order = append(order, beside); !c.Place.Holds(settings.Mirrored(content.Repository)) {
+	if c.Location != nil {
+		beside := func() (store.Reader, error) { return c.Location.Reading(ctx, bundle.ContentRepository) }
+		if order = append(order, beside); !c.Location.Holds(settings.MirroredName(content.Repository)) {
 			order[0], order[1] = order[1], order[0]
 		}
 	}

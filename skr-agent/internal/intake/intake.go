@@ -27,12 +27,12 @@ import (
 type Source struct {
 	// Documents reads the desired state and the catalog.
 	Documents store.Fetcher
-	// Proof reads a module's proof of release. Open calls it only if the root of trust has release keys.
-	Proof func(context.Context, bundle.Content) ([]byte, error)
+	// ReadProof reads a module's proof of release. Open calls it only if the root of trust has release keys.
+	ReadProof func(context.Context, bundle.Content) ([]byte, error)
 }
 
-// Opened is an accepted bundle.
-type Opened struct {
+// OpenedBundle is an accepted bundle.
+type OpenedBundle struct {
 	bundle.Bundle
 	// Documents contains the verified documents: the desired state, the catalog and the proofs of release.
 	Documents map[digest.Digest][]byte
@@ -42,13 +42,13 @@ type Opened struct {
 type MissingError struct {
 	// Statement is the verified signed statement of the bundle.
 	Statement bundle.Statement
-	Missing   []Missing
+	Missing   []MissingDocument
 	cause     error
 }
 
-// Missing describes a document of a bundle that the source does not have.
-type Missing struct {
-	What       string
+// MissingDocument describes a document of a bundle that the source does not have.
+type MissingDocument struct {
+	Name       string
 	Descriptor ocispec.Descriptor
 }
 
@@ -64,55 +64,55 @@ func (e *MissingError) Unwrap() error { return e.cause }
 // a *MissingError, or another error of the source.
 func Open(
 	ctx context.Context, source Source, fetched bundle.Fetched, trusted bundle.Trust, now time.Time,
-) (Opened, error) {
+) (OpenedBundle, error) {
 	verified, err := bundle.Verify(fetched, trusted, now)
 	if err != nil {
-		return Opened{}, err
+		return OpenedBundle{}, err
 	}
 	reading := reader{statement: verified.Statement, documents: map[digest.Digest][]byte{}}
 	for _, d := range []ocispec.Descriptor{verified.Config, verified.Catalog} {
 		read := func() ([]byte, error) { return store.FetchBlob(ctx, source.Documents, d, bundle.MaxDocumentBytes) }
-		if err := reading.read(d, "bundle document", read); err != nil {
-			return Opened{}, fmt.Errorf("documents of the bundle: %w", err)
+		if err := reading.readDocument(d, "bundle document", read); err != nil {
+			return OpenedBundle{}, fmt.Errorf("documents of the bundle: %w", err)
 		}
 	}
-	if err := reading.missing(); err != nil {
-		return Opened{}, err
+	if err := reading.missingError(); err != nil {
+		return OpenedBundle{}, err
 	}
 	opened, err := verified.Open(reading.documents[verified.Config.Digest], reading.documents[verified.Catalog.Digest])
 	if err != nil {
-		return Opened{}, err
+		return OpenedBundle{}, err
 	}
 	if err := trusted.CheckVersions(opened); err != nil {
-		return Opened{}, err
+		return OpenedBundle{}, err
 	}
-	if err := reading.proofs(ctx, source, trusted.Root, opened.State); err != nil {
-		return Opened{}, err
+	if err := reading.readProofs(ctx, source, trusted.Root, opened.State); err != nil {
+		return OpenedBundle{}, err
 	}
 	if err := bundle.CheckReleases(trusted.Root, opened.State, reading.documents, render.DefaultCR,
-		clock(now, trusted.Last)); err != nil {
-		return Opened{}, refusal.New(refusal.NotReleased, "%w", err)
+		verificationTime(now, trusted.Last)); err != nil {
+		return OpenedBundle{}, refusal.New(refusal.NotReleased, "%w", err)
 	}
-	return Opened{opened, reading.documents}, nil
+	return OpenedBundle{opened, reading.documents}, nil
 }
 
 // CheckReleases verifies an accepted bundle against another root of trust: the proofs of release of all installed and
-// offered modules. The function proof reads a proof. refused is the reason if the root refuses a module, and err is an
-// error of the function proof.
+// offered modules. The function readProof reads a proof. refused is the reason if the root refuses a module, and err is
+// an error of readProof.
 func CheckReleases(
-	ctx context.Context, proof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
+	ctx context.Context, readProof func(context.Context, bundle.Content) ([]byte, error), root trust.Root,
 	state bundle.DesiredState, now time.Time,
 ) (refused, err error) {
 	reading := reader{documents: map[digest.Digest][]byte{}}
-	if err := reading.proofs(ctx, Source{Proof: proof}, root, state); err != nil {
+	if err := reading.readProofs(ctx, Source{ReadProof: readProof}, root, state); err != nil {
 		return nil, err
 	}
 	return bundle.CheckReleases(root, state, reading.documents, render.DefaultCR, now), nil
 }
 
-// clock returns the current time. If the newest verified signature has a later time, the local clock is behind, and the
-// result is the time of the signature.
-func clock(now time.Time, last bundle.Accepted) time.Time {
+// verificationTime returns the current time. If the newest verified signature has a later time, the local clock is
+// behind, and the result is the time of the signature.
+func verificationTime(now time.Time, last bundle.Accepted) time.Time {
 	if last.NewestTime.After(now) {
 		return last.NewestTime
 	}
@@ -120,25 +120,25 @@ func clock(now time.Time, last bundle.Accepted) time.Time {
 }
 
 type reader struct {
-	statement bundle.Statement
-	documents map[digest.Digest][]byte
-	absent    []Missing
-	cause     error // error of the first missing document
+	statement        bundle.Statement
+	documents        map[digest.Digest][]byte
+	missingDocuments []MissingDocument
+	cause            error // error of the first missing document
 }
 
-// read reads a document of the bundle. If the document is missing, read records it and returns nil. It returns all
-// other errors.
-func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, error)) error {
+// readDocument calls read for a document of the bundle. If the document is missing, readDocument records it and returns
+// nil. It returns all other errors.
+func (r *reader) readDocument(d ocispec.Descriptor, name string, read func() ([]byte, error)) error {
 	if r.documents[d.Digest] != nil ||
-		slices.ContainsFunc(r.absent, func(m Missing) bool { return m.Descriptor.Digest == d.Digest }) {
+		slices.ContainsFunc(r.missingDocuments, func(m MissingDocument) bool { return m.Descriptor.Digest == d.Digest }) {
 		return nil
 	}
 	data, err := read()
 	if errors.Is(err, store.ErrNotFound) {
 		if r.cause == nil {
-			r.cause = fmt.Errorf("%s: %w", what, err)
+			r.cause = fmt.Errorf("%s: %w", name, err)
 		}
-		r.absent = append(r.absent, Missing{what, d})
+		r.missingDocuments = append(r.missingDocuments, MissingDocument{name, d})
 		return nil
 	}
 	if err == nil {
@@ -147,15 +147,15 @@ func (r *reader) read(d ocispec.Descriptor, what string, read func() ([]byte, er
 	return err
 }
 
-func (r *reader) missing() error {
-	if len(r.absent) == 0 {
+func (r *reader) missingError() error {
+	if len(r.missingDocuments) == 0 {
 		return nil
 	}
-	return &MissingError{r.statement, r.absent, r.cause}
+	return &MissingError{r.statement, r.missingDocuments, r.cause}
 }
 
-// proofs reads the modules' proofs of release if the root of trust has release keys.
-func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
+// readProofs reads the modules' proofs of release if the root of trust has release keys.
+func (r *reader) readProofs(ctx context.Context, source Source, root trust.Root, state bundle.DesiredState) error {
 	if !root.HasReleaseKeys() {
 		return nil
 	}
@@ -163,10 +163,10 @@ func (r *reader) proofs(ctx context.Context, source Source, root trust.Root, sta
 		for _, c := range m.Evidence() {
 			d := c.Descriptor()
 			what := fmt.Sprintf("%s of module %s %s", c.Name, m.Module, m.Version)
-			if err := r.read(d, what, func() ([]byte, error) { return source.Proof(ctx, c) }); err != nil {
+			if err := r.readDocument(d, what, func() ([]byte, error) { return source.ReadProof(ctx, c) }); err != nil {
 				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
 			}
 		}
 	}
-	return r.missing()
+	return r.missingError()
 }

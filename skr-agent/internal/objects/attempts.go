@@ -57,11 +57,11 @@ type attempt struct {
 
 // Minimum and maximum delays of a retry.
 const (
-	firstRetry   = time.Second
-	slowestRetry = time.Minute
+	minRetryDelay = time.Second
+	maxRetryDelay = time.Minute
 )
 
-func (a *attempts) begin(bundle string, now time.Time) {
+func (a *attempts) startBundle(bundle string, now time.Time) {
 	if a.failed == nil {
 		a.failed = map[string]*attempt{}
 	}
@@ -84,7 +84,7 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 	if last == nil || last.bundle != a.bundle {
 		last = &attempt{
 			bundle: a.bundle, backoff: wait.Backoff{
-				Duration: firstRetry, Factor: 2, Jitter: 0.1, Steps: 10, Cap: slowestRetry,
+				Duration: minRetryDelay, Factor: 2, Jitter: 0.1, Steps: 10, Cap: maxRetryDelay,
 			},
 		}
 		a.failed[object] = last
@@ -93,8 +93,8 @@ func (a *attempts) try(kind, name, module string, write func() error) {
 	last.next = a.now.Add(last.backoff.Step())
 }
 
-// failing reports whether an object of the current bundle could not be written.
-func (a *attempts) failing() bool {
+// hasFailures reports whether an object of the current bundle could not be written.
+func (a *attempts) hasFailures() bool {
 	for object := range a.failed {
 		if a.seen[object] {
 			return true
@@ -103,8 +103,8 @@ func (a *attempts) failing() bool {
 	return false
 }
 
-// end returns the outcome and drops the records of objects that are not part of the bundle anymore.
-func (a *attempts) end() Outcome {
+// collectOutcome returns the outcome and drops the records of objects that are not part of the bundle anymore.
+func (a *attempts) collectOutcome() Outcome {
 	var out Outcome
 	for object, failed := range a.failed {
 		if !a.seen[object] {

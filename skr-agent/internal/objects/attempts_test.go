@@ -14,7 +14,7 @@ func TestFailedObjectHasOwnBackoff(t *testing.T) {
 	tries := map[string]int{}
 	refused := map[string]bool{"a": true}
 	round := func(bundle string, after time.Duration, objects ...string) Outcome {
-		a.begin(bundle, start.Add(after))
+		a.startBundle(bundle, start.Add(after))
 		for _, object := range objects {
 			a.try("ModuleTemplate", object, "", func() error {
 				tries[object]++
@@ -24,7 +24,7 @@ func TestFailedObjectHasOwnBackoff(t *testing.T) {
 				return nil
 			})
 		}
-		return a.end()
+		return a.collectOutcome()
 	}
 	out := round("one", 0, "a", "b")
 	require.ErrorContains(t, out.Err(), "a is refused")
@@ -35,7 +35,7 @@ func TestFailedObjectHasOwnBackoff(t *testing.T) {
 	for after := 100 * time.Millisecond; after < 10*time.Minute; after += 100 * time.Millisecond {
 		out = round("one", after, "a", "b")
 		require.Len(t, out.Failures, 1, "every round must report the failure")
-		require.LessOrEqual(t, out.Retry, slowestRetry+slowestRetry/10)
+		require.LessOrEqual(t, out.Retry, maxRetryDelay+maxRetryDelay/10)
 		require.Positive(t, out.Retry)
 	}
 	require.Equal(t, 6000, tries["b"], "other objects must be written in every round")

@@ -13,15 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// catalog writes the ModuleTemplates and ModuleReleaseMetas of a bundle and deletes entries that are not in the bundle.
-// It deletes only objects with the label managed-by: kyma, because a runtime's admin can create templates.
-func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
+// syncCatalog writes the ModuleTemplates and ModuleReleaseMetas of a bundle and deletes entries that are not in the
+// bundle. It deletes only objects with the label managed-by: kyma, because a runtime's admin can create templates.
+func (s *Syncer) syncCatalog(ctx context.Context, catalog bundle.Catalog) {
 	const templateKind, metaKind = "ModuleTemplate", "ModuleReleaseMeta"
 	managed := client.MatchingLabels{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
 	wanted := map[string]bool{}
 	want := func(entry bundle.CatalogEntry, object client.Object, spec any, kind string) {
 		wanted[kind+"/"+entry.Name] = true
-		s.attempts.try(kind, entry.Name, "", func() error { return s.entry(ctx, entry, object, spec, kind) })
+		s.attempts.try(kind, entry.Name, "", func() error { return s.syncEntry(ctx, entry, object, spec, kind) })
 	}
 	for _, entry := range catalog.ModuleTemplates {
 		template := &v1beta2.ModuleTemplate{}
@@ -37,14 +37,14 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 		}
 	}
 	var templates v1beta2.ModuleTemplateList
-	s.attempts.try(templateKind, all, "", func() error {
+	s.attempts.try(templateKind, allObjects, "", func() error {
 		return s.list(ctx, &templates, "ModuleTemplates", managed, client.UnsafeDisableDeepCopy)
 	})
 	for i := range templates.Items {
 		drop(&templates.Items[i], templateKind)
 	}
 	var metas v1beta2.ModuleReleaseMetaList
-	s.attempts.try(metaKind, all, "", func() error {
+	s.attempts.try(metaKind, allObjects, "", func() error {
 		return s.list(ctx, &metas, "ModuleReleaseMetas", managed, client.UnsafeDisableDeepCopy)
 	})
 	for i := range metas.Items {
@@ -52,13 +52,13 @@ func (s *Syncer) catalog(ctx context.Context, catalog bundle.Catalog) {
 	}
 }
 
-// entry writes one catalog entry. spec points to the spec of object.
-func (s *Syncer) entry(
+// syncEntry writes one catalog entry. spec points to the spec of object.
+func (s *Syncer) syncEntry(
 	ctx context.Context, entry bundle.CatalogEntry, object client.Object, spec any, kind string,
 ) error {
-	labels := with(entry.Labels, map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
+	labels := mergeEntries(entry.Labels, map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma})
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: entry.Name}, object)
-	if err == nil && s.settled.is(kind, object) {
+	if err == nil && s.settled.isSettled(kind, object) {
 		return nil
 	}
 	if apierrors.IsNotFound(err) {
@@ -80,8 +80,8 @@ func (s *Syncer) entry(
 	}
 	before := object.DeepCopyObject().(client.Object)
 	keepMetadata(object, labels, entry.Annotations)
-	if !equality.Semantic.DeepEqual(generic(spec), generic(entry.Spec)) {
-		if err := replace(spec, entry.Spec); err != nil {
+	if !equality.Semantic.DeepEqual(toGeneric(spec), toGeneric(entry.Spec)) {
+		if err := replaceSpec(spec, entry.Spec); err != nil {
 			return fmt.Errorf("%s %s: spec: %w", kind, entry.Name, err)
 		}
 	}
@@ -89,13 +89,13 @@ func (s *Syncer) entry(
 		return err
 	}
 	if object.GetResourceVersion() == before.GetResourceVersion() {
-		s.settled.note(kind, object)
+		s.settled.markSettled(kind, object)
 	}
 	return nil
 }
 
-// replace decodes data into a spec after it emptied the spec. Fields that data does not contain are thus removed.
-func replace(spec any, data []byte) error {
+// replaceSpec decodes data into a spec after it emptied the spec. Fields that data does not contain are thus removed.
+func replaceSpec(spec any, data []byte) error {
 	switch s := spec.(type) {
 	case *v1beta2.ModuleTemplateSpec:
 		*s = v1beta2.ModuleTemplateSpec{}

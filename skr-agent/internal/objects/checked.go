@@ -6,20 +6,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// Checks returns the saved results of module checks.
-func (k *Keeper) Checks(ctx context.Context) ([]checks.Record, error) {
-	if err := k.load(ctx); err != nil {
+// LoadChecks returns the saved results of module checks.
+func (k *Restorer) LoadChecks(ctx context.Context) ([]checks.Record, error) {
+	if err := k.loadMemory(ctx); err != nil {
 		return nil, err
 	}
 	return k.memory.Checks, nil
 }
 
-// KeepChecks saves the results of module checks.
-func (k *Keeper) KeepChecks(ctx context.Context, records []checks.Record) error {
-	if err := k.load(ctx); err != nil {
+// SaveChecks saves the results of module checks.
+func (k *Restorer) SaveChecks(ctx context.Context, records []checks.Record) error {
+	if err := k.loadMemory(ctx); err != nil {
 		return err
 	}
 	next := k.memory
 	next.Checks = records
-	return k.keep(ctx, next)
+	return k.saveMemory(ctx, next)
 }

@@ -23,10 +23,10 @@ var labelsFromBundle = []string{
 	v1beta2.LabelMandatoryModule,
 }
 
-// completed returns a Manifest of the bundle with the labels and annotations that the agent adds, such as the module's
-// name, image rules and values. It drops other annotations of the agent from the bundle's Manifest, because a bundle
-// must not replace the state that the agent records in them.
-func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
+// completeManifest returns a Manifest of the bundle with the labels and annotations that the agent adds, such as the
+// module's name, image rules and values. It drops other annotations of the agent from the bundle's Manifest, because a
+// bundle must not replace the state that the agent records in them.
+func completeManifest(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	annotations := map[string]string{}
 	set := func(annotation, value string) {
 		if value != "" {
@@ -35,7 +35,7 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	}
 	for annotation, value := range want.Annotations {
 		domain, _, _ := strings.Cut(annotation, "/")
-		if domain != ourDomain && domain != v1beta2.Group || slices.Contains(fromBundle, annotation) {
+		if domain != agentDomain && domain != v1beta2.Group || slices.Contains(fromBundle, annotation) {
 			annotations[annotation] = value
 		}
 	}
@@ -45,7 +45,7 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	set(v1beta2.AnnotationFQDN, want.Component)
 	set(v1beta2.AnnotationImages, imageRules(want.Release, b.State.Settings))
 	set(v1beta2.AnnotationValues, b.Statement.Predicate.Values.For(want).String())
-	set(v1beta2.AnnotationKymas, takeover.Kymas(b.Statement.Predicate))
+	set(v1beta2.AnnotationKymas, takeover.KymasAnnotation(b.Statement.Predicate))
 	want.Annotations = annotations
 	labels := map[string]string{}
 	for label, value := range want.Labels {
@@ -58,7 +58,7 @@ func completed(want bundle.Manifest, b *bundle.Bundle) bundle.Manifest {
 	return want
 }
 
-const ourDomain = "kyma-pull.dev"
+const agentDomain = "kyma-pull.dev"
 
 // imageRules returns the value of the annotation with the rules for a module's images: mirrors, paths and the pull
 // Secret. A module with a proof of release must pin its images, so the rules require digests.

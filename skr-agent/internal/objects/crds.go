@@ -28,22 +28,22 @@ const (
 	defaultOwner = "skr-agent"
 )
 
-// Foundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the change of an
-// existing object, Foundation continues with the existing object.
-func Foundation(ctx context.Context, uncached client.Client) error {
-	crds, err := definitions()
+// EnsureFoundation creates the namespace and the CRDs that all other objects need. If a webhook refuses the change of
+// an existing object, EnsureFoundation continues with the existing object.
+func EnsureFoundation(ctx context.Context, uncached client.Client) error {
+	crds, err := loadCRDs()
 	if err != nil {
 		return err
 	}
 	home := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": namespace},
 	}}
-	if _, err := apply(ctx, uncached, home); err != nil {
+	if _, err := applyObject(ctx, uncached, home); err != nil {
 		return err
 	}
 	var pending []*unstructured.Unstructured
 	for _, crd := range crds {
-		live, err := define(ctx, uncached, crd)
+		live, err := applyCRD(ctx, uncached, crd)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func Foundation(ctx context.Context, uncached client.Client) error {
 			pending = append(pending, crd)
 		}
 	}
-	return established(ctx, uncached, pending)
+	return awaitEstablished(ctx, uncached, pending)
 }
 
 // Definitions restores deleted or changed CRDs. It is not safe for concurrent use.
@@ -62,7 +62,7 @@ type Definitions struct {
 
 // Restore restores changed or deleted CRDs. served is true if the API server serves all of the agent's kinds.
 func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (served bool, err error) {
-	crds, err := definitions()
+	crds, err := loadCRDs()
 	if err != nil {
 		return false, err
 	}
@@ -85,16 +85,16 @@ func (d *Definitions) Restore(ctx context.Context, uncached client.Client) (serv
 func (d *Definitions) restore(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	live, err := read(ctx, uncached, crd)
+	live, err := readLive(ctx, uncached, crd)
 	if err != nil || live != nil && d.applied[live.GetUID()] == live.GetGeneration() &&
 		live.GetDeletionTimestamp().IsZero() {
 		return live, err
 	}
-	return defineOver(ctx, uncached, crd, live)
+	return applyCRDOver(ctx, uncached, crd, live)
 }
 
-// read returns the live copy of an object, or nil if the object does not exist.
-func read(
+// readLive returns the live copy of an object, or nil if the object does not exist.
+func readLive(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	live := &unstructured.Unstructured{}
@@ -109,8 +109,8 @@ func read(
 	return live, nil
 }
 
-// definitions returns the CRDs of the agent's kinds.
-func definitions() ([]*unstructured.Unstructured, error) {
+// loadCRDs returns the CRDs of the agent's kinds.
+func loadCRDs() ([]*unstructured.Unstructured, error) {
 	var crds []*unstructured.Unstructured
 	err := fs.WalkDir(charts.AgentCRDs, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -130,27 +130,27 @@ func definitions() ([]*unstructured.Unstructured, error) {
 	return crds, err
 }
 
-// define applies a CRD. It does not apply the CRD if the live CRD is being deleted, has a conversion webhook, or has
+// applyCRD applies a CRD. It does not apply the CRD if the live CRD is being deleted, has a conversion webhook, or has
 // versions that the agent's CRD does not have. It returns nil if the live CRD is being deleted.
-func define(
+func applyCRD(
 	ctx context.Context, uncached client.Client, crd *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
-	live, err := read(ctx, uncached, crd)
+	live, err := readLive(ctx, uncached, crd)
 	if err != nil {
 		return nil, err
 	}
-	return defineOver(ctx, uncached, crd, live)
+	return applyCRDOver(ctx, uncached, crd, live)
 }
 
-// defineOver is like define, but the caller passes the live CRD, which can be nil.
-func defineOver(
+// applyCRDOver is like define, but the caller passes the live CRD, which can be nil.
+func applyCRDOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	switch {
 	case live == nil:
 	case !live.GetDeletionTimestamp().IsZero():
 		return nil, nil
-	case definesMore(live, crd):
+	case extendsCRD(live, crd):
 		// A control plane in the same cluster has installed CRDs with more versions. Keep them.
 		return live, nil
 	default:
@@ -161,21 +161,21 @@ func defineOver(
 			return nil, err
 		}
 	}
-	applied, err := apply(ctx, uncached, crd)
+	applied, err := applyObject(ctx, uncached, crd)
 	if applied == nil {
 		applied = live
 	}
 	return applied, err
 }
 
-// apply applies an object and returns the API server's response. It returns nil if a webhook refused a change.
-func apply(
+// applyObject applies an object and returns the API server's response. It returns nil if a webhook refused a change.
+func applyObject(
 	ctx context.Context, uncached client.Client, object *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {
 	applied := object.DeepCopy()
 	configuration := client.ApplyConfigurationFromUnstructured(applied)
 	err := uncached.Apply(ctx, configuration, client.FieldOwner(FieldOwner), client.ForceOwnership)
-	if isIntercepted(err) && exists(ctx, uncached, object) {
+	if isIntercepted(err) && objectExists(ctx, uncached, object) {
 		// Continue, because the agent must run to be able to remove the module that contains the webhook.
 		log.FromContext(ctx).Error(err, "failed to apply, continuing with the existing objects", "kind",
 			object.GetKind(), "name", object.GetName())
@@ -204,13 +204,13 @@ func IsDenied(err error) bool {
 		strings.Contains(text, "exceeded quota: ")
 }
 
-func exists(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
+func objectExists(ctx context.Context, reader client.Reader, object *unstructured.Unstructured) bool {
 	found := &unstructured.Unstructured{}
 	found.SetGroupVersionKind(object.GroupVersionKind())
 	return reader.Get(ctx, client.ObjectKeyFromObject(object), found) == nil
 }
 
-func established(ctx context.Context, uncached client.Client, crds []*unstructured.Unstructured) error {
+func awaitEstablished(ctx context.Context, uncached client.Client, crds []*unstructured.Unstructured) error {
 	for _, crd := range crds {
 		err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
 			func(ctx context.Context) (bool, error) {
@@ -218,7 +218,7 @@ func established(ctx context.Context, uncached client.Client, crds []*unstructur
 				found.SetGroupVersionKind(crd.GroupVersionKind())
 				if err := uncached.Get(ctx, client.ObjectKeyFromObject(crd), found); err != nil {
 					if apierrors.IsNotFound(err) {
-						_, err := define(ctx, uncached, crd) // the deleted CRD is gone, so create the new one
+						_, err := applyCRD(ctx, uncached, crd) // the deleted CRD is gone, so create the new one
 						return false, err
 					}
 					return false, err
@@ -244,17 +244,17 @@ func isEstablished(crd *unstructured.Unstructured) bool {
 	return false
 }
 
-// definesMore reports whether a live CRD has a conversion webhook, or versions that are missing in the agent's CRD.
-func definesMore(live, ours *unstructured.Unstructured) bool {
+// extendsCRD reports whether a live CRD has a conversion webhook, or versions that are missing in the agent's CRD.
+func extendsCRD(live, ours *unstructured.Unstructured) bool {
 	if strategy, _, _ := unstructured.NestedString(live.Object, "spec", "conversion",
 		"strategy"); strategy == "Webhook" {
 		return true
 	}
-	known := versionsOf(ours)
-	return slices.ContainsFunc(versionsOf(live), func(version string) bool { return !slices.Contains(known, version) })
+	known := crdVersions(ours)
+	return slices.ContainsFunc(crdVersions(live), func(version string) bool { return !slices.Contains(known, version) })
 }
 
-func versionsOf(crd *unstructured.Unstructured) []string {
+func crdVersions(crd *unstructured.Unstructured) []string {
 	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	var names []string
 	for _, v := range versions {

@@ -16,17 +16,17 @@ import (
 // and the catalog, and finally the runtime's Kyma.
 func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
 	var manifests v1beta2.ManifestList
-	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
+	s.attempts.try("Manifest", allObjects, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
 		m := &manifests.Items[i]
 		s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
 	}
-	if len(manifests.Items) > 0 || s.attempts.failing() {
+	if len(manifests.Items) > 0 || s.attempts.hasFailures() {
 		return
 	}
-	s.attempts.try("Secret", all, "", func() error { return s.Secrets.Clear(ctx, sealed) })
-	s.catalog(ctx, bundle.Catalog{})
-	if !s.attempts.failing() {
+	s.attempts.try("Secret", allObjects, "", func() error { return s.Secrets.Clear(ctx, sealed) })
+	s.syncCatalog(ctx, bundle.Catalog{})
+	if !s.attempts.hasFailures() {
 		s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.deleteKyma(ctx) })
 	}
 }
@@ -49,10 +49,10 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged
 	if r := s.Records.Read(m); r.Removal == m.UID && (r.Unmanaged == unmanaged || !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}
-	if err := s.Keeper.Leave(ctx, m); err != nil {
+	if err := s.Restorer.RecordRemoval(ctx, m); err != nil {
 		return err
 	}
-	err := s.record(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, unmanaged })
+	err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = m.UID, unmanaged })
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("mark Manifest %s/%s for removal: %w", m.Namespace, m.Name, err)
 	}
@@ -61,16 +61,16 @@ func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged
 
 // clearRemoval removes the entry of markRemoval from the Manifest's record, because a bundle requests the module again.
 func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
-	if err := s.Keeper.Stay(ctx, m); err != nil {
+	if err := s.Restorer.ClearRemoval(ctx, m); err != nil {
 		return err
 	}
-	if err := s.record(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
+	if err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
 		return fmt.Errorf("clear the removal of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }
 
-// record changes the signed record in an annotation of a Manifest.
-func (s *Syncer) record(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
+// updateRecord changes the signed record in an annotation of a Manifest.
+func (s *Syncer) updateRecord(ctx context.Context, m *v1beta2.Manifest, change func(*record.Record)) error {
 	return s.Records.Update(ctx, s.Client, s.Uncached, m, change, client.FieldOwner(FieldOwner))
 }

@@ -44,7 +44,7 @@ func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, names())
 	m := &v1beta2.Manifest{}
 	require.True(t, w.get(m, "keda"))
-	require.False(t, record.Claims(m).Restoring)
+	require.False(t, record.ReadUnverified(m).Restoring)
 	require.NotEmpty(t, w.Records.Read(m).Inherited)
 	have(func(m *v1beta2.Manifest) { m.Status.Synced = m.Status.Synced[:1] })
 	w.writes = 0
@@ -72,7 +72,7 @@ func TestInheritedObjectsAreAddedToInventoryOnce(t *testing.T) {
 		})
 	})
 	require.NoError(t, w.Records.Set(stale, record.Record{Restoring: true}))
-	require.ErrorContains(t, w.writer().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}),
+	require.ErrorContains(t, w.takeoverWriter().Inherit(ctx, stale, []bundle.ObjectRef{config("d")}),
 		"the object has been modified")
 	require.Contains(t, names(), "new")
 }

@@ -28,7 +28,7 @@ func TestManifestAnnotationListsKymas(t *testing.T) {
 			b := &bundle.Bundle{}
 			b.Statement.Predicate = c.predicate
 			want := bundle.Manifest{Annotations: map[string]string{"team": "a"}}
-			got := completed(want, b).Annotations
+			got := completeManifest(want, b).Annotations
 			require.Equal(t, c.want, got[v1beta2.AnnotationKymas])
 			require.Equal(t, "a", got["team"])
 			require.NotContains(t, want.Annotations, v1beta2.AnnotationKymas)
@@ -49,7 +49,7 @@ func TestBundleCannotChangeTheIdentityOrTheRecordsOfAManifest(t *testing.T) {
 		},
 		Release: []bundle.Content{{Name: "release"}},
 	}
-	got := completed(want, &bundle.Bundle{})
+	got := completeManifest(want, &bundle.Bundle{})
 	require.Equal(t, map[string]string{v1beta2.LabelModuleName: "team-keda", v1beta2.LabelChannel: "fast"}, got.Labels)
 	require.Equal(t, map[string]string{
 		v1beta2.AnnotationModule: "team/keda", v1beta2.AnnotationFQDN: "makers.example/keda",

@@ -22,30 +22,30 @@ type Memory struct {
 	// Pins is the value of the Kyma's annotation with pinned versions.
 	Pins string `json:"pins,omitempty"`
 	// Manifests are sorted by name.
-	Manifests []Remembered `json:"manifests,omitempty"`
+	Manifests []SavedManifest `json:"manifests,omitempty"`
 	// Checks contains the results of module checks, sorted by module.
 	Checks []checks.Record `json:"checks,omitempty"`
 }
 
-// Remembered is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
-type Remembered struct {
+// SavedManifest is the saved copy of a Manifest. Synced is the inventory with the objects of its module.
+type SavedManifest struct {
 	Name        string               `json:"name"`
 	Labels      map[string]string    `json:"labels,omitempty"`
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
-	// Leaving is the UID of a Manifest whose removal the bundle requests. Empty for other Manifests.
-	Leaving types.UID `json:"leaving,omitempty"`
-	// Marked is true if the agent has seen the removal in the Manifest's record. If the removal disappears from the
-	// record after that, the agent does not remove the Manifest anymore.
-	Marked bool `json:"marked,omitempty"`
+	// RemovalUID is the UID of a Manifest whose removal the bundle requests. Empty for other Manifests.
+	RemovalUID types.UID `json:"leaving,omitempty"`
+	// RemovalRecorded is true if the agent has seen the removal in the Manifest's record. If the removal disappears
+	// from the record after that, the agent does not remove the Manifest anymore.
+	RemovalRecorded bool `json:"marked,omitempty"`
 }
 
 // Observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
 // kyma and b can be nil. A deleted Manifest stays in the memory if b contains it or if b is nil. records reads the
 // signed records of the Manifests.
 func (m Memory) Observe(
-	records record.Book, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
+	records record.Store, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
 ) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -55,76 +55,78 @@ func (m Memory) Observe(
 	for i := range manifests {
 		live := &manifests[i]
 		seen[live.Name] = true
-		before := m.manifest(live.Name)
-		now := Remembered{
+		before := m.findManifest(live.Name)
+		now := SavedManifest{
 			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: maps.Clone(live.Annotations),
 			Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
-		restoring, removed := record.Claims(live).Restoring, records.IsRemoved(live)
-		switch isLeaving := before != nil && before.isLeaving(live); {
+		restoring, removed := record.ReadUnverified(live).Restoring, records.HasRemoval(live)
+		switch isLeaving := before != nil && before.isBeingRemoved(live); {
 		case removed || isLeaving:
 			if restoring && before != nil {
 				now = *before // keep the saved inventory until the live one is restored
 			}
-			now.Leaving, now.Marked = live.UID, removed
-		case before != nil && before.Leaving == "" && (!live.DeletionTimestamp.IsZero() || restoring):
+			now.RemovalUID, now.RemovalRecorded = live.UID, removed
+		case before != nil && before.RemovalUID == "" && (!live.DeletionTimestamp.IsZero() || restoring):
 			now = *before // keep the saved inventory, because the live one may be incomplete
 		}
 		next.Manifests = append(next.Manifests, now)
 	}
-	named := namedBy(b)
+	named := bundleContains(b)
 	for _, gone := range m.Manifests {
-		if !seen[gone.Name] && gone.Leaving == "" && named(gone.Name) {
+		if !seen[gone.Name] && gone.RemovalUID == "" && named(gone.Name) {
 			next.Manifests = append(next.Manifests, gone)
 		}
 	}
-	slices.SortFunc(next.Manifests, func(a, b Remembered) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(next.Manifests, func(a, b SavedManifest) int { return cmp.Compare(a.Name, b.Name) })
 	return next
 }
 
-// isLeaving reports whether the bundle requests the removal of a live Manifest whose record does not contain the
+// isBeingRemoved reports whether the bundle requests the removal of a live Manifest whose record does not contain the
 // removal yet. The Manifest comes from a cache, which can be outdated.
-func (r *Remembered) isLeaving(live *v1beta2.Manifest) bool {
-	return r.Leaving != "" && r.Leaving == live.UID && !r.Marked && live.DeletionTimestamp.IsZero()
+func (r *SavedManifest) isBeingRemoved(live *v1beta2.Manifest) bool {
+	return r.RemovalUID != "" && r.RemovalUID == live.UID && !r.RemovalRecorded && live.DeletionTimestamp.IsZero()
 }
 
-func (m Memory) manifest(name string) *Remembered {
-	if i := slices.IndexFunc(m.Manifests, func(r Remembered) bool { return r.Name == name }); i >= 0 {
+func (m Memory) findManifest(name string) *SavedManifest {
+	if i := slices.IndexFunc(m.Manifests, func(r SavedManifest) bool { return r.Name == name }); i >= 0 {
 		return &m.Manifests[i]
 	}
 	return nil
 }
 
-// leaving returns a copy of the memory in which the field Leaving of a Manifest has the given UID.
-func (m Memory) leaving(name string, uid types.UID) Memory {
+// withRemoval returns a copy of the memory in which the field RemovalUID of a Manifest has the given UID.
+func (m Memory) withRemoval(name string, uid types.UID) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Manifests: slices.Clone(m.Manifests), Checks: m.Checks}
-	if known := next.manifest(name); known != nil {
-		known.Leaving, known.Marked = uid, false
+	if known := next.findManifest(name); known != nil {
+		known.RemovalUID, known.RemovalRecorded = uid, false
 	} else if uid != "" {
-		next.Manifests = append(next.Manifests, Remembered{Name: name, Leaving: uid})
+		next.Manifests = append(next.Manifests, SavedManifest{Name: name, RemovalUID: uid})
 	}
 	return next
 }
 
 // recovery lists the steps that restore the Kyma and the Manifests from the memory.
 type recovery struct {
-	// kyma is true if the runtime's Kyma must be created again.
-	kyma bool
+	// createKyma is true if the runtime's Kyma must be created again.
+	createKyma bool
 	// release contains Manifests that another client is deleting. The agent removes their finalizers and keeps the
 	// objects of their modules.
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
-	restore []Remembered
+	restore []SavedManifest
 	// finish contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
 	// first, so that the removal deletes all objects.
-	finish []Remembered
+	finish []SavedManifest
 }
 
-func (r recovery) isEmpty() bool { return !r.kyma && len(r.release)+len(r.restore)+len(r.finish) == 0 }
+func (r recovery) isEmpty() bool {
+	return !r.createKyma && len(r.release)+len(r.restore)+len(r.finish) == 0
+}
 
-// namedBy returns a function that reports whether a bundle contains a Manifest with a name. For a nil bundle, the
-// function always returns true.
-func namedBy(b *bundle.Bundle) func(string) bool {
+// bundleContains returns a function that reports whether a bundle contains a Manifest with a name. For a nil bundle,
+// the function always returns true.
+func bundleContains(b *bundle.Bundle) func(string) bool {
 	if b == nil {
 		return func(string) bool { return true }
 	}
@@ -135,19 +137,19 @@ func namedBy(b *bundle.Bundle) func(string) bool {
 	return func(name string) bool { return names[name] }
 }
 
-// missing returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil. Manifests
-// that are not in the bundle are not restored.
-func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
-	todo := recovery{kyma: kyma == nil && m.Kyma != nil}
-	named := namedBy(b)
+// planRecovery returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil.
+// Manifests that are not in the bundle are not restored.
+func (m Memory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
+	todo := recovery{createKyma: kyma == nil && m.Kyma != nil}
+	named := bundleContains(b)
 	live := map[string]*v1beta2.Manifest{}
 	for i := range manifests {
 		live[manifests[i].Name] = &manifests[i]
 	}
 	for _, known := range m.Manifests {
 		switch found := live[known.Name]; {
-		case known.Leaving != "":
-			if found != nil && found.UID == known.Leaving && record.Claims(found).Restoring {
+		case known.RemovalUID != "":
+			if found != nil && found.UID == known.RemovalUID && record.ReadUnverified(found).Restoring {
 				todo.finish = append(todo.finish, known)
 			}
 		case found == nil:
@@ -160,7 +162,7 @@ func (m Memory) missing(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bun
 				controllerutil.ContainsFinalizer(found, v1beta2.FinalizerManifest) {
 				todo.release = append(todo.release, *found)
 			}
-		case record.Claims(found).Restoring:
+		case record.ReadUnverified(found).Restoring:
 			todo.restore = append(todo.restore, known)
 		}
 	}

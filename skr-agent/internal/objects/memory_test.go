@@ -40,8 +40,8 @@ func markedUnmanaged(m *v1beta2.Manifest) {
 }
 
 func TestDeletedObjectsAreRestored(t *testing.T) {
-	own, other := record.Book{Signer: signer(t)}, record.Book{Signer: signer(t)}
-	recorded := func(by record.Book, r record.Record) func(*v1beta2.Manifest) {
+	own, other := record.Store{Signer: signer(t)}, record.Store{Signer: signer(t)}
+	recorded := func(by record.Store, r record.Record) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { require.NoError(t, by.Set(m, r)) }
 	}
 	before := Memory{}.Observe(own, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
@@ -104,12 +104,12 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			removals: []string{"keda"}, keeps: 1,
 		},
-		"removed Manifest no longer exists": {memory: before.leaving("keda", "1"), kyma: kyma},
+		"removed Manifest no longer exists": {memory: before.withRemoval("keda", "1"), kyma: kyma},
 		"removed Manifest still exists": {
-			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
+			memory: before.withRemoval("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
 		},
 		"new Manifest after a removal is being deleted": {
-			memory: before.leaving("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)},
+			memory: before.withRemoval("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "2", deleted)},
 			release: []string{"keda"}, keeps: 1,
 		},
 		"interrupted restore": {
@@ -126,7 +126,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			bundle: "-",
 		},
 		"missing Manifest whose removal was revoked": {
-			memory: before.leaving("keda", "1").leaving("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1,
+			memory: before.withRemoval("keda", "1").withRemoval("keda", ""), kyma: kyma, restore: []string{"keda"}, keeps: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +136,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 				b = nil
 			}
 			memory := c.memory.Observe(own, c.kyma, c.live, b)
-			todo := memory.missing(c.kyma, c.live, b)
+			todo := memory.planRecovery(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
 				release = append(release, m.Name)
@@ -145,7 +145,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 				restore = append(restore, m.Name)
 				require.Len(t, m.Synced, 1, "restored Manifest must have its inventory")
 			}
-			require.Equal(t, c.again, todo.kyma)
+			require.Equal(t, c.again, todo.createKyma)
 			require.Equal(t, c.release, release)
 			require.Equal(t, c.restore, restore)
 			require.Len(t, memory.Manifests, c.keeps)
@@ -157,7 +157,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 }
 
 func TestManifestWithoutRecordedRemovalIsReleased(t *testing.T) {
-	own := record.Book{Signer: signer(t)}
+	own := record.Store{Signer: signer(t)}
 	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
 	known := Memory{}.Observe(own, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
@@ -171,21 +171,21 @@ func TestManifestWithoutRecordedRemovalIsReleased(t *testing.T) {
 	gone := installed("keda", "1", deleted)
 	for name, memory := range map[string]Memory{
 		"annotation was observed and then removed": seen(known, withMark, unmarked),
-		"outdated copy still has the removed annotation": seen(seen(known.leaving("keda", "1"), withMark).
-			leaving("keda", ""), withMark, unmarked),
-		"agent stopped before it set the annotation":       seen(known.leaving("keda", "1"), unmarked),
-		"agent stopped before it annotated a new Manifest": seen(Memory{}.leaving("keda", "1"), unmarked),
+		"outdated copy still has the removed annotation": seen(seen(known.withRemoval("keda", "1"), withMark).
+			withRemoval("keda", ""), withMark, unmarked),
+		"agent stopped before it set the annotation":       seen(known.withRemoval("keda", "1"), unmarked),
+		"agent stopped before it annotated a new Manifest": seen(Memory{}.withRemoval("keda", "1"), unmarked),
 	} {
-		require.Len(t, seen(memory, gone).missing(kyma, []v1beta2.Manifest{gone}, b).release, 1,
+		require.Len(t, seen(memory, gone).planRecovery(kyma, []v1beta2.Manifest{gone}, b).release, 1,
 			"%s: the Manifest must be released", name)
 	}
 	back := seen(known, withMark, unmarked).Observe(own, kyma, nil, b)
-	require.Len(t, back.missing(kyma, nil, b).restore, 1,
+	require.Len(t, back.planRecovery(kyma, nil, b).restore, 1,
 		"a Manifest without the annotation must be restored")
 
-	stale := seen(known.leaving("keda", "1"), unmarked)
+	stale := seen(known.withRemoval("keda", "1"), unmarked)
 	require.Empty(t, stale.Observe(own, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
-	again := seen(known.leaving("keda", "1"), withMark).leaving("keda", "").leaving("keda", "1")
+	again := seen(known.withRemoval("keda", "1"), withMark).withRemoval("keda", "").withRemoval("keda", "1")
 	require.Empty(t, seen(again, unmarked).Observe(own, kyma, nil, b).Manifests,
 		"the annotation was set, cleared and set again")
 }
@@ -195,7 +195,7 @@ func TestManifestWithoutRecordedRemovalIsReleased(t *testing.T) {
 func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
+	w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
@@ -205,7 +205,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	require.True(t, w.get(keda, "keda"))
 	keda.Status.Synced, keda.Status.State = list, v1beta2.StateReady
 	require.NoError(t, cluster.Status().Update(ctx, keda))
-	_, err := w.Keeper.Restore(ctx, b)
+	_, err := w.Restorer.Restore(ctx, b)
 	require.NoError(t, err)
 
 	require.NoError(t, cluster.Delete(ctx, keda))
@@ -214,7 +214,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	require.True(t, w.get(keda, "keda"))
 	require.Equal(t, list, keda.Status.Synced)
 	require.Equal(t, "1.0.0", keda.Spec.Version, "the Manifest must be restored before it is upgraded")
-	require.False(t, record.Claims(keda).Restoring)
+	require.False(t, record.ReadUnverified(keda).Restoring)
 	require.True(t, w.get(&v1beta2.Manifest{}, "nats"), "a new module must not wait")
 	w.sync(next)
 	require.True(t, w.get(keda, "keda"))
@@ -225,7 +225,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
+	w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	t.Cleanup(func() {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
@@ -245,7 +245,7 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 			v1beta2.StateReady
 	})
 	t.Cleanup(func() { change(func() { keda.Finalizers = nil }) })
-	_, err := w.Keeper.Restore(ctx, b)
+	_, err := w.Restorer.Restore(ctx, b)
 	require.NoError(t, err)
 	for _, deleting := range []bool{false, true} {
 		b.State.Manifests, b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = nil, []string{"keda"},
@@ -256,11 +256,11 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 			r.Restoring, keda.Status.Synced = true, nil
 			require.NoError(t, w.Records.Set(keda, r))
 		})
-		_, err = w.Keeper.Restore(ctx, b)
+		_, err = w.Restorer.Restore(ctx, b)
 		require.NoError(t, err)
 		require.False(t, w.get(keda, "keda"), "the Manifest must still be in deletion")
-		require.False(t, record.Claims(keda).Restoring, "the installer must reconcile the Manifest")
-		require.True(t, w.Records.IsRemoved(keda))
+		require.False(t, record.ReadUnverified(keda).Restoring, "the installer must reconcile the Manifest")
+		require.True(t, w.Records.HasRemoval(keda))
 		require.Equal(t, list, keda.Status.Synced, "the removal needs the inventory")
 	}
 }
@@ -278,20 +278,20 @@ func (f full) Create(ctx context.Context, o client.Object, opts ...client.Create
 func TestUnsavedMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Keeper = &Keeper{Client: cluster, Uncached: full{cluster}, Signer: w.Records.Signer}
+	w.Restorer = &Restorer{Client: cluster, Uncached: full{cluster}, Signer: w.Records.Signer}
 	b := bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"))
 	w.sync(b)
-	_, err := w.Keeper.Restore(ctx, b)
+	_, err := w.Restorer.Restore(ctx, b)
 	require.ErrorContains(t, err, "exceeded quota")
 	require.NoError(t, cluster.DeleteAllOf(ctx, &v1beta2.Manifest{}, client.InNamespace(namespace)))
-	restored, err := w.Keeper.Restore(ctx, b)
+	restored, err := w.Restorer.Restore(ctx, b)
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Equal(t, []string{"Manifest keda", "Manifest nats"}, restored)
 
 	b.State.Manifests, b.Statement.Predicate.Removals = b.State.Manifests[1:], []string{"keda"}
 	w.sync(b)
 	require.False(t, w.get(&v1beta2.Manifest{}, "keda"))
-	restored, err = w.Keeper.Restore(ctx, b)
+	restored, err = w.Restorer.Restore(ctx, b)
 	require.ErrorContains(t, err, "exceeded quota")
 	require.Empty(t, restored)
 
@@ -302,7 +302,7 @@ func TestUnsavedMemoryDoesNotBlockRestoreOrRemoval(t *testing.T) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}}
 	require.NoError(t, cluster.Create(ctx, secret))
 	t.Cleanup(func() { _ = cluster.Delete(context.Background(), secret) })
-	_, err = w.Keeper.Restore(ctx, b)
+	_, err = w.Restorer.Restore(ctx, b)
 	require.NoError(t, err, "an existing Secret can be updated")
 }
 
@@ -322,8 +322,8 @@ func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
 	})
 	own := w.Records.Signer
-	keeper := &Keeper{Client: cluster, Uncached: cluster, Signer: own}
-	w.Keeper = keeper
+	keeper := &Restorer{Client: cluster, Uncached: cluster, Signer: own}
+	w.Restorer = keeper
 	b := bundleOf(module("keda", "1.0.0"))
 	w.sync(b)
 	_, err := keeper.Restore(ctx, b)
@@ -333,11 +333,11 @@ func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 		require.NoError(t, cluster.DeleteAllOf(ctx, &v1beta2.Kyma{}, client.InNamespace(namespace)))
 	}
 	forget()
-	restored, err := (&Keeper{Client: cluster, Uncached: cluster, Signer: signer(t)}).Restore(ctx, b)
+	restored, err := (&Restorer{Client: cluster, Uncached: cluster, Signer: signer(t)}).Restore(ctx, b)
 	require.ErrorContains(t, err, "signature does not match the key of this agent")
 	require.Empty(t, restored)
 
-	restored, err = (&Keeper{Client: cluster, Uncached: cluster, Signer: own}).Restore(ctx, b)
+	restored, err = (&Restorer{Client: cluster, Uncached: cluster, Signer: own}).Restore(ctx, b)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Kyma default", "Manifest keda"}, restored)
 	require.True(t, w.get(&v1beta2.Manifest{}, "keda"))
@@ -354,5 +354,5 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 	known := Memory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}
-	require.Equal(t, known.Checks, known.Observe(record.Book{}, nil, nil, nil).leaving("keda", "1").Checks)
+	require.Equal(t, known.Checks, known.Observe(record.Store{}, nil, nil, nil).withRemoval("keda", "1").Checks)
 }

@@ -17,19 +17,19 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 	ownLabels, ownAnnotations := ownMetadata(object.GetManagedFields())
 	// The annotation with pinned versions belongs to the runtime's admin, even if the agent created it.
 	delete(ownAnnotations, v1beta2.AnnotationPinnedVersions)
-	object.SetLabels(inLine(object.GetLabels(), labels, ownLabels))
-	object.SetAnnotations(inLine(object.GetAnnotations(), annotations, ownAnnotations))
+	object.SetLabels(mergeMetadata(object.GetLabels(), labels, ownLabels))
+	object.SetAnnotations(mergeMetadata(object.GetAnnotations(), annotations, ownAnnotations))
 }
 
-// inLine returns the live labels or annotations with the desired entries. own contains the entries that the agent
-// applied earlier. inLine removes the own entries that are not desired anymore.
-func inLine(live, desired map[string]string, own map[string]bool) map[string]string {
+// mergeMetadata returns the live labels or annotations with the desired entries. own contains the entries that the
+// agent applied earlier. mergeMetadata removes the own entries that are not desired anymore.
+func mergeMetadata(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
 		_, wanted := desired[key]
 		return own[key] && !wanted
 	})
-	return with(kept, desired)
+	return mergeEntries(kept, desired)
 }
 
 // ownMetadata returns the names of the labels and annotations that the agent applied, according to managedFields.

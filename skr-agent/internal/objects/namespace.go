@@ -13,16 +13,17 @@ import (
 // labelInterval is the interval between two checks of the namespace's labels, which the agent does not watch.
 const labelInterval = time.Minute
 
-// labeling contains the labels that the agent last set on its namespace, and the time of this change.
-type labeling struct {
-	done map[string]string
-	at   time.Time
+// appliedLabels contains the labels that the agent last set on its namespace, and the time of this change.
+type appliedLabels struct {
+	labels    map[string]string
+	changedAt time.Time
 }
 
-// namespace sets the labels of the agent's namespace: the label managed-by, and the labels in the bundle's settings.
-func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now time.Time) error {
-	want := with(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
-	if s.Label == nil || maps.Equal(want, s.labels.done) && now.Before(s.labels.at.Add(labelInterval)) {
+// labelNamespace sets the labels of the agent's namespace: the label managed-by, and the labels in the bundle's
+// settings.
+func (s *Syncer) labelNamespace(ctx context.Context, settings map[string]string, now time.Time) error {
+	want := mergeEntries(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
+	if s.Label == nil || maps.Equal(want, s.labels.labels) && now.Before(s.labels.changedAt.Add(labelInterval)) {
 		return nil
 	}
 	err := s.Label(ctx, want)
@@ -32,6 +33,6 @@ func (s *Syncer) namespace(ctx context.Context, settings map[string]string, now 
 	if err != nil {
 		return err
 	}
-	s.labels = labeling{want, now}
+	s.labels = appliedLabels{want, now}
 	return nil
 }

@@ -30,139 +30,140 @@ type Syncer struct {
 	// Uncached reads from the API server. The cache lacks lifecycle-manager's objects and managedFields.
 	Uncached client.Client
 	// Secrets deletes the sealed Secrets if the Kyma was deleted in the control plane.
-	Secrets *secrets.Keeper
-	// Keeper records the Manifests that a bundle removes. If nil, they are not recorded.
-	Keeper *Keeper
+	Secrets *secrets.Reconciler
+	// Restorer records the Manifests that a bundle removes. If nil, they are not recorded.
+	Restorer *Restorer
 	// Records writes the records of Manifests. The installer removes a module only if Records signed the removal in the
 	// record.
-	Records record.Book
+	Records record.Store
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error
 
 	attempts attempts
-	settled  settled
-	labels   labeling
+	settled  settledObjects
+	labels   appliedLabels
 	takeover takeover.Phases
 
-	// seeded is the generation of the runtime's Kyma after the agent last changed its spec. 0 if this process has not
-	// changed it.
-	seeded int64
-	// written is the digest of the last bundle that was written completely. complete is false while a newer bundle is
-	// being written.
-	written  string
-	complete atomic.Bool
+	// seededGeneration is the generation of the runtime's Kyma after the agent last changed its spec. 0 if this process
+	// has not changed it.
+	seededGeneration int64
+	// writtenBundle is the digest of the last bundle that was written completely. isComplete is false while a newer
+	// bundle is being written.
+	writtenBundle string
+	isComplete    atomic.Bool
 }
 
 // IsIncomplete reports whether Manifests of the latest bundle are still being written. It is safe for concurrent use.
-func (s *Syncer) IsIncomplete() bool { return !s.complete.Load() }
+func (s *Syncer) IsIncomplete() bool { return !s.isComplete.Load() }
 
 // begin marks a new bundle as incomplete.
 func (s *Syncer) begin(b *bundle.Bundle) {
-	if s.written != b.Digest.String() {
-		s.complete.Store(false)
+	if s.writtenBundle != b.Digest.String() {
+		s.isComplete.Store(false)
 	}
 }
 
 // finish marks the bundle as complete: all Manifests are written, except Manifests that wait or that could not be
 // written.
 func (s *Syncer) finish(b *bundle.Bundle) {
-	s.written = b.Digest.String()
-	s.complete.Store(true)
+	s.writtenBundle = b.Digest.String()
+	s.isComplete.Store(true)
 }
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a Failure if all objects of a kind could not be listed.
-const all = "*"
+// allObjects is the object name in a Failure if all objects of a kind could not be listed.
+const allObjects = "*"
 
-// Sync writes the objects of a bundle. It skips the Manifests of modules in unstaged, because their content is missing.
-// It also skips Manifests whose upgrade must wait. An object that cannot be written does not block other objects.
+// Sync writes the objects of a bundle. It skips the Manifests of modules in contentErrors, because their content is
+// missing. It also skips Manifests whose upgrade must wait. An object that cannot be written does not block other
+// objects.
 func (s *Syncer) Sync(
-	ctx context.Context, b *bundle.Bundle, unstaged map[string]error, gate maintenance.Gate, now time.Time,
+	ctx context.Context, b *bundle.Bundle, contentErrors map[string]error, gate maintenance.Gate, now time.Time,
 ) Outcome {
 	s.begin(b)
 	defer s.finish(b)
-	s.attempts.begin(b.Digest.String(), now)
+	s.attempts.startBundle(b.Digest.String(), now)
 	if b.Statement.Predicate.Deleting {
 		s.deleteAll(ctx, b.Statement.Predicate.Sealed)
-		return s.attempts.end()
+		return s.attempts.collectOutcome()
 	}
-	if takeover.Releases(b) {
-		s.takeover.Run(ctx, b, s.writer())
-		return s.outcome()
+	if takeover.ReleasesRuntime(b) {
+		s.takeover.Run(ctx, b, s.takeoverWriter())
+		return s.collectOutcome()
 	}
-	s.install(ctx, b, b.State.Manifests, unstaged, gate, now)
+	s.install(ctx, b, b.State.Manifests, contentErrors, gate, now)
 	for _, manifest := range b.State.Leaving {
-		if unstaged[manifest.Module] == nil {
-			manifest = completed(manifest, b)
+		if contentErrors[manifest.Module] == nil {
+			manifest = completeManifest(manifest, b)
 			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
-				return s.leaving(ctx, manifest, gate)
+				return s.updateRemoved(ctx, manifest, gate)
 			})
 		}
 	}
-	s.removals(ctx, b.Statement.Predicate.Removals)
-	s.takeover.Run(ctx, b, s.writer())
-	return s.outcome()
+	s.removeModules(ctx, b.Statement.Predicate.Removals)
+	s.takeover.Run(ctx, b, s.takeoverWriter())
+	return s.collectOutcome()
 }
 
 // SyncStaged is the part of Sync that the agent can run while it fetches module content. It writes the Manifests,
-// except those of modules in waiting, whose content is missing. It does not remove modules. The next call of Sync
+// except those of modules in pendingErrors, whose content is missing. It does not remove modules. The next call of Sync
 // returns the failures of SyncStaged.
 func (s *Syncer) SyncStaged(
-	ctx context.Context, b *bundle.Bundle, waiting map[string]error, gate maintenance.Gate, now time.Time,
+	ctx context.Context, b *bundle.Bundle, pendingErrors map[string]error, gate maintenance.Gate, now time.Time,
 ) {
 	if b.Statement.Predicate.Deleting || b.State.Takeover != "" {
 		return
 	}
 	s.begin(b)
-	s.attempts.begin(b.Digest.String(), now)
+	s.attempts.startBundle(b.Digest.String(), now)
 	ready := slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool { return m.Unmanaged })
-	s.install(ctx, b, ready, waiting, gate, now)
+	s.install(ctx, b, ready, pendingErrors, gate, now)
 }
 
 // install writes the namespace labels, the Kyma, the catalog and the given Manifests of a bundle.
 func (s *Syncer) install(
-	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, unstaged map[string]error,
+	ctx context.Context, b *bundle.Bundle, manifests []bundle.Manifest, contentErrors map[string]error,
 	gate maintenance.Gate, now time.Time,
 ) {
-	s.settled.begin(b)
+	s.settled.reset(b)
 	s.attempts.try("Namespace", namespace, "", func() error {
-		return s.namespace(ctx, b.State.Settings.NamespaceLabels, now)
+		return s.labelNamespace(ctx, b.State.Settings.NamespaceLabels, now)
 	})
-	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.kyma(ctx, b) })
-	s.catalog(ctx, b.Modules)
+	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.syncKyma(ctx, b) })
+	s.syncCatalog(ctx, b.Modules)
 	for _, manifest := range manifests {
-		if !manifest.Unmanaged && unstaged[manifest.Module] != nil {
+		if !manifest.Unmanaged && contentErrors[manifest.Module] != nil {
 			continue
 		}
 		s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
 			if manifest.Unmanaged {
-				return s.unmanage(ctx, manifest.Name)
+				return s.unmanageManifest(ctx, manifest.Name)
 			}
-			return s.manifest(ctx, completed(manifest, b), gate)
+			return s.syncManifest(ctx, completeManifest(manifest, b), gate)
 		})
 	}
 }
 
-// writer returns the clients and functions for the takeover phases.
-func (s *Syncer) writer() takeover.Writer {
+// takeoverWriter returns the clients and functions for the takeover phases.
+func (s *Syncer) takeoverWriter() takeover.Writer {
 	return takeover.Writer{
 		Client: s.Client, Uncached: s.Uncached, Records: s.Records,
-		Try: s.attempts.try, Failing: s.attempts.failing, Patch: s.patch,
+		Try: s.attempts.try, HasFailures: s.attempts.hasFailures, Patch: s.patch,
 		Unmanage:    s.deleteUnmanaged,
-		Definitions: definitions, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
+		Definitions: loadCRDs, Owner: FieldOwner, Owners: []string{FieldOwner, defaultOwner},
 	}
 }
 
-func (s *Syncer) outcome() Outcome {
-	out := s.attempts.end()
-	out.PhaseDone, out.Removed = s.takeover.Done, s.takeover.Removed
+func (s *Syncer) collectOutcome() Outcome {
+	out := s.attempts.collectOutcome()
+	out.PhaseDone, out.Removed = s.takeover.CompletedBundle, s.takeover.Removed
 	return out
 }
 
-// kyma creates the runtime's Kyma. Before the runtime's first report, the agent also updates the spec from the bundle.
-// After that, the spec belongs to the runtime's admin, and the agent updates only labels and annotations.
-func (s *Syncer) kyma(ctx context.Context, b *bundle.Bundle) error {
+// syncKyma creates the runtime's Kyma. Before the runtime's first report, the agent also updates the spec from the
+// bundle. After that, the spec belongs to the runtime's admin, and the agent updates only labels and annotations.
+func (s *Syncer) syncKyma(ctx context.Context, b *bundle.Bundle) error {
 	kyma, seed := &v1beta2.Kyma{}, b.State.Kyma
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
@@ -177,18 +178,18 @@ func (s *Syncer) kyma(ctx context.Context, b *bundle.Bundle) error {
 	}
 	before := kyma.DeepCopy()
 	keepMetadata(kyma, seed.Labels, seed.Annotations)
-	followSeed(kyma, b, s.seeded)
+	updateSeededKyma(kyma, b, s.seededGeneration)
 	if err := s.patch(ctx, before, kyma, "Kyma"); err != nil {
 		return err
 	}
 	if kyma.Generation != before.Generation {
-		s.seeded = kyma.Generation
+		s.seededGeneration = kyma.Generation
 	}
 	return nil
 }
 
-// with returns a copy of the live labels or annotations with the desired entries.
-func with(live, desired map[string]string) map[string]string {
+// mergeEntries returns a copy of the live labels or annotations with the desired entries.
+func mergeEntries(live, desired map[string]string) map[string]string {
 	if len(desired) == 0 {
 		return live
 	}
@@ -210,19 +211,19 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
+func (s *Syncer) syncManifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
 		client.UnsafeDisableDeepCopy)
-	if err == nil && s.settled.is("Manifest", manifest) {
+	if err == nil && s.settled.isSettled("Manifest", manifest) {
 		return nil
 	}
 	manifest = manifest.DeepCopy()
-	if apierrors.IsNotFound(err) && gate.HoldsNew(want) {
+	if apierrors.IsNotFound(err) && gate.BlocksInstall(want) {
 		return nil
 	}
 	if apierrors.IsNotFound(err) {
-		if known, err := s.Keeper.RestoreAgain(ctx, want.Name); known || err != nil {
+		if known, err := s.Restorer.RestoreOne(ctx, want.Name); known || err != nil {
 			return err // the next reconciliation updates the spec of the restored Manifest
 		}
 		manifest = &v1beta2.Manifest{
@@ -245,30 +246,30 @@ func (s *Syncer) manifest(ctx context.Context, want bundle.Manifest, gate mainte
 		case err != nil:
 			return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
 		}
-		return s.writer().Inherit(ctx, manifest, want.Inherited)
+		return s.takeoverWriter().Inherit(ctx, manifest, want.Inherited)
 	}
 	if err != nil {
 		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.renewLeaving(ctx, manifest, want, gate) // when the Manifest is gone, the next call creates it again
+		return s.updateBeforeRemoval(ctx, manifest, want, gate) // when the Manifest is gone, the next call creates it again
 	}
-	if err := s.writer().Inherit(ctx, manifest, want.Inherited); err != nil {
+	if err := s.takeoverWriter().Inherit(ctx, manifest, want.Inherited); err != nil {
 		return err
 	}
-	if gate.Holds(manifest, want) {
+	if gate.BlocksUpgrade(manifest, want) {
 		return nil
 	}
 	before := manifest.ResourceVersion
-	err = s.renew(ctx, manifest, want)
+	err = s.updateManifest(ctx, manifest, want)
 	if err == nil && manifest.ResourceVersion == before {
-		s.settled.note("Manifest", manifest)
+		s.settled.markSettled("Manifest", manifest)
 	}
 	return err
 }
 
-// leaving updates the Manifest of a module that is being removed, see renewLeaving.
-func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
+// updateRemoved updates the Manifest of a module that is being removed, see updateBeforeRemoval.
+func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
 	manifest := &v1beta2.Manifest{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
 		return client.IgnoreNotFound(err)
@@ -276,32 +277,32 @@ func (s *Syncer) leaving(ctx context.Context, want bundle.Manifest, gate mainten
 	if manifest.DeletionTimestamp.IsZero() {
 		return nil // nothing to update before the deletion starts
 	}
-	return s.renewLeaving(ctx, manifest, want, gate)
+	return s.updateBeforeRemoval(ctx, manifest, want, gate)
 }
 
-// renewLeaving updates a Manifest that is being deleted, because the removal may need the operator of a newer version.
-// It keeps the default CR of the Manifest's spec, because the installer must still delete this CR. It skips unmanaged
-// Manifests, and Manifests that another client deleted.
-func (s *Syncer) renewLeaving(
+// updateBeforeRemoval updates a Manifest that is being deleted, because the removal may need the operator of a newer
+// version. It keeps the default CR of the Manifest's spec, because the installer must still delete this CR. It skips
+// unmanaged Manifests, and Manifests that another client deleted.
+func (s *Syncer) updateBeforeRemoval(
 	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
 ) error {
-	if gate.HoldsLeaving() || !s.Records.IsRemoved(manifest) || s.Records.IsUnmanaged(manifest) {
+	if gate.BlocksUpgradeBeforeRemoval() || !s.Records.HasRemoval(manifest) || s.Records.IsUnmanaged(manifest) {
 		return nil
 	}
 	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
-	return s.renew(ctx, manifest, want)
+	return s.updateManifest(ctx, manifest, want)
 }
 
-// renew updates the metadata and the spec of an existing Manifest.
-func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
-	if manifest.DeletionTimestamp.IsZero() && record.ClaimsRemoval(manifest) {
+// updateManifest updates the metadata and the spec of an existing Manifest.
+func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
+	if manifest.DeletionTimestamp.IsZero() && record.HasUnverifiedRemoval(manifest) {
 		if err := s.clearRemoval(ctx, manifest); err != nil {
 			return err
 		}
 	}
 	before := manifest.DeepCopy()
-	manifest.Labels, manifest.Annotations = with(manifest.Labels, want.Labels),
-		with(manifest.Annotations, want.Annotations)
+	manifest.Labels, manifest.Annotations = mergeEntries(manifest.Labels, want.Labels),
+		mergeEntries(manifest.Annotations, want.Annotations)
 	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationKymas, v1beta2.AnnotationRecreate,
 		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues, v1beta2.AnnotationModule} {
 		if want.Annotations[annotation] == "" {
@@ -311,18 +312,18 @@ func (s *Syncer) renew(ctx context.Context, manifest *v1beta2.Manifest, want bun
 	if manifest.DeletionTimestamp.IsZero() {
 		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
 	}
-	if !sameSpec(manifest.Spec, want.Spec) {
+	if !isSameSpec(manifest.Spec, want.Spec) {
 		manifest.Spec = want.Spec
 	}
 	return s.patch(ctx, before, manifest, "Manifest")
 }
 
-// sameSpec reports whether two specs have equal JSON, independent of order and format.
-func sameSpec(a, b v1beta2.ManifestSpec) bool {
-	return equality.Semantic.DeepEqual(generic(a), generic(b))
+// isSameSpec reports whether two specs have equal JSON, independent of order and format.
+func isSameSpec(a, b v1beta2.ManifestSpec) bool {
+	return equality.Semantic.DeepEqual(toGeneric(a), toGeneric(b))
 }
 
-func generic(v any) any {
+func toGeneric(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -334,16 +335,16 @@ func generic(v any) any {
 	return tree
 }
 
-// unmanage adds the annotation is-unmanaged to a Manifest and deletes the Manifest. The installer then keeps the
-// module's objects.
-func (s *Syncer) unmanage(ctx context.Context, name string) error {
+// unmanageManifest adds the annotation is-unmanaged to a Manifest and deletes the Manifest. The installer then keeps
+// the module's objects.
+func (s *Syncer) unmanageManifest(ctx context.Context, name string) error {
 	manifest := &v1beta2.Manifest{}
 	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	before := manifest.DeepCopy()
-	manifest.Annotations = with(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
+	manifest.Annotations = mergeEntries(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
 	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
 		return err
 	}
@@ -357,12 +358,12 @@ func (s *Syncer) deleteUnmanaged(ctx context.Context, manifest *v1beta2.Manifest
 	return s.deleteObject(ctx, manifest, "Manifest")
 }
 
-func (s *Syncer) removals(ctx context.Context, modules []string) {
+func (s *Syncer) removeModules(ctx context.Context, modules []string) {
 	if len(modules) == 0 {
 		return
 	}
 	var manifests v1beta2.ManifestList
-	s.attempts.try("Manifest", all, "", func() error { return s.list(ctx, &manifests, "Manifests") })
+	s.attempts.try("Manifest", allObjects, "", func() error { return s.list(ctx, &manifests, "Manifests") })
 	for i := range manifests.Items {
 		if m := &manifests.Items[i]; slices.Contains(modules, m.Module()) {
 			s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })

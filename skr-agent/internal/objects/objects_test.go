@@ -58,7 +58,7 @@ func withCluster(run func() int) (code int, err error) {
 	if cluster, err = client.New(server.Config, client.Options{Scheme: scheme}); err != nil {
 		return 0, err
 	}
-	if err := Foundation(context.Background(), cluster); err != nil {
+	if err := EnsureFoundation(context.Background(), cluster); err != nil {
 		return 0, err
 	}
 	return run(), nil
@@ -98,7 +98,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{T: t}
 	w.Syncer = &Syncer{
-		Client: counting{cluster, w}, Secrets: &secrets.Keeper{}, Records: record.Book{Signer: signer(t)},
+		Client: counting{cluster, w}, Secrets: &secrets.Reconciler{}, Records: record.Store{Signer: signer(t)},
 	}
 	for _, o := range []client.Object{&v1beta2.Kyma{}, &v1beta2.Manifest{}, &v1beta2.ModuleTemplate{},
 		&v1beta2.ModuleReleaseMeta{}} {
@@ -193,8 +193,8 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 		t.Helper()
 		require.True(t, w.get(o, name))
 		before := o.DeepCopyObject().(client.Object)
-		o.SetLabels(with(o.GetLabels(), map[string]string{"mine": "too", "taken": "by-me"}))
-		o.SetAnnotations(with(o.GetAnnotations(), map[string]string{
+		o.SetLabels(mergeEntries(o.GetLabels(), map[string]string{"mine": "too", "taken": "by-me"}))
+		o.SetAnnotations(mergeEntries(o.GetAnnotations(), map[string]string{
 			"mine": "too", v1beta2.AnnotationPinnedVersions: "keda=1.0.0",
 		}))
 		require.NoError(t, cluster.Patch(ctx, o, client.MergeFrom(before), client.FieldOwner("kubectl")))
@@ -307,7 +307,7 @@ func TestRemovalThatVersion010StartedContinues(t *testing.T) {
 	removal.Statement.Predicate.Removals = []string{"keda"}
 	w.sync(removal)
 	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
-	require.True(t, w.Records.IsRemoved(manifest))
+	require.True(t, w.Records.HasRemoval(manifest))
 	require.NotContains(t, manifest.Annotations, "kyma-pull.dev/removal")
 	manifest.Finalizers = nil
 	require.NoError(t, cluster.Update(t.Context(), manifest))
@@ -328,7 +328,7 @@ func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	again.Spec.CustomResourcePolicy = v1beta2.PolicyIgnore
 	w.sync(bundleOf(again))
 	require.False(t, w.get(manifest, "keda"), "the Manifest must be in deletion")
-	require.True(t, w.Records.IsRemoved(manifest), "the removal must continue")
+	require.True(t, w.Records.HasRemoval(manifest), "the removal must continue")
 	require.Equal(t, "2.0.0", manifest.Spec.Version)
 	require.Equal(t, v1beta2.PolicyCreateAndDelete, manifest.Spec.CustomResourcePolicy,
 		"the default CR must still be deleted")
@@ -336,7 +336,7 @@ func TestModuleRequestedDuringDeletionIsReinstalled(t *testing.T) {
 	require.NoError(t, cluster.Update(ctx, manifest))
 	w.sync(bundleOf(again))
 	require.True(t, w.get(manifest, "keda"), "the module must be installed again")
-	require.False(t, w.Records.IsRemoved(manifest))
+	require.False(t, w.Records.HasRemoval(manifest))
 	require.Equal(t, v1beta2.PolicyIgnore, manifest.Spec.CustomResourcePolicy)
 
 	manifest.Finalizers = []string{v1beta2.FinalizerManifest}
@@ -465,5 +465,5 @@ func TestAgentStartsDespiteWebhookForCRDs(t *testing.T) {
 			client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`)), client.DryRunAll)
 		return err != nil
 	}, time.Minute, 50*time.Millisecond, "the webhook must block updates of CRDs")
-	require.NoError(t, Foundation(t.Context(), cluster))
+	require.NoError(t, EnsureFoundation(t.Context(), cluster))
 }

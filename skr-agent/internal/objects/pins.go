@@ -14,7 +14,7 @@ func newKyma(spec v1beta2.KymaSpec, labels, annotations map[string]string) *v1be
 	kyma.Labels, kyma.Annotations = maps.Clone(labels), maps.Clone(annotations)
 	var pins string
 	if kyma.Spec, pins = spec.Unpinned(); pins != "" {
-		kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: pins})
+		kyma.Annotations = mergeEntries(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: pins})
 	}
 	return kyma
 }
@@ -24,7 +24,7 @@ func (m Memory) restoredKyma(labels, annotations map[string]string) *v1beta2.Kym
 	kyma := newKyma(v1beta2.KymaSpec{}, labels, annotations)
 	kyma.Spec = *m.Kyma.DeepCopy()
 	if m.Pins != "" {
-		kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: m.Pins})
+		kyma.Annotations = mergeEntries(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: m.Pins})
 	}
 	return kyma
 }

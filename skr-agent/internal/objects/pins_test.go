@@ -30,7 +30,7 @@ func kymaWith(modules ...[3]string) *v1beta2.Kyma {
 func TestRestoredKymaKeepsPinnedVersions(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	w.Keeper = &Keeper{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
+	w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
 	forget := func() {
 		_ = cluster.Delete(context.Background(), &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret},
@@ -54,10 +54,10 @@ func TestRestoredKymaKeepsPinnedVersions(t *testing.T) {
 	before := kyma.DeepCopy()
 	kyma.Annotations[v1beta2.AnnotationPinnedVersions], kyma.Spec.Modules[0].Channel = "keda=1.8.0, nats=1.0.0", "fast"
 	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before)))
-	_, err := w.Keeper.Restore(ctx, b)
+	_, err := w.Restorer.Restore(ctx, b)
 	require.NoError(t, err)
 	require.NoError(t, cluster.Delete(ctx, kyma))
-	restored, err := w.Keeper.Restore(ctx, b)
+	restored, err := w.Restorer.Restore(ctx, b)
 	require.NoError(t, err)
 	require.Equal(t, []string{"Kyma default"}, restored)
 	is("keda=1.8.0, nats=1.0.0", "fast")

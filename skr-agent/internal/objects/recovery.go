@@ -25,12 +25,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Keeper restores a deleted Kyma and deleted Manifests. It stores copies of them in a Secret. It is not safe for
+// Restorer restores a deleted Kyma and deleted Manifests. It stores copies of them in a Secret. It is not safe for
 // concurrent use.
-type Keeper struct {
+type Restorer struct {
 	// Client can read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
-	// Signer signs the Secret and the records of Manifests with the agent's key. The Keeper ignores a Secret with
+	// Signer signs the Secret and the records of Manifests with the agent's key. The Restorer ignores a Secret with
 	// another signature.
 	Signer trust.Signer
 
@@ -38,10 +38,10 @@ type Keeper struct {
 	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
 	saved  []byte
 	loaded bool
-	// whole identifies the Kyma and the Manifests at the last successful call of Restore. wholeBundle is the bundle of
-	// this call. Restore does nothing while both are unchanged.
-	whole       string
-	wholeBundle *bundle.Bundle
+	// restoredVersions identifies the Kyma and the Manifests at the last successful call of Restore. restoredBundle is
+	// the bundle of this call. Restore does nothing while both are unchanged.
+	restoredVersions string
+	restoredBundle   *bundle.Bundle
 }
 
 const (
@@ -53,20 +53,20 @@ const (
 	// the decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
-	// signedAs is the prefix of the signed text. The prefix ensures that a signature for another purpose is not valid
-	// for a Memory, although it is made with the same key.
-	signedAs = "kyma-pull agent memory v1\n"
+	// signaturePrefix is the prefix of the signed text. The prefix ensures that a signature for another purpose is not
+	// valid for a Memory, although it is made with the same key.
+	signaturePrefix = "kyma-pull agent memory v1\n"
 )
 
-func (k *Keeper) records() record.Book { return record.Book{Signer: k.Signer} }
+func (k *Restorer) recordStore() record.Store { return record.Store{Signer: k.Signer} }
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
 // client deletes a Manifest, Restore keeps the module's objects and creates the Manifest again. b is the last accepted
 // bundle, or nil.
 //
 // Restore returns the names of the restored objects. The error joins the errors of all steps that failed.
-func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
-	if err := k.load(ctx); err != nil {
+func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []string, err error) {
+	if err := k.loadMemory(ctx); err != nil {
 		return nil, err
 	}
 	kyma, manifests, err := k.readAll(ctx)
@@ -74,19 +74,19 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		return nil, err
 	}
 	there := readVersions(kyma, manifests)
-	if k.whole == there && k.wholeBundle == b {
+	if k.restoredVersions == there && k.restoredBundle == b {
 		return nil, nil
 	}
-	k.whole = ""
+	k.restoredVersions = ""
 	if b != nil && b.Statement.Predicate.Deleting {
 		// The control plane removes the Kyma, so drop its spec from the memory.
-		saved := k.keep(ctx, Memory{Manifests: k.memory.Observe(k.records(), nil, manifests, b).Manifests})
-		return nil, errors.Join(saved, k.finishAll(ctx, k.memory.missing(nil, manifests, b).finish))
+		saved := k.saveMemory(ctx, Memory{Manifests: k.memory.Observe(k.recordStore(), nil, manifests, b).Manifests})
+		return nil, errors.Join(saved, k.restoreInventories(ctx, k.memory.planRecovery(nil, manifests, b).finish))
 	}
 	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
-	problems := []error{k.keep(ctx, k.memory.Observe(k.records(), kyma, manifests, b))}
-	todo := k.memory.missing(kyma, manifests, b)
-	if todo.kyma {
+	problems := []error{k.saveMemory(ctx, k.memory.Observe(k.recordStore(), kyma, manifests, b))}
+	todo := k.memory.planRecovery(kyma, manifests, b)
+	if todo.createKyma {
 		made, err := k.restoreKyma(ctx, b)
 		if made {
 			restored = append(restored, "Kyma "+v1beta2.RuntimeKymaName)
@@ -94,7 +94,7 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		problems = append(problems, err)
 	}
 	for i := range todo.release {
-		problems = append(problems, k.release(ctx, &todo.release[i]))
+		problems = append(problems, k.removeFinalizer(ctx, &todo.release[i]))
 	}
 	for _, manifest := range todo.restore {
 		made, err := k.restoreManifest(ctx, manifest)
@@ -103,10 +103,10 @@ func (k *Keeper) Restore(ctx context.Context, b *bundle.Bundle) (restored []stri
 		}
 		problems = append(problems, err)
 	}
-	problems = append(problems, k.finishAll(ctx, todo.finish))
+	problems = append(problems, k.restoreInventories(ctx, todo.finish))
 	err = errors.Join(problems...)
 	if err == nil && todo.isEmpty() {
-		k.whole, k.wholeBundle = there, b
+		k.restoredVersions, k.restoredBundle = there, b
 	}
 	return restored, err
 }
@@ -127,7 +127,7 @@ func readVersions(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) string {
 
 // readAll returns the runtime's Kyma and Manifests from the cache. The Kyma is nil if it does not exist. Callers must
 // not modify the Manifests.
-func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
+func (k *Restorer) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
 	if apierrors.IsNotFound(err) {
@@ -144,59 +144,59 @@ func (k *Keeper) readAll(ctx context.Context) (*v1beta2.Kyma, []v1beta2.Manifest
 }
 
 // restoreKyma creates the runtime's Kyma. It returns false if the Kyma already exists.
-func (k *Keeper) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
+func (k *Restorer) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, error) {
 	var labels, annotations map[string]string
 	if b != nil {
 		labels, annotations = b.State.Kyma.Labels, b.State.Kyma.Annotations
 	}
 	kyma := k.memory.restoredKyma(labels, annotations)
-	return k.create(ctx, kyma, "Kyma")
+	return k.createObject(ctx, kyma, "Kyma")
 }
 
 // restoreManifest creates a Manifest and restores its inventory before the installer reconciles it. Without the
 // inventory, a later removal would not delete any objects.
-func (k *Keeper) restoreManifest(ctx context.Context, known Remembered) (bool, error) {
+func (k *Restorer) restoreManifest(ctx context.Context, known SavedManifest) (bool, error) {
 	manifest := &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: namespace, Name: known.Name, Labels: known.Labels, Annotations: maps.Clone(known.Annotations),
 		},
 		Spec: *known.Spec.DeepCopy(),
 	}
-	r := k.records().Read(manifest)
+	r := k.recordStore().Read(manifest)
 	r.Restoring, r.Removal, r.Unmanaged = true, "", false
-	if err := k.records().Set(manifest, r); err != nil {
+	if err := k.recordStore().Set(manifest, r); err != nil {
 		return false, fmt.Errorf("restore Manifest %s/%s: %w", namespace, known.Name, err)
 	}
-	made, err := k.create(ctx, manifest, "Manifest")
+	made, err := k.createObject(ctx, manifest, "Manifest")
 	if err != nil {
 		return false, err
 	}
 	if made {
 		return true, k.restoreInventory(ctx, manifest, known.Synced)
 	}
-	return k.finish(ctx, known)
+	return k.restoreExisting(ctx, known)
 }
 
-// RestoreAgain restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
+// RestoreOne restores a Manifest that was deleted after the last call of Restore. It returns false if the memory does
 // not contain the Manifest. A Manifest that is created without the memory would have no inventory, so an upgrade or a
 // removal would not delete the objects of the installed version.
-func (k *Keeper) RestoreAgain(ctx context.Context, name string) (known bool, err error) {
+func (k *Restorer) RestoreOne(ctx context.Context, name string) (known bool, err error) {
 	if k == nil {
 		return false, nil
 	}
-	if err := k.load(ctx); err != nil {
+	if err := k.loadMemory(ctx); err != nil {
 		return false, err
 	}
-	manifest := k.memory.manifest(name)
-	if manifest == nil || manifest.Leaving != "" {
+	manifest := k.memory.findManifest(name)
+	if manifest == nil || manifest.RemovalUID != "" {
 		return false, nil
 	}
 	_, err = k.restoreManifest(ctx, *manifest)
 	return true, err
 }
 
-// Remembered returns the Manifests that Restore creates again if another client deletes them.
-func (k *Keeper) Remembered() []v1beta2.Manifest {
+// ListRestorable returns the Manifests that Restore creates again if another client deletes them.
+func (k *Restorer) ListRestorable() []v1beta2.Manifest {
 	if k == nil {
 		return nil
 	}
@@ -210,23 +210,24 @@ func (k *Keeper) Remembered() []v1beta2.Manifest {
 	return manifests
 }
 
-// finishAll restores the inventories of the given Manifests, which exist in the cluster.
-func (k *Keeper) finishAll(ctx context.Context, all []Remembered) error {
+// restoreInventories restores the inventories of the given Manifests, which exist in the cluster.
+func (k *Restorer) restoreInventories(ctx context.Context, all []SavedManifest) error {
 	var problems []error
 	for _, known := range all {
-		_, err := k.finish(ctx, known)
+		_, err := k.restoreExisting(ctx, known)
 		problems = append(problems, err)
 	}
 	return errors.Join(problems...)
 }
 
-// finish restores the inventory of an existing Manifest. It returns false if the inventory was already restored.
-func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
+// restoreExisting restores the inventory of an existing Manifest. It returns false if the inventory was already
+// restored.
+func (k *Restorer) restoreExisting(ctx context.Context, known SavedManifest) (bool, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: known.Name}, manifest); err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
-	if !record.Claims(manifest).Restoring {
+	if !record.ReadUnverified(manifest).Restoring {
 		return false, nil // the inventory is restored; the cached Manifest is outdated
 	}
 	return true, k.restoreInventory(ctx, manifest, known.Synced)
@@ -234,7 +235,7 @@ func (k *Keeper) finish(ctx context.Context, known Remembered) (bool, error) {
 
 // restoreInventory writes the inventory of a Manifest. It then clears the field Restoring in the Manifest's record, so
 // that the installer reconciles the Manifest. An empty list does not change the inventory.
-func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
+func (k *Restorer) restoreInventory(ctx context.Context, manifest *v1beta2.Manifest, list []v1beta2.Resource) error {
 	before := manifest.DeepCopy()
 	if len(list) > 0 {
 		manifest.Status.Synced = list
@@ -243,15 +244,15 @@ func (k *Keeper) restoreInventory(ctx context.Context, manifest *v1beta2.Manifes
 	if err := k.Uncached.Status().Patch(ctx, manifest, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("restore status of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
-	err := k.records().Update(ctx, k.Uncached, k.Uncached, manifest, func(r *record.Record) { r.Restoring = false })
+	err := k.recordStore().Update(ctx, k.Uncached, k.Uncached, manifest, func(r *record.Record) { r.Restoring = false })
 	if err != nil {
 		return fmt.Errorf("restore Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
 	return nil
 }
 
-// create creates an object. It returns false if the object already exists.
-func (k *Keeper) create(ctx context.Context, object client.Object, kind string) (bool, error) {
+// createObject creates an object. It returns false if the object already exists.
+func (k *Restorer) createObject(ctx context.Context, object client.Object, kind string) (bool, error) {
 	err := k.Uncached.Create(ctx, object, client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) {
 		return false, nil
@@ -262,8 +263,8 @@ func (k *Keeper) create(ctx context.Context, object client.Object, kind string) 
 	return true, nil
 }
 
-// release removes the finalizer of a Manifest that another client deleted. The module's objects stay.
-func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
+// removeFinalizer removes the finalizer of a Manifest that another client deleted. The module's objects stay.
+func (k *Restorer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) error {
 	before := m
 	m = m.DeepCopy()
 	controllerutil.RemoveFinalizer(m, v1beta2.FinalizerManifest)
@@ -275,44 +276,45 @@ func (k *Keeper) release(ctx context.Context, m *v1beta2.Manifest) error {
 	return nil
 }
 
-// Leave records in the memory that a bundle removes a Manifest. Callers must call it before they delete the Manifest.
-// Leave ignores an error of saving the memory, because the Manifest's record also contains the removal.
-func (k *Keeper) Leave(ctx context.Context, m *v1beta2.Manifest) error {
+// RecordRemoval records in the memory that a bundle removes a Manifest. Callers must call it before they delete the
+// Manifest. RecordRemoval ignores an error of saving the memory, because the Manifest's record also contains the
+// removal.
+func (k *Restorer) RecordRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
 	}
-	if err := k.load(ctx); err != nil {
+	if err := k.loadMemory(ctx); err != nil {
 		return err
 	}
-	_ = k.keep(ctx, k.memory.leaving(m.Name, m.UID))
+	_ = k.saveMemory(ctx, k.memory.withRemoval(m.Name, m.UID))
 	return nil
 }
 
-// Stay reverts Leave: it records that the bundle does not remove the Manifest. Like Leave, it ignores an error of
-// saving the memory.
-func (k *Keeper) Stay(ctx context.Context, m *v1beta2.Manifest) error {
+// ClearRemoval reverts RecordRemoval: it records that the bundle does not remove the Manifest. Like RecordRemoval, it
+// ignores an error of saving the memory.
+func (k *Restorer) ClearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 	if k == nil {
 		return nil
 	}
-	if err := k.load(ctx); err != nil {
+	if err := k.loadMemory(ctx); err != nil {
 		return err
 	}
-	_ = k.keep(ctx, k.memory.leaving(m.Name, ""))
+	_ = k.saveMemory(ctx, k.memory.withRemoval(m.Name, ""))
 	return nil
 }
 
 // Save writes the Secret with the memory again after the Secret was deleted.
-func (k *Keeper) Save(ctx context.Context) error {
+func (k *Restorer) Save(ctx context.Context) error {
 	if !k.loaded {
 		return nil // nothing to save before the first read of the Secret
 	}
-	k.saved, k.whole = nil, ""
-	return k.keep(ctx, k.memory)
+	k.saved, k.restoredVersions = nil, ""
+	return k.saveMemory(ctx, k.memory)
 }
 
-// load reads the memory from its Secret once. If the memory is damaged or has a wrong signature, load returns an error
-// and starts with an empty memory.
-func (k *Keeper) load(ctx context.Context) error {
+// loadMemory reads the memory from its Secret once. If the memory is damaged or has a wrong signature, load returns an
+// error and starts with an empty memory.
+func (k *Restorer) loadMemory(ctx context.Context) error {
 	if k.loaded {
 		return nil
 	}
@@ -325,7 +327,7 @@ func (k *Keeper) load(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // the Secret does not exist yet
 	}
-	text, err := k.open(secret.Data)
+	text, err := k.decodeMemory(secret.Data)
 	if err == nil {
 		err = json.Unmarshal(text, &k.memory)
 	}
@@ -337,9 +339,9 @@ func (k *Keeper) load(ctx context.Context) error {
 	return nil
 }
 
-// keep replaces the memory. It writes the Secret only if the content changed.
-func (k *Keeper) keep(ctx context.Context, next Memory) error {
-	k.memory, k.whole = next, ""
+// saveMemory replaces the memory. It writes the Secret only if the content changed.
+func (k *Restorer) saveMemory(ctx context.Context, next Memory) error {
+	k.memory, k.restoredVersions = next, ""
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err
@@ -347,7 +349,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	if bytes.Equal(text, k.saved) {
 		return nil
 	}
-	data, err := k.seal(text)
+	data, err := k.encodeMemory(text)
 	if err != nil {
 		return fmt.Errorf("save the state of the runtime: %w", err)
 	}
@@ -364,7 +366,7 @@ func (k *Keeper) keep(ctx context.Context, next Memory) error {
 	return nil
 }
 
-func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
+func (k *Restorer) encodeMemory(text []byte) (map[string][]byte, error) {
 	var packed bytes.Buffer
 	writer := gzip.NewWriter(&packed)
 	if _, err := writer.Write(text); err != nil {
@@ -376,7 +378,7 @@ func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
 	if packed.Len() > maxMemoryBytes {
 		return nil, fmt.Errorf("compressed state has %d bytes, must be at most %d", packed.Len(), maxMemoryBytes)
 	}
-	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signedAs)),
+	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signaturePrefix)),
 		bytes.NewReader(packed.Bytes())))
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
@@ -384,12 +386,12 @@ func (k *Keeper) seal(text []byte) (map[string][]byte, error) {
 	return map[string][]byte{memoryData: packed.Bytes(), memorySignature: signature}, nil
 }
 
-func (k *Keeper) open(data map[string][]byte) ([]byte, error) {
+func (k *Restorer) decodeMemory(data map[string][]byte) ([]byte, error) {
 	key, err := k.Signer.PublicKey()
 	if err != nil {
 		return nil, err
 	}
-	if !trust.CheckSignature(key, append([]byte(signedAs), data[memoryData]...), data[memorySignature]) {
+	if !trust.CheckSignature(key, append([]byte(signaturePrefix), data[memoryData]...), data[memorySignature]) {
 		return nil, errors.New("signature does not match the key of this agent")
 	}
 	reader, err := gzip.NewReader(bytes.NewReader(data[memoryData]))

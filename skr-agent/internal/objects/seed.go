@@ -10,15 +10,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// followSeed updates the spec of the runtime's Kyma from a bundle that was created before the runtime's first report.
-// It does nothing for later bundles, and if another client wrote the spec. seeded is the generation after the last such
-// update, or 0.
+// updateSeededKyma updates the spec of the runtime's Kyma from a bundle that was created before the runtime's first
+// report. It does nothing for later bundles, and if another client wrote the spec. seededGeneration is the generation
+// after the last such update, or 0.
 //
 // The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the first report
 // would request other modules than the bundle installs.
-func followSeed(kyma *v1beta2.Kyma, b *bundle.Bundle, seeded int64) {
+func updateSeededKyma(kyma *v1beta2.Kyma, b *bundle.Bundle, seededGeneration int64) {
 	// The generation shows changes that managedFields do not show, such as the removal of a module by a client.
-	unchanged := kyma.Generation == 1 || kyma.Generation == seeded
+	unchanged := kyma.Generation == 1 || kyma.Generation == seededGeneration
 	if b.Statement.Predicate.KymaGeneration != 0 || !unchanged || !isOwnSpec(kyma.ManagedFields) {
 		return
 	}
@@ -28,7 +28,7 @@ func followSeed(kyma *v1beta2.Kyma, b *bundle.Bundle, seeded int64) {
 	}
 	kyma.Spec = next.Spec
 	if pins := next.Annotations[v1beta2.AnnotationPinnedVersions]; pins != "" {
-		kyma.Annotations = with(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: pins})
+		kyma.Annotations = mergeEntries(kyma.Annotations, map[string]string{v1beta2.AnnotationPinnedVersions: pins})
 	}
 }
 

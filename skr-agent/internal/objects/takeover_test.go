@@ -107,7 +107,7 @@ func TestCleanPhaseRemovesLeftoversWithNameAndMark(t *testing.T) {
 	require.NoError(t, cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: account.Name}, held))
 	held.Finalizers = nil
 	require.NoError(t, cluster.Update(ctx, held))
-	out = w.Sync(ctx, b, nil, maintenance.Gate{}, now.Add(slowestRetry))
+	out = w.Sync(ctx, b, nil, maintenance.Gate{}, now.Add(maxRetryDelay))
 	require.NoError(t, out.Err())
 	require.Equal(t, b.Digest.String(), out.PhaseDone)
 	require.Len(t, out.Removed, 3)
@@ -154,7 +154,7 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 	require.NoError(t, cluster.Update(ctx, held))
 
 	t.Log("the agent owns no fields afterwards, and creates no objects")
-	require.NoError(t, Foundation(ctx, cluster))
+	require.NoError(t, EnsureFoundation(ctx, cluster))
 	out = w.Sync(ctx, b, nil, maintenance.Gate{}, time.Now())
 	require.NoError(t, out.Err())
 	require.Equal(t, b.Digest.String(), out.PhaseDone)
@@ -183,12 +183,12 @@ func TestReleasePhaseReturnsFieldsToLifecycleManager(t *testing.T) {
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": map[string]any{"name": "kymas.operator.kyma-project.io", "labels": map[string]any{"old": "field"}},
 	}}
-	live, err := read(ctx, cluster, crd)
+	live, err := readLive(ctx, cluster, crd)
 	require.NoError(t, err)
 	require.NoError(t, unstructured.SetNestedField(live.Object, "field", "metadata", "labels", "old"))
 	require.NoError(t, cluster.Update(ctx, live, client.FieldOwner("lifecycle-manager")))
-	require.NoError(t, Foundation(ctx, cluster))
-	live, err = read(ctx, cluster, crd)
+	require.NoError(t, EnsureFoundation(ctx, cluster))
+	live, err = readLive(ctx, cluster, crd)
 	require.NoError(t, err)
 	require.NotContains(t, live.GetLabels(), "old")
 	require.NotContains(t, managersOf("CustomResourceDefinition", "kymas.operator.kyma-project.io", ""),

@@ -8,10 +8,10 @@ import (
 )
 
 type measurement struct {
-	key        running
-	target     Target
-	definition checks.Definition
-	before     string
+	key         runningCheck
+	target      Target
+	definition  checks.Definition
+	valueBefore string
 }
 
 // Start measures the checks of modules when they are due, until ctx is done.
@@ -19,9 +19,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		due, next := r.take(r.Now())
+		due, next := r.takeDue(r.Now())
 		for _, m := range due {
-			go r.measure(ctx, m)
+			go r.runMeasurement(ctx, m)
 		}
 		if run, known := r.takeRun(); run != nil {
 			go r.runOnce(ctx, run, known)
@@ -39,9 +39,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	}
 }
 
-// take marks due measurements as running and returns them. It returns at most workersPerModule measurements of each
+// takeDue marks due measurements as running and returns them. It returns at most workersPerModule measurements of each
 // module. next is the time until the next measurement, or 0 if no measurement is planned.
-func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
+func (r *Runner) takeDue(now time.Time) (due []measurement, next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var earliest time.Time
@@ -51,8 +51,8 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 	}
 	for _, m := range r.modules {
 		for i, d := range m.target.Definitions {
-			at, measured := checks.Due(d, m.States[i], m.Ready, m.target.CheckFor)
-			key := running{m.Module, m.Version, d.Name}
+			at, measured := checks.NextMeasurement(d, m.States[i], m.Ready, m.target.CheckFor)
+			key := runningCheck{m.Module, m.Version, d.Name}
 			if !measured || r.running[key] {
 				continue
 			}
@@ -72,28 +72,28 @@ func (r *Runner) take(now time.Time) (due []measurement, next time.Duration) {
 		}
 	}
 	if !earliest.IsZero() {
-		next = max(earliest.Add(alignment-1).Truncate(alignment).Sub(now), time.Millisecond)
+		next = max(earliest.Add(roundingInterval-1).Truncate(roundingInterval).Sub(now), time.Millisecond)
 	}
 	return due, next
 }
 
-// measure measures a check and records the outcome.
-func (r *Runner) measure(ctx context.Context, m measurement) {
+// runMeasurement measures a check and records the outcome.
+func (r *Runner) runMeasurement(ctx context.Context, m measurement) {
 	r.slots <- struct{}{}
-	outcome := r.Measure(ctx, m.target, m.definition, m.before)
+	outcome := r.Measure(ctx, m.target, m.definition, m.valueBefore)
 	<-r.slots
 	if ctx.Err() != nil {
 		return // the process is shutting down, so the measurement was interrupted
 	}
-	if r.record(m, outcome) {
-		r.Changed()
+	if r.recordOutcome(m, outcome) {
+		r.OnChange()
 	}
 	r.wakeUp()
 }
 
-// record records the outcome of a measurement. It ignores the outcome if the module or the check changed during the
-// measurement. It reports whether the result of the check changed.
-func (r *Runner) record(taken measurement, outcome checks.Measurement) bool {
+// recordOutcome records the outcome of a measurement. It ignores the outcome if the module or the check changed during
+// the measurement. It reports whether the result of the check changed.
+func (r *Runner) recordOutcome(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.running, taken.key)

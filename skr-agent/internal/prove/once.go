@@ -9,11 +9,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// jobsStay is the message for checks that use a Job. A check run skips these checks.
-const jobsStay = "a check run does not start Jobs"
+// jobsSkippedMessage is the message for checks that use a Job. A check run skips these checks.
+const jobsSkippedMessage = "a check run does not start Jobs"
 
-// once is a check run, which an operator requests. It measures each check of a module once.
-type once struct {
+// checkRun is a check run, which an operator requests. It measures each check of a module once.
+type checkRun struct {
 	target  Target
 	started bool
 	// result is the result of the run. The run is complete if result.Measured is set.
@@ -32,7 +32,7 @@ func (r *Runner) HasRun(id string) bool {
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.run = &once{target: t, result: bundle.ReportedCheckRun{ID: id, Module: t.Module, Version: t.Version}}
+	r.run = &checkRun{target: t, result: bundle.ReportedCheckRun{ID: id, Module: t.Module, Version: t.Version}}
 	if problem != "" {
 		r.run.started = true
 		r.run.result.Problem, r.run.result.Measured = problem, r.Now().UTC()
@@ -53,7 +53,7 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 
 // takeRun marks the waiting check run as started and returns it. It returns nil if no run is waiting. states contains
 // the states of the module's regular checks.
-func (r *Runner) takeRun() (run *once, states []checks.State) {
+func (r *Runner) takeRun() (run *checkRun, states []checks.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.run == nil || r.run.started {
@@ -68,12 +68,12 @@ func (r *Runner) takeRun() (run *once, states []checks.State) {
 
 // runOnce measures the checks of a run and records the results. It drops the results if another run has replaced this
 // run.
-func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
+func (r *Runner) runOnce(ctx context.Context, run *checkRun, known []checks.State) {
 	definitions := slices.Clone(run.target.Definitions)
 	for i := range definitions {
 		definitions[i].SuccessThreshold, definitions[i].FailureThreshold = 1, 1
 		if definitions[i].Job != nil {
-			definitions[i].Problem = jobsStay
+			definitions[i].Problem = jobsSkippedMessage
 		}
 	}
 	states := checks.Continue(definitions, nil)
@@ -97,7 +97,7 @@ func (r *Runner) runOnce(ctx context.Context, run *once, known []checks.State) {
 		return // the process is shutting down, which interrupted the measurements
 	}
 	r.mu.Lock()
-	run.result.Checks, run.result.Measured = checks.Reported(states), r.Now().UTC()
+	run.result.Checks, run.result.Measured = checks.ReportedChecks(states), r.Now().UTC()
 	r.mu.Unlock()
-	r.Changed()
+	r.OnChange()
 }

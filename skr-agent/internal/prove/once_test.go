@@ -51,7 +51,7 @@ func TestCheckRunMeasuresEachCheckOnce(t *testing.T) {
 			"bad": v1beta2.CheckFailed, "cel": v1beta2.CheckPassed, "slow": v1beta2.CheckInconclusive,
 			"job": v1beta2.CheckInconclusive, "missing": v1beta2.CheckInconclusive,
 		}, got)
-		require.Equal(t, jobsStay, result.Checks[2].Message)
+		require.Equal(t, jobsSkippedMessage, result.Checks[2].Message)
 	})
 }
 
@@ -80,7 +80,7 @@ func TestCheckRunDoesNotChangeResultsOfModule(t *testing.T) {
 		pass(time.Millisecond)
 		require.Equal(t, v1beta2.CheckFailed, w.RunResult().Checks[0].Result)
 		require.Equal(t, before, w.Results("keda", "1.0.0"))
-		records, _ := w.Unsaved()
+		records, _ := w.UnsavedRecords()
 		require.Len(t, records, 1, "a check run must not be saved")
 	})
 }

@@ -22,10 +22,10 @@ const (
 	// workers limits the concurrent measurements of all modules. workersPerModule limits those of one module, so that a
 	// module with slow checks does not delay other modules.
 	workers, workersPerModule = 8, 2
-	// alignment is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
-	alignment = time.Second
-	// beforeTimeout limits the time for measurements before an upgrade.
-	beforeTimeout = 30 * time.Second
+	// roundingInterval is the interval to which measurement times are rounded, so that many checks cause few wake-ups.
+	roundingInterval = time.Second
+	// measureBeforeTimeout limits the time for measurements before an upgrade.
+	measureBeforeTimeout = 30 * time.Second
 	// saveInterval is the minimum time between two saves if no result changed but only the number of measurements.
 	saveInterval = 5 * time.Minute
 )
@@ -48,12 +48,12 @@ type Target struct {
 type Options struct {
 	// Measure measures a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
-	// Before returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
+	// ValueBefore returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
 	// values.
-	Before func(context.Context, Target, checks.Definition) string
-	// Changed is called after the result of a check changed.
-	Changed func()
-	Now     func() time.Time
+	ValueBefore func(context.Context, Target, checks.Definition) string
+	// OnChange is called after the result of a check changed.
+	OnChange func()
+	Now      func() time.Time
 }
 
 // Runner measures checks. It is safe for concurrent use.
@@ -64,9 +64,9 @@ type Runner struct {
 
 	mu      sync.Mutex // guards the fields below
 	modules map[string]*module
-	running map[running]bool
+	running map[runningCheck]bool
 	// run is the latest check run, or nil.
-	run *once
+	run *checkRun
 	// saved contains the records that the agent last saved, at the time savedAt.
 	saved   []checks.Record
 	savedAt time.Time
@@ -77,13 +77,13 @@ type module struct {
 	target Target
 }
 
-type running struct{ module, version, check string }
+type runningCheck struct{ module, version, check string }
 
 // New returns a Runner without modules.
 func New(options Options) *Runner {
 	return &Runner{
 		Options: options, wake: make(chan struct{}, 1), slots: make(chan struct{}, workers),
-		modules: map[string]*module{}, running: map[running]bool{},
+		modules: map[string]*module{}, running: map[runningCheck]bool{},
 	}
 }
 
@@ -95,7 +95,7 @@ func (r *Runner) Restore(records []checks.Record) {
 	for _, record := range records {
 		r.modules[record.Module] = &module{Record: record}
 	}
-	r.saved, r.savedAt = r.records(), r.Now()
+	r.saved, r.savedAt = r.copyRecords(), r.Now()
 }
 
 // Set replaces the modules whose checks are measured. If a module gets another version, the measurement of its checks
@@ -126,7 +126,7 @@ func (r *Runner) Set(targets []Target) {
 // MeasureBefore measures the values of checks once before an upgrade, for comparison with the values after the upgrade.
 // It takes at most 30 seconds.
 func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
-	ctx, cancel := context.WithTimeout(ctx, beforeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, measureBeforeTimeout)
 	defer cancel()
 	var modules errgroup.Group
 	for _, t := range targets {
@@ -159,7 +159,7 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 			continue
 		}
 		group.Go(func() error {
-			value := bundle.Bounded(r.Before(ctx, t, d), bundle.MaxCheckValueBytes)
+			value := bundle.Bounded(r.ValueBefore(ctx, t, d), bundle.MaxCheckValueBytes)
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			m.States[i].Before = value
@@ -178,16 +178,16 @@ func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	if m == nil || m.Version != version || m.Ready.IsZero() {
 		return nil
 	}
-	return checks.Reported(m.States)
+	return checks.ReportedChecks(m.States)
 }
 
-// Unsaved returns all records, and whether the agent must save them. Changes of counts alone do not require a save
-// until saveInterval has passed.
-func (r *Runner) Unsaved() ([]checks.Record, bool) {
+// UnsavedRecords returns all records, and whether the agent must save them. Changes of counts alone do not require a
+// save until saveInterval has passed.
+func (r *Runner) UnsavedRecords() ([]checks.Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.records()
-	if !slices.EqualFunc(now, r.saved, sameResults) {
+	now := r.copyRecords()
+	if !slices.EqualFunc(now, r.saved, hasSameResults) {
 		return now, true
 	}
 	return now, r.Now().Sub(r.savedAt) >= saveInterval &&
@@ -196,22 +196,22 @@ func (r *Runner) Unsaved() ([]checks.Record, bool) {
 		})
 }
 
-// Saved records that the agent has saved these records.
-func (r *Runner) Saved(records []checks.Record) {
+// MarkSaved marks these records as saved.
+func (r *Runner) MarkSaved(records []checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.saved, r.savedAt = records, r.Now()
 }
 
-func sameResults(a, b checks.Record) bool {
+func hasSameResults(a, b checks.Record) bool {
 	return a.Module == b.Module && a.Version == b.Version && a.Ready.Equal(b.Ready) &&
 		slices.EqualFunc(a.States, b.States, func(a, b checks.State) bool {
 			return a.Of == b.Of && a.Name == b.Name && a.Result == b.Result && a.Row == b.Row && a.Before == b.Before
 		})
 }
 
-// records returns copies of all records, sorted by module.
-func (r *Runner) records() []checks.Record {
+// copyRecords returns copies of all records, sorted by module.
+func (r *Runner) copyRecords() []checks.Record {
 	records := make([]checks.Record, 0, len(r.modules))
 	for _, name := range slices.Sorted(maps.Keys(r.modules)) {
 		record := r.modules[name].Record

@@ -51,9 +51,9 @@ func newWorld(t *testing.T) *world {
 				Value:   "1",
 			} //nolint:forcetypeassert // stores only verdicts
 		},
-		Before:  func(context.Context, Target, checks.Definition) string { return w.before },
-		Changed: func() { w.changed.Add(1) },
-		Now:     time.Now,
+		ValueBefore: func(context.Context, Target, checks.Definition) string { return w.before },
+		OnChange:    func() { w.changed.Add(1) },
+		Now:         time.Now,
 	})
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -181,12 +181,12 @@ func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 		w.MeasureBefore(t.Context(), []Target{next})
 		w.before = "7"
 		w.MeasureBefore(t.Context(), []Target{next})
-		records, unsaved := w.Unsaved()
+		records, unsaved := w.UnsavedRecords()
 		require.True(t, unsaved)
 
 		restarted := newWorld(t)
 		restarted.Restore(records)
-		_, unsaved = restarted.Unsaved()
+		_, unsaved = restarted.UnsavedRecords()
 		require.False(t, unsaved)
 		restarted.before = "9"
 		restarted.MeasureBefore(t.Context(), []Target{next})
@@ -201,10 +201,10 @@ func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 func TestHangingQueryDelaysUpgradeUntilTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.Before = func(ctx context.Context, _ Target, _ checks.Definition) string { <-ctx.Done(); return "" }
+		w.ValueBefore = func(ctx context.Context, _ Target, _ checks.Definition) string { <-ctx.Done(); return "" }
 		started := time.Now()
 		w.MeasureBefore(t.Context(), []Target{target("2.0.0", false, query)})
-		require.LessOrEqual(t, time.Since(started), beforeTimeout)
+		require.LessOrEqual(t, time.Since(started), measureBeforeTimeout)
 	})
 }
 
@@ -213,18 +213,18 @@ func TestResultsContinueAfterRestart(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, cel)})
 		pass(40 * time.Second) // two measurements
-		records, unsaved := w.Unsaved()
+		records, unsaved := w.UnsavedRecords()
 		require.True(t, unsaved)
-		w.Saved(records)
+		w.MarkSaved(records)
 		pass(2 * time.Minute)
-		records, unsaved = w.Unsaved()
+		records, unsaved = w.UnsavedRecords()
 		require.True(t, unsaved, "a changed result must be saved")
-		w.Saved(records)
+		w.MarkSaved(records)
 		pass(time.Minute)
-		_, unsaved = w.Unsaved()
+		_, unsaved = w.UnsavedRecords()
 		require.False(t, unsaved, "changed counts must not be saved within the interval")
 		pass(saveInterval)
-		records, unsaved = w.Unsaved()
+		records, unsaved = w.UnsavedRecords()
 		require.True(t, unsaved, "changed counts must be saved after the interval")
 
 		restarted := newWorld(t)
@@ -239,7 +239,7 @@ func TestResultsContinueAfterRestart(t *testing.T) {
 func TestNoMeasurementIsDueWithoutChecks(t *testing.T) {
 	w := New(Options{Now: time.Now})
 	w.Set(nil)
-	due, next := w.take(time.Now())
+	due, next := w.takeDue(time.Now())
 	require.Empty(t, due)
 	require.Zero(t, next)
 }

@@ -8,40 +8,40 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/intake"
 )
 
-// judgment is the result of verifying the last accepted bundle with the newest root of trust.
-type judgment struct {
+// rootCheck is the result of verifying the last accepted bundle with the newest root of trust.
+type rootCheck struct {
 	bundle, root string // digest of the verified bundle, and content of the root of trust
-	untrusted    string
+	reason       string
 }
 
-// Frozen returns the reason why the last accepted bundle must not change the versions of modules: the bundle expired,
-// or the newest root of trust would refuse it. It returns "" if the bundle can change versions.
+// FrozenReason returns the reason why the last accepted bundle must not change the versions of modules: the bundle
+// expired, or the newest root of trust would refuse it. It returns "" if the bundle can change versions.
 //
 // An upgrade can wait for a maintenance window. Without this check, it would start even if an operator has revoked the
 // bundle's key or a release key since the agent accepted the bundle.
-func (p *Puller) Frozen(ctx context.Context) string {
+func (p *Puller) FrozenReason(ctx context.Context) string {
 	if p.current == nil {
 		return ""
 	}
-	if p.Expired() {
+	if p.IsExpired() {
 		return "the last accepted bundle expired"
 	}
-	if p.judged.bundle != p.current.Digest.String() || p.judged.root != string(p.Trust.Root.Raw) {
-		untrusted, err := p.untrusted(ctx, p.Trust.Root)
+	if p.lastRootCheck.bundle != p.current.Digest.String() || p.lastRootCheck.root != string(p.Trust.Root.Raw) {
+		untrusted, err := p.distrustReason(ctx, p.Trust.Root)
 		if err != nil {
 			return fmt.Sprintf("the last accepted bundle cannot be verified again: %v", err)
 		}
-		p.judged = judgment{p.current.Digest.String(), string(p.Trust.Root.Raw), untrusted}
+		p.lastRootCheck = rootCheck{p.current.Digest.String(), string(p.Trust.Root.Raw), untrusted}
 	}
-	return p.judged.untrusted
+	return p.lastRootCheck.reason
 }
 
-// untrusted returns the reason why a root of trust does not accept the last accepted bundle. It returns "" if the root
-// accepts the bundle.
-func (p *Puller) untrusted(ctx context.Context, root trust.Root) (string, error) {
+// distrustReason returns the reason why a root of trust does not accept the last accepted bundle. It returns "" if the
+// root accepts the bundle.
+func (p *Puller) distrustReason(ctx context.Context, root trust.Root) (string, error) {
 	b := p.current
 	switch {
-	case !root.Trusts(b.KeyThumbprint):
+	case !root.TrustsKey(b.KeyThumbprint):
 		return fmt.Sprintf("root of trust version %d does not list key %s, which signed the last accepted bundle",
 			root.Version, trust.ShortThumbprint(b.KeyThumbprint)), nil
 	case b.Statement.Predicate.Epoch != root.Epoch:
@@ -51,7 +51,7 @@ func (p *Puller) untrusted(ctx context.Context, root trust.Root) (string, error)
 	state := b.State
 	// Omit the mirrors. They include the mirrors of this cluster, which a root with release keys also allows.
 	state.Settings.Mirrors = nil
-	refused, err := intake.CheckReleases(ctx, p.proof, root, state, p.Clock())
+	refused, err := intake.CheckReleases(ctx, p.readProof, root, state, p.CurrentTime())
 	if refused != nil {
 		return fmt.Sprintf("root of trust version %d refuses the last accepted bundle: %v", root.Version, refused), err
 	}

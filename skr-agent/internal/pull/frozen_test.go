@@ -45,14 +45,14 @@ func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 			w.publish()
 			_, err := w.puller.Pull(t.Context())
 			require.NoError(t, err)
-			require.Empty(t, w.puller.Frozen(t.Context()))
+			require.Empty(t, w.puller.FrozenReason(t.Context()))
 			c.change()
 			_, err = w.puller.Pull(t.Context())
 			require.NoError(t, err)
 			require.NotNil(t, w.puller.Current())
 			check := func() {
 				t.Helper()
-				if got := w.puller.Frozen(t.Context()); c.want == "" {
+				if got := w.puller.FrozenReason(t.Context()); c.want == "" {
 					require.Empty(t, got)
 				} else {
 					require.Contains(t, got, c.want)
@@ -64,7 +64,7 @@ func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 			w.sequence += 10
 			if w.root.Epoch == old.Epoch && name != "floor above the agent's image" {
 				w.requireRecovered()
-				require.Empty(t, w.puller.Frozen(t.Context()), "a newer bundle must not be frozen")
+				require.Empty(t, w.puller.FrozenReason(t.Context()), "a newer bundle must not be frozen")
 			}
 		})
 	}

@@ -16,52 +16,52 @@ import (
 
 // location contains the current location of the fleet's registry, and the announced next location.
 type location struct {
-	// used is the current location.
-	used store.Store
-	// next is the location that the last accepted bundle announces. Nil if the fleet does not move.
-	next store.Store
-	// skipped contains the time of the next attempt to read each location that did not respond.
-	skipped map[string]time.Time
-	// patience limits the time to read a location that is not the current one.
-	patience time.Duration
+	// current is the current location.
+	current store.Store
+	// announced is the location that the last accepted bundle announces. Nil if the fleet does not move.
+	announced store.Store
+	// skippedUntil contains the time of the next attempt to read each location that did not respond.
+	skippedUntil map[string]time.Time
+	// readTimeout limits the time to read a location that is not the current one.
+	readTimeout time.Duration
 }
 
 const (
 	otherLocationTimeout = 10 * time.Second
-	// skipOther is the retry interval for a location that did not respond and is not the current one.
-	skipOther = 10 * time.Minute
+	// skipInterval is the retry interval for a location that did not respond and is not the current one.
+	skipInterval = 10 * time.Minute
 )
 
 // savedLocation is the saved current location. It is valid only while the configured location is still Installed, so
 // that an operator can replace it with a new configured location.
 type savedLocation struct {
 	Installed string `json:"installed"`
-	Used      string `json:"used"`
+	Current   string `json:"used"`
 }
 
 // Location returns the current location for bundles and reports.
-func (p *Puller) Location() store.Store { return p.location.used }
+func (p *Puller) Location() store.Store { return p.location.current }
 
-func (p *Puller) savedLocation() []byte {
-	if p.location.used.String() == p.Place.String() {
+func (p *Puller) encodeLocation() []byte {
+	if p.location.current.String() == p.ConfiguredLocation.String() {
 		return nil
 	}
-	data, _ := json.Marshal(savedLocation{Installed: p.Place.String(), Used: p.location.used.String()})
+	data, _ := json.Marshal(savedLocation{Installed: p.ConfiguredLocation.String(), Current: p.location.current.String()})
 	return data
 }
 
 func (p *Puller) restoreLocation(state map[string][]byte) error {
-	p.location.used = p.Place
+	p.location.current = p.ConfiguredLocation
 	if len(state[stateLocation]) == 0 {
 		return nil
 	}
 	var saved savedLocation
 	err := json.Unmarshal(state[stateLocation], &saved)
-	if err == nil && saved.Installed == p.Place.String() {
+	if err == nil && saved.Installed == p.ConfiguredLocation.String() {
 		var used store.Store
-		if used, err = p.openStore(saved.Used, p.Registries); err == nil {
-			p.location.used = used
-			p.lend()
+		if used, err = p.openStore(saved.Current, p.Registries); err == nil {
+			p.location.current = used
+			p.shareCredentials()
 		}
 	}
 	if err != nil {
@@ -70,30 +70,30 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// lend uses the credentials of the configured registry host also for the hosts of the current and the announced
-// location. It skips hosts that have their own credentials.
-func (p *Puller) lend() {
+// shareCredentials uses the credentials of the configured registry host also for the hosts of the current and the
+// announced location. It skips hosts that have their own credentials.
+func (p *Puller) shareCredentials() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
 		return host
 	}
 	var hosts []string
-	for _, s := range []store.Store{p.location.used, p.location.next} {
-		if s != nil && hostOf(s) != hostOf(p.Place) {
+	for _, s := range []store.Store{p.location.current, p.location.announced} {
+		if s != nil && hostOf(s) != hostOf(p.ConfiguredLocation) {
 			hosts = append(hosts, hostOf(s))
 		}
 	}
-	p.Registries.Lend(hostOf(p.Place), hosts...)
+	p.Registries.ShareCredentials(hostOf(p.ConfiguredLocation), hosts...)
 }
 
-// announced reads the next location from the settings of the last accepted bundle and opens it. It does nothing if the
-// configured location is a folder.
-func (p *Puller) announced() error {
-	if p.Registries == nil || store.IsLayout(p.Place) {
+// openAnnounced reads the next location from the settings of the last accepted bundle and opens it. It does nothing if
+// the configured location is a folder.
+func (p *Puller) openAnnounced() error {
+	if p.Registries == nil || store.IsLayout(p.ConfiguredLocation) {
 		return nil
 	}
-	p.location.next = nil
-	defer p.lend()
+	p.location.announced = nil
+	defer p.shareCredentials()
 	next := p.current.State.Settings.NextRegistry
 	if next == nil {
 		return p.Registries.TrustAlso(nil)
@@ -102,7 +102,7 @@ func (p *Puller) announced() error {
 		return err
 	}
 	var err error
-	p.location.next, err = p.openStore(next.Location, p.Registries)
+	p.location.announced, err = p.openStore(next.Location, p.Registries)
 	return err
 }
 
@@ -113,28 +113,28 @@ func (p *Puller) announced() error {
 // to a location with a newer bundle. If the current location cannot be read, it switches to a location that can be
 // read.
 func (p *Puller) Pull(ctx context.Context) (bool, error) {
-	changed, err := p.pull(ctx)
+	changed, err := p.pullCurrent(ctx)
 	if changed || ctx.Err() != nil {
 		return changed, err
 	}
-	used, failed := p.location.used, err != nil
-	for _, other := range p.others(failed) {
+	used, failed := p.location.current, err != nil
+	for _, other := range p.otherLocations(failed) {
 		if changed, ok := p.pullFrom(ctx, other, failed); ok {
 			return changed, nil
 		}
 	}
-	p.location.used = used
+	p.location.current = used
 	return false, err
 }
 
-// others returns the announced and the configured location, except the current one. If failed is false, the current
-// location could be read, and others omits locations that did not respond recently.
-func (p *Puller) others(failed bool) []store.Store {
+// otherLocations returns the announced and the configured location, except the current one. If failed is false, the
+// current location could be read, and otherLocations omits locations that did not respond recently.
+func (p *Puller) otherLocations(failed bool) []store.Store {
 	var all []store.Store
-	for _, s := range []store.Store{p.location.next, p.Place} {
-		if s == nil || s.String() == p.location.used.String() ||
+	for _, s := range []store.Store{p.location.announced, p.ConfiguredLocation} {
+		if s == nil || s.String() == p.location.current.String() ||
 			slices.ContainsFunc(all, func(o store.Store) bool { return o.String() == s.String() }) ||
-			!failed && p.Now().Before(p.location.skipped[s.String()]) {
+			!failed && p.Now().Before(p.location.skippedUntil[s.String()]) {
 			continue
 		}
 		all = append(all, s)
@@ -144,28 +144,28 @@ func (p *Puller) others(failed bool) []store.Store {
 
 // pullFrom reads a location that is not the current one. ok is true if pullFrom has made it the current location.
 func (p *Puller) pullFrom(ctx context.Context, other store.Store, failed bool) (changed, ok bool) {
-	limited, cancel := context.WithTimeout(ctx, p.location.patience)
+	limited, cancel := context.WithTimeout(ctx, p.location.readTimeout)
 	defer cancel()
-	used, refused := p.location.used, slices.Clone(p.refused)
-	p.location.used = other
-	changed, err := p.pull(limited)
+	used, refused := p.location.current, slices.Clone(p.refused)
+	p.location.current = other
+	changed, err := p.pullCurrent(limited)
 	if err == nil && (changed || failed) {
 		if !changed {
-			// If the bundle changed, the method pull has already saved the location.
+			// If the bundle changed, pullCurrent has already saved the location.
 			err = p.Save(ctx)
 		}
 		if err == nil {
-			p.location.skipped = nil
-			p.lend()
+			p.location.skippedUntil = nil
+			p.shareCredentials()
 			return changed, true
 		}
 	}
-	p.location.used, p.refused = used, refused
+	p.location.current, p.refused = used, refused
 	if err != nil && limited.Err() != nil {
-		if p.location.skipped == nil {
-			p.location.skipped = map[string]time.Time{}
+		if p.location.skippedUntil == nil {
+			p.location.skippedUntil = map[string]time.Time{}
 		}
-		p.location.skipped[other.String()] = p.Now().Add(skipOther)
+		p.location.skippedUntil[other.String()] = p.Now().Add(skipInterval)
 	}
 	return false, false
 }

@@ -99,7 +99,7 @@ func (m moving) pull(wantChanged bool, at *place) {
 	require.NoError(m, err)
 	require.Equal(m, wantChanged, changed)
 	require.Equal(m, at.name, m.puller.Location().String())
-	require.Empty(m, m.puller.Refused())
+	require.Empty(m, m.puller.RefusedBundles())
 }
 
 func TestAgentUsesAnnouncedLocation(t *testing.T) {
@@ -140,7 +140,7 @@ func TestOldBundleInFormerRegistryIsIgnored(t *testing.T) {
 	m.pull(true, m.before)
 	m.pushTo(m.after)
 	m.pull(true, m.after)
-	m.puller.location.used = m.place
+	m.puller.location.current = m.place
 	require.NoError(t, m.puller.Save(t.Context()))
 	m.restart()
 	require.Equal(t, m.before.name, m.puller.Location().String(),
@@ -163,7 +163,7 @@ func TestConfiguredLocationOverridesSavedOne(t *testing.T) {
 
 func TestHangingLocationIsReadRarely(t *testing.T) {
 	m := newMoving(t)
-	m.puller.location.patience = time.Millisecond
+	m.puller.location.readTimeout = time.Millisecond
 	m.announce()
 	m.pushTo(m.before)
 	m.after.hangs = true
@@ -172,13 +172,13 @@ func TestHangingLocationIsReadRarely(t *testing.T) {
 		m.pull(false, m.before)
 	}
 	require.Equal(t, 1, m.after.reads)
-	m.now = m.now.Add(skipOther + time.Second)
+	m.now = m.now.Add(skipInterval + time.Second)
 	m.pull(false, m.before)
 	require.Equal(t, 2, m.after.reads)
 
 	m.before.down, m.after.hangs = true, false
 	m.pushTo(m.after)
-	m.puller.location.patience = otherLocationTimeout
+	m.puller.location.readTimeout = otherLocationTimeout
 	m.pull(true, m.after)
 }
 

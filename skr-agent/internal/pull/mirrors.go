@@ -6,15 +6,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// here returns a copy of a bundle in which the mirrors of this cluster override the mirrors of the bundle's settings.
-func (p *Puller) here(b bundle.Bundle) *bundle.Bundle {
+// withClusterMirrors returns a copy of a bundle in which the mirrors of this cluster override the mirrors of the
+// bundle's settings.
+func (p *Puller) withClusterMirrors(b bundle.Bundle) *bundle.Bundle {
 	if len(p.Mirrors) == 0 {
 		return &b
 	}
 	own, mirrors := bundle.Settings{Mirrors: p.Mirrors}, maps.Clone(p.Mirrors)
 	for from, to := range b.State.Settings.Mirrors {
 		// Omit the bundle's mirrors for parts of a registry that this cluster mirrors.
-		if name := bundle.CanonicalRegistry(from); own.Mirrored(name) == name {
+		if name := bundle.CanonicalRegistry(from); own.MirroredName(name) == name {
 			mirrors[name] = to
 		}
 	}

@@ -28,9 +28,9 @@ import (
 
 // Options configure a Puller.
 type Options struct {
-	// Place is the configured location of the fleet's registry or folder.
-	Place      store.Store
-	Registries *store.Registries
+	// ConfiguredLocation is the configured location of the fleet's registry or folder.
+	ConfiguredLocation store.Store
+	Registries         *store.Registries
 	// Client reads from the API server.
 	Client    client.Client
 	Namespace string
@@ -43,9 +43,9 @@ type Options struct {
 	Now func() time.Time
 	// Mirrors contains the mirrors of this cluster. They override the mirrors in a bundle's settings.
 	Mirrors map[string]string
-	// Replace is true if the enrollment token allows a move of the runtime to another control plane. The Puller then
+	// AllowsMove is true if the enrollment token allows a move of the runtime to another control plane. The Puller then
 	// ignores saved state that is older than the token.
-	Replace bool
+	AllowsMove bool
 	// If Preview is true, the Puller verifies bundles without writing state.
 	Preview bool
 }
@@ -56,17 +56,17 @@ type Puller struct {
 	current  *bundle.Bundle
 	accepted bundle.Accepted
 	refused  []bundle.RefusedBundle
-	// manifest is the last accepted bundle's manifest. acceptedUnder is the root of trust that verified it.
-	manifest, acceptedUnder []byte
-	// reported is the sequence of the last sent report.
-	reported int64
-	// judged is the last result of verifying the current bundle with the newest root of trust.
-	judged judgment
-	// sealed is the signed text of the last saved state. seal is its signature.
-	sealed, seal []byte
-	// written is the Secret with the saved state, as this process last wrote it. Nil if its content is unknown.
-	written  *corev1.Secret
-	location location
+	// manifest is the last accepted bundle's manifest. acceptedRoot is the root of trust that verified it.
+	manifest, acceptedRoot []byte
+	// reportedSequence is the sequence of the last sent report.
+	reportedSequence int64
+	// lastRootCheck is the last result of verifying the current bundle with the newest root of trust.
+	lastRootCheck rootCheck
+	// signedState is the signed text of the last saved state. stateSignature is its signature.
+	signedState, stateSignature []byte
+	// writtenSecret is the Secret with the saved state, as this process last wrote it. Nil if its content is unknown.
+	writtenSecret *corev1.Secret
+	location      location
 	// openStore is store.Open, except in tests.
 	openStore func(string, *store.Registries) (store.Store, error)
 }
@@ -86,9 +86,9 @@ const (
 	// stateLocation is the key in the Secret for the current location (savedLocation). The Secret does not have this
 	// key while the agent uses the configured location.
 	stateLocation = "location.json"
-	// stateSignature is the key in the Secret for a signature with the agent's key. It covers all other fields except
+	// signatureKey is the key in the Secret for a signature with the agent's key. It covers all other fields except
 	// stateReported.
-	stateSignature = "signature"
+	signatureKey = "signature"
 )
 
 // ErrNotStored means that the runtime's API server refused to store a newer bundle or a newer root of trust.
@@ -97,7 +97,8 @@ var ErrNotStored = errors.New("cannot be stored in Secrets of " + v1beta2.Runtim
 // New returns a Puller without a bundle. Restore sets the last accepted bundle.
 func New(options Options) *Puller {
 	return &Puller{
-		Options: options, location: location{used: options.Place, patience: otherLocationTimeout}, openStore: store.Open,
+		Options: options, location: location{current: options.ConfiguredLocation, readTimeout: otherLocationTimeout},
+		openStore: store.Open,
 	}
 }
 
@@ -107,19 +108,19 @@ func (p *Puller) Root() trust.Root { return p.Trust.Root }
 // Current returns the last accepted bundle, or nil before the first bundle.
 func (p *Puller) Current() *bundle.Bundle { return p.current }
 
-// Refused returns the bundles that were refused since the last accepted bundle, newest last.
-func (p *Puller) Refused() []bundle.RefusedBundle { return p.refused }
+// RefusedBundles returns the bundles that were refused since the last accepted bundle, newest last.
+func (p *Puller) RefusedBundles() []bundle.RefusedBundle { return p.refused }
 
-// Expired reports whether the last accepted bundle expired. The agent uses it until it accepts a newer one.
-func (p *Puller) Expired() bool {
-	return p.current != nil && !p.Clock().Before(p.current.Statement.Predicate.ExpiresAt)
+// IsExpired reports whether the last accepted bundle expired. The agent uses it until it accepts a newer one.
+func (p *Puller) IsExpired() bool {
+	return p.current != nil && !p.CurrentTime().Before(p.current.Statement.Predicate.ExpiresAt)
 }
 
-// NewestTime returns the newest time in a verified signed statement, or zero before the first bundle.
-func (p *Puller) NewestTime() time.Time { return p.accepted.NewestTime }
+// NewestSignedTime returns the newest time in a verified signed statement, or zero before the first bundle.
+func (p *Puller) NewestSignedTime() time.Time { return p.accepted.NewestTime }
 
-// Clock returns the current time, or NewestTime if that is later.
-func (p *Puller) Clock() time.Time {
+// CurrentTime returns the current time, or NewestSignedTime if that is later.
+func (p *Puller) CurrentTime() time.Time {
 	if now := p.Now(); now.After(p.accepted.NewestTime) {
 		return now
 	}
@@ -133,12 +134,12 @@ func (p *Puller) Clock() time.Time {
 // replace the pinned root of trust, the bundle or the location. It can only raise the minimum sequences of the next
 // bundle and the next report.
 func (p *Puller) Restore(ctx context.Context) error {
-	secret, err := p.saved(ctx)
+	secret, err := p.readSecret(ctx)
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if err := p.requireSeal(secret.Data); err != nil {
-		return errors.Join(p.restoreReported(secret.Data), p.restoreFloor(secret.Data), err)
+	if err := p.requireSignature(secret.Data); err != nil {
+		return errors.Join(p.restoreReported(secret.Data), p.restoreMinimum(secret.Data), err)
 	}
 	return errors.Join(
 		p.restoreReported(secret.Data), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
@@ -149,7 +150,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	if err != nil {
 		return err
 	}
-	if p.replaces(accepted) {
+	if p.isReplaced(accepted) {
 		return nil
 	}
 	under, err := p.restoreRoots(state)
@@ -187,29 +188,30 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 		return fmt.Errorf("restore bundle %s: %w", verified.Digest, err)
 	}
 	restored.Accepted = p.accepted
-	p.current = p.here(restored)
-	return p.announced()
+	p.current = p.withClusterMirrors(restored)
+	return p.openAnnounced()
 }
 
-// replaces reports whether an operator moved the runtime to another control plane after the saved bundle was
+// isReplaced reports whether an operator moved the runtime to another control plane after the saved bundle was
 // accepted. The saved root of trust, sequences and times then belong to the previous control plane.
-func (p *Puller) replaces(accepted bundle.Accepted) bool {
-	return p.Replace && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
+func (p *Puller) isReplaced(accepted bundle.Accepted) bool {
+	return p.AllowsMove && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
 
-// Trusted returns the current trust of the runtime, with the newest verified root and the last accepted bundle.
-func (p *Puller) Trusted() bundle.Trust {
+// CurrentTrust returns the current trust of the runtime, with the newest verified root and the last accepted bundle.
+func (p *Puller) CurrentTrust() bundle.Trust {
 	trusted := p.Trust
 	trusted.Last = p.accepted
 	return trusted
 }
 
-// pull reads the current location and accepts a newer bundle. It reports whether the last accepted bundle changed.
-func (p *Puller) pull(ctx context.Context) (bool, error) {
+// pullCurrent reads the current location and accepts a newer bundle. It reports whether the last accepted bundle
+// changed.
+func (p *Puller) pullCurrent(ctx context.Context) (bool, error) {
 	if err := p.followRoot(ctx); err != nil {
 		return false, err
 	}
-	repository, err := p.location.used.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
+	repository, err := p.location.current.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
 		return false, err
 	}
@@ -218,14 +220,14 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if p.current != nil && newest == p.current.Digest {
-		p.forgetRefusals(false)
+		p.dropRefusals(false)
 		return false, nil
 	}
 	// Fetch by digest, because the tag can move between two reads.
 	fetched, err := store.Fetch(ctx, repository, newest.String())
-	var next intake.Opened
+	var next intake.OpenedBundle
 	if err == nil {
-		next, err = p.judgeByNewest(ctx, repository, fetched)
+		next, err = p.openWithNewestRoot(ctx, repository, fetched)
 	}
 	if refusal := refusal.Of(err); refusal != nil {
 		p.recordRefusal(newest, refusal)
@@ -234,67 +236,69 @@ func (p *Puller) pull(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := p.keep(ctx, next, fetched.Bytes); err != nil {
+	if err := p.storeBundle(ctx, next, fetched.Bytes); err != nil {
 		return false, err
 	}
-	p.current = p.here(next.Bundle)
-	p.forgetRefusals(false)
-	return true, p.announced()
+	p.current = p.withClusterMirrors(next.Bundle)
+	p.dropRefusals(false)
+	return true, p.openAnnounced()
 }
 
-// judgeByNewest verifies a bundle with the newest known root of trust. If the bundle is refused but a newer root could
-// accept it, judgeByNewest reads the roots from the registry and verifies again.
-func (p *Puller) judgeByNewest(
+// openWithNewestRoot verifies a bundle with the newest known root of trust. If the bundle is refused but a newer root
+// could accept it, openWithNewestRoot reads the roots from the registry and verifies again.
+func (p *Puller) openWithNewestRoot(
 	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
-) (intake.Opened, error) {
-	next, err := p.judge(ctx, repository, fetched)
+) (intake.OpenedBundle, error) {
+	next, err := p.openBundle(ctx, repository, fetched)
 	refusal := refusal.Of(err)
 	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
 		return next, err
 	}
 	before := p.Trust.Root.Version
 	if err := p.followRoot(ctx); err != nil {
-		return intake.Opened{}, err
+		return intake.OpenedBundle{}, err
 	}
 	if p.Trust.Root.Version == before {
 		return next, err
 	}
-	return p.judge(ctx, repository, fetched)
+	return p.openBundle(ctx, repository, fetched)
 }
 
-func (p *Puller) judge(ctx context.Context, repository store.Reader, fetched bundle.Fetched) (intake.Opened, error) {
-	trusted := p.Trusted()
+func (p *Puller) openBundle(
+	ctx context.Context, repository store.Reader, fetched bundle.Fetched,
+) (intake.OpenedBundle, error) {
+	trusted := p.CurrentTrust()
 	var err error
-	if trusted.Installed, err = p.installed(ctx); err != nil {
-		return intake.Opened{}, err
+	if trusted.Installed, err = p.installedVersions(ctx); err != nil {
+		return intake.OpenedBundle{}, err
 	}
-	return intake.Open(ctx, intake.Source{Documents: repository, Proof: p.proof}, fetched, trusted, p.Now())
+	return intake.Open(ctx, intake.Source{Documents: repository, ReadProof: p.readProof}, fetched, trusted, p.Now())
 }
 
-// installed returns the installed version of each module, from the last accepted bundle and from the Manifests.
-func (p *Puller) installed(ctx context.Context) (map[string]string, error) {
+// installedVersions returns the installed version of each module, from the last accepted bundle and from the Manifests.
+func (p *Puller) installedVersions(ctx context.Context) (map[string]string, error) {
 	var manifests v1beta2.ManifestList
 	err := p.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace))
 	if err != nil && !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("list Manifests: %w", err)
 	}
-	return autonomy.Versions(p.current, manifests.Items), nil
+	return autonomy.MinimumVersions(p.current, manifests.Items), nil
 }
 
-// proof reads a proof of release from the content store. If the content store does not contain it, proof reads it from
-// the registry.
-func (p *Puller) proof(ctx context.Context, c bundle.Content) ([]byte, error) {
+// readProof reads a proof of release from the content store. If the content store does not contain it, proof reads it
+// from the registry.
+func (p *Puller) readProof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err
 	} else if there {
 		return p.Store.Load(ctx, c.Digest)
 	}
 	// A root with release keys does not trust the publisher's mirrors, so use only the mirrors of this cluster.
-	return p.contents().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
+	return p.contentReader().Fetch(ctx, c, bundle.Settings{Mirrors: p.Mirrors}, bundle.MaxManifestBytes)
 }
 
-func (p *Puller) contents() intake.Contents {
-	return intake.Contents{Place: p.location.used, Registries: p.Registries}
+func (p *Puller) contentReader() intake.Contents {
+	return intake.Contents{Location: p.location.current, Registries: p.Registries}
 }
 
 func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
@@ -315,16 +319,16 @@ func (p *Puller) recordRefusal(d digest.Digest, refusal *refusal.Error) {
 	}
 }
 
-// forgetRefusals drops the recorded refusals of bundles or, if ofRoots is true, of roots of trust.
-func (p *Puller) forgetRefusals(ofRoots bool) {
+// dropRefusals drops the recorded refusals of bundles or, if ofRoots is true, of roots of trust.
+func (p *Puller) dropRefusals(ofRoots bool) {
 	p.refused = slices.DeleteFunc(p.refused, func(r bundle.RefusedBundle) bool {
 		return r.Reason.AboutRoot() == ofRoots
 	})
 }
 
-// keep stores the documents of a bundle before its manifest. After a crash, a saved manifest thus always has its
+// storeBundle stores the documents of a bundle before its manifest. After a crash, a saved manifest thus always has its
 // documents.
-func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) error {
+func (p *Puller) storeBundle(ctx context.Context, next intake.OpenedBundle, manifest []byte) error {
 	if p.Preview {
 		return nil
 	}
@@ -337,19 +341,19 @@ func (p *Puller) keep(ctx context.Context, next intake.Opened, manifest []byte) 
 		}
 	}
 	before := *p
-	p.accepted, p.manifest, p.acceptedUnder = next.Accepted, manifest, p.Trust.Root.Raw
+	p.accepted, p.manifest, p.acceptedRoot = next.Accepted, manifest, p.Trust.Root.Raw
 	if err := p.Save(ctx); err != nil {
-		p.accepted, p.manifest, p.acceptedUnder = before.accepted, before.manifest, before.acceptedUnder
+		p.accepted, p.manifest, p.acceptedRoot = before.accepted, before.manifest, before.acceptedRoot
 		return fmt.Errorf("bundle %s %w: %w", next.Digest, ErrNotStored, err)
 	}
 	return nil
 }
 
-func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
-	data, err := p.contents().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
+func (p *Puller) storeContent(ctx context.Context, c bundle.Content) error {
+	data, err := p.contentReader().Fetch(ctx, c, p.current.State.Settings, bundle.MaxLayerBytes)
 	if errors.Is(err, store.ErrNotFound) {
 		return fmt.Errorf("content %s was not found in %s or %s: restore it in the registry, or import it from a file",
-			c.Digest, c.Repository, p.location.used.Name(bundle.ContentRepository))
+			c.Digest, c.Repository, p.location.current.Name(bundle.ContentRepository))
 	}
 	if err != nil {
 		return fmt.Errorf("fetch content from %s: %w", c.Repository, err)
@@ -357,15 +361,15 @@ func (p *Puller) stage(ctx context.Context, c bundle.Content) error {
 	return p.Store.Add(ctx, c.Digest, data)
 }
 
-// Needed returns the digests of all blobs that the last accepted bundle or the given desired state refers to. chosen is
-// the desired state with the modules that the runtime selected itself.
-func (p *Puller) Needed(chosen bundle.DesiredState) map[digest.Digest]bool {
+// NeededDigests returns the digests of all blobs that the last accepted bundle or the given desired state refers to.
+// selected is the desired state with the modules that the runtime selected itself.
+func (p *Puller) NeededDigests(selected bundle.DesiredState) map[digest.Digest]bool {
 	needed := map[digest.Digest]bool{}
 	if p.current == nil {
 		return needed
 	}
 	needed[p.current.Config.Digest], needed[p.current.Catalog.Digest] = true, true
-	for _, manifest := range slices.Concat(p.current.State.All(), chosen.Manifests) {
+	for _, manifest := range slices.Concat(p.current.State.All(), selected.Manifests) {
 		for _, c := range manifest.Content {
 			needed[c.Digest] = true
 		}

@@ -67,7 +67,7 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			taken, err := w.puller.Pull(t.Context())
 			require.NoError(t, err, "step %d: a rotated key must be accepted", step)
 			require.True(t, taken)
-			require.Empty(t, w.puller.Refused(), "a rotated key must not be refused")
+			require.Empty(t, w.puller.RefusedBundles(), "a rotated key must not be refused")
 		case n <= 2:
 			want = w.publish()
 			taken, err := w.puller.Pull(t.Context())
@@ -88,7 +88,7 @@ func TestRefusedBundleWritesNothing(t *testing.T) {
 			require.True(t, slices.Contains(attack.wants, refusal.Reason), "step %d: %s: got %v, want %v", step,
 				attack.name, refusal, attack.wants)
 			require.Equal(t, before, w.kept(), "step %d: a refused %s must not be saved", step, attack.name)
-			require.NotEmpty(t, w.puller.Refused())
+			require.NotEmpty(t, w.puller.RefusedBundles())
 		}
 		require.Equal(t, want, inForce(w.puller), "step %d: the newest valid bundle must be the last accepted", step)
 	}
@@ -98,7 +98,7 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {
 		p := New(Options{
-			Place: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace,
+			ConfiguredLocation: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace,
 			Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
 			Trust: bundle.Trust{
 				Root:          w.pinned,
@@ -199,7 +199,7 @@ func TestTamperedStateIsNotRestored(t *testing.T) {
 
 func (w *world) reported() int64 {
 	w.Helper()
-	sequence, err := w.puller.Reported(w.Context())
+	sequence, err := w.puller.ReportedSequence(w.Context())
 	require.NoError(w, err)
 	return sequence
 }
@@ -217,7 +217,7 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.puller.SaveReported(t.Context(), 9))
 	newest := inForce(w.puller)
-	last, err := standby.Reported(t.Context())
+	last, err := standby.ReportedSequence(t.Context())
 	require.NoError(t, err)
 	require.EqualValues(t, 9, last, "the standby must continue from the leader's sequence")
 	require.NoError(t, standby.SaveReported(t.Context(), 10))
@@ -263,7 +263,7 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 		"docker.io/library/nginx": "evil.example",
 		"ghcr.io":                 "mirror.example/ghcr", "quay.io": "mirror.example/quay",
 	}}
-	followed := puller.here(bundle.Bundle{State: bundle.DesiredState{Settings: settings}}).State.Settings
+	followed := puller.withClusterMirrors(bundle.Bundle{State: bundle.DesiredState{Settings: settings}}).State.Settings
 	for image, want := range map[string]string{
 		"docker.io/library/nginx": "own.example/hub/library/nginx",
 		"docker.io/grafana/loki":  "own.example/hub/grafana/loki",
@@ -271,7 +271,7 @@ func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 		"ghcr.io/other/app":       "mirror.example/ghcr/other/app",
 		"quay.io/app":             "mirror.example/quay/app",
 	} {
-		require.Equal(t, want, followed.Mirrored(image))
+		require.Equal(t, want, followed.MirroredName(image))
 	}
 	require.Len(t, settings.Mirrors, 5, "the mirrors of the bundle must not change")
 }

@@ -11,38 +11,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// Saved identifies the saved state of an agent. Key is the public key of this agent.
-type Saved struct {
+// SavedState identifies the saved state of an agent. Key is the public key of this agent.
+type SavedState struct {
 	Client    client.Client
 	Namespace string
 	Runtime   string
 	Key       crypto.PublicKey
 }
 
-// Read returns the last accepted bundle in a saved state, or nil before the first bundle. It does not need the agent's
-// private key or the registry, and does not write. If the state is not signed with the key, the error is a
+// ReadBundle returns the last accepted bundle in a saved state, or nil before the first bundle. It does not need the
+// agent's private key or the registry, and does not write. If the state is not signed with the key, the error is a
 // *refusal.Error.
-func Read(ctx context.Context, from Saved) (*bundle.Bundle, error) {
+func ReadBundle(ctx context.Context, saved SavedState) (*bundle.Bundle, error) {
 	p := &Puller{Options: Options{
-		Client: from.Client, Namespace: from.Namespace, Preview: true,
-		Store: contentstore.New(from.Client, from.Client, from.Namespace),
-		Trust: bundle.Trust{Runtime: from.Runtime},
+		Client: saved.Client, Namespace: saved.Namespace, Preview: true,
+		Store: contentstore.New(saved.Client, saved.Client, saved.Namespace),
+		Trust: bundle.Trust{Runtime: saved.Runtime},
 	}}
-	secret, err := p.saved(ctx)
+	secret, err := p.readSecret(ctx)
 	if err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	signed, _, err := checkSeal(from.Key, secret.Data)
+	signed, _, err := checkSignature(saved.Key, secret.Data)
 	if err != nil {
 		return nil, err
 	}
 	if !signed {
-		return nil, p.unsigned()
+		return nil, p.unsignedError()
 	}
 	if err := p.restoreBundle(ctx, secret.Data); err != nil {
 		return nil, err
 	}
-	if message := p.Lost(); message != "" {
+	if message := p.LostMessage(); message != "" {
 		return nil, fmt.Errorf("Secret %s/%s: %s", p.Namespace, StateSecret, message)
 	}
 	return p.current, nil

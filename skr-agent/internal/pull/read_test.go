@@ -13,8 +13,8 @@ func TestReadNeedsOnlyThePublicKey(t *testing.T) {
 	w := newWorld(t)
 	public, err := w.agentKey.PublicKey()
 	require.NoError(t, err)
-	from := Saved{Client: w.client, Namespace: w.namespace, Runtime: runtimeID, Key: public}
-	read := func() (*bundle.Bundle, error) { return Read(t.Context(), from) }
+	from := SavedState{Client: w.client, Namespace: w.namespace, Runtime: runtimeID, Key: public}
+	read := func() (*bundle.Bundle, error) { return ReadBundle(t.Context(), from) }
 
 	got, err := read()
 	require.NoError(t, err)
@@ -28,7 +28,7 @@ func TestReadNeedsOnlyThePublicKey(t *testing.T) {
 
 	t.Run("bundle of an older root after the registry moved", func(t *testing.T) {
 		w.rotate()
-		w.puller.location.used = newPlace(t, "after.example/fleet")
+		w.puller.location.current = newPlace(t, "after.example/fleet")
 		require.NoError(t, w.puller.Save(t.Context()))
 		got, err := read()
 		require.NoError(t, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Recheck verifies stored contents. It deletes damaged contents and returns the digests of damaged and missing
+// VerifyContents verifies stored contents. It deletes damaged contents and returns the digests of damaged and missing
 // contents.
-func (p *Puller) Recheck(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
+func (p *Puller) VerifyContents(ctx context.Context, suspects []digest.Digest) (lost []digest.Digest, err error) {
 	for _, d := range suspects {
 		whole, err := p.Store.Recheck(ctx, d)
 		if err != nil {
@@ -35,7 +35,7 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 		return nil
 	}
 	for _, d := range []ocispec.Descriptor{p.current.Config, p.current.Catalog} {
-		if err := p.storeIfMissing(ctx, d.Digest, func() ([]byte, error) { return p.document(ctx, d) }); err != nil {
+		if err := p.storeIfMissing(ctx, d.Digest, func() ([]byte, error) { return p.readDocument(ctx, d) }); err != nil {
 			return fmt.Errorf("documents of the last accepted bundle: %w", err)
 		}
 	}
@@ -44,7 +44,7 @@ func (p *Puller) StageDocuments(ctx context.Context) error {
 	}
 	for _, m := range slices.Concat(p.current.State.All(), p.current.State.Offers) {
 		for _, c := range m.Evidence() {
-			if err := p.storeIfMissing(ctx, c.Digest, func() ([]byte, error) { return p.proof(ctx, c) }); err != nil {
+			if err := p.storeIfMissing(ctx, c.Digest, func() ([]byte, error) { return p.readProof(ctx, c) }); err != nil {
 				return fmt.Errorf("module %s: proof of release: %w", m.Module, err)
 			}
 		}
@@ -64,9 +64,9 @@ func (p *Puller) storeIfMissing(ctx context.Context, d digest.Digest, read func(
 	return p.Store.Put(ctx, d, data)
 }
 
-// document reads a document of the last accepted bundle from the registry.
-func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
-	repository, err := p.location.used.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
+// readDocument reads a document of the last accepted bundle from the registry.
+func (p *Puller) readDocument(ctx context.Context, d ocispec.Descriptor) ([]byte, error) {
+	repository, err := p.location.current.Reading(ctx, bundle.DesiredRepository(p.Trust.Runtime))
 	if err != nil {
 		return nil, err
 	}
@@ -74,13 +74,14 @@ func (p *Puller) document(ctx context.Context, d ocispec.Descriptor) ([]byte, er
 	if errors.Is(err, store.ErrNotFound) {
 		return nil,
 			fmt.Errorf("document %s was removed from %s; waiting for the next bundle: %w", d.Digest,
-				p.location.used.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
+				p.location.current.Name(bundle.DesiredRepository(p.Trust.Runtime)), err)
 	}
 	return data, err
 }
 
-// Lost returns a message about an accepted bundle that could not be restored after a restart, or "" if none was lost.
-func (p *Puller) Lost() string {
+// LostMessage returns a message about an accepted bundle that could not be restored after a restart, or "" if none was
+// lost.
+func (p *Puller) LostMessage() string {
 	if p.current != nil || p.accepted.Sequence == 0 {
 		return ""
 	}

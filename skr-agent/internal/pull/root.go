@@ -17,7 +17,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 		if err != nil {
 			return pinned, fmt.Errorf("%s: %w", stateRoot, err)
 		}
-		p.Trust.Root = trust.Newest(followed, pinned)
+		p.Trust.Root = trust.NewestRoot(followed, pinned)
 	}
 	if len(state[stateBundleRoot]) == 0 {
 		return pinned, nil
@@ -26,7 +26,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 	if err != nil {
 		return pinned, fmt.Errorf("%s: %w", stateBundleRoot, err)
 	}
-	p.acceptedUnder = under.Raw
+	p.acceptedRoot = under.Raw
 	return under, nil
 }
 
@@ -34,7 +34,7 @@ func (p *Puller) restoreRoots(state map[string][]byte) (trust.Root, error) {
 // and stores the newest valid version. It records an invalid version as refused.
 func (p *Puller) followRoot(ctx context.Context) error {
 	before := p.Trust.Root
-	newest, refused, at, err := store.FollowRoot(ctx, p.location.used, p.Trust.Root)
+	newest, refused, at, err := store.FollowRoot(ctx, p.location.current, p.Trust.Root)
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (p *Puller) followRoot(ctx context.Context) error {
 	if refused != nil {
 		p.recordRefusal(at, refused)
 	} else {
-		p.forgetRefusals(true)
+		p.dropRefusals(true)
 	}
 	if p.Trust.Root.Version == before.Version {
 		return nil

@@ -15,18 +15,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Reported returns the sequence of the last sent report, or 0 before the first report. It reads the Secret, because
-// another replica of the agent can have sent a report as the leader.
-func (p *Puller) Reported(ctx context.Context) (int64, error) {
-	saved, err := p.saved(ctx)
+// ReportedSequence returns the sequence of the last sent report, or 0 before the first report. It reads the Secret,
+// because another replica of the agent can have sent a report as the leader.
+func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
+	saved, err := p.readSecret(ctx)
 	if err == nil {
 		err = p.restoreReported(saved.Data)
 	}
-	return p.reported, client.IgnoreNotFound(err)
+	return p.reportedSequence, client.IgnoreNotFound(err)
 }
 
-// saved returns the Secret with the saved state.
-func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
+// readSecret returns the Secret with the saved state.
+func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	if err := p.Client.Get(ctx, client.ObjectKey{Namespace: p.Namespace, Name: StateSecret}, secret); err != nil {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", p.Namespace, StateSecret, err)
@@ -37,16 +37,16 @@ func (p *Puller) saved(ctx context.Context) (*corev1.Secret, error) {
 // SaveReported saves the sequence of a sent report in the Secret, because the registry can be restored from an older
 // copy. It writes no other state, because another replica of the agent can have accepted a bundle.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
-	p.reported = sequence
+	p.reportedSequence = sequence
 	if p.Preview {
 		return nil
 	}
 	// Try the last written Secret first. Read the Secret only if another process has changed it.
-	known := p.written
+	known := p.writtenSecret
 	err := p.updateReported(ctx, known)
 	if known == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		var secret *corev1.Secret
-		if secret, err = p.saved(ctx); err == nil {
+		if secret, err = p.readSecret(ctx); err == nil {
 			err = p.updateReported(ctx, secret)
 		}
 	}
@@ -62,7 +62,7 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 // updateReported writes the sequence of the last sent report into secret, which the caller read or wrote before. It
 // does nothing if secret is nil.
 func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) error {
-	p.written = nil
+	p.writtenSecret = nil
 	if secret == nil {
 		return nil
 	}
@@ -72,12 +72,12 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	secret.Data[stateReported] = p.encodedReported()
 	err := p.Client.Update(ctx, secret)
 	if err == nil {
-		p.written = secret
+		p.writtenSecret = secret
 	}
 	return err
 }
 
-func (p *Puller) encodedReported() []byte { return strconv.AppendInt(nil, p.reported, 10) }
+func (p *Puller) encodedReported() []byte { return strconv.AppendInt(nil, p.reportedSequence, 10) }
 
 func (p *Puller) restoreReported(state map[string][]byte) error {
 	if len(state[stateReported]) == 0 {
@@ -87,7 +87,7 @@ func (p *Puller) restoreReported(state map[string][]byte) error {
 	if err != nil {
 		return fmt.Errorf("read Secret %s/%s: %s: %w", p.Namespace, StateSecret, stateReported, err)
 	}
-	p.reported = sequence
+	p.reportedSequence = sequence
 	return nil
 }
 
@@ -101,13 +101,13 @@ func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted
 	return accepted, err
 }
 
-// restoreFloor restores the epoch and sequence of the last accepted bundle, but not the bundle, if they are higher than
-// the current ones. The agent then refuses older bundles.
-func (p *Puller) restoreFloor(state map[string][]byte) error {
+// restoreMinimum restores the epoch and sequence of the last accepted bundle, but not the bundle, if they are higher
+// than the current ones. The agent then refuses older bundles.
+func (p *Puller) restoreMinimum(state map[string][]byte) error {
 	accepted, err := p.readAccepted(state)
-	if err == nil && !p.replaces(accepted) && cmp.Or(
+	if err == nil && !p.isReplaced(accepted) && cmp.Or(
 		cmp.Compare(accepted.Epoch, p.accepted.Epoch), cmp.Compare(accepted.Sequence, p.accepted.Sequence)) > 0 {
-		p.accepted, p.manifest, p.acceptedUnder = accepted, nil, nil
+		p.accepted, p.manifest, p.acceptedRoot = accepted, nil, nil
 	}
 	return err
 }
@@ -129,24 +129,24 @@ func (p *Puller) Save(ctx context.Context) error {
 		secret.Data[stateAccepted] = accepted
 	}
 	if p.manifest != nil {
-		secret.Data[stateManifest], secret.Data[stateBundleRoot] = p.manifest, p.acceptedUnder
+		secret.Data[stateManifest], secret.Data[stateBundleRoot] = p.manifest, p.acceptedRoot
 	}
-	if location := p.savedLocation(); location != nil {
+	if location := p.encodeLocation(); location != nil {
 		secret.Data[stateLocation] = location
 	}
-	if err := p.sign(secret.Data); err != nil {
+	if err := p.signState(secret.Data); err != nil {
 		return err
 	}
-	if p.reported > 0 {
+	if p.reportedSequence > 0 {
 		secret.Data[stateReported] = p.encodedReported()
 	}
-	p.written = nil
+	p.writtenSecret = nil
 	err := p.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = p.Client.Create(ctx, secret)
 	}
 	if err == nil {
-		p.written = secret
+		p.writtenSecret = secret
 	}
 	return err
 }

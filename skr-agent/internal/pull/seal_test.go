@@ -101,14 +101,14 @@ func TestUnsignedStateKeepsTheSequence(t *testing.T) {
 	require.NoError(t, w.puller.SaveReported(t.Context(), 7))
 	for name, change := range map[string]func(){
 		"state without a signature": func() {
-			w.edit(func(state map[string][]byte) { delete(state, stateSignature) })
+			w.edit(func(state map[string][]byte) { delete(state, signatureKey) })
 		},
 		"replaced key": func() { w.agentKey = newKey(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			change()
 			w.requireUnsigned()
-			require.Contains(t, w.puller.Lost(), "was accepted, but its stored copy was lost")
+			require.Contains(t, w.puller.LostMessage(), "was accepted, but its stored copy was lost")
 			require.EqualValues(t, 7, w.reported())
 			require.NoError(t, w.puller.Save(t.Context()))
 			w.restart()

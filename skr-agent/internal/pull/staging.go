@@ -22,8 +22,8 @@ const (
 	stageBytes   = 4 << 20
 )
 
-// errWaiting is the error of a module whose content is not fetched yet.
-var errWaiting = errors.New("the content is being fetched")
+// errNotFetched is the error of a module whose content is not fetched yet.
+var errNotFetched = errors.New("the content is being fetched")
 
 // Staging fetches and stores the content of all modules in several calls. It is not safe for concurrent use.
 type Staging struct {
@@ -35,41 +35,41 @@ type Staging struct {
 	pending []bundle.Content
 	// failed contains the errors of contents that could not be stored.
 	failed map[digest.Digest]error
-	// If alone is true, contents are stored one after another. Several incomplete contents could exceed a tight quota
-	// for Secrets.
-	alone bool
+	// If isSequential is true, contents are stored one after another. Several incomplete contents could exceed a tight
+	// quota for Secrets.
+	isSequential bool
 }
 
-// Stage returns a Staging for the contents of a desired state. before contains the errors of modules that failed
-// before. Their contents come last, so that an unresponsive registry does not delay other modules.
-func (p *Puller) Stage(state bundle.DesiredState, before map[string]error) *Staging {
+// StartStaging returns a Staging for the contents of a desired state. previousErrors contains the errors of modules
+// that failed earlier. Their contents come last, so that an unresponsive registry does not delay other modules.
+func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
-		if before[m.Module] != nil {
+		if previousErrors[m.Module] != nil {
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(modules, func(a, b bundle.Manifest) int { return late(a) - late(b) })
 	s := &Staging{puller: p, modules: modules, failed: map[digest.Digest]error{}}
-	for _, why := range before {
-		s.alone = s.alone || apierrors.IsForbidden(why)
+	for _, why := range previousErrors {
+		s.isSequential = s.isSequential || apierrors.IsForbidden(why)
 	}
 	return s
 }
 
-// Continue fetches contents for about the duration stretch. done is true if it has tried to fetch all contents.
-// problems contains the error of each module with missing content. err is the error of listing the stored contents.
+// Continue fetches contents for about the given duration. done is true if it has tried to fetch all contents. problems
+// contains the error of each module with missing content. err is the error of listing the stored contents.
 func (s *Staging) Continue(
-	ctx context.Context, stretch time.Duration,
+	ctx context.Context, duration time.Duration,
 ) (problems map[string]error, done bool, err error) {
 	if s.stored == nil {
-		if err := s.begin(ctx); err != nil {
+		if err := s.listStored(ctx); err != nil {
 			return nil, false, err
 		}
 	}
-	var mu sync.Mutex // guards stored, pending, failed and alone
-	ended := time.Now().Add(stretch)
+	var mu sync.Mutex // guards stored, pending, failed and isSequential
+	ended := time.Now().Add(duration)
 	room := semaphore.NewWeighted(stageBytes)
 	var workers errgroup.Group
 	workers.SetLimit(stageWorkers)
@@ -80,10 +80,10 @@ func (s *Staging) Continue(
 			return c, 0, false, false
 		}
 		c = s.pending[0]
-		if size = min(max(c.SizeBytes, 1), stageBytes); s.alone {
+		if size = min(max(c.SizeBytes, 1), stageBytes); s.isSequential {
 			size = stageBytes
 		}
-		return c, size, s.alone, true
+		return c, size, s.isSequential, true
 	}
 	for first := true; first || time.Now().Before(ended); first = false {
 		c, size, alone, ok := next()
@@ -95,13 +95,13 @@ func (s *Staging) Continue(
 		mu.Unlock()
 		workers.Go(func() error {
 			defer room.Release(size)
-			err := s.puller.stage(ctx, c)
+			err := s.puller.storeContent(ctx, c)
 			mu.Lock()
 			defer mu.Unlock()
 			switch s.stored[c.Digest] = err == nil; {
 			case err == nil:
 			case apierrors.IsForbidden(err) && !alone:
-				s.alone, s.pending = true, append(s.pending, c) // try again later, without concurrent writes
+				s.isSequential, s.pending = true, append(s.pending, c) // try again later, without concurrent writes
 			default:
 				s.failed[c.Digest] = err
 			}
@@ -115,12 +115,12 @@ func (s *Staging) Continue(
 		}
 		s.pending = nil
 	}
-	return s.problems(), len(s.pending) == 0, nil
+	return s.contentErrors(), len(s.pending) == 0, nil
 }
 
-// begin lists the contents that are already stored.
-func (s *Staging) begin(ctx context.Context) error {
-	stored, err := s.puller.Store.Whole(ctx)
+// listStored lists the contents that are already stored.
+func (s *Staging) listStored(ctx context.Context) error {
+	stored, err := s.puller.Store.ListComplete(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,13 +137,13 @@ func (s *Staging) begin(ctx context.Context) error {
 	return nil
 }
 
-// Lacks reports whether a content has not been fetched yet or could not be stored.
-func (s *Staging) Lacks(d digest.Digest) bool {
+// IsMissing reports whether a content has not been fetched yet or could not be stored.
+func (s *Staging) IsMissing(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
 
-// problems returns the error of each module with a content that could not be stored.
-func (s *Staging) problems() map[string]error {
+// contentErrors returns the error of each module with a content that could not be stored.
+func (s *Staging) contentErrors() map[string]error {
 	problems := map[string]error{}
 	for _, m := range s.modules {
 		for _, c := range m.Content {
@@ -155,13 +155,13 @@ func (s *Staging) problems() map[string]error {
 	return problems
 }
 
-// Waiting returns the errors of modules whose content could not be stored or is not fetched yet.
-func (s *Staging) Waiting() map[string]error {
-	waiting := s.problems()
+// PendingErrors returns the errors of modules whose content could not be stored or is not fetched yet.
+func (s *Staging) PendingErrors() map[string]error {
+	waiting := s.contentErrors()
 	for _, m := range s.modules {
 		for _, c := range m.Content {
 			if !s.stored[c.Digest] && waiting[m.Module] == nil {
-				waiting[m.Module] = errWaiting
+				waiting[m.Module] = errNotFetched
 			}
 		}
 	}

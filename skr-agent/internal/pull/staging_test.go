@@ -107,17 +107,18 @@ func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
 	tight := &narrow{Client: w.client, most: stageWorkers}
 	tight.waiting.Add(stageWorkers)
 	w.puller.Store = contentstore.New(tight, tight, w.namespace)
-	staging := w.puller.Stage(state, nil)
+	staging := w.puller.StartStaging(state, nil)
 	var problems map[string]error
 	for done := false; !done; {
 		problems, done, err = staging.Continue(ctx, time.Minute)
 		require.NoError(t, err)
 	}
 	require.Len(t, problems, stageWorkers/2, "each content must need two Secrets")
-	whole, err := w.puller.Store.Whole(ctx)
+	whole, err := w.puller.Store.ListComplete(ctx)
 	require.NoError(t, err)
 	require.Len(t, whole, stageWorkers/2)
-	require.True(t, w.puller.Stage(state, problems).alone, "the next poll must continue without concurrent writes")
+	require.True(t, w.puller.StartStaging(state, problems).isSequential,
+		"the next poll must continue without concurrent writes")
 }
 
 func TestStagingNeedsFewRequests(t *testing.T) {
@@ -159,34 +160,34 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	counted.creates.Store(0)
 
 	t.Log("each call fetches one content, in the order of the modules; modules with all contents do not wait")
-	staging := puller.Stage(state, nil)
+	staging := puller.StartStaging(state, nil)
 	counted.unlisted = errors.New("too many requests")
 	_, done, err := staging.Continue(ctx, 0)
 	require.ErrorIs(t, err, counted.unlisted, "an unreadable store must not be an error of a module")
 	require.False(t, done)
-	require.NotContains(t, staging.Waiting()["m0"].Error(), "too many requests")
+	require.NotContains(t, staging.PendingErrors()["m0"].Error(), "too many requests")
 	counted.unlisted = nil
 	counted.lists.Store(0)
 	for contents := range 5 {
 		_, done, err := staging.Continue(ctx, 0)
 		require.NoError(t, err)
 		require.False(t, done, "staging must not be done after %d contents", contents+1)
-		waiting := staging.Waiting()
+		waiting := staging.PendingErrors()
 		require.Equal(t, contents < 1, waiting["m0"] != nil, "whether m0 waits after %d contents", contents+1)
 		require.Equal(t, contents < 3, waiting["m2"] != nil, "whether m2 waits after %d contents", contents+1)
 		require.Error(t, waiting["m1"])
 		require.Error(t, waiting["m4"])
-		require.True(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
-		require.False(t, staging.Lacks(shared.Digest))
+		require.True(t, staging.IsMissing(state.Manifests[4].Content[1].Digest))
+		require.False(t, staging.IsMissing(shared.Digest))
 	}
 	problems, done, err := staging.Continue(ctx, 0)
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.ErrorContains(t, problems["m1"], "was not found in")
-	require.Equal(t, problems, staging.Waiting())
-	require.True(t, staging.Lacks(state.Manifests[1].Content[1].Digest))
-	require.False(t, staging.Lacks(state.Manifests[4].Content[1].Digest))
+	require.Equal(t, problems, staging.PendingErrors())
+	require.True(t, staging.IsMissing(state.Manifests[1].Content[1].Digest))
+	require.False(t, staging.IsMissing(state.Manifests[4].Content[1].Digest))
 	require.EqualValues(t, 1, counted.lists.Load())
 	require.Zero(t, counted.gets.Load())
 	require.EqualValues(t, 2*5, counted.creates.Load())
@@ -202,11 +203,11 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 	state.Manifests = append(state.Manifests, bundle.Manifest{
 		Name: "m9", Module: "m9", Content: []bundle.Content{content("own-9", true)},
 	})
-	staging = puller.Stage(state, problems)
+	staging = puller.StartStaging(state, problems)
 	_, done, err = staging.Continue(ctx, 0)
 	require.NoError(t, err)
 	require.False(t, done)
-	require.NoError(t, staging.Waiting()["m9"])
+	require.NoError(t, staging.PendingErrors()["m9"])
 	require.EqualValues(t, 2*6, counted.creates.Load())
 	problems, done, err = staging.Continue(ctx, time.Minute)
 	require.NoError(t, err)
@@ -224,18 +225,18 @@ func TestStagingNeedsFewRequests(t *testing.T) {
 			},
 		)
 	}
-	problems, done, err = puller.Stage(state, problems).Continue(ctx, time.Minute)
+	problems, done, err = puller.StartStaging(state, problems).Continue(ctx, time.Minute)
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Len(t, problems, 1)
 	require.EqualValues(t, 2*26, counted.creates.Load())
 	counted.lists.Store(0)
-	staging = puller.Stage(bundle.DesiredState{Manifests: state.Manifests[2:]}, nil)
+	staging = puller.StartStaging(bundle.DesiredState{Manifests: state.Manifests[2:]}, nil)
 	problems, done, err = staging.Continue(ctx, time.Minute)
 	require.NoError(t, err)
 	require.True(t, done)
 	require.Empty(t, problems)
-	require.Empty(t, staging.Waiting())
+	require.Empty(t, staging.PendingErrors())
 	require.EqualValues(t, 1, counted.lists.Load())
 	require.EqualValues(t, 2*26, counted.creates.Load())
 }

@@ -154,7 +154,7 @@ func (w *world) newFleet() {
 func (w *world) unrestored(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
-		Place: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
+		ConfiguredLocation: w.place, Client: c, Namespace: w.namespace, Store: contentstore.New(c, c, w.namespace),
 		Trust: bundle.Trust{Root: w.pinned, Runtime: runtimeID}, Now: func() time.Time { return w.now },
 		Registries: w.registries, Key: w.agentKey,
 	})

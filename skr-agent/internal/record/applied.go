@@ -22,13 +22,13 @@ type AppliedVersion struct {
 	Images string `json:"images,omitempty"`
 	// Values is the value of v1beta2.AnnotationValues when the version was applied.
 	Values string `json:"values,omitempty"`
-	// ImagesLeftOut is true if LocalizedImages and Images were too long for the record. The agent cannot render a
+	// ImagesOmitted is true if LocalizedImages and Images were too long for the record. The agent cannot render a
 	// version without its images again, so it does not correct the version's drift while another version cannot be
 	// applied.
-	ImagesLeftOut bool `json:"imagesLeftOut,omitempty"`
-	// Begun is the Digest of another version that the agent has started to apply. From then on, the agent does not
+	ImagesOmitted bool `json:"imagesLeftOut,omitempty"`
+	// InProgress is the Digest of another version that the agent has started to apply. From then on, the agent does not
 	// correct drift of this version.
-	Begun string `json:"begun,omitempty"`
+	InProgress string `json:"begun,omitempty"`
 	// Unconfirmed is true if the version is from a record without the agent's signature. The agent reports such a
 	// version, but does not correct its drift.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
@@ -37,8 +37,8 @@ type AppliedVersion struct {
 // maxAppliedBytes limits the applied version in a record.
 const maxAppliedBytes = 64 << 10
 
-// Requested returns the version that the Manifest requests, as an AppliedVersion.
-func Requested(m *v1beta2.Manifest) AppliedVersion {
+// RequestedVersion returns the version that the Manifest requests, as an AppliedVersion.
+func RequestedVersion(m *v1beta2.Manifest) AppliedVersion {
 	wanted := AppliedVersion{
 		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config,
 		LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[v1beta2.AnnotationImages],
@@ -60,14 +60,14 @@ func Requested(m *v1beta2.Manifest) AppliedVersion {
 }
 
 func (v AppliedVersion) withoutImages() AppliedVersion {
-	v.LocalizedImages, v.Images, v.ImagesLeftOut = nil, "", true
+	v.LocalizedImages, v.Images, v.ImagesOmitted = nil, "", true
 	return v
 }
 
 // RunningVersion returns the version that was last applied, or the requested version if no applied version is recorded.
 // It does not check the record's signature.
 func RunningVersion(m *v1beta2.Manifest) string {
-	if applied := Claims(m).Applied; applied != nil {
+	if applied := ReadUnverified(m).Applied; applied != nil {
 		return applied.Version
 	}
 	return m.Spec.Version

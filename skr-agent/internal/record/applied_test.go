@@ -20,20 +20,20 @@ func TestAppliedVersionOmitsImagesThatExceedTheLimit(t *testing.T) {
 	}
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "1.0.0", LocalizedImages: images[:2]}}
 	m.Annotations = map[string]string{v1beta2.AnnotationImages: "{}"}
-	few := Requested(m)
+	few := RequestedVersion(m)
 	m.Spec.Resource = &unstructured.Unstructured{Object: map[string]any{"spec": long}}
-	large := Requested(m)
+	large := RequestedVersion(m)
 	m.Spec.LocalizedImages = images
-	many := Requested(m)
+	many := RequestedVersion(m)
 	m.Annotations[v1beta2.AnnotationImages] = long
-	most := Requested(m)
+	most := RequestedVersion(m)
 	for name, c := range map[string]struct {
 		wanted  AppliedVersion
 		without bool
 	}{"few images": {few, false}, "large default CR": {large, false}, "many images": {many, true},
 		"many image rules": {most, true}} {
 		text, err := json.Marshal(c.wanted)
-		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesLeftOut != c.without ||
+		if err != nil || len(text) > maxAppliedBytes || c.wanted.ImagesOmitted != c.without ||
 			c.without != (len(c.wanted.LocalizedImages)+len(c.wanted.Images) == 0) {
 			t.Errorf("%s: got %d bytes, error %v, want images omitted %t: %.200s",
 				name, len(text), err, c.without, text)

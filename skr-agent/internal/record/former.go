@@ -21,8 +21,8 @@ const (
 	formerRemoval          = "kyma-pull.dev/removal"
 	formerRestoring        = "kyma-pull.dev/restoring"
 	formerReleased         = "kyma-pull.dev/released"
-	// formerSignedAs is the prefix of the text that formerAppliedSignature signs.
-	formerSignedAs = "kyma-pull applied version v1\n"
+	// formerSignaturePrefix is the prefix of the text that formerAppliedSignature signs.
+	formerSignaturePrefix = "kyma-pull applied version v1\n"
 )
 
 var former = []string{
@@ -33,11 +33,11 @@ var former = []string{
 // readFormer returns the record in the annotations of version 0.1.0. Only the applied version has a signature. The
 // inherited objects are accepted only together with a signed applied version, because any client could otherwise write
 // them. A removal must be recorded again, because a bundle still requests it.
-func (b Book) readFormer(m *v1beta2.Manifest) Record {
-	r := formerClaims(m)
+func (b Store) readFormer(m *v1beta2.Manifest) Record {
+	r := readFormerUnverified(m)
 	r.Removal = ""
 	if r.Applied != nil {
-		r.Applied.Unconfirmed = !b.verify(formerSignedAs, m, m.Annotations[formerApplied],
+		r.Applied.Unconfirmed = !b.verify(formerSignaturePrefix, m, m.Annotations[formerApplied],
 			m.Annotations[formerAppliedSignature])
 	}
 	if r.Applied == nil || r.Applied.Unconfirmed {
@@ -46,7 +46,7 @@ func (b Book) readFormer(m *v1beta2.Manifest) Record {
 	return r
 }
 
-func formerClaims(m *v1beta2.Manifest) Record {
+func readFormerUnverified(m *v1beta2.Manifest) Record {
 	r := Record{
 		Inherited: m.Annotations[formerInherited],
 		Restoring: m.Annotations[formerRestoring] == v1beta2.True,

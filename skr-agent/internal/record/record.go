@@ -72,8 +72,8 @@ type CompletedJobs struct {
 	Pods []string `json:"pods,omitempty"`
 }
 
-// signed is the JSON in the annotation: a record and its signature.
-type signed struct {
+// signedRecord is the JSON in the annotation: a record and its signature.
+type signedRecord struct {
 	// Signature is the signature of the record by the agent's key, in base64.
 	Signature string `json:"signature,omitempty"`
 	// Record is a Record in JSON.
@@ -86,17 +86,17 @@ const (
 	maxRecordBytes = 128 << 10
 	// maxTextBytes is the maximum size of the annotation, which contains the record and its signature.
 	maxTextBytes = maxRecordBytes + 1<<10
-	// signedAs is the prefix of the signed text. The prefix ensures that a signature for another purpose is not valid
-	// for a record, although it is made with the same key.
-	signedAs = "kyma-pull manifest record v1\n"
+	// signaturePrefix is the prefix of the signed text. The prefix ensures that a signature for another purpose is not
+	// valid for a record, although it is made with the same key.
+	signaturePrefix = "kyma-pull manifest record v1\n"
 )
 
-// Book reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
-type Book struct{ Signer trust.Signer }
+// Store reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
+type Store struct{ Signer trust.Signer }
 
 // Read returns the record of a Manifest. Without a valid signature, the record contains only the parts that restrict
 // the agent.
-func (b Book) Read(m *v1beta2.Manifest) Record {
+func (b Store) Read(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
 		return b.readFormer(m)
@@ -105,44 +105,46 @@ func (b Book) Read(m *v1beta2.Manifest) Record {
 	if !ok {
 		return Record{}
 	}
-	if !b.verify(signedAs, m, string(parts.Record), parts.Signature) {
-		return r.restricted()
+	if !b.verify(signaturePrefix, m, string(parts.Record), parts.Signature) {
+		return r.restrictiveParts()
 	}
 	return r
 }
 
-// Claims returns the record of a Manifest without a check of its signature. It is intended for reports, and for
+// ReadUnverified returns the record of a Manifest without a check of its signature. It is intended for reports, and for
 // decisions that also require a verified bundle.
-func Claims(m *v1beta2.Manifest) Record {
+func ReadUnverified(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
-		return formerClaims(m)
+		return readFormerUnverified(m)
 	}
 	r, _, _ := parse(text)
 	return r
 }
 
-// IsRemoved reports whether the bundle requests the deletion of the Manifest because it removes the module or stops
-// managing it. Most records contain no removal, and IsRemoved does not check their signatures.
-func (b Book) IsRemoved(m *v1beta2.Manifest) bool { return ClaimsRemoval(m) && b.Read(m).removes(m) }
+// HasRemoval reports whether the record contains a removal of the Manifest, because a bundle removes the module or
+// stops managing it. Most records contain no removal, and HasRemoval does not check their signatures.
+func (b Store) HasRemoval(m *v1beta2.Manifest) bool {
+	return HasUnverifiedRemoval(m) && b.Read(m).isRemovalOf(m)
+}
 
 // IsUnmanaged reports whether a bundle requests the deletion of the Manifest, and the module's objects stay. The
 // annotation alone is not sufficient, because it is not signed. It is sufficient in addition to a recorded removal,
 // because earlier versions did not record Unmanaged.
-func (b Book) IsUnmanaged(m *v1beta2.Manifest) bool {
-	return b.IsRemoved(m) && (m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True || b.Read(m).Unmanaged)
+func (b Store) IsUnmanaged(m *v1beta2.Manifest) bool {
+	return b.HasRemoval(m) && (m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True || b.Read(m).Unmanaged)
 }
 
-// ClaimsRemoval is like Book.IsRemoved, without a check of the record's signature.
-func ClaimsRemoval(m *v1beta2.Manifest) bool { return Claims(m).removes(m) }
+// HasUnverifiedRemoval is like Store.HasRemoval, but does not check the record's signature.
+func HasUnverifiedRemoval(m *v1beta2.Manifest) bool { return ReadUnverified(m).isRemovalOf(m) }
 
-func (r Record) removes(m *v1beta2.Manifest) bool {
+func (r Record) isRemovalOf(m *v1beta2.Manifest) bool {
 	return r.Removal != "" && r.Removal == m.UID
 }
 
 // Set writes the record to the annotation of m, without a request to the API server. If the record did not change, it
 // keeps the existing signature.
-func (b Book) Set(m *v1beta2.Manifest, r Record) error {
+func (b Store) Set(m *v1beta2.Manifest, r Record) error {
 	record, err := encode(r)
 	if err != nil {
 		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
@@ -153,14 +155,14 @@ func (b Book) Set(m *v1beta2.Manifest, r Record) error {
 		return nil
 	}
 	if _, is, ok := parse(m.Annotations[v1beta2.AnnotationRecord]); ok && string(is.Record) == record &&
-		(b.Signer == nil || b.verify(signedAs, m, record, is.Signature)) {
+		(b.Signer == nil || b.verify(signaturePrefix, m, record, is.Signature)) {
 		return nil
 	}
 	signature, err := b.sign(m, record)
 	if err != nil {
 		return fmt.Errorf("sign the record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	text, err := json.Marshal(signed{Signature: signature, Record: json.RawMessage(record)})
+	text, err := json.Marshal(signedRecord{Signature: signature, Record: json.RawMessage(record)})
 	if err != nil {
 		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
@@ -189,20 +191,20 @@ func encode(r Record) (string, error) {
 }
 
 // parse returns the record in the value of an annotation. It returns false if the value is not a record.
-func parse(text string) (Record, signed, bool) {
-	var parts signed
+func parse(text string) (Record, signedRecord, bool) {
+	var parts signedRecord
 	if len(text) > maxTextBytes || json.Unmarshal([]byte(text), &parts) != nil {
-		return Record{}, signed{}, false
+		return Record{}, signedRecord{}, false
 	}
 	var r Record
 	if json.Unmarshal(parts.Record, &r) != nil {
-		return Record{}, signed{}, false
+		return Record{}, signedRecord{}, false
 	}
 	return r, parts, true
 }
 
-// restricted returns the parts of an unsigned record that restrict the agent.
-func (r Record) restricted() Record {
+// restrictiveParts returns the parts of an unsigned record that restrict the agent.
+func (r Record) restrictiveParts() Record {
 	r.Removal, r.Unmanaged, r.Inherited = "", false, ""
 	if r.Applied != nil {
 		applied := *r.Applied
@@ -212,15 +214,15 @@ func (r Record) restricted() Record {
 	return r
 }
 
-func (b Book) sign(m *v1beta2.Manifest, text string) (string, error) {
+func (b Store) sign(m *v1beta2.Manifest, text string) (string, error) {
 	if b.Signer == nil {
 		return "", nil
 	}
-	signature, err := b.Signer.SignMessage(strings.NewReader(signedText(signedAs, m, text)))
+	signature, err := b.Signer.SignMessage(strings.NewReader(signedText(signaturePrefix, m, text)))
 	return base64.StdEncoding.EncodeToString(signature), err
 }
 
-func (b Book) verify(prefix string, m *v1beta2.Manifest, text, signature string) bool {
+func (b Store) verify(prefix string, m *v1beta2.Manifest, text, signature string) bool {
 	if b.Signer == nil || signature == "" {
 		return false
 	}

@@ -29,7 +29,7 @@ func manifest() *v1beta2.Manifest {
 // complete returns a record in which each field has a value.
 func complete() Record {
 	return Record{
-		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", Begun: "sha256:b"},
+		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", InProgress: "sha256:b"},
 		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
 		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}, Pods: []string{"a/c"}},
 		Inherited:     "sha256:c", Removal: "1", Unmanaged: true, Restoring: true, Released: true,
@@ -37,24 +37,24 @@ func complete() Record {
 }
 
 func TestRecordIsReadAsWritten(t *testing.T) {
-	book, m := Book{Signer: trusttest.NewSigner(t)}, manifest()
+	book, m := Store{Signer: trusttest.NewSigner(t)}, manifest()
 	require.Equal(t, Record{}, book.Read(m))
 	require.NoError(t, book.Set(m, complete()))
 	require.Equal(t, complete(), book.Read(m))
-	require.Equal(t, complete(), Claims(m))
-	require.True(t, book.IsRemoved(m) && book.IsUnmanaged(m))
+	require.Equal(t, complete(), ReadUnverified(m))
+	require.True(t, book.HasRemoval(m) && book.IsUnmanaged(m))
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	require.NoError(t, book.Set(m, complete()))
 	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "an unchanged record must keep its signature")
 	m.UID = "2"
-	require.False(t, book.IsRemoved(m), "the removal of a former Manifest must have no effect")
+	require.False(t, book.HasRemoval(m), "the removal of a former Manifest must have no effect")
 	require.NoError(t, book.Set(m, Record{}))
 	require.Empty(t, m.Annotations)
 }
 
 func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
-	book := Book{Signer: trusttest.NewSigner(t)}
-	of := func(by Book, change func(*v1beta2.Manifest)) *v1beta2.Manifest {
+	book := Store{Signer: trusttest.NewSigner(t)}
+	of := func(by Store, change func(*v1beta2.Manifest)) *v1beta2.Manifest {
 		m := manifest()
 		require.NoError(t, by.Set(m, complete()))
 		change(m)
@@ -69,8 +69,8 @@ func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
 	}
 	asIs := func(*v1beta2.Manifest) {}
 	for name, m := range map[string]*v1beta2.Manifest{
-		"key of another agent":       of(Book{Signer: trusttest.NewSigner(t)}, asIs),
-		"no signature":               of(Book{}, asIs),
+		"key of another agent":       of(Store{Signer: trusttest.NewSigner(t)}, asIs),
+		"no signature":               of(Store{}, asIs),
 		"changed record":             of(book, replace(`"begun"`, ` "begun"`)),
 		"changed signature":          of(book, replace(`"signature":"`, `"signature":"A`)),
 		"record of another Manifest": of(book, func(m *v1beta2.Manifest) { m.Name = "nats" }),
@@ -79,15 +79,15 @@ func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
 		want.Applied.Unconfirmed, want.Inherited, want.Removal, want.Unmanaged = true, "", "", false
 		require.Equal(t, want, book.Read(m), name)
 		metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationUnmanaged, v1beta2.True)
-		require.False(t, book.IsRemoved(m) || book.IsUnmanaged(m), name)
+		require.False(t, book.HasRemoval(m) || book.IsUnmanaged(m), name)
 		require.NoError(t, book.Set(m, book.Read(m)), name)
 		require.Equal(t, want, book.Read(m), "%s: a new signature must not confirm the applied version", name)
 	}
-	require.False(t, Book{}.IsRemoved(of(Book{}, asIs)), "without a key, no record has a valid signature")
+	require.False(t, Store{}.HasRemoval(of(Store{}, asIs)), "without a key, no record has a valid signature")
 }
 
 func TestUnreadableRecordIsUnknown(t *testing.T) {
-	book := Book{Signer: trusttest.NewSigner(t)}
+	book := Store{Signer: trusttest.NewSigner(t)}
 	for name, text := range map[string]string{
 		"no JSON": "{", "no record": `{"signature":"YQ=="}`, "record of another type": `{"record":{"applied":"1.0.0"}}`,
 		"too large": fmt.Sprintf(`{"record":{"removal":"1","inherited":%q}}`, strings.Repeat("a", maxTextBytes)),
@@ -95,16 +95,16 @@ func TestUnreadableRecordIsUnknown(t *testing.T) {
 		m := manifest()
 		m.Annotations = map[string]string{v1beta2.AnnotationRecord: text, formerInherited: "sha256:a"}
 		require.Equal(t, Record{}, book.Read(m), name)
-		require.Equal(t, Record{}, Claims(m), name)
+		require.Equal(t, Record{}, ReadUnverified(m), name)
 		require.Equal(t, "1.0.0", RunningVersion(m), name)
 	}
 }
 
 func TestLargeRecordOmitsImagesAndIsLimited(t *testing.T) {
-	book, m := Book{Signer: trusttest.NewSigner(t)}, manifest()
+	book, m := Store{Signer: trusttest.NewSigner(t)}, manifest()
 	r := Record{Applied: &AppliedVersion{Version: "1.0.0", Images: strings.Repeat("a", maxRecordBytes)}}
 	require.NoError(t, book.Set(m, r))
-	require.Equal(t, &AppliedVersion{Version: "1.0.0", ImagesLeftOut: true}, book.Read(m).Applied)
+	require.Equal(t, &AppliedVersion{Version: "1.0.0", ImagesOmitted: true}, book.Read(m).Applied)
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	r.Inherited = strings.Repeat("a", maxRecordBytes)
 	require.ErrorContains(t, book.Set(m, r), "record of Manifest kyma-system/keda: ")
@@ -112,7 +112,7 @@ func TestLargeRecordOmitsImagesAndIsLimited(t *testing.T) {
 }
 
 // signature is the signature of the applied version by an agent of version 0.1.0.
-func (b Book) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
+func (b Store) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
 	t.Helper()
 	text := "kyma-pull applied version v1\n" + m.Namespace + "/" + m.Name + "\n" + m.Annotations[formerApplied]
 	signature, err := b.Signer.SignMessage(strings.NewReader(text))
@@ -121,7 +121,7 @@ func (b Book) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
 }
 
 func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
-	book := Book{Signer: trusttest.NewSigner(t)}
+	book := Store{Signer: trusttest.NewSigner(t)}
 	m := manifest()
 	m.Annotations = map[string]string{
 		formerApplied:   `{"version":"1.0.0","install":{"name":"a","source":{"ref":"b"}},"digest":"sha256:a"}`,
@@ -139,8 +139,8 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 		Inherited:     "sha256:c", Restoring: true, Released: true,
 	}
 	require.Equal(t, want, book.Read(m), "the removal is not signed, so a bundle must request it again")
-	require.True(t, ClaimsRemoval(m))
-	other := Book{Signer: trusttest.NewSigner(t)}
+	require.True(t, HasUnverifiedRemoval(m))
+	other := Store{Signer: trusttest.NewSigner(t)}
 	require.True(t, other.Read(m).Applied.Unconfirmed)
 	require.Empty(t, other.Read(m).Inherited, "without a signature, any client can write the inherited objects")
 
@@ -154,7 +154,7 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 func TestDigestOfRequestedVersionStays(t *testing.T) {
 	m := manifest()
 	m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}}
-	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", Requested(m).Digest)
+	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", RequestedVersion(m).Digest)
 }
 
 func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
@@ -169,7 +169,7 @@ func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
 			return c.Patch(ctx, o, p, options...)
 		},
 	})
-	ctx, book := t.Context(), Book{Signer: trusttest.NewSigner(t)}
+	ctx, book := t.Context(), Store{Signer: trusttest.NewSigner(t)}
 	read := func() *v1beta2.Manifest {
 		found := &v1beta2.Manifest{}
 		require.NoError(t, cluster.Get(ctx, client.ObjectKeyFromObject(m), found))

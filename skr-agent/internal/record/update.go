@@ -15,12 +15,10 @@ import (
 const maxUpdates = 4
 
 // Update changes the record of a Manifest in the cluster and in m, with one request. It sends no request if the record
-// stays the same.
-//
-// Several parts of the agent write records, so a write of an outdated copy fails. Update then reads the Manifest with
-// fresh and tries again. If fresh is nil, it returns the conflict.
-func (b Book) Update(
-	ctx context.Context, c client.Client, fresh client.Reader, m *v1beta2.Manifest, change func(*Record),
+// stays the same. Several parts of the agent write records, so a write of an outdated copy fails. Update then reads the
+// Manifest with the reader uncached and tries again. If uncached is nil, it returns the conflict.
+func (b Store) Update(
+	ctx context.Context, c client.Client, uncached client.Reader, m *v1beta2.Manifest, change func(*Record),
 	options ...client.PatchOption,
 ) error {
 	for attempt := 1; ; attempt++ {
@@ -37,11 +35,11 @@ func (b Book) Update(
 			next.DeepCopyInto(m)
 			return nil
 		}
-		if !apierrors.IsConflict(err) || fresh == nil || attempt == maxUpdates {
+		if !apierrors.IsConflict(err) || uncached == nil || attempt == maxUpdates {
 			return err
 		}
 		current := &v1beta2.Manifest{}
-		if err := fresh.Get(ctx, client.ObjectKeyFromObject(m), current); err != nil {
+		if err := uncached.Get(ctx, client.ObjectKeyFromObject(m), current); err != nil {
 			return err
 		}
 		current.DeepCopyInto(m)

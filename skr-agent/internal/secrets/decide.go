@@ -14,62 +14,60 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Values of Change.What: the actions on one Secret.
+// Values of Change.Action: the actions on one Secret.
 const (
-	Nothing = "nothing"
-	Create  = "create"
-	Update  = "update"
-	// Replace means to delete the Secret and create it again, because the API server does not update immutable Secrets
-	// or the type of a Secret.
-	Replace = "replace"
+	ActionNone   = "nothing"
+	ActionCreate = "create"
+	ActionUpdate = "update"
+	// ActionReplace means to delete the Secret and create it again, because the API server does not update immutable
+	// Secrets or the type of a Secret.
+	ActionReplace = "replace"
 )
 
 // Change is an action on one Secret. Secret is the object to write. It is nil if nothing must be written.
 type Change struct {
-	What   string
+	Action string
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from the existing Secret, which can be nil, to the wanted Secret. It returns an error if
-// the existing Secret has another owner.
-//
-// The agent owns a Secret with the agent's label, with the known UID, or with exactly the wanted content. A user who
-// removes the label thus cannot take the Secret over.
-func Decide(want bundle.RuntimeSecret, have *corev1.Secret, known types.UID) (Change, error) {
+// Decide returns the change from the live Secret, which can be nil, to the wanted Secret. It returns an error if the
+// live Secret has another owner. The agent owns a Secret with the agent's label, with the known UID, or with exactly
+// the wanted content. A user who removes the label thus cannot take the Secret over.
+func Decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
-	maps.Copy(labels, want.Labels)
+	maps.Copy(labels, wanted.Labels)
 	labels[v1beta2.LabelSealed] = v1beta2.True
 	next := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name, Labels: labels},
-		Type:       cmp.Or(want.Type, corev1.SecretTypeOpaque), Data: want.Data,
+		ObjectMeta: metav1.ObjectMeta{Namespace: wanted.Namespace, Name: wanted.Name, Labels: labels},
+		Type:       cmp.Or(wanted.Type, corev1.SecretTypeOpaque), Data: wanted.Data,
 	}
-	if have == nil {
-		return Change{Create, next}, nil
+	if live == nil {
+		return Change{ActionCreate, next}, nil
 	}
-	if !isOurs(have, known) && (have.Type != next.Type || !equal(have.Data, next.Data)) {
+	if !isOwned(live, known) && (live.Type != next.Type || !equal(live.Data, next.Data)) {
 		return Change{},
 			reason.Errorf(reason.Conflict,
 				"the existing Secret belongs to another owner; delete it, or choose another name in the control plane")
 	}
-	if have.Type != next.Type || have.Immutable != nil && *have.Immutable {
-		if have.Type == next.Type && equal(have.Data, next.Data) && have.Labels[v1beta2.LabelSealed] == v1beta2.True {
-			return Change{What: Nothing}, nil
+	if live.Type != next.Type || live.Immutable != nil && *live.Immutable {
+		if live.Type == next.Type && equal(live.Data, next.Data) && live.Labels[v1beta2.LabelSealed] == v1beta2.True {
+			return Change{Action: ActionNone}, nil
 		}
-		return Change{Replace, next}, nil
+		return Change{ActionReplace, next}, nil
 	}
-	updated := have.DeepCopy()
+	updated := live.DeepCopy()
 	if updated.Labels == nil {
 		updated.Labels = map[string]string{}
 	}
 	maps.Copy(updated.Labels, labels)
-	if equal(have.Data, next.Data) && maps.Equal(have.Labels, updated.Labels) {
-		return Change{What: Nothing}, nil
+	if equal(live.Data, next.Data) && maps.Equal(live.Labels, updated.Labels) {
+		return Change{Action: ActionNone}, nil
 	}
 	updated.Data = next.Data
-	return Change{Update, updated}, nil
+	return Change{ActionUpdate, updated}, nil
 }
 
-func isOurs(have *corev1.Secret, known types.UID) bool {
+func isOwned(have *corev1.Secret, known types.UID) bool {
 	return have.Labels[v1beta2.LabelSealed] == v1beta2.True || known != "" && have.UID == known
 }
 

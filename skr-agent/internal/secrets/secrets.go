@@ -21,54 +21,54 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Keeper reconciles the Secrets of one runtime. It is not safe for concurrent use.
-type Keeper struct {
+// Reconciler reconciles the Secrets of one runtime. It is not safe for concurrent use.
+type Reconciler struct {
 	// Client must not be cached, because a cache would contain all Secrets of the cluster.
 	Client   client.Client
 	Runtime  string
 	Identity *age.X25519Identity
 
-	last *bundle.ReportedSecrets // last is the result of the last call of Keep
-	// ours contains the UIDs of Secrets that the agent wrote, by namespace/name.
-	ours map[string]types.UID
+	lastResult *bundle.ReportedSecrets // lastResult is the result of the last call of Reconcile.
+	// writtenUIDs contains the UIDs of Secrets that the agent wrote, by namespace/name.
+	writtenUIDs map[string]types.UID
 }
 
 // Recipient returns the public age key that encrypts the runtime's Secrets.
-func (k *Keeper) Recipient() string { return k.Identity.Recipient().String() }
+func (k *Reconciler) Recipient() string { return k.Identity.Recipient().String() }
 
-// Keep writes the sealed Secrets into the runtime and returns the result. If again is false, it does not write a
+// Reconcile writes the sealed Secrets into the runtime and returns the result. If again is false, it does not write a
 // revision that it has already written without an error. If sealed is nil, it changes no Secrets.
-func (k *Keeper) Keep(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
+func (k *Reconciler) Reconcile(ctx context.Context, sealed *bundle.Sealed, again bool) *bundle.ReportedSecrets {
 	if sealed == nil {
-		k.last = nil
+		k.lastResult = nil
 		return nil
 	}
-	if k.last == nil || k.last.Revision != sealed.Revision || k.last.Trouble != "" || again {
-		problems := k.keep(ctx, sealed)
-		k.last = &bundle.ReportedSecrets{
-			Revision: sealed.Revision, Reason: reasonOf(problems), Trouble: trouble(problems),
+	if k.lastResult == nil || k.lastResult.Revision != sealed.Revision || k.lastResult.Trouble != "" || again {
+		problems := k.writeAll(ctx, sealed)
+		k.lastResult = &bundle.ReportedSecrets{
+			Revision: sealed.Revision, Reason: firstReason(problems), Trouble: joinMessages(problems),
 		}
 	}
-	return k.last
+	return k.lastResult
 }
 
-func (k *Keeper) keep(ctx context.Context, sealed *bundle.Sealed) []error {
+func (k *Reconciler) writeAll(ctx context.Context, sealed *bundle.Sealed) []error {
 	secrets, err := sealed.Open(k.Runtime, k.Identity)
 	if err != nil {
 		return []error{reason.Errorf(reason.SecretsUnreadable, "sealed Secrets: %w", err)}
 	}
 	var problems []error
 	for _, want := range secrets.Secrets {
-		if err := k.write(ctx, want); err != nil {
-			problems = append(problems, fmt.Errorf("secret %s: %w", want.At(), err))
+		if err := k.writeSecret(ctx, want); err != nil {
+			problems = append(problems, fmt.Errorf("secret %s: %w", want.NamespacedName(), err))
 		}
 	}
-	return append(problems, k.remove(ctx, secrets.Removals)...)
+	return append(problems, k.removeSecrets(ctx, secrets.Removals)...)
 }
 
 // Clear deletes all sealed Secrets of a Kyma that was deleted in the control plane. If it cannot decrypt the sealed
 // Secrets, it deletes none, because it does not know their names.
-func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
+func (k *Reconciler) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	if sealed == nil {
 		return nil
 	}
@@ -78,105 +78,106 @@ func (k *Keeper) Clear(ctx context.Context, sealed *bundle.Sealed) error {
 	}
 	names := secrets.Removals
 	for _, s := range secrets.Secrets {
-		names = append(names, s.At())
+		names = append(names, s.NamespacedName())
 	}
-	return errors.Join(k.remove(ctx, names)...)
+	return errors.Join(k.removeSecrets(ctx, names)...)
 }
 
-func (k *Keeper) write(ctx context.Context, want bundle.RuntimeSecret) error {
+func (k *Reconciler) writeSecret(ctx context.Context, want bundle.RuntimeSecret) error {
 	have := &corev1.Secret{}
 	err := k.Client.Get(ctx, client.ObjectKey{Namespace: want.Namespace, Name: want.Name}, have)
 	if apierrors.IsNotFound(err) {
 		have, err = nil, nil
 	}
 	if err != nil {
-		return responseOf(err)
+		return withoutMessage(err)
 	}
-	change, err := Decide(want, have, k.ours[want.At()])
+	change, err := Decide(want, have, k.writtenUIDs[want.NamespacedName()])
 	if err != nil {
 		return err
 	}
-	switch change.What {
-	case Update:
-		k.know(want.At(), have)
-		return responseOf(k.Client.Update(ctx, change.Secret))
-	case Replace:
-		if err := k.delete(ctx, have); err != nil {
+	switch change.Action {
+	case ActionUpdate:
+		k.recordUID(want.NamespacedName(), have)
+		return withoutMessage(k.Client.Update(ctx, change.Secret))
+	case ActionReplace:
+		if err := k.deleteSecret(ctx, have); err != nil {
 			return err
 		}
-	case Nothing:
-		k.know(want.At(), have)
+	case ActionNone:
+		k.recordUID(want.NamespacedName(), have)
 		return nil
 	}
 	if err = k.Client.Create(ctx, change.Secret); err == nil {
-		k.know(want.At(), change.Secret)
+		k.recordUID(want.NamespacedName(), change.Secret)
 	}
 	if apierrors.IsNotFound(err) {
 		return reason.Errorf(reason.NamespaceMissing, "namespace %s does not exist yet", want.Namespace)
 	}
-	return responseOf(err)
+	return withoutMessage(err)
 }
 
-// know records the UID of a Secret that the agent wrote, so that the agent recognizes the Secret without its label.
-func (k *Keeper) know(at string, secret *corev1.Secret) {
-	if k.ours == nil {
-		k.ours = map[string]types.UID{}
+// recordUID records the UID of a Secret that the agent wrote, so that the agent recognizes the Secret without its
+// label.
+func (k *Reconciler) recordUID(name string, secret *corev1.Secret) {
+	if k.writtenUIDs == nil {
+		k.writtenUIDs = map[string]types.UID{}
 	}
-	k.ours[at] = secret.UID
+	k.writtenUIDs[name] = secret.UID
 }
 
-func (k *Keeper) remove(ctx context.Context, names []string) []error {
+func (k *Reconciler) removeSecrets(ctx context.Context, names []string) []error {
 	var problems []error
 	for _, at := range names {
 		namespace, name, _ := strings.Cut(at, "/")
 		have := &corev1.Secret{}
 		err := k.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, have)
-		if err == nil && isOurs(have, k.ours[at]) {
-			err = k.delete(ctx, have)
+		if err == nil && isOwned(have, k.writtenUIDs[at]) {
+			err = k.deleteSecret(ctx, have)
 		}
 		if client.IgnoreNotFound(err) != nil {
-			problems = append(problems, fmt.Errorf("secret %s: %w", at, responseOf(err)))
+			problems = append(problems, fmt.Errorf("secret %s: %w", at, withoutMessage(err)))
 			continue
 		}
-		delete(k.ours, at)
+		delete(k.writtenUIDs, at)
 	}
 	return problems
 }
 
-// delete deletes a Secret. It returns a conflict if the Secret has changed since the caller read it.
-func (k *Keeper) delete(ctx context.Context, have *corev1.Secret) error {
+// deleteSecret deletes a Secret. It returns a conflict if the Secret has changed since the caller read it.
+func (k *Reconciler) deleteSecret(ctx context.Context, have *corev1.Secret) error {
 	err := k.Client.Delete(ctx, have, client.Preconditions(metav1.Preconditions{
 		UID: &have.UID, ResourceVersion: &have.ResourceVersion,
 	}))
-	return responseOf(client.IgnoreNotFound(err))
+	return withoutMessage(client.IgnoreNotFound(err))
 }
 
-// refused is an error that contains only the reason of an API server's error. It omits the message, because an
+// reasonError is an error that contains only the reason of an API server's error. It omits the message, because an
 // admission webhook can include the content of the Secret in it.
-type refused metav1.StatusReason
+type reasonError metav1.StatusReason
 
-func (r refused) Error() string {
-	if r == refused(metav1.StatusReasonUnknown) {
+func (r reasonError) Error() string {
+	if r == reasonError(metav1.StatusReasonUnknown) {
 		return "the API server did not respond"
 	}
 	return fmt.Sprintf("the API server responded with %s", string(r))
 }
 
-func responseOf(err error) error {
-	var known refused
+func withoutMessage(err error) error {
+	var known reasonError
 	if err == nil || errors.As(err, &known) {
 		return err
 	}
-	return refused(apierrors.ReasonForError(err))
+	return reasonError(apierrors.ReasonForError(err))
 }
 
-// reasonOf returns the reason of the first problem, or "" without problems. If the problem has no specific reason,
+// firstReason returns the reason of the first problem, or "" without problems. If the problem has no specific reason,
 // the result is WriteFailed.
-func reasonOf(problems []error) reason.Reason {
+func firstReason(problems []error) reason.Reason {
 	if len(problems) == 0 {
 		return ""
 	}
-	var answer refused
+	var answer reasonError
 	switch r := reason.Of(problems[0]); {
 	case r != reason.Other:
 		return r
@@ -186,8 +187,8 @@ func reasonOf(problems []error) reason.Reason {
 	return reason.WriteFailed
 }
 
-// trouble returns the messages of all problems as one text.
-func trouble(problems []error) string {
+// joinMessages returns the messages of all problems as one text.
+func joinMessages(problems []error) string {
 	texts := make([]string, 0, len(problems))
 	for _, p := range problems {
 		texts = append(texts, p.Error())

@@ -55,37 +55,37 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		have *corev1.Secret
 		want string
 	}{
-		"Secret does not exist": {nil, Create},
-		"Secret is unchanged":   {written(nil), Nothing},
+		"Secret does not exist": {nil, ActionCreate},
+		"Secret is unchanged":   {written(nil), ActionNone},
 		"value changed": {
-			written(func(s *corev1.Secret) { s.Data["password"] = nil }), Update,
+			written(func(s *corev1.Secret) { s.Data["password"] = nil }), ActionUpdate,
 		},
 		"value added": {
-			written(func(s *corev1.Secret) { s.Data["more"] = nil }), Update,
+			written(func(s *corev1.Secret) { s.Data["more"] = nil }), ActionUpdate,
 		},
 		"label changed": {
-			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), Update,
+			written(func(s *corev1.Secret) { s.Labels["app"] = "" }), ActionUpdate,
 		},
 		"type differs": {
-			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), Replace,
+			written(func(s *corev1.Secret) { s.Type = corev1.SecretTypeTLS }), ActionReplace,
 		},
 		"Secret is immutable": {
-			written(func(s *corev1.Secret) { s.Immutable = new(true) }), Nothing,
+			written(func(s *corev1.Secret) { s.Immutable = new(true) }), ActionNone,
 		},
 		"Secret is immutable and value changed": {
-			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), Replace,
+			written(func(s *corev1.Secret) { s.Immutable, s.Data = new(true), nil }), ActionReplace,
 		},
 		"agent's label removed": {
-			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), Update,
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed) }), ActionUpdate,
 		},
 		"all labels removed": {
-			written(func(s *corev1.Secret) { s.Labels = nil }), Update,
+			written(func(s *corev1.Secret) { s.Labels = nil }), ActionUpdate,
 		},
 		"Secret is immutable and agent's label removed": {
-			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), Replace,
+			written(func(s *corev1.Secret) { delete(s.Labels, v1beta2.LabelSealed); s.Immutable = new(true) }), ActionReplace,
 		},
 		"labels and value removed, UID known": {
-			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), Update,
+			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "known" }), ActionUpdate,
 		},
 		"labels and value removed, UID unknown": {
 			written(func(s *corev1.Secret) { s.Labels, s.Data, s.UID = nil, nil, "other" }), "",
@@ -99,10 +99,10 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 		},
 	} {
 		change, err := Decide(login(), c.have, "known")
-		if (err != nil) != (c.want == "") || change.What != c.want {
-			t.Errorf("%s: got change %q and error %v, want %q", name, change.What, err, c.want)
+		if (err != nil) != (c.want == "") || change.Action != c.want {
+			t.Errorf("%s: got change %q and error %v, want %q", name, change.Action, err, c.want)
 		}
-		if change.What == Nothing || err != nil {
+		if change.Action == ActionNone || err != nil {
 			continue
 		}
 		s := change.Secret
@@ -111,7 +111,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 			s.Type != corev1.SecretTypeOpaque {
 			t.Errorf("%s: got labels %v, data %v and type %s, want the sealed Secret", name, s.Labels, s.Data, s.Type)
 		}
-		if change.What == Update && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
+		if change.Action == ActionUpdate && (c.have.Labels != nil && s.Labels["theirs"] != "1" || s.ResourceVersion != "7") {
 			t.Errorf("%s: got metadata %v, want the labels of others to stay", name, s.ObjectMeta)
 		}
 	}
@@ -127,20 +127,20 @@ func TestErrorsOmitMessagesOfAPIServer(t *testing.T) {
 		"forbidden":          {denied, "the API server responded with Forbidden"},
 		"forbidden, wrapped": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
 		"connection refused": {errors.New("connection refused"), "the API server did not respond"},
-		"already converted":  {responseOf(denied), "the API server responded with Forbidden"},
+		"already converted":  {withoutMessage(denied), "the API server responded with Forbidden"},
 	} {
-		if got := responseOf(c.err); got.Error() != c.want {
+		if got := withoutMessage(c.err); got.Error() != c.want {
 			t.Errorf("%s: got error %v, want %s", name, got, c.want)
 		}
 	}
-	if responseOf(nil) != nil {
-		t.Error("responseOf(nil) must be nil")
+	if withoutMessage(nil) != nil {
+		t.Error("withoutMessage(nil) must be nil")
 	}
 	many := make([]error, 100)
 	for i := range many {
 		many[i] = fmt.Errorf("secret kyma-system/number-%d: the API server responded with Forbidden", i)
 	}
-	if text := trouble(many); len(text) > bundle.MaxMessageBytes ||
+	if text := joinMessages(many); len(text) > bundle.MaxMessageBytes ||
 		!strings.HasPrefix(text, "secret kyma-system/number-0") {
 		t.Errorf("got %d bytes %q, want the first problems in at most %d bytes", len(text), text,
 			bundle.MaxMessageBytes)
@@ -159,7 +159,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	ctx := t.Context()
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
-	keeper := &Keeper{Client: api, Runtime: "one", Identity: identity}
+	keeper := &Reconciler{Client: api, Runtime: "one", Identity: identity}
 	seal := func(secrets bundle.Secrets) *bundle.Sealed {
 		t.Helper()
 		sealed, err := secrets.Seal("one", keeper.Recipient())
@@ -176,7 +176,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 		return secret
 	}
 
-	require.Nil(t, keeper.Keep(ctx, nil, true))
+	require.Nil(t, keeper.Reconcile(ctx, nil, true))
 	elsewhere, theirs := login(), login()
 	elsewhere.Namespace, theirs.Name, theirs.Data = "later", "theirs", map[string][]byte{"password": []byte("another")}
 	require.NoError(
@@ -190,7 +190,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 		),
 	)
 	all := seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{elsewhere, theirs, login()}})
-	reported := keeper.Keep(ctx, all, false)
+	reported := keeper.Reconcile(ctx, all, false)
 	require.Equal(t, all.Revision, reported.Revision)
 	require.Equal(
 		t,
@@ -205,24 +205,24 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	// After the obstacles are removed, the next call writes the other Secrets.
 	require.NoError(t, api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}))
 	require.NoError(t, api.Delete(ctx, there("default", "theirs")))
-	require.Empty(t, keeper.Keep(ctx, all, false).Trouble)
+	require.Empty(t, keeper.Reconcile(ctx, all, false).Trouble)
 	require.Equal(t, value, string(there("later", "login").Data["password"]))
 
 	// Unchanged Secrets are checked only on request, and are not written.
 	written := there("default", "login")
-	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
+	require.Empty(t, keeper.Reconcile(ctx, all, true).Trouble)
 	require.Equal(t, written.ResourceVersion, there("default", "login").ResourceVersion)
 	require.NoError(t, api.Delete(ctx, written))
-	keeper.Keep(ctx, all, false)
+	keeper.Reconcile(ctx, all, false)
 	require.Nil(t, there("default", "login"))
-	keeper.Keep(ctx, all, true)
+	keeper.Reconcile(ctx, all, true)
 	require.NotNil(t, there("default", "login"))
 
 	// Removing the label does not protect a changed value.
 	stripped := there("default", "login")
 	stripped.Labels, stripped.Data = nil, map[string][]byte{"password": []byte("tenant")}
 	require.NoError(t, api.Update(ctx, stripped))
-	require.Empty(t, keeper.Keep(ctx, all, true).Trouble)
+	require.Empty(t, keeper.Reconcile(ctx, all, true).Trouble)
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, v1beta2.True, there("default", "login").Labels[v1beta2.LabelSealed])
 
@@ -232,7 +232,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 		"username": []byte("u"),
 		"password": []byte("p"),
 	}, "2"
-	require.Empty(t, keeper.Keep(ctx, seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{other}}), false).Trouble)
+	require.Empty(t, keeper.Reconcile(ctx, seal(bundle.Secrets{Secrets: []bundle.RuntimeSecret{other}}), false).Trouble)
 	require.Equal(t, corev1.SecretTypeBasicAuth, there("default", "login").Type)
 
 	// The agent deletes a listed Secret only if it wrote the Secret.
@@ -240,7 +240,7 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tenants"},
 	}))
 	gone := seal(bundle.Secrets{Removals: []string{"default/login", "default/tenants", "default/never-there"}})
-	require.Empty(t, keeper.Keep(ctx, gone, false).Trouble)
+	require.Empty(t, keeper.Reconcile(ctx, gone, false).Trouble)
 	require.Nil(t, there("default", "login"))
 	require.NotNil(t, there("default", "tenants"))
 	require.NotNil(t, there("later", "login"))
@@ -250,10 +250,10 @@ func TestKeeperReconcilesSealedSecrets(t *testing.T) {
 	require.NoError(t, err)
 	foreign, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("one", stranger.Recipient().String())
 	require.NoError(t, err)
-	require.Contains(t, keeper.Keep(ctx, foreign, false).Trouble, "another agent's key")
+	require.Contains(t, keeper.Reconcile(ctx, foreign, false).Trouble, "another agent's key")
 	mistaken, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("two", keeper.Recipient())
 	require.NoError(t, err)
-	require.Contains(t, keeper.Keep(ctx, mistaken, false).Trouble, "another runtime")
+	require.Contains(t, keeper.Reconcile(ctx, mistaken, false).Trouble, "another runtime")
 	require.NoError(t, keeper.Clear(ctx, foreign))
 	require.NoError(t, keeper.Clear(ctx, nil))
 	require.NotNil(t, there("later", "login"))

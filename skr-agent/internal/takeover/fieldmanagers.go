@@ -16,7 +16,7 @@ type fieldManager struct {
 	Operation metav1.ManagedFieldsOperationType
 }
 
-func (m fieldManager) has(e metav1.ManagedFieldsEntry) bool {
+func (m fieldManager) owns(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == m.Name && e.Operation == m.Operation && e.Subresource == ""
 }
 
@@ -35,7 +35,7 @@ func fieldManagers(names []string) []fieldManager {
 // belongs to them. If no entries are left, the result contains one empty entry, because the API server clears
 // managedFields only for this value.
 func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldManager) []metav1.ManagedFieldsEntry {
-	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isOneOf(managers, e) }
+	isTheirs := func(e metav1.ManagedFieldsEntry) bool { return isManagedBy(managers, e) }
 	left := slices.DeleteFunc(slices.Clone(entries), isTheirs)
 	switch len(left) {
 	case len(entries):
@@ -46,32 +46,31 @@ func removeFieldManagers(entries []metav1.ManagedFieldsEntry, managers []fieldMa
 	return left
 }
 
-// replaceFieldManagers returns managedFields after the fields of the given managers were transferred to another
-// manager, with the name in by, as if this manager had applied them. It returns nil if the given managers own no
-// fields.
+// replaceFieldManagers returns managedFields after the fields of the given managers were transferred to newManager, as
+// if this manager had applied them. It returns nil if the given managers own no fields.
 func replaceFieldManagers(
-	entries []metav1.ManagedFieldsEntry, managers []fieldManager, by string,
+	entries []metav1.ManagedFieldsEntry, managers []fieldManager, newManager string,
 ) ([]metav1.ManagedFieldsEntry, error) {
 	var left []metav1.ManagedFieldsEntry
 	var own *metav1.ManagedFieldsEntry
-	applier := fieldManager{by, metav1.ManagedFieldsOperationApply}
+	applier := fieldManager{newManager, metav1.ManagedFieldsOperationApply}
 	for _, e := range entries {
-		if applier.has(e) {
+		if applier.owns(e) {
 			own = e.DeepCopy()
 		}
 	}
 	found := false
 	for _, e := range entries {
 		switch {
-		case applier.has(e):
-		case !isOneOf(managers, e):
+		case applier.owns(e):
+		case !isManagedBy(managers, e):
 			left = append(left, e)
 		case own == nil:
 			own, found = e.DeepCopy(), true
-			own.Manager, own.Operation = by, metav1.ManagedFieldsOperationApply
+			own.Manager, own.Operation = newManager, metav1.ManagedFieldsOperationApply
 		default:
 			found = true
-			fields, err := union(own.FieldsV1, e.FieldsV1)
+			fields, err := unionFields(own.FieldsV1, e.FieldsV1)
 			if err != nil {
 				return nil, fmt.Errorf("managedFields of %s: %w", e.Manager, err)
 			}
@@ -84,12 +83,12 @@ func replaceFieldManagers(
 	return append(left, *own), nil
 }
 
-func isOneOf(managers []fieldManager, e metav1.ManagedFieldsEntry) bool {
-	return slices.ContainsFunc(managers, func(m fieldManager) bool { return m.has(e) })
+func isManagedBy(managers []fieldManager, e metav1.ManagedFieldsEntry) bool {
+	return slices.ContainsFunc(managers, func(m fieldManager) bool { return m.owns(e) })
 }
 
-// union returns the fields that at least one of two managedFields entries contains.
-func union(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
+// unionFields returns the fields that at least one of two managedFields entries contains.
+func unionFields(a, b *metav1.FieldsV1) (*metav1.FieldsV1, error) {
 	var both fieldpath.Set
 	for _, fields := range []*metav1.FieldsV1{a, b} {
 		if fields == nil {

@@ -12,10 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TakenFields returns an object's managedFields after another field manager, with the name in by, has taken over the
-// fields that lifecycle-manager owns. It returns nil if lifecycle-manager owns no fields.
-func TakenFields(entries []metav1.ManagedFieldsEntry, by string) ([]metav1.ManagedFieldsEntry, error) {
-	return replaceFieldManagers(entries, lifecycleManager(), by)
+// ManagedFieldsAfterTakeover returns an object's managedFields after the given field manager has taken over the fields
+// that lifecycle-manager owns. It returns nil if lifecycle-manager owns no fields.
+func ManagedFieldsAfterTakeover(
+	entries []metav1.ManagedFieldsEntry, newManager string,
+) ([]metav1.ManagedFieldsEntry, error) {
+	return replaceFieldManagers(entries, lifecycleManager(), newManager)
 }
 
 func lifecycleManager() []fieldManager { return fieldManagers(v1beta2.LifecycleManagerFieldManagers()) }
@@ -25,9 +27,9 @@ func TakeFields(ctx context.Context, uncached client.Client, o *unstructured.Uns
 	return moveFields(ctx, uncached, o, lifecycleManager(), to, to)
 }
 
-// GiveFields transfers the fields that a field manager applied to an object to lifecycle-manager. It also removes the
+// ReturnFields transfers the fields that a field manager applied to an object to lifecycle-manager. It also removes the
 // annotation owned-by. It changes only the given object, not the cluster.
-func GiveFields(o *unstructured.Unstructured, from string) error {
+func ReturnFields(o *unstructured.Unstructured, from string) error {
 	ours := []fieldManager{{from, metav1.ManagedFieldsOperationApply}}
 	entries, err := replaceFieldManagers(o.GetManagedFields(), ours, v1beta2.FieldManagerApplier)
 	if err != nil {

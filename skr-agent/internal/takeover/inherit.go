@@ -26,7 +26,7 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 		return nil
 	}
 	// The field Restoring of the record stops the installer until Inherit is complete.
-	if err := w.record(ctx, manifest, func(r *record.Record) { r.Restoring = true }); err != nil {
+	if err := w.updateRecord(ctx, manifest, func(r *record.Record) { r.Restoring = true }); err != nil {
 		return err
 	}
 	before := manifest.DeepCopy()
@@ -40,11 +40,11 @@ func (w Writer) Inherit(ctx context.Context, manifest *v1beta2.Manifest, inherit
 		Patch(ctx, manifest, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("add inherited objects to the inventory of Manifest %s/%s: %w", namespace, manifest.Name, err)
 	}
-	return w.record(ctx, manifest, func(r *record.Record) { r.Restoring, r.Inherited = false, digest })
+	return w.updateRecord(ctx, manifest, func(r *record.Record) { r.Restoring, r.Inherited = false, digest })
 }
 
-// record changes the signed record in an annotation of a Manifest.
-func (w Writer) record(ctx context.Context, manifest *v1beta2.Manifest, change func(*record.Record)) error {
+// updateRecord changes the signed record in an annotation of a Manifest.
+func (w Writer) updateRecord(ctx context.Context, manifest *v1beta2.Manifest, change func(*record.Record)) error {
 	err := w.Records.Update(ctx, w.Client, w.Uncached, manifest, change, client.FieldOwner(w.Owner))
 	if err != nil {
 		return fmt.Errorf("update the record of Manifest %s/%s: %w", namespace, manifest.Name, err)

@@ -60,9 +60,9 @@ func IsLeftover(o *metav1.PartialObjectMetadata) bool {
 		})
 }
 
-// marksOf returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the Kyma of the
-// control plane.
-func marksOf(kyma *v1beta2.Kyma) []string {
+// kymaAnnotations returns the names of the annotations on a runtime's Kyma in which lifecycle-manager stores the Kyma
+// of the control plane.
+func kymaAnnotations(kyma *v1beta2.Kyma) []string {
 	var marks []string
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated} {
 		if mark := kyma.Annotations[annotation]; mark != "" && !strings.HasPrefix(mark, namespace+"/") {

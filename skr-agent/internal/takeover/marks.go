@@ -14,13 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// MadeDefaultCR reports whether lifecycle-manager created a default CR, according to the CR's label or field manager.
-func MadeDefaultCR(o *metav1.PartialObjectMetadata) bool { return isKymas(o) || createdByKyma(o) }
+// HasCreatedDefaultCR reports whether lifecycle-manager created a default CR, according to the CR's label or field
+// manager.
+func HasCreatedDefaultCR(o *metav1.PartialObjectMetadata) bool {
+	return isManagedByKyma(o) || isCreatedByKyma(o)
+}
 
-// createdByKyma reports whether managedFields show that lifecycle-manager created a default CR.
+// isCreatedByKyma reports whether managedFields show that lifecycle-manager created a default CR.
 //
 // Source: lifecycle-manager c5b83f1b, internal/manifest/modulecr.
-func createdByKyma(o *metav1.PartialObjectMetadata) bool {
+func isCreatedByKyma(o *metav1.PartialObjectMetadata) bool {
 	return slices.ContainsFunc(o.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == v1beta2.LifecycleManagerFinalizerResource &&
 			e.Operation == metav1.ManagedFieldsOperationUpdate &&
@@ -28,9 +31,9 @@ func createdByKyma(o *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// Kymas returns the value of the annotation v1beta2.AnnotationKymas for a runtime: the current and former Kymas of the
-// control plane to which the runtime belongs. It is empty for bundles of publishers before 0.1.0.
-func Kymas(p bundle.Predicate) string {
+// KymasAnnotation returns the value of the annotation v1beta2.AnnotationKymas for a runtime: the current and former
+// Kymas of the control plane to which the runtime belongs. It is empty for bundles of publishers before 0.1.0.
+func KymasAnnotation(p bundle.Predicate) string {
 	var names []string
 	for _, kyma := range append([]trust.Kyma{p.Owner()}, p.FormerKymas...) {
 		if kyma.Name != "" {
@@ -45,15 +48,12 @@ func Kymas(p bundle.Predicate) string {
 // Source: lifecycle-manager c5b83f1b, pkg/module/common.
 const maxManifestName = 62
 
-// Marks returns the values of the owner annotations that lifecycle-manager sets on the objects of a module. A value is
-// NAMESPACE/NAME of the module's Manifest in the control plane. kymas is the value of the annotation
-// v1beta2.AnnotationKymas. The result is empty for a module without a component.
-//
-// A Manifest's name ends with a hash of the component and the module. A truncated name can lose the hash, so two
-// components can have the same value.
-//
-// Source: lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
-func Marks(kymas, component string, modules ...string) []string {
+// OwnerAnnotations returns the values of the owner annotations that lifecycle-manager sets on the objects of a module.
+// A value is NAMESPACE/NAME of the module's Manifest in the control plane. kymas is the value of the annotation
+// v1beta2.AnnotationKymas. The result is empty for a module without a component. A Manifest's name ends with a hash of
+// the component and the module. A truncated name can lose the hash, so two components can have the same value. Source:
+// lifecycle-manager c5b83f1b, CreateModuleName in pkg/module/common.
+func OwnerAnnotations(kymas, component string, modules ...string) []string {
 	if component == "" || kymas == "" {
 		return nil
 	}
@@ -71,25 +71,25 @@ func Marks(kymas, component string, modules ...string) []string {
 	return marks
 }
 
-// Installed reports whether lifecycle-manager installed an object for a module. marks is the result of Marks for this
-// module. Installed returns false if a Manifest of this runtime owns the object.
-func Installed(o *metav1.PartialObjectMetadata, namespace string, marks []string) bool {
-	if !isKymas(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
+// HasInstalled reports whether lifecycle-manager installed an object for a module. owners is the result of
+// OwnerAnnotations for this module. HasInstalled returns false if a Manifest of this runtime owns the object.
+func HasInstalled(o *metav1.PartialObjectMetadata, namespace string, owners []string) bool {
+	if !isManagedByKyma(o) || strings.HasPrefix(o.Annotations[v1beta2.AnnotationOwnedBy], namespace+"/") {
 		return false
 	}
 	return slices.ContainsFunc(
 		[]string{o.Annotations[v1beta2.AnnotationOwnedByDeprecated], o.Annotations[v1beta2.AnnotationOwnedBy]},
 		func(mark string) bool {
 			// Newer versions of lifecycle-manager remove dashes from the end of a truncated name.
-			return mark != "" && slices.ContainsFunc(marks, func(own string) bool {
+			return mark != "" && slices.ContainsFunc(owners, func(own string) bool {
 				return mark == own || mark == strings.TrimRight(own, "-")
 			})
 		},
 	)
 }
 
-// isKymas reports whether an object has the label managed-by with a value that a current or earlier version of
+// isManagedByKyma reports whether an object has the label managed-by with a value that a current or earlier version of
 // lifecycle-manager sets.
-func isKymas(o *metav1.PartialObjectMetadata) bool {
+func isManagedByKyma(o *metav1.PartialObjectMetadata) bool {
 	return slices.Contains([]string{v1beta2.ManagedByKyma, "declarative-v2"}, o.Labels[v1beta2.LabelManagedBy])
 }

@@ -16,16 +16,19 @@ func TestMarksMatchLifecycleManager(t *testing.T) {
 		"guard":  "kcp-system/one-guard-2502733710",
 		"mailer": "kcp-system/one-mailer-4124185396",
 	} {
-		require.Equal(t, []string{mark}, Marks("kcp-system/one", "kyma-pull.dev/module/"+module, module))
+		require.Equal(t, []string{mark}, OwnerAnnotations("kcp-system/one", "kyma-pull.dev/module/"+module, module))
 	}
-	require.Empty(t, Marks("", "kyma-pull.dev/module/scaler", "scaler"), "without a Kyma")
-	require.Empty(t, Marks("kcp-system/one", "", "scaler"), "without a component")
-	require.Len(t, Marks("kcp-system/one,kcp-system/two", "kyma-pull.dev/module/scaler", "scaler", "team/scaler"), 4)
+	require.Empty(t, OwnerAnnotations("", "kyma-pull.dev/module/scaler", "scaler"), "without a Kyma")
+	require.Empty(t, OwnerAnnotations("kcp-system/one", "", "scaler"), "without a component")
+	require.Len(t, OwnerAnnotations("kcp-system/one,kcp-system/two", "kyma-pull.dev/module/scaler",
+		"scaler", "team/scaler"), 4)
 }
 
 func TestInstalledRequiresExactMark(t *testing.T) {
 	const kyma = "kcp-system/f3b1c0de-5a6b-4c7d-8e9f-001122334455"
-	mark := func(kyma, module string) string { return Marks(kyma, "kyma-project.io/module/"+module, module)[0] }
+	mark := func(kyma, module string) string {
+		return OwnerAnnotations(kyma, "kyma-project.io/module/"+module, module)[0]
+	}
 	own := func(module string) []string { return []string{mark(kyma, module)} }
 	const long = "application-connector-manager"
 	require.Equal(t, kyma+"-application-connector-man", mark(kyma, long))
@@ -49,9 +52,9 @@ func TestInstalledRequiresExactMark(t *testing.T) {
 					Labels:      map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
 					Annotations: map[string]string{annotation: c.marked},
 				}}
-				require.Equal(t, c.want, Installed(o, "kyma-system", own(c.module)), annotation)
+				require.Equal(t, c.want, HasInstalled(o, "kyma-system", own(c.module)), annotation)
 				o.Labels = nil
-				require.False(t, Installed(o, "kyma-system", own(c.module)), "without lifecycle-manager's label")
+				require.False(t, HasInstalled(o, "kyma-system", own(c.module)), "without lifecycle-manager's label")
 			}
 		})
 	}

@@ -19,13 +19,13 @@ import (
 
 const namespace = v1beta2.RuntimeNamespace
 
-// all is the object name in a Failure if all objects of a kind could not be listed.
-const all = "*"
+// allObjects is the object name in a Failure if all objects of a kind could not be listed.
+const allObjects = "*"
 
 // Phases runs the takeover phases and records which phase is complete. It is not safe for concurrent use.
 type Phases struct {
-	// Done is the digest of the bundle whose takeover phase is complete.
-	Done string
+	// CompletedBundle is the digest of the bundle whose takeover phase is complete.
+	CompletedBundle string
 	// Removed contains lifecycle-manager's objects that this process removed.
 	Removed []bundle.ObjectRef
 }
@@ -35,12 +35,12 @@ type Writer struct {
 	// Client may read from a cache. Uncached must read from the API server.
 	Client, Uncached client.Client
 	// Records writes the signed records of Manifests.
-	Records record.Book
-	// Try calls write for an object, unless the last write of the object failed and its backoff has not ended. Failing
-	// reports whether any write for the current bundle failed.
-	Try     func(kind, name, module string, write func() error)
-	Failing func() bool
-	Patch   func(ctx context.Context, before, after client.Object, kind string) error
+	Records record.Store
+	// Try calls write for an object, unless the last write of the object failed and its backoff has not ended.
+	// HasFailures reports whether any write for the current bundle failed.
+	Try         func(kind, name, module string, write func() error)
+	HasFailures func() bool
+	Patch       func(ctx context.Context, before, after client.Object, kind string) error
 	// Unmanage deletes a Manifest so that the installer keeps the module's objects.
 	Unmanage func(ctx context.Context, m *v1beta2.Manifest) error
 	// Definitions returns the CRDs that the agent applies.
@@ -53,23 +53,23 @@ type Writer struct {
 // Run executes the takeover phase of the bundle.
 func (p *Phases) Run(ctx context.Context, b *bundle.Bundle, w Writer) {
 	if phase := b.State.Takeover; phase != bundle.TakeoverClean && phase != bundle.TakeoverRelease ||
-		p.Done == b.Digest.String() {
+		p.CompletedBundle == b.Digest.String() {
 		return
 	}
 	waiting := false
 	if b.State.Takeover == bundle.TakeoverClean {
-		p.clean(ctx, w)
-	} else if waiting = w.release(ctx); !waiting {
+		p.removeLeftovers(ctx, w)
+	} else if waiting = w.releaseModules(ctx); !waiting {
 		w.releaseObjects(ctx)
 	}
-	if !waiting && !w.Failing() {
-		p.Done = b.Digest.String()
+	if !waiting && !w.HasFailures() {
+		p.CompletedBundle = b.Digest.String()
 	}
 }
 
-// clean removes lifecycle-manager's own objects from the runtime. It also removes lifecycle-manager's annotations from
-// the runtime's Kyma.
-func (p *Phases) clean(ctx context.Context, w Writer) {
+// removeLeftovers removes lifecycle-manager's own objects from the runtime. It also removes lifecycle-manager's
+// annotations from the runtime's Kyma.
+func (p *Phases) removeLeftovers(ctx context.Context, w Writer) {
 	for _, leftover := range Leftovers {
 		w.Try(leftover.Kind, leftover.Name, "", func() error { return p.removeLeftover(ctx, w, leftover) })
 	}
@@ -80,7 +80,7 @@ func (p *Phases) clean(ctx context.Context, w Writer) {
 			return client.IgnoreNotFound(err)
 		}
 		before := kyma.DeepCopy()
-		for _, mark := range marksOf(kyma) {
+		for _, mark := range kymaAnnotations(kyma) {
 			delete(kyma.Annotations, mark)
 		}
 		return w.Patch(ctx, before, kyma, "Kyma")
@@ -112,11 +112,11 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 	return nil
 }
 
-// release makes all modules unmanaged and deletes their Manifests. The installer then returns the modules' objects to
-// lifecycle-manager. release returns true while Manifests exist.
-func (w Writer) release(ctx context.Context) bool {
+// releaseModules makes all modules unmanaged and deletes their Manifests. The installer then returns the modules'
+// objects to lifecycle-manager. releaseModules returns true while Manifests exist.
+func (w Writer) releaseModules(ctx context.Context) bool {
 	var manifests v1beta2.ManifestList
-	w.Try("Manifest", all, "", func() error {
+	w.Try("Manifest", allObjects, "", func() error {
 		if err := w.Client.List(ctx, &manifests, client.InNamespace(namespace)); err != nil {
 			return fmt.Errorf("list Manifests: %w", err)
 		}
@@ -148,7 +148,7 @@ func (w Writer) releaseObjects(ctx context.Context) {
 		{"ModuleReleaseMeta", "catalog-sync"}, {"Kyma", ""}} {
 		entries := &unstructured.UnstructuredList{}
 		entries.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind.name + "List"))
-		w.Try(kind.name, all, "", func() error {
+		w.Try(kind.name, allObjects, "", func() error {
 			if err := w.Uncached.List(ctx, entries, client.InNamespace(namespace)); err != nil {
 				return fmt.Errorf("list %ss: %w", kind.name, err)
 			}
@@ -160,7 +160,7 @@ func (w Writer) releaseObjects(ctx context.Context) {
 		}
 	}
 	crds, err := w.Definitions()
-	w.Try("CustomResourceDefinition", all, "", func() error { return err })
+	w.Try("CustomResourceDefinition", allObjects, "", func() error { return err })
 	for _, crd := range crds {
 		w.Try("CustomResourceDefinition", crd.GetName(), "", func() error {
 			live := &unstructured.Unstructured{}

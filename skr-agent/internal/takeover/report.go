@@ -17,11 +17,11 @@ type Facts struct {
 	// Bundle is the last accepted bundle, or nil.
 	Bundle    *bundle.Bundle
 	Manifests []v1beta2.Manifest
-	// PhaseDone and Removed are the values of the fields Done and Removed of Phases.
+	// PhaseDone and Removed are the values of the fields CompletedBundle and Removed of Phases.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
-	// Unstaged contains the error of each module with missing content.
-	Unstaged map[string]error
+	// ContentErrors contains the error of each module with missing content.
+	ContentErrors map[string]error
 	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
 	Trouble *bundle.ReportedTrouble
 	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
@@ -30,34 +30,36 @@ type Facts struct {
 	Message func(*v1beta2.Manifest) string
 }
 
-// Releases reports whether a bundle returns the runtime to lifecycle-manager. Lifecycle-manager then writes the Kyma's
-// status, the catalog and the CRDs, so the agent must not write them.
-func Releases(b *bundle.Bundle) bool { return b != nil && b.State.Takeover == bundle.TakeoverRelease }
+// ReleasesRuntime reports whether a bundle returns the runtime to lifecycle-manager. Lifecycle-manager then writes the
+// Kyma's status, the catalog and the CRDs, so the agent must not write them.
+func ReleasesRuntime(b *bundle.Bundle) bool {
+	return b != nil && b.State.Takeover == bundle.TakeoverRelease
+}
 
-// Progress returns the progress of the bundle's takeover phase, or nil if the bundle has no phase.
-func Progress(facts Facts) *bundle.ReportedTakeover {
+// ReportProgress returns the progress of the bundle's takeover phase, or nil if the bundle has no phase.
+func ReportProgress(facts Facts) *bundle.ReportedTakeover {
 	if facts.Bundle == nil || facts.Bundle.State.Takeover == "" {
 		return nil
 	}
 	t := &bundle.ReportedTakeover{Phase: facts.Bundle.State.Takeover}
 	switch t.Phase {
 	case bundle.TakeoverAdopt:
-		t.Adopted, t.Message = adopted(facts)
+		t.Adopted, t.Message = adoptedModules(facts)
 		t.Done = t.Message == ""
 	default:
 		t.Done = facts.PhaseDone == facts.Bundle.Digest.String()
 		t.Removed = facts.Removed[:min(len(facts.Removed), bundle.MaxRemovedReported)]
 	}
 	if !t.Done && t.Message == "" {
-		t.Message = unfinished(facts)
+		t.Message = unfinishedReason(facts)
 	}
 	return t
 }
 
-// Released returns the modules that are unmanaged because the bundle returns the runtime to lifecycle-manager, with
-// their versions. It omits the modules in reported.
-func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
-	if !Releases(facts.Bundle) {
+// ReleasedModules returns the modules that are unmanaged because the bundle returns the runtime to lifecycle-manager,
+// with their versions. It omits the modules in reported.
+func ReleasedModules(facts Facts, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
+	if !ReleasesRuntime(facts.Bundle) {
 		return nil
 	}
 	for name, version := range facts.Unmanaged {
@@ -68,21 +70,21 @@ func Released(facts Facts, reported []bundle.ReportedModule) (all []bundle.Repor
 	return all
 }
 
-// unfinished returns the reason why the takeover phase clean or release is not complete.
-func unfinished(facts Facts) string {
+// unfinishedReason returns the reason why the takeover phase clean or release is not complete.
+func unfinishedReason(facts Facts) string {
 	switch {
 	case facts.Trouble != nil:
 		return facts.Trouble.Message
 	case facts.Bundle.State.Takeover == bundle.TakeoverRelease && len(facts.Manifests) > 0:
 		m := &facts.Manifests[0]
-		return bounded(fmt.Sprintf("waiting for the deletion of Manifest %s and %d others: %s", m.Name,
+		return truncate(fmt.Sprintf("waiting for the deletion of Manifest %s and %d others: %s", m.Name,
 			len(facts.Manifests)-1, cmp.Or(facts.Message(m), "its objects are being returned to lifecycle-manager")))
 	}
 	return "the phase is in progress"
 }
 
-// Forget removes the conditions that only lifecycle-manager updates from the status of the runtime's Kyma.
-func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
+// RemoveConditions removes the conditions that only lifecycle-manager updates from the status of the runtime's Kyma.
+func RemoveConditions(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	if b == nil || b.State.Takeover != bundle.TakeoverClean {
 		return
 	}
@@ -91,9 +93,9 @@ func Forget(status *v1beta2.KymaStatus, b *bundle.Bundle) {
 	}
 }
 
-// adopted returns the modules whose inherited objects were applied completely. why is the reason why the first of the
-// other modules was not adopted yet.
-func adopted(facts Facts) (modules []string, why string) {
+// adoptedModules returns the modules whose inherited objects were applied completely. why is the reason why the first
+// of the other modules was not adopted yet.
+func adoptedModules(facts Facts) (modules []string, why string) {
 	for _, want := range facts.Bundle.State.All() {
 		if len(want.Inherited) == 0 {
 			continue
@@ -107,11 +109,11 @@ func adopted(facts Facts) (modules []string, why string) {
 		if i >= 0 {
 			reason = cmp.Or(facts.Message(&facts.Manifests[i]), "the Manifest is being applied")
 		}
-		if refused := facts.Unstaged[want.Module]; refused != nil {
+		if refused := facts.ContentErrors[want.Module]; refused != nil {
 			reason = refused.Error()
 		}
 		why = cmp.Or(why,
-			bounded(fmt.Sprintf("module %s (Manifest %s) is not adopted: %s", want.Module, want.Name, reason)))
+			truncate(fmt.Sprintf("module %s (Manifest %s) is not adopted: %s", want.Module, want.Name, reason)))
 	}
 	slices.Sort(modules)
 	return modules, why
@@ -120,9 +122,9 @@ func adopted(facts Facts) (modules []string, why string) {
 // isAdopted reports whether the inventory of a Manifest contains its inherited objects and a version of the module was
 // applied completely.
 func isAdopted(m *v1beta2.Manifest) bool {
-	claims := record.Claims(m)
+	claims := record.ReadUnverified(m)
 	return claims.Inherited != "" && m.DeletionTimestamp.IsZero() &&
 		(claims.Applied != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
 }
 
-func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
+func truncate(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

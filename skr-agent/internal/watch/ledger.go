@@ -8,17 +8,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// spacing is the minimum time between two updates of one watch in the runtime's report.
-const spacing = 5 * time.Second
+// reportInterval is the minimum time between two updates of one watch in the runtime's report.
+const reportInterval = 5 * time.Second
 
-// ledger counts the changes that one watch observed. It also lists the last changed objects, at most
+// changeLog counts the changes that one watch observed. It also lists the last changed objects, at most
 // bundle.MaxWatchedReported.
-type ledger struct {
+type changeLog struct {
 	changes int64
 	trouble string
-	// reported is this watch's part of the runtime's report. Only the method include changes it.
+	// reported is this watch's part of the runtime's report. Only the method reportPending changes it.
 	reported bundle.ReportedWatch
-	// reportedAt is the time when include last changed the field reported.
+	// reportedAt is the time when reportPending last changed the field reported.
 	reportedAt time.Time
 	// recent contains changed objects that the field reported does not contain yet, newest last.
 	recent []object
@@ -26,7 +26,7 @@ type ledger struct {
 
 type object struct{ namespace, name string }
 
-func (l *ledger) changed(o object) {
+func (l *changeLog) addObject(o object) {
 	l.changes++
 	l.recent = slices.DeleteFunc(l.recent, func(known object) bool { return known == o })
 	if len(l.recent) == bundle.MaxWatchedReported {
@@ -35,26 +35,26 @@ func (l *ledger) changed(o object) {
 	l.recent = append(l.recent, o)
 }
 
-// pending reports whether the watch has changes that the field reported does not contain yet.
-func (l *ledger) pending() bool {
+// hasPending reports whether the watch has changes that the field reported does not contain yet.
+func (l *changeLog) hasPending() bool {
 	return l.changes != l.reported.Changes || l.trouble != l.reported.Trouble
 }
 
 // reportDelay returns the time until the runtime's report can include pending changes, or 0 if it can include them now.
-func (l *ledger) reportDelay(now time.Time) time.Duration {
-	return max(0, l.reportedAt.Add(spacing).Sub(now))
+func (l *changeLog) reportDelay(now time.Time) time.Duration {
+	return max(0, l.reportedAt.Add(reportInterval).Sub(now))
 }
 
-// include adds the pending changes to the field reported. since is the lowest sequence of a report that contains these
-// changes. It must be higher than the sequences of all previous reports.
-func (l *ledger) include(since int64, now time.Time) {
-	if !l.pending() || l.reportDelay(now) > 0 {
+// reportPending adds the pending changes to the field reported. sequence is the lowest sequence of a report that
+// contains these changes. It must be higher than the sequences of all previous reports.
+func (l *changeLog) reportPending(sequence int64, now time.Time) {
+	if !l.hasPending() || l.reportDelay(now) > 0 {
 		return
 	}
-	l.reported.Changes, l.reported.Trouble, l.reported.Since, l.reportedAt = l.changes, l.trouble, since, now
+	l.reported.Changes, l.reported.Trouble, l.reported.Since, l.reportedAt = l.changes, l.trouble, sequence, now
 	var all []bundle.WatchedObject
 	for _, o := range slices.Backward(l.recent) {
-		all = append(all, bundle.WatchedObject{Namespace: o.namespace, Name: o.name, Since: since})
+		all = append(all, bundle.WatchedObject{Namespace: o.namespace, Name: o.name, Since: sequence})
 	}
 	for _, o := range l.reported.Objects {
 		if !slices.Contains(l.recent, object{o.Namespace, o.Name}) && len(all) < bundle.MaxWatchedReported {

@@ -21,48 +21,48 @@ func names(w bundle.ReportedWatch) (all []string) {
 }
 
 func TestLedgerReportsEachChangeOnce(t *testing.T) {
-	var l ledger
-	l.include(10, noon)
-	if l.reported.Since != 0 || l.pending() {
+	var l changeLog
+	l.reportPending(10, noon)
+	if l.reported.Since != 0 || l.hasPending() {
 		t.Fatalf("got report %+v before the first change, want none", l.reported)
 	}
-	l.changed(object{name: "a"})
-	l.changed(object{name: "b"})
-	l.include(20, noon)
+	l.addObject(object{name: "a"})
+	l.addObject(object{name: "b"})
+	l.reportPending(20, noon)
 	if got, want := names(l.reported), []string{"b@20", "a@20"}; !reflect.DeepEqual(got, want) ||
 		l.reported.Since != 20 ||
 		l.reported.Changes != 2 {
 		t.Fatalf("reported objects: got %v in %+v, want %v", got, l.reported, want)
 	}
 	before := l.reported
-	l.include(30, noon.Add(time.Hour))
+	l.reportPending(30, noon.Add(time.Hour))
 	if !reflect.DeepEqual(l.reported, before) {
 		t.Errorf("report without new changes: got %+v, want the previous report", l.reported)
 	}
 
-	l.changed(object{name: "a"})
-	l.include(40, noon.Add(spacing-1))
-	if !reflect.DeepEqual(l.reported, before) || l.reportDelay(noon.Add(spacing-1)) != 1 {
+	l.addObject(object{name: "a"})
+	l.reportPending(40, noon.Add(reportInterval-1))
+	if !reflect.DeepEqual(l.reported, before) || l.reportDelay(noon.Add(reportInterval-1)) != 1 {
 		t.Errorf("report within the spacing: got %+v, want the previous report", l.reported)
 	}
-	l.changed(object{name: "a"})
-	l.include(50, noon.Add(spacing))
+	l.addObject(object{name: "a"})
+	l.reportPending(50, noon.Add(reportInterval))
 	if got, want := names(l.reported), []string{"a@50", "b@20"}; !reflect.DeepEqual(got, want) ||
 		l.reported.Changes != 4 ||
-		l.pending() {
+		l.hasPending() {
 		t.Errorf("reported objects: got %v in %+v, want %v", got, l.reported, want)
 	}
 }
 
 func TestLedgerReportsWhenAWatchFailsAndRecovers(t *testing.T) {
-	var l ledger
+	var l changeLog
 	l.trouble = "forbidden"
-	l.include(10, noon)
-	if l.reported.Trouble != "forbidden" || l.reported.Since != 10 || l.pending() {
+	l.reportPending(10, noon)
+	if l.reported.Trouble != "forbidden" || l.reported.Since != 10 || l.hasPending() {
 		t.Fatalf("trouble: got %+v, want forbidden since 10", l.reported)
 	}
 	l.trouble = ""
-	l.include(20, noon.Add(spacing))
+	l.reportPending(20, noon.Add(reportInterval))
 	if l.reported.Trouble != "" || l.reported.Since != 20 {
 		t.Errorf("end of trouble: got %+v, want no trouble since 20", l.reported)
 	}
@@ -74,11 +74,11 @@ func TestSummaryGivesWatchesEqualShares(t *testing.T) {
 			t.Run(fmt.Sprintf("%d watches with names of %d bytes", watches, length), func(t *testing.T) {
 				var reports []bundle.ReportedWatch
 				for i := range watches {
-					l := ledger{reported: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
+					l := changeLog{reported: bundle.ReportedWatch{Watcher: fmt.Sprintf("w-%02d", watches-i)}}
 					for n := range 500 {
-						l.changed(object{name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", length))})
+						l.addObject(object{name: fmt.Sprintf("%d-%s", n, strings.Repeat("x", length))})
 					}
-					l.include(1, noon)
+					l.reportPending(1, noon)
 					reports = append(reports, l.reported)
 				}
 				got := summary(reports)

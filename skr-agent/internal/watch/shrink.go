@@ -10,29 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// known is the part of a watched object that an informer caches: its name, and a fingerprint of its spec or status.
-type known struct {
+// cachedObject is the part of a watched object that an informer caches: its name, and a fingerprint of its spec or
+// status.
+type cachedObject struct {
 	metav1.ObjectMeta
 	fingerprint string
 }
 
-// shrink is the transform function of the informers. It reduces an object to its name and a fingerprint.
-func shrink(in any) (any, error) {
+// reduceObject is the transform function of the informers. It reduces an object to its name and a fingerprint.
+func reduceObject(in any) (any, error) {
 	switch o := in.(type) {
 	case *metav1.PartialObjectMetadata:
-		return small(o, specPrint(o)), nil
+		return newCachedObject(o, specFingerprint(o)), nil
 	case *unstructured.Unstructured:
-		fingerprint, err := statusPrint(o)
+		fingerprint, err := statusFingerprint(o)
 		if err != nil {
 			return nil, fmt.Errorf("status of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 		}
-		return small(o, fingerprint), nil
+		return newCachedObject(o, fingerprint), nil
 	}
 	return in, nil
 }
 
-func small(o metav1.Object, fingerprint string) *known {
-	return &known{
+func newCachedObject(o metav1.Object, fingerprint string) *cachedObject {
+	return &cachedObject{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace:       o.GetNamespace(),
 			Name:            o.GetName(),
@@ -42,9 +43,9 @@ func small(o metav1.Object, fingerprint string) *known {
 	}
 }
 
-// specPrint returns a fingerprint that changes when the generation changes or the deletion starts. For kinds without a
-// generation, such as ConfigMaps, it changes with the resource version.
-func specPrint(o metav1.Object) string {
+// specFingerprint returns a fingerprint that changes when the generation changes or the deletion starts. For kinds
+// without a generation, such as ConfigMaps, it changes with the resource version.
+func specFingerprint(o metav1.Object) string {
 	deleting := o.GetDeletionTimestamp() != nil
 	if o.GetGeneration() == 0 {
 		return fmt.Sprint(o.GetResourceVersion(), deleting)
@@ -52,7 +53,7 @@ func specPrint(o metav1.Object) string {
 	return fmt.Sprint(o.GetGeneration(), deleting)
 }
 
-func statusPrint(o *unstructured.Unstructured) (string, error) {
+func statusFingerprint(o *unstructured.Unstructured) (string, error) {
 	status, ok := o.Object["status"]
 	if !ok {
 		return "", nil

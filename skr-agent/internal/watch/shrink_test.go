@@ -10,15 +10,15 @@ import (
 
 func printOf(t *testing.T, in any) string {
 	t.Helper()
-	out, err := shrink(in)
+	out, err := reduceObject(in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := shrink(out)
+	again, err := reduceObject(out)
 	if err != nil || again != out {
 		t.Fatalf("shrink of a shrunk object: got %v, %v, want the same object", again, err)
 	}
-	o := out.(*known)
+	o := out.(*cachedObject)
 	if o.Name != "one" || o.Namespace != "shop" || o.Labels != nil || o.Annotations != nil || o.ManagedFields != nil {
 		t.Fatalf("shrunk metadata is %+v, want only name, namespace and resource version", o.ObjectMeta)
 	}

@@ -46,17 +46,18 @@ type Watches struct {
 // watch is a running watcher with the changes that it observed.
 type watch struct {
 	bundle.Watcher
-	ledger
+	changeLog
 	stop context.CancelFunc
 	// synced reports whether the informer has received its first list. After the watch exceeded its limit, synced does
 	// not refer to the informer anymore, so that its memory can be freed.
 	synced cache.InformerSynced
-	// objects is the number of stored objects. full is true if the watch was stopped because it exceeded the limit.
-	objects int
-	full    bool
-	// absent is true if the API server did not serve the kind when the watch started. The watch then reports all
+	// objectCount is the number of stored objects. isOverLimit is true if the watch was stopped because it exceeded the
+	// limit.
+	objectCount int
+	isOverLimit bool
+	// isUnserved is true if the API server did not serve the kind when the watch started. The watch then reports all
 	// objects of the kind as changes.
-	absent bool
+	isUnserved bool
 }
 
 // New returns Watches that run no watchers yet.
@@ -75,7 +76,8 @@ func (w *Watches) Set(watchers []bundle.Watcher) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for name, running := range w.running {
-		wanted := slices.ContainsFunc(watchers, func(other bundle.Watcher) bool { return same(other, running.Watcher) })
+		wanted := slices.ContainsFunc(watchers,
+			func(other bundle.Watcher) bool { return isSameWatcher(other, running.Watcher) })
 		if !wanted {
 			running.stop()
 			delete(w.running, name)
@@ -94,20 +96,20 @@ func (w *Watches) Set(watchers []bundle.Watcher) error {
 	return nil
 }
 
-func same(a, b bundle.Watcher) bool {
+func isSameWatcher(a, b bundle.Watcher) bool {
 	return a.Name == b.Name && a.GVR() == b.GVR() && a.Field == b.Field && maps.Equal(a.Labels, b.Labels)
 }
 
-// Report returns the changes of all watches for the runtime's report, sorted by watcher. since must be higher than the
-// sequences of all previous reports, and not higher than the sequence of the next report. wait is the time until Report
-// can include the pending changes, or 0 if no changes are pending.
-func (w *Watches) Report(since int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
+// Report returns the changes of all watches for the runtime's report, sorted by watcher. sequence must be higher than
+// the sequences of all previous reports, and not higher than the sequence of the next report. wait is the time until
+// Report can include the pending changes, or 0 if no changes are pending.
+func (w *Watches) Report(sequence int64, now time.Time) (reported []bundle.ReportedWatch, wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, one := range w.running {
-		one.include(since, now)
+		one.reportPending(sequence, now)
 		reported = append(reported, one.reported)
-		if hold := one.reportDelay(now); one.pending() && (wait == 0 || hold < wait) {
+		if hold := one.reportDelay(now); one.hasPending() && (wait == 0 || hold < wait) {
 			wait = hold
 		}
 	}
@@ -118,17 +120,17 @@ func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	ctx, stop := context.WithCancel(w.ctx)
 	one := &watch{Watcher: watcher, stop: stop}
 	one.reported.Watcher = watcher.Name
-	informer := w.informer(one)
+	informer := w.informerFor(one)
 	one.synced = informer.HasSynced
-	err := informer.SetTransform(shrink)
+	err := informer.SetTransform(reduceObject)
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector,
 			err error) {
-			w.failed(ctx, one, r, err)
+			w.onWatchError(ctx, one, r, err)
 		})
 	}
 	if err == nil {
-		_, err = informer.AddEventHandler(w.handler(one))
+		_, err = informer.AddEventHandler(w.eventHandler(one))
 	}
 	if err != nil {
 		stop()
@@ -138,23 +140,23 @@ func (w *Watches) start(watcher bundle.Watcher) (*watch, error) {
 	return one, nil
 }
 
-// selection is a client that lists and watches objects of one resource, either their metadata or whole objects.
-type selection[L runtime.Object] interface {
+// resourceClient is a client that lists and watches objects of one resource, either their metadata or whole objects.
+type resourceClient[L runtime.Object] interface {
 	List(context.Context, metav1.ListOptions) (L, error)
 	Watch(context.Context, metav1.ListOptions) (apiwatch.Interface, error)
 }
 
-// informer returns the informer of a watch. The informer receives whole objects if the watcher reports changes of the
-// status, and only metadata otherwise.
-func (w *Watches) informer(one *watch) cache.SharedIndexInformer {
+// informerFor returns the informer of a watch. The informer receives whole objects if the watcher reports changes of
+// the status, and only metadata otherwise.
+func (w *Watches) informerFor(one *watch) cache.SharedIndexInformer {
 	if one.Field == bundle.FieldStatus {
-		return informerOf(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
+		return newInformer(w, one, w.objects.Resource(one.GVR()), w.objects, &unstructured.Unstructured{})
 	}
-	return informerOf(w, one, w.metadata.Resource(one.GVR()), w.metadata, &metav1.PartialObjectMetadata{})
+	return newInformer(w, one, w.metadata.Resource(one.GVR()), w.metadata, &metav1.PartialObjectMetadata{})
 }
 
-func informerOf[L runtime.Object](
-	w *Watches, one *watch, resource selection[L], client any, example runtime.Object,
+func newInformer[L runtime.Object](
+	w *Watches, one *watch, resource resourceClient[L], client any, example runtime.Object,
 ) cache.SharedIndexInformer {
 	selector := one.Selector()
 	lister := &cache.ListWatch{
@@ -166,7 +168,7 @@ func informerOf[L runtime.Object](
 			o.LabelSelector = selector
 			opened, err := resource.Watch(ctx, o)
 			if err == nil {
-				w.note(one, func() { one.trouble = "" })
+				w.recordChange(one, func() { one.trouble = "" })
 			}
 			return opened, err
 		},
@@ -175,12 +177,12 @@ func informerOf[L runtime.Object](
 		cache.Indexers{})
 }
 
-func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
+func (w *Watches) eventHandler(one *watch) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerDetailedFuncs{
 		AddFunc: func(obj any, initial bool) { w.observe(one, obj, 1, !initial) },
 		UpdateFunc: func(before, after any) {
-			was, _ := before.(*known)
-			is, _ := after.(*known)
+			was, _ := before.(*cachedObject)
+			is, _ := after.(*cachedObject)
 			w.observe(one, after, 0, was != nil && is != nil && was.fingerprint != is.fingerprint)
 		},
 		DeleteFunc: func(obj any) {
@@ -192,19 +194,19 @@ func (w *Watches) handler(one *watch) cache.ResourceEventHandler {
 	}
 }
 
-func (w *Watches) observe(one *watch, obj any, more int, counts bool) {
-	o, ok := obj.(*known)
+func (w *Watches) observe(one *watch, obj any, delta int, counts bool) {
+	o, ok := obj.(*cachedObject)
 	if !ok {
 		return
 	}
-	w.note(one, func() {
-		one.objects += more
-		if counts || more > 0 && one.absent {
-			one.changed(object{o.Namespace, o.Name})
+	w.recordChange(one, func() {
+		one.objectCount += delta
+		if counts || delta > 0 && one.isUnserved {
+			one.addObject(object{o.Namespace, o.Name})
 		}
-		if one.objects > w.limit && !one.full {
+		if one.objectCount > w.limit && !one.isOverLimit {
 			one.stop()
-			one.full, one.synced = true, func() bool { return true }
+			one.isOverLimit, one.synced = true, func() bool { return true }
 			one.trouble = fmt.Sprintf(
 				"more than %d %s have the labels, so the watch was stopped: narrow labelsToWatch", w.limit,
 				one.Resource)
@@ -212,14 +214,14 @@ func (w *Watches) observe(one *watch, obj any, more int, counts bool) {
 	})
 }
 
-// failed handles errors of an informer. It does not report a kind that the API server does not serve, because the
+// onWatchError handles errors of an informer. It does not report a kind that the API server does not serve, because the
 // informer retries.
-func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, err error) {
+func (w *Watches) onWatchError(ctx context.Context, one *watch, r *cache.Reflector, err error) {
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-		w.note(one, func() { one.absent = one.absent || !one.synced() })
+		w.recordChange(one, func() { one.isUnserved = one.isUnserved || !one.synced() })
 	case apierrors.IsForbidden(err):
-		w.note(one, func() {
+		w.recordChange(one, func() {
 			one.trouble = fmt.Sprintf(
 				"the agent is not allowed to list and watch %s: add this right to its ClusterRole",
 				one.GVR().GroupResource())
@@ -229,17 +231,17 @@ func (w *Watches) failed(ctx context.Context, one *watch, r *cache.Reflector, er
 	}
 }
 
-// note calls write, which records a change of a watch, unless the watch has stopped. The first pending change starts a
-// reconciliation of the agent.
-func (w *Watches) note(one *watch, write func()) {
+// recordChange calls record, which records a change of a watch, unless the watch has stopped. The first pending change
+// starts a reconciliation of the agent.
+func (w *Watches) recordChange(one *watch, record func()) {
 	w.mu.Lock()
-	if w.running[one.Name] != one || one.full {
+	if w.running[one.Name] != one || one.isOverLimit {
 		w.mu.Unlock()
 		return
 	}
-	before := one.pending()
-	write()
-	pending, wait := one.pending() && !before, one.reportDelay(time.Now())
+	before := one.hasPending()
+	record()
+	pending, wait := one.hasPending() && !before, one.reportDelay(time.Now())
 	w.mu.Unlock()
 	if pending {
 		w.wake(wait)

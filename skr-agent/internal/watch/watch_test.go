@@ -28,7 +28,7 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// interval is the number of reports. The parameter since uses it, because it must increase.
+	// interval is the number of reports. The parameter sequence uses it, because it must increase.
 	interval int64
 }
 

@@ -14,15 +14,15 @@ import (
 )
 
 type Phases struct {
-	Done    string
-	Removed []bundle.ObjectRef
+	CompletedBundle string
+	Removed         []bundle.ObjectRef
 }
 
 type Writer struct {
 	Client, Uncached client.Client
-	Records          record.Book
+	Records          record.Store
 	Try              func(kind, name, module string, write func() error)
-	Failing          func() bool
+	HasFailures      func() bool
 	Patch            func(ctx context.Context, before, after client.Object, kind string) error
 	Delete           func(ctx context.Context, object client.Object, kind string) error
 	Definitions      func() ([]*unstructured.Unstructured, error)
@@ -36,30 +36,30 @@ func (Writer) Inherit(context.Context, *v1beta2.Manifest, []bundle.ObjectRef) er
 }
 
 type Facts struct {
-	Bundle    *bundle.Bundle
-	Manifests []v1beta2.Manifest
-	PhaseDone string
-	Removed   []bundle.ObjectRef
-	Unstaged  map[string]error
-	Trouble   *bundle.ReportedTrouble
-	Unmanaged map[string]string
-	Message   func(*v1beta2.Manifest) string
+	Bundle        *bundle.Bundle
+	Manifests     []v1beta2.Manifest
+	PhaseDone     string
+	Removed       []bundle.ObjectRef
+	ContentErrors map[string]error
+	Trouble       *bundle.ReportedTrouble
+	Unmanaged     map[string]string
+	Message       func(*v1beta2.Manifest) string
 }
 
-func Releases(*bundle.Bundle) bool                                    { return false }
-func Progress(Facts) *bundle.ReportedTakeover                         { return nil }
-func Released(Facts, []bundle.ReportedModule) []bundle.ReportedModule { return nil }
-func Forget(*v1beta2.KymaStatus, *bundle.Bundle)                      {}
+func ReleasesRuntime(*bundle.Bundle) bool                                    { return false }
+func ReportProgress(Facts) *bundle.ReportedTakeover                          { return nil }
+func ReleasedModules(Facts, []bundle.ReportedModule) []bundle.ReportedModule { return nil }
+func RemoveConditions(*v1beta2.KymaStatus, *bundle.Bundle)                   {}
 
-func TakenFields([]metav1.ManagedFieldsEntry, string) ([]metav1.ManagedFieldsEntry, error) {
+func ManagedFieldsAfterTakeover([]metav1.ManagedFieldsEntry, string) ([]metav1.ManagedFieldsEntry, error) {
 	return nil, nil
 }
-func GiveFields(*unstructured.Unstructured, string) error { return nil }
-func ReleaseDefaultCR() []byte                            { return []byte("{}") }
-func MadeDefaultCR(*metav1.PartialObjectMetadata) bool    { return false }
+func ReturnFields(*unstructured.Unstructured, string) error  { return nil }
+func ReleaseDefaultCR() []byte                               { return []byte("{}") }
+func HasCreatedDefaultCR(*metav1.PartialObjectMetadata) bool { return false }
 func TakeFields(context.Context, client.Client, *unstructured.Unstructured, string) error {
 	return nil
 }
-func Kymas(bundle.Predicate) string                                  { return "" }
-func Marks(string, string, ...string) []string                       { return nil }
-func Installed(*metav1.PartialObjectMetadata, string, []string) bool { return false }
+func KymasAnnotation(bundle.Predicate) string                           { return "" }
+func OwnerAnnotations(string, string, ...string) []string               { return nil }
+func HasInstalled(*metav1.PartialObjectMetadata, string, []string) bool { return false }

@@ -12,21 +12,21 @@ type Inherited struct {
 	Objects                  []bundle.ObjectRef
 }
 
-func (Inherited) NotOffered(err error) error { return err }
-func (Inherited) Follows(string) string      { return "" }
+func (Inherited) NotOffered(err error) error   { return err }
+func (Inherited) UpgradeMessage(string) string { return "" }
 
-type Asked struct {
+type TakeoverInput struct {
 	Phase     bundle.TakeoverPhase
 	Inherited []Inherited
 	Unheard   bool
 }
 
-func Ask(*v1beta2.Kyma) (Asked, error)                         { return Asked{}, nil }
-func Finished(*v1beta2.Kyma) bool                              { return false }
-func RecordReport(*v1beta2.RuntimeStatus, bundle.Report)       {}
-func Forget(*v1beta2.KymaStatus)                               {}
-func Released(bundle.DesiredState) bool                        { return false }
-func Returned(bundle.TakeoverPhase, *bundle.DesiredState) bool { return false }
-func Floors(_ bundle.TakeoverPhase, _ *bundle.DesiredState, versions map[string]string) map[string]string {
+func NewInput(*v1beta2.Kyma) (TakeoverInput, error)               { return TakeoverInput{}, nil }
+func IsFinished(*v1beta2.Kyma) bool                               { return false }
+func RecordReport(*v1beta2.RuntimeStatus, bundle.Report)          {}
+func ClearTakeover(*v1beta2.KymaStatus)                           {}
+func IsReleased(bundle.DesiredState) bool                         { return false }
+func WasReturned(bundle.TakeoverPhase, *bundle.DesiredState) bool { return false }
+func MinimumVersions(_ bundle.TakeoverPhase, _ *bundle.DesiredState, versions map[string]string) map[string]string {
 	return versions
 }

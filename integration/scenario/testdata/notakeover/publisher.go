@@ -11,7 +11,7 @@ import (
 
 func Inherit(context.Context, client.Reader, *v1beta2.Kyma) error { return nil }
 func Announcement(*v1beta2.Kyma, string) string                   { return "" }
-func Done(*v1beta2.Kyma) string                                   { return "" }
+func CompletedPhase(*v1beta2.Kyma) string                         { return "" }
 func RemoveFinalizer(*v1beta2.Kyma)                               {}
 func RemoveManifests(context.Context, client.Client, client.Reader, *v1beta2.Kyma) error {
 	return nil

@@ -55,10 +55,10 @@ const (
 type Archive struct {
 	path  string
 	index *index
-	blobs blobs
+	blobs blobReader
 }
 
-type blobs interface {
+type blobReader interface {
 	// open returns an error that wraps errdef.ErrNotFound if the blob does not exist.
 	open(d digest.Digest) (body io.ReadCloser, size int64, err error)
 	list() ([]digest.Digest, error)
@@ -83,7 +83,7 @@ func (l Limits) Open(path string) (*Archive, error) {
 	return &Archive{path: path, index: x, blobs: blobs}, nil
 }
 
-func (l Limits) openBlobs(path string) (blobs, error) {
+func (l Limits) openBlobs(path string) (blobReader, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (l Limits) openBlobs(path string) (blobs, error) {
 	return nil, fmt.Errorf("unsupported file type %s, must be a folder or file", info.Mode().Type())
 }
 
-func readIndex(from blobs) (*index, error) {
+func readIndex(from blobReader) (*index, error) {
 	data, err := from.indexBytes()
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil,
@@ -131,7 +131,7 @@ func (a *Archive) Repository(string) string { return "" }
 
 // Target returns a repository of the archive by its relative name. A repository that does not exist is empty.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
-	return repository{name: name, where: a.path, index: a.index, blobs: a.blobs}
+	return repository{name: name, archivePath: a.path, index: a.index, blobs: a.blobs}
 }
 
 // Versions returns the entries of the index, sorted by repository and tag. Entries without a tag come last in their
@@ -160,7 +160,7 @@ func (a *Archive) Verify(ctx context.Context) error {
 	return errors.Join(wrong...)
 }
 
-func verifyBlob(from blobs, where string, d digest.Digest) error {
+func verifyBlob(from blobReader, where string, d digest.Digest) error {
 	body, err := openVerified(from, where, ocispec.Descriptor{Digest: d})
 	if err != nil {
 		return err

@@ -111,7 +111,7 @@ func (x *index) versions() []Version {
 func (x *index) find(repository, reference string) (Version, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
-	i := x.position(func(v Version) bool {
+	i := x.findPosition(func(v Version) bool {
 		return v.Repository == repository && reference != "" && (v.Tag == reference || v.Digest.String() == reference)
 	})
 	if i < 0 {
@@ -121,7 +121,7 @@ func (x *index) find(repository, reference string) (Version, bool) {
 }
 
 // The caller holds mu.
-func (x *index) position(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
+func (x *index) findPosition(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
 // Like the official tools, add moves a tag from another manifest, which stays in the index without a tag.
 func (x *index) add(v Version) {
@@ -129,24 +129,24 @@ func (x *index) add(v Version) {
 	defer x.mu.Unlock()
 	same := func(e Version) bool { return e.Repository == v.Repository && e.Digest == v.Digest }
 	if v.Tag == "" {
-		if x.position(same) < 0 {
+		if x.findPosition(same) < 0 {
 			x.entries = append(x.entries, v)
 		}
 		return
 	}
-	if had := x.position(func(e Version) bool { return e.Repository == v.Repository && e.Tag == v.Tag }); had >= 0 {
+	if had := x.findPosition(func(e Version) bool { return e.Repository == v.Repository && e.Tag == v.Tag }); had >= 0 {
 		if x.entries[had].Digest == v.Digest {
 			x.entries[had].MediaType = v.MediaType
 			return
 		}
 		old := x.entries[had]
 		x.entries = slices.Delete(x.entries, had, had+1)
-		if x.position(func(e Version) bool { return e.Repository == old.Repository && e.Digest == old.Digest }) < 0 {
+		if x.findPosition(func(e Version) bool { return e.Repository == old.Repository && e.Digest == old.Digest }) < 0 {
 			old.Tag = ""
 			x.entries = append(x.entries, old)
 		}
 	}
-	if free := x.position(func(e Version) bool { return same(e) && e.Tag == "" }); free >= 0 {
+	if free := x.findPosition(func(e Version) bool { return same(e) && e.Tag == "" }); free >= 0 {
 		x.entries[free] = v
 		return
 	}

@@ -83,9 +83,9 @@ func (w *Writer) publish() error {
 }
 
 func (w *Writer) publishFolder(data []byte) error {
-	if w.before != nil {
+	if w.previousIndex != nil {
 		now, err := (folder{dir: w.dir}).indexBytes()
-		if err != nil || !bytes.Equal(now, w.before) {
+		if err != nil || !bytes.Equal(now, w.previousIndex) {
 			return errors.Join(fmt.Errorf("%s was modified concurrently: run the command again", indexFile), err)
 		}
 	}
@@ -93,7 +93,7 @@ func (w *Writer) publishFolder(data []byte) error {
 		return err
 	}
 	err := w.writeFile(indexFile, func(to io.Writer) error { _, err := to.Write(data); return err })
-	if err != nil || w.before != nil {
+	if err != nil || w.previousIndex != nil {
 		return errors.Join(err, store.SyncFolder(w.dir))
 	}
 	if err := os.Chmod(w.dir, 0o755); err != nil {

@@ -16,10 +16,10 @@ import (
 )
 
 type repository struct {
-	name  string
-	where string // the archive's path, for messages
-	index *index
-	blobs blobs
+	name        string
+	archivePath string // the archive's path, for messages
+	index       *index
+	blobs       blobReader
 }
 
 // Resolve returns the descriptor of a manifest by tag or digest.
@@ -28,7 +28,7 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 	if !ok {
 		named.Digest = digest.Digest(reference)
 		if _, err := blobName(named.Digest); err != nil {
-			return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.where, errdef.ErrNotFound)
+			return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.archivePath, errdef.ErrNotFound)
 		}
 	}
 	data, err := r.manifest(named.Digest)
@@ -36,21 +36,21 @@ func (r repository) Resolve(_ context.Context, reference string) (ocispec.Descri
 		err = fmt.Errorf("manifest %s is in the index but not in the archive: fetch the archive again", named.Digest)
 	}
 	if err != nil {
-		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.where, err)
+		return ocispec.Descriptor{}, fmt.Errorf("%s:%s in %s: %w", r.name, reference, r.archivePath, err)
 	}
-	mediaType, err := mediaTypeOf(data)
+	mediaType, err := manifestMediaType(data)
 	if err == nil && named.MediaType != "" && named.MediaType != mediaType {
 		err = fmt.Errorf("mediaType is %q in the index and %q in the manifest", named.MediaType, mediaType)
 	}
 	if err != nil {
 		return ocispec.Descriptor{},
-			fmt.Errorf("%s:%s in %s: manifest %s: %w", r.name, reference, r.where, named.Digest, err)
+			fmt.Errorf("%s:%s in %s: manifest %s: %w", r.name, reference, r.archivePath, named.Digest, err)
 	}
 	return ocispec.Descriptor{MediaType: mediaType, Digest: named.Digest, Size: int64(len(data))}, nil
 }
 
 func (r repository) manifest(d digest.Digest) ([]byte, error) {
-	body, err := openVerified(r.blobs, r.where, ocispec.Descriptor{Digest: d})
+	body, err := openVerified(r.blobs, r.archivePath, ocispec.Descriptor{Digest: d})
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +60,12 @@ func (r repository) manifest(d digest.Digest) ([]byte, error) {
 
 // Fetch opens a blob. The last read returns an error if the content does not match the digest.
 func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
-	return openVerified(r.blobs, r.where, target)
+	return openVerified(r.blobs, r.archivePath, target)
 }
 
 // Exists reports whether the archive contains the blob. A wrong size in target is an error.
 func (r repository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
-	body, err := openVerified(r.blobs, r.where, target)
+	body, err := openVerified(r.blobs, r.archivePath, target)
 	if errors.Is(err, errdef.ErrNotFound) {
 		return false, nil
 	}
@@ -80,8 +80,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// mediaTypeOf returns the media type of a manifest. A mediaType field must match the other fields.
-func mediaTypeOf(manifest []byte) (string, error) {
+// manifestMediaType returns the media type of a manifest. A mediaType field must match the other fields.
+func manifestMediaType(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
 		Config    json.RawMessage `json:"config"`
@@ -115,7 +115,7 @@ func isManifest(mediaType string) bool {
 	return false
 }
 
-func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
+func openVerified(from blobReader, where string, target ocispec.Descriptor) (io.ReadCloser, error) {
 	body, size, err := from.open(target.Digest)
 	if err != nil {
 		return nil, fmt.Errorf("blob %s in %s: %w", target.Digest, where, err)
@@ -126,30 +126,31 @@ func openVerified(from blobs, where string, target ocispec.Descriptor) (io.ReadC
 			fmt.Errorf("blob %s in %s: has %d bytes, must have %d: fetch the archive again", target.Digest, where, size,
 				target.Size)
 	}
-	return &verified{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest, where: where}, nil
+	return &verifyingReader{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest,
+		archivePath: where}, nil
 }
 
-// verified is a reader of a blob. Its last read returns an error if the content does not match the digest.
-type verified struct {
-	body  io.ReadCloser
-	hash  digest.Digester
-	want  digest.Digest
-	where string
+// verifyingReader is a reader of a blob. Its last read returns an error if the content does not match the digest.
+type verifyingReader struct {
+	body        io.ReadCloser
+	hash        digest.Digester
+	want        digest.Digest
+	archivePath string
 }
 
-func (v *verified) Read(p []byte) (int, error) {
+func (v *verifyingReader) Read(p []byte) (int, error) {
 	n, err := v.body.Read(p)
 	v.hash.Hash().Write(p[:n])
 	if errors.Is(err, io.EOF) {
 		if is := v.hash.Digest(); is != v.want {
 			return n,
-				fmt.Errorf("blob %s in %s: its content has digest %s: fetch the archive again", v.want, v.where, is)
+				fmt.Errorf("blob %s in %s: its content has digest %s: fetch the archive again", v.want, v.archivePath, is)
 		}
 	}
 	return n, err
 }
 
-func (v *verified) Close() error { return v.body.Close() }
+func (v *verifyingReader) Close() error { return v.body.Close() }
 
 func readBounded(r io.Reader, name string, limit int64) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, limit+1))

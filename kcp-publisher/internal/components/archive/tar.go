@@ -19,19 +19,19 @@ import (
 // maxPaddingBytes limits the zeros after a tar's end. The program tar pads its output to a multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 
-// tarball contains the offsets of the blobs in an open tar.
-type tarball struct {
+// tarArchive contains the offsets of the blobs in an open tar.
+type tarArchive struct {
 	file  io.ReaderAt
 	close func() error
 	index []byte // artifact-index.json, or nil
-	found map[digest.Digest]extent
+	found map[digest.Digest]byteRange
 }
 
-type extent struct{ offset, size int64 }
+type byteRange struct{ offset, size int64 }
 
 // A gzipped tar has no offsets, so openFile unpacks it into a temporary file. The file has no name, so a killed process
 // does not leave it behind.
-func (l Limits) openFile(path string) (blobs, error) {
+func (l Limits) openFile(path string) (blobReader, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -103,8 +103,8 @@ func gunzip(to io.Writer, from io.Reader, limit int64) error {
 	return nil
 }
 
-func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
-	t := &tarball{file: file, found: map[digest.Digest]extent{}}
+func scan(file *io.SectionReader, maxEntries int) (*tarArchive, error) {
+	t := &tarArchive{file: file, found: map[digest.Digest]byteRange{}}
 	reader, seen, end := tar.NewReader(file), map[string]bool{}, int64(0)
 	for {
 		header, err := reader.Next()
@@ -145,7 +145,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarball, error) {
 			continue
 		}
 		d, _ := blobDigest(strings.TrimPrefix(name, blobsDir+"/"))
-		t.found[d] = extent{offset, header.Size}
+		t.found[d] = byteRange{offset, header.Size}
 	}
 }
 
@@ -192,16 +192,16 @@ func checkEnd(file *io.SectionReader, end int64) error {
 	return nil
 }
 
-func (t *tarball) Close() error { return t.close() }
+func (t *tarArchive) Close() error { return t.close() }
 
-func (t *tarball) indexBytes() ([]byte, error) {
+func (t *tarArchive) indexBytes() ([]byte, error) {
 	if t.index == nil {
 		return nil, errdef.ErrNotFound
 	}
 	return t.index, nil
 }
 
-func (t *tarball) open(d digest.Digest) (io.ReadCloser, int64, error) {
+func (t *tarArchive) open(d digest.Digest) (io.ReadCloser, int64, error) {
 	if _, err := blobName(d); err != nil {
 		return nil, 0, err
 	}
@@ -212,7 +212,7 @@ func (t *tarball) open(d digest.Digest) (io.ReadCloser, int64, error) {
 	return io.NopCloser(io.NewSectionReader(t.file, at.offset, at.size)), at.size, nil
 }
 
-func (t *tarball) list() ([]digest.Digest, error) {
+func (t *tarArchive) list() ([]digest.Digest, error) {
 	found := make([]digest.Digest, 0, len(t.found))
 	for d := range t.found {
 		found = append(found, d)

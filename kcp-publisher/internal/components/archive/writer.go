@@ -45,13 +45,13 @@ func FormatOf(path string) Format {
 // Close replaces the archive with one rename. After a crash, the previous archive is intact, and the folder
 // ".<name>.*.partial" can be deleted.
 type Writer struct {
-	path    string
-	format  Format
-	replace bool
-	dir     string
-	root    *os.Root
-	before  []byte // index of the existing folder archive, or nil
-	index   *index
+	path          string
+	format        Format
+	replace       bool
+	dir           string
+	root          *os.Root
+	previousIndex []byte // index of the existing folder archive, or nil
+	index         *index
 
 	mu     sync.Mutex // guards the fields below
 	intact map[digest.Digest]bool
@@ -87,7 +87,7 @@ func (w *Writer) prepare() error {
 	if w.format != Folder && w.format != Tar && w.format != TGZ {
 		return fmt.Errorf("format %q is not supported: must be %s, %s or %s", w.format, Folder, Tar, TGZ)
 	}
-	extended, err := w.extends()
+	extended, err := w.isExtending()
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (w *Writer) prepare() error {
 	return nil
 }
 
-func (w *Writer) extends() (bool, error) {
+func (w *Writer) isExtending() (bool, error) {
 	info, err := os.Lstat(w.path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && w.replace && info.Mode().IsRegular() {
 		return false, nil
@@ -127,14 +127,14 @@ func (w *Writer) extends() (bool, error) {
 	if w.index, err = readIndex(existing); err != nil {
 		return false, fmt.Errorf("%w: choose an empty or new folder", err)
 	}
-	w.before, err = existing.indexBytes()
+	w.previousIndex, err = existing.indexBytes()
 	return true, err
 }
 
 // Target returns a repository of the archive for reading and writing. Its relative name, such as
 // "component-descriptors/kyma-project.io/module/keda", is validated when a manifest is pushed.
 func (w *Writer) Target(name string) oras.Target {
-	return target{repository: repository{name: name, where: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
+	return target{repository: repository{name: name, archivePath: w.path, index: w.index, blobs: folder{dir: w.dir}}, w: w}
 }
 
 type target struct {
@@ -160,23 +160,23 @@ func (t target) Push(ctx context.Context, expected ocispec.Descriptor, body io.R
 		}
 	}
 	if there, err := t.Exists(ctx, expected); err != nil || there {
-		return errors.Join(err, fmt.Errorf("blob %s in %s: %w", expected.Digest, t.where, errdef.ErrAlreadyExists))
+		return errors.Join(err, fmt.Errorf("blob %s in %s: %w", expected.Digest, t.archivePath, errdef.ErrAlreadyExists))
 	}
 	if err := t.w.write(ctx, expected, body); err != nil {
-		return fmt.Errorf("write blob %s to %s: %w", expected.Digest, t.where, err)
+		return fmt.Errorf("write blob %s to %s: %w", expected.Digest, t.archivePath, err)
 	}
 	if !isManifest(expected.MediaType) {
 		return nil
 	}
-	return t.enter(expected)
+	return t.addToIndex(expected)
 }
 
-func (t target) enter(desc ocispec.Descriptor) error {
+func (t target) addToIndex(desc ocispec.Descriptor) error {
 	data, err := t.manifest(desc.Digest)
 	if err != nil {
 		return err
 	}
-	mediaType, err := mediaTypeOf(data)
+	mediaType, err := manifestMediaType(data)
 	if err == nil && mediaType != desc.MediaType {
 		err = fmt.Errorf("mediaType: the descriptor has %q, the manifest has %q", desc.MediaType, mediaType)
 	}
@@ -219,14 +219,14 @@ func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 		return false, fmt.Errorf("common transport archive %s is closed", w.path)
 	case intact:
 		return true, nil
-	case w.before == nil || verifyBlob(folder{dir: w.dir}, w.path, desc.Digest) != nil:
+	case w.previousIndex == nil || verifyBlob(folder{dir: w.dir}, w.path, desc.Digest) != nil:
 		return false, nil
 	}
-	w.mark(desc.Digest)
+	w.markWritten(desc.Digest)
 	return true, nil
 }
 
-func (w *Writer) mark(d digest.Digest) {
+func (w *Writer) markWritten(d digest.Digest) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.intact[d] = true
@@ -247,7 +247,7 @@ func (w *Writer) write(ctx context.Context, expected ocispec.Descriptor, body io
 	if err != nil {
 		return err
 	}
-	w.mark(expected.Digest)
+	w.markWritten(expected.Digest)
 	return nil
 }
 

@@ -38,8 +38,8 @@ type Files struct {
 // Renderer renders the objects of a module's content.
 type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 
-// Checked is the result of checking files.
-type Checked struct {
+// CheckResult is the result of checking files.
+type CheckResult struct {
 	// Images lists the images of plain manifests.
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
@@ -48,23 +48,23 @@ type Checked struct {
 
 // Check renders the files like an agent. It returns an error for content that agents refuse in part or completely. The
 // module's name is the release name of a chart.
-func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked Checked, err error) {
+func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
 		Kubernetes: render.UsualCapabilities(""),
 	}
 	objects, err := renderer(ctx, in)
 	if err != nil {
-		return Checked{}, err
+		return CheckResult{}, err
 	}
 	for _, o := range objects {
 		if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
-			return Checked{}, fmt.Errorf("%s (%s): %w", render.Name(o), o.GetAPIVersion(), err)
+			return CheckResult{}, fmt.Errorf("%s (%s): %w", render.Name(o), o.GetAPIVersion(), err)
 		}
 		checked.Ignored = append(checked.Ignored, render.UnknownFields(o)...)
 	}
 	if !f.Rendered {
-		checked.Images = imagesIn(objects)
+		checked.Images = findImages(objects)
 	}
 	return checked, nil
 }

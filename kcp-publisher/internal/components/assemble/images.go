@@ -27,7 +27,7 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 		tag = tagged.Tag()
 	}
 	if resource.Version = tag; ocm.CheckVersion(tag) != nil {
-		resource.Version = "0.0.0-" + strings.Map(prerelease, tag)
+		resource.Version = "0.0.0-" + strings.Map(replaceRune, tag)
 	}
 	if pinned, ok := named.(reference.Digested); ok {
 		known = pinned.Digest()
@@ -44,8 +44,8 @@ func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	return resource, nil
 }
 
-// prerelease replaces characters that a semver prerelease does not allow.
-func prerelease(r rune) rune {
+// replaceRune replaces characters that a semver prerelease does not allow.
+func replaceRune(r rune) rune {
 	if r == '_' {
 		return '-'
 	}
@@ -64,18 +64,18 @@ func addExtraIdentities(resources []ocm.Resource) {
 	}
 }
 
-// Unpinned returns the component's images without a digest.
-func (c *Component) Unpinned() (images []string) {
+// UnpinnedImages returns the component's images without a digest.
+func (c *Component) UnpinnedImages() (images []string) {
 	for _, r := range c.Descriptor.Resources {
-		if r.IsImage() && !r.Digest.Covered() {
+		if r.IsImage() && !r.Digest.IsCovered() {
 			images = append(images, r.Access.ImageReference)
 		}
 	}
 	return images
 }
 
-// imagesIn returns the images of all containers anywhere in the objects, sorted.
-func imagesIn(objects []*unstructured.Unstructured) []string {
+// findImages returns the images of all containers anywhere in the objects, sorted.
+func findImages(objects []*unstructured.Unstructured) []string {
 	var found []string
 	var visit func(value any)
 	visit = func(value any) {
@@ -83,7 +83,7 @@ func imagesIn(objects []*unstructured.Unstructured) []string {
 		case map[string]any:
 			for key, inner := range value {
 				if slices.Contains([]string{"containers", "initContainers", "ephemeralContainers"}, key) {
-					found = append(found, imagesOf(inner)...)
+					found = append(found, containerImages(inner)...)
 				}
 				visit(inner)
 			}
@@ -100,7 +100,7 @@ func imagesIn(objects []*unstructured.Unstructured) []string {
 	return slices.Compact(found)
 }
 
-func imagesOf(containers any) (images []string) {
+func containerImages(containers any) (images []string) {
 	list, _ := containers.([]any)
 	for _, c := range list {
 		container, _ := c.(map[string]any)

@@ -39,7 +39,7 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
-	if unpinned := c.Unpinned(); len(unpinned) > 0 {
+	if unpinned := c.UnpinnedImages(); len(unpinned) > 0 {
 		return fmt.Errorf(
 			"a signature must cover the images, but some of their digests are not known: write %s as "+
 				"NAME:TAG@sha256:DIGEST",

@@ -27,7 +27,7 @@ func (f *Files) SetValues(files, assignments []string) error {
 		if err != nil {
 			return err
 		}
-		values = merged(values, next)
+		values = mergeValues(values, next)
 	}
 	for _, assignment := range assignments {
 		if err := strvals.ParseInto(assignment, values); err != nil {
@@ -47,7 +47,7 @@ func readValues(path string) (map[string]any, error) {
 	if len(data) > maxValuesBytes {
 		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", path, len(data), maxValuesBytes)
 	}
-	if err := strict.YAML(data, strict.Limits{Documents: 1, ExpandedBytes: 4 * maxValuesBytes}); err != nil {
+	if err := strict.CheckYAML(data, strict.Limits{Documents: 1, ExpandedBytes: 4 * maxValuesBytes}); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	var values map[string]any
@@ -58,7 +58,7 @@ func readValues(path string) (map[string]any, error) {
 }
 
 // A null in the overrides stays in the result, because Helm then removes the chart's default.
-func merged(base, overrides map[string]any) map[string]any {
+func mergeValues(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range base {
 		result[key] = value
@@ -67,7 +67,7 @@ func merged(base, overrides map[string]any) map[string]any {
 		below, isMap := result[key].(map[string]any)
 		above, alsoMap := value.(map[string]any)
 		if isMap && alsoMap {
-			value = merged(below, above)
+			value = mergeValues(below, above)
 		}
 		result[key] = value
 	}

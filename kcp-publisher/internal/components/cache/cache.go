@@ -90,7 +90,7 @@ func (c *Cache) prepare() error {
 			return errors.Join(fmt.Errorf("%w: choose a folder that this process can write to", err), root.Close())
 		}
 	}
-	probe, err := c.partial([]byte{})
+	probe, err := c.writeDurable([]byte{})
 	if err != nil {
 		return errors.Join(fmt.Errorf("%w: choose a folder that this process can write to", err), root.Close())
 	}

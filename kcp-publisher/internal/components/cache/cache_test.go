@@ -41,7 +41,7 @@ func fetch(t testing.TB, c *Cache, from *source, desc ocispec.Descriptor) {
 }
 
 func blobPath(dir string, d digest.Digest) string {
-	name, _ := fileOf(d)
+	name, _ := blobFileName(d)
 	return filepath.Join(dir, name)
 }
 

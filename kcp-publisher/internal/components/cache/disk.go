@@ -21,21 +21,21 @@ import (
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// fileOf returns false for a digest that is not a safe file name.
-func fileOf(d digest.Digest) (string, bool) {
+// blobFileName returns false for a digest that is not a safe file name.
+func blobFileName(d digest.Digest) (string, bool) {
 	name := strings.Replace(d.String(), ":", ".", 1)
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
 }
 
-// keeps reports whether the cache can store a blob.
-func (c *Cache) keeps(desc ocispec.Descriptor) bool {
-	_, ok := fileOf(desc.Digest)
+// canStore reports whether the cache can store a blob.
+func (c *Cache) canStore(desc ocispec.Descriptor) bool {
+	_, ok := blobFileName(desc.Digest)
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
 // load opens and checks a blob. It returns nil if the blob does not exist or is damaged.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
-	name, ok := fileOf(d)
+	name, ok := blobFileName(d)
 	if !ok {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	}
 	c.count(func(s *Stats) { s.Damaged++ })
 	if err := c.root.RemoveAll(name); err != nil {
-		c.fail(err)
+		c.recordFailure(err)
 	}
 	return nil
 }
@@ -62,7 +62,7 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	if err != nil {
 		return nil, err
 	}
-	body, is, err := checked(file, d)
+	body, is, err := openChecked(file, d)
 	if err == nil && is != size {
 		err = errOtherSize
 	}
@@ -72,7 +72,7 @@ func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, 
 	return body, nil
 }
 
-func checked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
+func openChecked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	info, err := file.Stat()
 	if err != nil {
 		return nil, 0, err
@@ -131,10 +131,10 @@ func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		return data, c.keep(desc, bytes.NewReader(data))
+		return data, c.storeBlob(desc, bytes.NewReader(data))
 	}
 	source := &verifyingReader{body: content.NewVerifyReader(body, desc)}
-	err := c.keep(desc, source)
+	err := c.storeBlob(desc, source)
 	if source.err != nil {
 		return nil, source.err
 	}
@@ -161,17 +161,17 @@ func (w *verifyingReader) Read(p []byte) (int, error) {
 }
 
 // The last read returns an error if the content does not match desc.
-func passed(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
+func newVerifyingReader(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
 		io.Closer
 	}{&verifyingReader{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// keep does not sync the file, because a later read detects damage from a crash.
-func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
-	name, _ := fileOf(desc.Digest)
-	partial, err := c.partialFrom(body, false)
+// storeBlob does not sync the file, because a later read detects damage from a crash.
+func (c *Cache) storeBlob(desc ocispec.Descriptor, body io.Reader) error {
+	name, _ := blobFileName(desc.Digest)
+	partial, err := c.writePartial(body, false)
 	if isFull(err) {
 		err = errors.Join(err, c.makeRoom()) // makes room for later blobs only, because body cannot be read again
 	}
@@ -196,22 +196,22 @@ func (c *Cache) keep(desc ocispec.Descriptor, body io.Reader) error {
 	return nil
 }
 
-// partial writes and syncs a file for data that must not be lost. If the disk is full, it deletes blobs and retries
-// once.
-func (c *Cache) partial(data []byte) (string, error) {
-	name, err := c.partialFrom(bytes.NewReader(data), true)
+// writeDurable writes and syncs a file for data that must not be lost. If the disk is full, it deletes blobs and
+// retries once.
+func (c *Cache) writeDurable(data []byte) (string, error) {
+	name, err := c.writePartial(bytes.NewReader(data), true)
 	if !isFull(err) {
 		return name, err
 	}
 	if err := c.makeRoom(); err != nil {
 		return "", err
 	}
-	return c.partialFrom(bytes.NewReader(data), true)
+	return c.writePartial(bytes.NewReader(data), true)
 }
 
 func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
-func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
+func (c *Cache) writePartial(body io.Reader, durable bool) (string, error) {
 	file, err := os.CreateTemp(path.Join(c.dir, partialDir), "*")
 	if err != nil {
 		return "", err
@@ -227,14 +227,14 @@ func (c *Cache) partialFrom(body io.Reader, durable bool) (string, error) {
 	return name, nil
 }
 
-func (c *Cache) fail(err error) {
+func (c *Cache) recordFailure(err error) {
 	c.count(func(s *Stats) { s.Unstored++; s.Failure = err.Error() })
 }
 
-type stored struct {
-	name string
-	size int64
-	used time.Time
+type storedFile struct {
+	name   string
+	size   int64
+	usedAt time.Time
 }
 
 // evict deletes a tenth more than needed, so a full cache does not scan the folder for every blob.
@@ -260,7 +260,7 @@ func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 		bytes += f.size
 	}
 	if limit := limitOf(bytes); bytes > limit {
-		slices.SortFunc(files, func(a, b stored) int { return a.used.Compare(b.used) })
+		slices.SortFunc(files, func(a, b storedFile) int { return a.usedAt.Compare(b.usedAt) })
 		for _, f := range files {
 			if bytes <= limit-limit/10 {
 				break
@@ -281,12 +281,12 @@ func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	return nil
 }
 
-func (c *Cache) files() ([]stored, error) {
+func (c *Cache) files() ([]storedFile, error) {
 	entries, err := c.readDir(blobsDir)
 	if err != nil {
 		return nil, err
 	}
-	files := make([]stored, 0, len(entries))
+	files := make([]storedFile, 0, len(entries))
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) { // another process deleted the file
@@ -296,8 +296,8 @@ func (c *Cache) files() ([]stored, error) {
 			return nil, err
 		}
 		if blobFile.MatchString(entry.Name()) && info.Mode().IsRegular() {
-			files = append(files, stored{
-				name: path.Join(blobsDir, entry.Name()), size: info.Size(), used: info.ModTime(),
+			files = append(files, storedFile{
+				name: path.Join(blobsDir, entry.Name()), size: info.Size(), usedAt: info.ModTime(),
 			})
 		}
 	}

@@ -50,13 +50,13 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	if err != nil || p.Name != name {
 		return "", true
 	}
-	c.learn(p)
+	c.addPin(p)
 	return p.Digest, true
 }
 
 // Pin permanently records d as the digest of the name. It returns an error if another digest is already pinned.
 func (c *Cache) Pin(name string, d digest.Digest) error {
-	if _, ok := fileOf(d); !ok {
+	if _, ok := blobFileName(d); !ok {
 		return fmt.Errorf("pin %q: digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", name, d)
 	}
 	if name == "" || len(name) > maxNameBytes {
@@ -87,7 +87,7 @@ func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	if err != nil {
 		return "", err
 	}
-	partial, err := c.partial(data)
+	partial, err := c.writeDurable(data)
 	if err != nil {
 		return "", err
 	}
@@ -106,7 +106,7 @@ func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	if err != nil {
 		return "", err
 	}
-	c.learn(there)
+	c.addPin(there)
 	return there.Digest, nil
 }
 
@@ -117,7 +117,7 @@ func ignoreExist(err error) error {
 	return err
 }
 
-func (c *Cache) learn(p pin) {
+func (c *Cache) addPin(p pin) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.pins[p.Name] = p.Digest
@@ -171,7 +171,7 @@ func (c *Cache) readPin(file string) (pin, error) {
 	if err = errors.Join(append(doubts, err)...); err != nil {
 		return p, fmt.Errorf("%s: pin is damaged: %w", file, err)
 	}
-	if _, ok := fileOf(p.Digest); !ok || p.Name == "" {
+	if _, ok := blobFileName(p.Digest); !ok || p.Name == "" {
 		return p, fmt.Errorf("%s: pin is damaged: name %q, digest %q", file, p.Name, p.Digest)
 	}
 	return p, nil

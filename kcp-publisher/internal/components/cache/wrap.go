@@ -42,7 +42,7 @@ func (r repository) Resolve(ctx context.Context, reference string) (ocispec.Desc
 
 // Exists reports whether the content is on disk or at the source.
 func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool, error) {
-	if name, ok := fileOf(target.Digest); ok {
+	if name, ok := blobFileName(target.Digest); ok {
 		if info, err := r.cache.root.Lstat(name); err == nil && info.Mode().IsRegular() && info.Size() == target.Size {
 			return true, nil
 		}
@@ -54,8 +54,8 @@ func (r repository) Exists(ctx context.Context, target ocispec.Descriptor) (bool
 // request.
 func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	c := r.cache
-	if !c.keeps(target) {
-		return r.pass(ctx, target)
+	if !c.canStore(target) {
+		return r.fetchThrough(ctx, target)
 	}
 	if body := c.load(target.Digest, target.Size); body != nil {
 		c.count(func(s *Stats) { s.Hits++ })
@@ -92,16 +92,16 @@ func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCl
 	if body := r.cache.load(got.desc.Digest, got.desc.Size); body != nil {
 		return body, nil
 	}
-	return r.pass(ctx, got.desc)
+	return r.fetchThrough(ctx, got.desc)
 }
 
-func (r repository) pass(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
+func (r repository) fetchThrough(ctx context.Context, target ocispec.Descriptor) (io.ReadCloser, error) {
 	r.cache.count(func(s *Stats) { s.Misses++ })
 	body, err := r.from.Fetch(ctx, target)
 	if err != nil {
 		return nil, err
 	}
-	return passed(target, body), nil
+	return newVerifyingReader(target, body), nil
 }
 
 // Content of up to smallBytes is in memory, and larger content is on disk.
@@ -116,7 +116,7 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 	data, err := c.store(desc, body)
 	var disk errDisk
 	if errors.As(err, &disk) {
-		c.fail(disk)
+		c.recordFailure(disk)
 		err = nil
 	}
 	if err != nil {
@@ -172,7 +172,7 @@ func (r referenceRepository) FetchReference(
 		c.count(func(s *Stats) { s.Hits++ })
 		return desc, io.NopCloser(bytes.NewReader(data)), nil
 	}
-	if _, ok := fileOf(digest.Digest(reference)); !ok {
+	if _, ok := blobFileName(digest.Digest(reference)); !ok {
 		return r.fetchTag(ctx, reference)
 	}
 	got, err := c.share(ctx, reference, func() (fetchResult, error) {
@@ -185,7 +185,7 @@ func (r referenceRepository) FetchReference(
 			return fetchResult{},
 				errors.Join(fmt.Errorf("manifest %s: the source sent %s instead", reference, desc.Digest), body.Close())
 		}
-		if !c.keeps(desc) {
+		if !c.canStore(desc) {
 			return fetchResult{}, errors.Join(errNotCacheable, body.Close())
 		}
 		return c.storeFetched(desc, body)
@@ -209,9 +209,9 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	if err != nil {
 		return desc, nil, err
 	}
-	if !c.keeps(desc) {
+	if !c.canStore(desc) {
 		c.count(func(s *Stats) { s.Misses++ })
-		return desc, passed(desc, body), nil
+		return desc, newVerifyingReader(desc, body), nil
 	}
 	if kept := c.load(desc.Digest, desc.Size); kept != nil {
 		c.count(func(s *Stats) { s.Hits++ })
@@ -229,7 +229,7 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 // manifest returns a manifest from disk if the manifest contains its media type.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
-	name, ok := fileOf(d)
+	name, ok := blobFileName(d)
 	if !ok {
 		return ocispec.Descriptor{}, nil, false
 	}

@@ -101,7 +101,7 @@ func (c Component) image(r ocm.Resource) string {
 	default:
 		return ""
 	}
-	if d := r.Digest; d.OfArtifact() {
+	if d := r.Digest; d.IsArtifactDigest() {
 		name, _, _ := strings.Cut(reference, "@")
 		return name + "@" + strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value
 	}

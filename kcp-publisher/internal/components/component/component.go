@@ -75,12 +75,12 @@ type Reader struct {
 	mu       sync.Mutex // guards the fields below
 	found    map[string]*entry
 	verdicts map[string]*verdict
-	settled  map[string]*settled
+	settled  map[string]*settledContent
 	// accepted contains the value of round when each version was last accepted.
 	accepted map[string]int
 	// firstDigests contains the first digest of each resource's reference, by tagName.
 	firstDigests map[string]digest.Digest
-	// round counts the calls of Recheck.
+	// round counts the calls of RequestRecheck.
 	round int
 }
 
@@ -117,7 +117,7 @@ func NewReader(options Options) *Reader {
 	options.Sources = sources
 	return &Reader{
 		Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{},
-		settled: map[string]*settled{}, accepted: map[string]int{}, firstDigests: map[string]digest.Digest{},
+		settled: map[string]*settledContent{}, accepted: map[string]int{}, firstDigests: map[string]digest.Digest{},
 	}
 }
 
@@ -127,13 +127,13 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	if err != nil {
 		return Component{}, err
 	}
-	if err := r.judge(ctx, name+":"+version, c.Manifest.Digest, c); err != nil {
+	if err := r.checkCached(ctx, name+":"+version, c.Manifest.Digest, c); err != nil {
 		return Component{}, err
 	}
 	return c, nil
 }
 
-func (r *Reader) entryOf(name, version string) *entry {
+func (r *Reader) findEntry(name, version string) *entry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	e := r.found[name+":"+version]
@@ -148,15 +148,15 @@ func (r *Reader) entryOf(name, version string) *entry {
 }
 
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
-	e := r.entryOf(name, version)
+	e := r.findEntry(name, version)
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if r.fresh(e) {
+	if r.isFresh(e) {
 		return e.component, e.err
 	}
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	if e.read() && e.err == nil && e.component.unchanged(bounded) {
+	if e.read() && e.err == nil && e.component.isUnchanged(bounded) {
 		e.checked = r.now()
 		return e.component, nil
 	}
@@ -169,7 +169,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil:
-		err = r.accept(e, component)
+		err = r.acceptComponent(e, component)
 	}
 	e.err, e.checked = err, r.now()
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	return e.component, nil
 }
 
-func (r *Reader) fresh(e *entry) bool {
+func (r *Reader) isFresh(e *entry) bool {
 	lifetime := r.Revalidate
 	if e.err != nil {
 		lifetime = r.RetryAfter
@@ -187,9 +187,9 @@ func (r *Reader) fresh(e *entry) bool {
 }
 
 // A frozen entry does not accept another manifest.
-func (r *Reader) accept(e *entry, component Component) error {
+func (r *Reader) acceptComponent(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
-		return changed(component.Descriptor.Name, component.Descriptor.Version, was, is)
+		return newChangedError(component.Descriptor.Name, component.Descriptor.Version, was, is)
 	}
 	e.component = component
 	if r.Check != nil {
@@ -201,13 +201,13 @@ func (r *Reader) accept(e *entry, component Component) error {
 
 var errChanged = errors.New("changed under the same version")
 
-func changed(name, version string, was, is digest.Digest) error {
+func newChangedError(name, version string, was, is digest.Digest) error {
 	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged,
 		was, is)
 }
 
-// unchanged needs one request, while a full read needs three.
-func (c Component) unchanged(ctx context.Context) bool {
+// isUnchanged needs one request, while a full read needs three.
+func (c Component) isUnchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
 		return false
@@ -299,7 +299,7 @@ func (r *Reader) reference(ctx context.Context, repository oras.ReadOnlyTarget, 
 	case errors.Is(err, store.ErrNotFound):
 		return "", errNoVersion
 	case err == nil && there != pinned:
-		return "", changed(name, version, pinned, there)
+		return "", newChangedError(name, version, pinned, there)
 	}
 	return pinned.String(), nil
 }

@@ -23,15 +23,15 @@ type Content struct {
 	Manifest []byte
 }
 
-// located is content with its source. The publisher has not copied it to the runtimes' registry yet.
-type located struct {
+// locatedContent is content with its source. The publisher has not copied it to the runtimes' registry yet.
+type locatedContent struct {
 	Content
 	from oras.ReadOnlyTarget
 	// bytes is the content if no repository has it as one blob.
 	bytes []byte
 }
 
-func contentIn(repository string, blob ocispec.Descriptor) Content {
+func newContent(repository string, blob ocispec.Descriptor) Content {
 	return Content{
 		Content: bundle.Content{
 			Repository: repository,
@@ -48,9 +48,9 @@ const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 // content to target, the registry of the runtimes. It compares the content with the resource's digest, and returns an
 // error if the content changed.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, target store.Store) (Content, error) {
-	content, err := r.settle(ctx, c, resource, target)
+	content, err := r.settleContent(ctx, c, resource, target)
 	if err != nil {
-		return Content{}, c.about(resource, err)
+		return Content{}, c.wrapError(resource, err)
 	}
 	content.Name = resource.Name
 	return content, nil
@@ -59,130 +59,133 @@ func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource
 // Bytes returns the content of a resource, up to bundle.MaxLayerBytes. It compares the content with the resource's
 // digest.
 func (r *Reader) Bytes(ctx context.Context, c Component, resource ocm.Resource) ([]byte, error) {
-	found, err := r.locate(ctx, c, resource, nil)
+	found, err := r.locateContent(ctx, c, resource, nil)
 	if err != nil {
-		return nil, c.about(resource, err)
+		return nil, c.wrapError(resource, err)
 	}
 	if found.bytes != nil {
 		return found.bytes, nil
 	}
 	data, err := store.FetchBlob(ctx, found.from, found.Descriptor(), bundle.MaxLayerBytes)
 	if err != nil {
-		return nil, c.about(resource, err)
+		return nil, c.wrapError(resource, err)
 	}
 	return data, nil
 }
 
-func (c Component) about(resource ocm.Resource, err error) error {
+func (c Component) wrapError(resource ocm.Resource, err error) error {
 	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
 }
 
 // Source: ocm-spec, doc/04-extensions/02-access-types.
-func (r *Reader) locate(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
+func (r *Reader) locateContent(
+	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
+) (locatedContent, error) {
 	access := resource.Access
 	switch access.Kind() {
 	case ocm.AccessLocalBlob:
-		return r.local(ctx, c, resource)
+		return r.locateLocal(ctx, c, resource)
 	case ocm.AccessOCIArtifact:
-		return r.artifact(ctx, c, resource, access.ImageReference, place)
+		return r.locateArtifact(ctx, c, resource, access.ImageReference, place)
 	case ocm.AccessRelativeOCI:
 		host, ok := c.registryHost()
 		if !ok {
-			return located{},
+			return locatedContent{},
 				fmt.Errorf("access %s: the reference is relative to a registry, but the component is not in a registry",
 					access.Type)
 		}
-		return r.artifact(ctx, c, resource, host+"/"+access.ImageReference, place)
+		return r.locateArtifact(ctx, c, resource, host+"/"+access.ImageReference, place)
 	case ocm.AccessOCIBlob:
-		return r.blob(ctx, resource, place)
+		return r.locateBlob(ctx, resource, place)
 	case ocm.AccessHelm:
-		return r.chart(ctx, c, resource, place)
+		return r.locateChart(ctx, c, resource, place)
 	}
-	return located{},
+	return locatedContent{},
 		fmt.Errorf("access %s is not supported: must be localBlob, ociArtifact, ociBlob, relativeOciReference or helm",
 			access.Type)
 }
 
 // A local blob is a layer, another manifest of the component's index, or several layers.
-func (r *Reader) local(ctx context.Context, c Component, resource ocm.Resource) (located, error) {
+func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Resource) (locatedContent, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
-		return r.joined(ctx, c, resource, parts)
+		return r.joinParts(ctx, c, resource, parts)
 	}
 	if entry, ok := find(c.root.entries, parts[0]); ok {
-		if err := agree(ocm.CheckArtifact(resource, entry.Digest)); err != nil {
-			return located{}, err
+		if err := ignoreMissingDigest(ocm.CheckArtifact(resource, entry.Digest)); err != nil {
+			return locatedContent{}, err
 		}
-		return layerOf(ctx, c.root.repository, c.Repository, entry.Digest.String())
+		return findChartLayer(ctx, c.root.repository, c.Repository, entry.Digest.String())
 	}
-	layer, repository, name, err := r.layer(ctx, c, parts[0])
+	layer, repository, name, err := r.findLayer(ctx, c, parts[0])
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	if resource.Access.MediaType != "" {
 		// a blob that was found by its digest has no media type
 		layer.MediaType = resource.Access.MediaType
 	}
-	return covered(ctx, resource, located{Content: contentIn(name, layer), from: repository})
+	return coveredContent(ctx, resource, locatedContent{Content: newContent(name, layer), from: repository})
 }
 
 // For an inline descriptor, the layer can be in any repository of the component.
-func (r *Reader) layer(
+func (r *Reader) findLayer(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	if layer, ok := find(c.root.layers, d); ok {
 		return layer, c.root.repository, c.Repository, nil
 	}
 	if c.inline {
-		return r.blobOf(ctx, c, d)
+		return r.findBlob(ctx, c, d)
 	}
 	return ocispec.Descriptor{}, nil, "",
 		fmt.Errorf("access.localReference: %s is not a layer of the component version", d)
 }
 
-func (r *Reader) joined(
+func (r *Reader) joinParts(
 	ctx context.Context, c Component, resource ocm.Resource, parts []digest.Digest,
-) (located, error) {
+) (locatedContent, error) {
 	var data []byte
 	for _, part := range parts {
-		layer, repository, _, err := r.layer(ctx, c, part)
+		layer, repository, _, err := r.findLayer(ctx, c, part)
 		if err != nil {
-			return located{}, err
+			return locatedContent{}, err
 		}
 		piece, err := store.FetchBlob(ctx, repository, layer, bundle.MaxLayerBytes-int64(len(data)))
 		if err != nil {
-			return located{}, err
+			return locatedContent{}, err
 		}
 		data = append(data, piece...)
 	}
 	return coveredBytes(resource, inMemory(resource.Access.MediaType, data))
 }
 
-func inMemory(mediaType string, data []byte) located {
+func inMemory(mediaType string, data []byte) locatedContent {
 	if mediaType == "" {
 		mediaType = "application/octet-stream"
 	}
-	return located{Content: contentIn("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
+	return locatedContent{Content: newContent("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// agree ignores the error of a missing digest. The signature policy decides whether a digest is required.
-func agree(err error) error {
+// ignoreMissingDigest ignores the error of a missing digest. The signature policy decides whether a digest is required.
+func ignoreMissingDigest(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
 	}
 	return err
 }
 
-// covered returns the part of a blob that the resource's digest covers: the whole blob, or the only artifact in it.
-func covered(ctx context.Context, resource ocm.Resource, found located) (located, error) {
+// coveredContent returns the part of a blob that the resource's digest covers: the whole blob, or the only artifact in
+// it.
+func coveredContent(ctx context.Context, resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	d := resource.Digest
 	switch {
-	case !d.Covered():
+	case !d.IsCovered():
 		return found, nil
 	case d.NormalisationAlgorithm == "genericBlobDigest/v1" &&
 		strings.EqualFold(strings.ReplaceAll(d.HashAlgorithm, "-", ""), found.Digest.Algorithm().String()):
 		if !strings.EqualFold(d.Value, found.Digest.Encoded()) {
-			return located{},
+			return locatedContent{},
 				fmt.Errorf("%w: its digest is %s, the component has %s", ocm.ErrMismatch, found.Digest.Encoded(),
 					d.Value)
 		}
@@ -190,29 +193,30 @@ func covered(ctx context.Context, resource ocm.Resource, found located) (located
 	}
 	data, err := store.FetchBlob(ctx, found.from, found.Descriptor(), bundle.MaxLayerBytes)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	checked := found
 	checked.bytes = data
 	checked, err = coveredBytes(resource, checked)
-	if err == nil && !d.OfArtifact() {
+	if err == nil && !d.IsArtifactDigest() {
 		checked.bytes = nil // runtimes can read the whole blob at its location
 	}
 	return checked, err
 }
 
 // In an artifact set, the digest covers only the manifest and its blobs.
-func coveredBytes(resource ocm.Resource, found located) (located, error) {
-	if err := agree(ocm.CheckContent(resource, found.bytes)); err != nil || !resource.Digest.OfArtifact() {
+func coveredBytes(resource ocm.Resource, found locatedContent) (locatedContent, error) {
+	if err := ignoreMissingDigest(ocm.CheckContent(resource, found.bytes)); err != nil ||
+		!resource.Digest.IsArtifactDigest() {
 		return found, err
 	}
 	set, err := ocm.OpenArtifactSet(found.bytes)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	manifest, err := set.Blob(set.Main.Digest)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	layer, err := contentLayer(
 		bundle.Fetched{
@@ -221,11 +225,11 @@ func coveredBytes(resource ocm.Resource, found located) (located, error) {
 		},
 	)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	data, err := set.Blob(layer.Digest)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	checked := inMemory(layer.MediaType, data)
 	checked.Manifest = manifest
@@ -240,24 +244,24 @@ func (c Component) registryHost() (string, bool) {
 	return registry.host(), ok
 }
 
-// artifact returns the chart layer or the only layer of an OCI artifact.
-func (r *Reader) artifact(
+// locateArtifact returns the chart layer or the only layer of an OCI artifact.
+func (r *Reader) locateArtifact(
 	ctx context.Context, c Component, resource ocm.Resource, reference string, place store.Store,
-) (located, error) {
+) (locatedContent, error) {
 	name, version, err := splitReference(reference)
 	if err != nil {
-		return located{}, fmt.Errorf("access: reference %q: %w", reference, err)
+		return locatedContent{}, fmt.Errorf("access: reference %q: %w", reference, err)
 	}
-	repository, _, err := r.foreign(name, place)
+	repository, _, err := r.openForeign(name, place)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	d := digest.Digest(version)
 	if d.Validate() == nil {
-		if err := agree(ocm.CheckArtifact(resource, d)); err != nil {
-			return located{}, err
+		if err := ignoreMissingDigest(ocm.CheckArtifact(resource, d)); err != nil {
+			return locatedContent{}, err
 		}
-		return layerOf(ctx, repository, name, version)
+		return findChartLayer(ctx, repository, name, version)
 	}
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstDigest(c, resource); ok && err != nil && ctx.Err() == nil &&
@@ -265,14 +269,14 @@ func (r *Reader) artifact(
 		d, err = first, nil // the recorded digest stays valid
 	}
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
-	if err := agree(ocm.CheckArtifact(resource, d)); err != nil {
-		return located{}, err
+	if err := ignoreMissingDigest(ocm.CheckArtifact(resource, d)); err != nil {
+		return locatedContent{}, err
 	}
-	found, err := layerOf(ctx, repository, name, d.String())
+	found, err := findChartLayer(ctx, repository, name, d.String())
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	return found, r.recordDigest(c, resource, reference, d)
 }
@@ -296,18 +300,20 @@ func splitReference(reference string) (name, version string, err error) {
 	return parsed.Registry + "/" + parsed.Repository, parsed.Reference, nil
 }
 
-func layerOf(ctx context.Context, from oras.ReadOnlyTarget, repository, reference string) (located, error) {
+func findChartLayer(
+	ctx context.Context, from oras.ReadOnlyTarget, repository, reference string,
+) (locatedContent, error) {
 	fetched, err := store.Fetch(ctx, from, reference)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	layer, err := contentLayer(fetched)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
-	content := contentIn(repository, layer)
+	content := newContent(repository, layer)
 	content.Manifest = fetched.Bytes
-	return located{Content: content, from: from}, nil
+	return locatedContent{Content: content, from: from}, nil
 }
 
 // contentLayer returns the chart layer or the only layer.
@@ -330,12 +336,12 @@ func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	return ocispec.Descriptor{MediaType: chosen[0].MediaType, Digest: chosen[0].Digest, Size: chosen[0].Size}, nil
 }
 
-// blob returns the content of an ociBlob access.
-func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.Store) (located, error) {
+// locateBlob returns the content of an ociBlob access.
+func (r *Reader) locateBlob(ctx context.Context, resource ocm.Resource, place store.Store) (locatedContent, error) {
 	access := resource.Access
 	parsed, err := registry.ParseReference(access.Repository)
 	if err != nil {
-		return located{}, fmt.Errorf("access.ref: %q: %w", access.Repository, err)
+		return locatedContent{}, fmt.Errorf("access.ref: %q: %w", access.Repository, err)
 	}
 	descriptor := ocispec.Descriptor{
 		MediaType: access.MediaType,
@@ -343,12 +349,12 @@ func (r *Reader) blob(ctx context.Context, resource ocm.Resource, place store.St
 		Size:      access.SizeBytes,
 	}
 	if err := checkBlob(descriptor); err != nil {
-		return located{}, fmt.Errorf("access.%w", err)
+		return locatedContent{}, fmt.Errorf("access.%w", err)
 	}
 	name := parsed.Registry + "/" + parsed.Repository
-	repository, _, err := r.foreign(name, place)
+	repository, _, err := r.openForeign(name, place)
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
-	return covered(ctx, resource, located{Content: contentIn(name, descriptor), from: repository})
+	return coveredContent(ctx, resource, locatedContent{Content: newContent(name, descriptor), from: repository})
 }

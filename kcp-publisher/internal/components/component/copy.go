@@ -32,13 +32,13 @@ func (c Component) copyTo(ctx context.Context, target store.Store) (completed bo
 	return c.copyInto(ctx, to, target.String())
 }
 
-// copied does not check the blobs.
-func (c Component) copied(ctx context.Context, place store.Store) (bool, error) {
+// isCopied does not check the blobs.
+func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
 		return false, err
 	}
-	return c.isIn(ctx, to, place.String())
+	return c.existsIn(ctx, to, place.String())
 }
 
 // CopyInto is like CopyTo, for other destinations such as an archive. target returns the destination for a repository
@@ -58,17 +58,17 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	if err != nil {
 		return false, err
 	}
-	there, err := c.isIn(ctx, to, where)
+	there, err := c.existsIn(ctx, to, where)
 	if err != nil {
 		return false, err
 	}
 	options := oras.DefaultCopyOptions
 	options.FindSuccessors = withoutSubject
 	if there {
-		return c.complete(ctx, from, to, options.CopyGraphOptions, where)
+		return c.isComplete(ctx, from, to, options.CopyGraphOptions, where)
 	}
 	// Copying by digest copies exactly the version that was read.
-	err = store.Repeat(func() error {
+	err = store.RetryPaused(func() error {
 		_, err := oras.Copy(ctx, from, c.Manifest.Digest.String(), to, ocm.Tag(c.Descriptor.Version), options)
 		return err
 	})
@@ -78,8 +78,8 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	return false, nil
 }
 
-// isIn returns an error if the version's tag refers to another manifest.
-func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
+// existsIn returns an error if the version's tag refers to another manifest.
+func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
 	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
 	switch {
 	case err == nil && there == c.Manifest.Digest:
@@ -95,7 +95,7 @@ func (c Component) isIn(ctx context.Context, to oras.ReadOnlyTarget, where strin
 }
 
 // A registry can lose blobs but keep the manifest.
-func (c Component) complete(
+func (c Component) isComplete(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {
 	var missing atomic.Bool
@@ -105,7 +105,7 @@ func (c Component) complete(
 	}
 	parts, err := withoutSubject(ctx, from, c.Manifest)
 	for i := 0; err == nil && i < len(parts); i++ {
-		err = store.Repeat(func() error { return oras.CopyGraph(ctx, from, to, parts[i], options) })
+		err = store.RetryPaused(func() error { return oras.CopyGraph(ctx, from, to, parts[i], options) })
 	}
 	if err != nil {
 		return false,

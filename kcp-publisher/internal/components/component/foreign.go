@@ -12,15 +12,15 @@ import (
 )
 
 // A descriptor can name any address, so foreign refuses unconfigured addresses in the publisher's own network.
-func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
+func (r *Reader) openForeign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
-	if r.internal(host, place) {
+	if r.isInternal(host, place) {
 		return nil, nil,
 			fmt.Errorf("access: %s is an address in the publisher's network: add the registry to --components to "+
 				"allow it", host)
 	}
 	open := r.Registries.Foreign
-	if r.configured(host, place) {
+	if r.isConfigured(host, place) {
 		open = r.Registries.Repository
 	}
 	repository, err := open(name)
@@ -33,8 +33,8 @@ func (r *Reader) foreign(name string, place store.Store) (oras.ReadOnlyTarget, *
 	return repository, repository, nil
 }
 
-// configured reports whether a host belongs to a source or to the registry of the runtimes.
-func (r *Reader) configured(hostPort string, place store.Store) bool {
+// isConfigured reports whether a host belongs to a source or to the registry of the runtimes.
+func (r *Reader) isConfigured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
 	}
@@ -44,7 +44,7 @@ func (r *Reader) configured(hostPort string, place store.Store) bool {
 	})
 }
 
-// internal reports whether an unconfigured host belongs to this machine or network.
-func (r *Reader) internal(hostPort string, place store.Store) bool {
-	return !r.configured(hostPort, place) && store.IsInternalHost(hostPort)
+// isInternal reports whether an unconfigured host belongs to this machine or network.
+func (r *Reader) isInternal(hostPort string, place store.Store) bool {
+	return !r.isConfigured(hostPort, place) && store.IsInternalHost(hostPort)
 }

@@ -24,7 +24,7 @@ func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 		Sources: []Source{Registry{Prefix: host, Registries: w.registries}}, Registries: w.registries,
 	})
 	t.Run("redirect from the configured registry", func(t *testing.T) {
-		_, repository, err := reader.foreign(host+"/charts/a", nil)
+		_, repository, err := reader.openForeign(host+"/charts/a", nil)
 		w.must(err)
 		_, err = store.Fetch(t.Context(), repository, "1.0.0")
 		if err == nil || !strings.Contains(err.Error(), "add --blob-host "+strings.TrimPrefix(inside.URL, "http://")) {

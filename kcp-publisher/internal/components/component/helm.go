@@ -38,26 +38,28 @@ type helmIndex struct {
 	} `json:"entries"`
 }
 
-func (r *Reader) chart(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (located, error) {
+func (r *Reader) locateChart(
+	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
+) (locatedContent, error) {
 	access := resource.Access
 	name, version, _ := strings.Cut(access.HelmChart, ":")
 	if access.HelmVersion != "" {
 		version = access.HelmVersion
 	}
 	if name == "" || version == "" {
-		return located{}, fmt.Errorf("access.helmChart: %q must be NAME:VERSION", access.HelmChart)
+		return locatedContent{}, fmt.Errorf("access.helmChart: %q must be NAME:VERSION", access.HelmChart)
 	}
 	if strings.HasPrefix(access.HelmRepository, "oci://") {
-		return r.artifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+
+		return r.locateArtifact(ctx, c, resource, strings.TrimSuffix(access.HelmRepository, "/")+"/"+name+":"+
 			strings.ReplaceAll(version, "+", "_"), place)
 	}
 	data, err := r.helmChart(ctx, access.HelmRepository, name, version)
 	if err != nil {
-		return located{}, fmt.Errorf("chart %s:%s of %s: %w", name, version, access.HelmRepository, err)
+		return locatedContent{}, fmt.Errorf("chart %s:%s of %s: %w", name, version, access.HelmRepository, err)
 	}
 	found, err := coveredBytes(resource, inMemory(mediaTypeChart, data))
 	if err != nil {
-		return located{}, err
+		return locatedContent{}, err
 	}
 	return found,
 		r.recordDigest(c, resource, fmt.Sprintf("chart %s:%s of %s", name, version, access.HelmRepository),
@@ -73,7 +75,7 @@ func (r *Reader) helmChart(ctx context.Context, repository, name, version string
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	if err := strict.YAML(text, strict.Limits{Documents: 1, Nodes: maxHelmIndexNodes}); err != nil {
+	if err := strict.CheckYAML(text, strict.Limits{Documents: 1, Nodes: maxHelmIndexNodes}); err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
 	var index helmIndex

@@ -30,11 +30,11 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	case ctx.Err() != nil:
 		return Component{}, ctx.Err()
 	}
-	return c, r.judge(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
+	return c, r.checkCached(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// blobOf returns the blob's descriptor, the repository that contains the blob, and the repository's name.
-func (r *Reader) blobOf(
+// findBlob returns the blob's descriptor, the repository that contains the blob, and the repository's name.
+func (r *Reader) findBlob(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
@@ -56,9 +56,9 @@ func (r *Reader) blobOf(
 		}
 		return found, reading, name, err
 	}
-	if last, ok := lastContext(c.Descriptor); ok && !r.internal(last.host(), nil) {
+	if last, ok := lastContext(c.Descriptor); ok && !r.isInternal(last.host(), nil) {
 		name := last.Repository(c.Descriptor.Name)
-		reading, repository, err := r.foreign(name, nil)
+		reading, repository, err := r.openForeign(name, nil)
 		if err != nil {
 			return ocispec.Descriptor{}, nil, "", err
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settled is the cached location of a resource's content. Thousands of runtimes request the same content.
-type settled struct {
+// settledContent is the cached location of a resource's content. Thousands of runtimes request the same content.
+type settledContent struct {
 	mu sync.Mutex // held while the content is located, so concurrent callers locate it once
 	state
 }
@@ -31,21 +31,23 @@ type state struct {
 	copied time.Time
 }
 
-// settle copies the content to the runtimes' registry if necessary.
-func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource, place store.Store) (Content, error) {
-	s := r.remembered(c, resource, place)
+// settleContent copies the content to the runtimes' registry if necessary.
+func (r *Reader) settleContent(
+	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
+) (Content, error) {
+	s := r.settledEntry(c, resource, place)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := true
 	if s.shared {
 		var err error
-		if there, err = has(ctx, place, s.content); err != nil {
+		if there, err = hasContent(ctx, place, s.content); err != nil {
 			return Content{}, err
 		}
 	}
 	age := r.now().Sub(s.at)
 	if s.at.IsZero() || !there || s.err == nil && age >= r.Revalidate || s.err != nil && age >= r.RetryAfter {
-		if err := r.find(ctx, s, there, c, resource, place); err != nil {
+		if err := r.findOrCopy(ctx, s, there, c, resource, place); err != nil {
 			return Content{}, err
 		}
 	}
@@ -53,7 +55,7 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 		return Content{}, s.err
 	}
 	if s.shared && !there {
-		r.restored(ctx, s.content, place)
+		r.onRestored(ctx, s.content, place)
 	}
 	content := s.content
 	var err error
@@ -65,12 +67,12 @@ func (r *Reader) settle(ctx context.Context, c Component, resource ocm.Resource,
 
 // copy copies the component version to the runtimes' registry. It checks the blobs of an existing copy only after
 // Revalidate.
-func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.Store) (string, error) {
+func (r *Reader) copy(ctx context.Context, s *settledContent, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
 	if known {
 		var err error
-		if there, err = c.copied(ctx, place); err != nil || there && r.now().Sub(s.copied) < r.Revalidate {
+		if there, err = c.isCopied(ctx, place); err != nil || there && r.now().Sub(s.copied) < r.Revalidate {
 			return name, err
 		}
 	}
@@ -80,26 +82,26 @@ func (r *Reader) copy(ctx context.Context, s *settled, c Component, place store.
 	}
 	s.copied = r.now()
 	if known && !there || completed {
-		r.restored(ctx, s.content, place)
+		r.onRestored(ctx, s.content, place)
 	}
 	return name, nil
 }
 
-func (r *Reader) restored(ctx context.Context, content Content, place store.Store) {
+func (r *Reader) onRestored(ctx context.Context, content Content, place store.Store) {
 	if r.Restored != nil {
 		r.Restored(ctx, fmt.Sprintf("content %s in %s", content.Digest, place))
 	}
 }
 
-// find locates the content of a resource, and copies it to the runtimes' registry if no repository has it as one blob.
-// It caches errors of reading the content.
-func (r *Reader) find(
-	ctx context.Context, s *settled, there bool, c Component, resource ocm.Resource, place store.Store,
+// findOrCopy locates the content of a resource, and copies it to the runtimes' registry if no repository has it as one
+// blob. It caches errors of reading the content.
+func (r *Reader) findOrCopy(
+	ctx context.Context, s *settledContent, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
 	known := s.content.Digest != "" && s.err == nil && there
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	found, err := r.locate(bounded, c, resource, place)
+	found, err := r.locateContent(bounded, c, resource, place)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return err
@@ -121,7 +123,7 @@ func (r *Reader) find(
 	return nil
 }
 
-func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Store) *settled {
+func (r *Reader) settledEntry(c Component, resource ocm.Resource, place store.Store) *settledContent {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
 		key += " " + place.String()
@@ -133,14 +135,14 @@ func (r *Reader) remembered(c Component, resource ocm.Resource, place store.Stor
 		if len(r.settled) >= maxRemembered {
 			clear(r.settled)
 		}
-		s = &settled{}
+		s = &settledContent{}
 		r.settled[key] = s
 	}
 	return s
 }
 
-// has reports whether the runtimes' content repository has the content.
-func has(ctx context.Context, place store.Store, content Content) (bool, error) {
+// hasContent reports whether the runtimes' content repository has the content.
+func hasContent(ctx context.Context, place store.Store, content Content) (bool, error) {
 	shared, err := place.Repository(ctx, bundle.ContentRepository)
 	if err != nil {
 		return false, err

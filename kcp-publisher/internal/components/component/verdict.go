@@ -15,19 +15,19 @@ import (
 // verdict is the result of Check for a version. It has its own lock, because the check of one version reads other
 // versions.
 type verdict struct {
-	mu    sync.Mutex
-	of    digest.Digest
-	round int
-	at    time.Time
-	err   error
+	mu        sync.Mutex
+	manifest  digest.Digest
+	round     int
+	checkedAt time.Time
+	err       error
 }
 
 // ErrRefused means that Check refused the version.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// Accepted returns nil if an installed version can stay installed. The error wraps ErrRefused or ErrMissing. Any other
-// error means that the result is unknown.
-func (r *Reader) Accepted(ctx context.Context, name, version string) error {
+// CheckAccepted returns nil if an installed version can stay installed. The error wraps ErrRefused or ErrMissing. Any
+// other error means that the result is unknown.
+func (r *Reader) CheckAccepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
 	now := r.round
@@ -54,22 +54,22 @@ func (r *Reader) recordVerdict(c Component, round int, err error) {
 	}
 }
 
-// Recheck makes the Reader check every version again, for example after the keys changed.
-func (r *Reader) Recheck() {
+// RequestRecheck makes the Reader check every version again, for example after the keys changed.
+func (r *Reader) RequestRecheck() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.round++
 }
 
-// Round returns the number of calls of Recheck.
-func (r *Reader) Round() int {
+// RecheckCount returns the number of calls of RequestRecheck.
+func (r *Reader) RecheckCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.round
 }
 
-// judge calls Check and caches the result for verdictLife, or for RetryAfter if the version is refused.
-func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Component) error {
+// checkCached calls Check and caches the result for verdictLife, or for RetryAfter if the version is refused.
+func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {
 		return nil
 	}
@@ -89,15 +89,15 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 	if v.err != nil {
 		life = r.RetryAfter
 	}
-	same := v.of == of && v.round == round && !v.at.IsZero()
-	if same && r.now().Sub(v.at) < life {
+	same := v.manifest == of && v.round == round && !v.checkedAt.IsZero()
+	if same && r.now().Sub(v.checkedAt) < life {
 		return v.err
 	}
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	err := r.Check(bounded, r, c)
 	if err == nil {
-		err = r.freeze(bounded, c)
+		err = r.pinAll(bounded, c)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -105,13 +105,13 @@ func (r *Reader) judge(ctx context.Context, key string, of digest.Digest, c Comp
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
 		err = nil // the check could not run, so the version stays accepted
 	}
-	v.of, v.round, v.at, v.err = of, round, r.now(), err
+	v.manifest, v.round, v.checkedAt, v.err = of, round, r.now(), err
 	r.recordVerdict(c, round, err)
 	return err
 }
 
-// freeze pins the manifests of an accepted version and of all versions that it references.
-func (r *Reader) freeze(ctx context.Context, c Component) error {
+// pinAll pins the manifests of an accepted version and of all versions that it references.
+func (r *Reader) pinAll(ctx context.Context, c Component) error {
 	all, err := r.Closure(ctx, c)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func (r *Reader) freeze(ctx context.Context, c Component) error {
 		if one.inline {
 			continue
 		}
-		e := r.entryOf(one.Descriptor.Name, one.Descriptor.Version)
+		e := r.findEntry(one.Descriptor.Name, one.Descriptor.Version)
 		e.mu.Lock()
 		e.frozen = e.frozen || e.component.Manifest.Digest == one.Manifest.Digest
 		e.mu.Unlock()

@@ -54,7 +54,7 @@ func (v *Verifier) SetSecrets(secrets []corev1.Secret) error {
 					fmt.Errorf("Secret %s/%s data[%s]: %w", secret.Namespace, secret.Name, key, err))
 				continue
 			}
-			trusted[name] = join(trusted[name], trust)
+			trusted[name] = joinTrust(trusted[name], trust)
 		}
 	}
 	v.mu.Lock()
@@ -82,7 +82,7 @@ func (v *Verifier) ruleFor(component string) (rule, bool) {
 func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	trust := join(r.trust, v.secrets[name])
+	trust := joinTrust(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
 		trust.Roots = nil // otherwise, the signer could choose the subject
@@ -90,8 +90,8 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	return trust
 }
 
-// Requires reports whether the component must be signed.
-func (v *Verifier) Requires(component string) bool {
+// RequiresSignature reports whether the component must be signed.
+func (v *Verifier) RequiresSignature(component string) bool {
 	r, covered := v.ruleFor(component)
 	return !covered || r.required
 }
@@ -111,21 +111,21 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 		return nil
 	}
 	// The references of an unsigned descriptor must never be read.
-	if err := v.signed(c.Descriptor, r); err != nil {
+	if err := v.checkSigned(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
 	all, err := reader.Closure(ctx, c)
 	if err != nil {
 		return err
 	}
-	if err := complete(all); err != nil {
+	if err := checkComplete(all); err != nil {
 		return Refusal{err}
 	}
 	return nil
 }
 
-// signed returns an error unless the rule accepts a signature of the descriptor.
-func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
+// checkSigned returns an error unless the rule accepts a signature of the descriptor.
+func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
 		if !r.acceptsName(s.Name) {
@@ -163,9 +163,9 @@ func (v *Verifier) signed(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// complete checks that references, installed content and images have digests. An image needs a digest, because a
+// checkComplete checks that references, installed content and images have digests. An image needs a digest, because a
 // signature does not cover its location.
-func complete(all []component.Component) error {
+func checkComplete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {
 		known[c.Descriptor.Name+":"+c.Descriptor.Version] = c.Descriptor
@@ -189,10 +189,10 @@ func complete(all []component.Component) error {
 		}
 		for _, r := range needed {
 			switch {
-			case !r.Digest.Covered():
+			case !r.Digest.IsCovered():
 				return fmt.Errorf("%s: resource %q has no digest, so no signature covers its content", subject,
 					r.Name)
-			case r.IsImage() && !r.Digest.OfArtifact():
+			case r.IsImage() && !r.Digest.IsArtifactDigest():
 				return fmt.Errorf(
 					"%s: resource %q is an image, but its digest is not the digest of an image: sign it with "+
 						"ociArtifactDigest/v1", subject, r.Name)
@@ -211,7 +211,7 @@ func checkReference(reference ocm.Reference, known map[string]ocm.Descriptor) er
 	if !ok {
 		return fmt.Errorf("component %s:%s was not read", reference.Component, reference.Version)
 	}
-	if !reference.Digest.Covered() {
+	if !reference.Digest.IsCovered() {
 		return errors.New("no digest, so no signature covers the reference")
 	}
 	actual, err := ocm.DigestOf(target, reference.Digest.NormalisationAlgorithm, reference.Digest.HashAlgorithm)

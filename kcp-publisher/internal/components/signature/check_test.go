@@ -276,14 +276,14 @@ func TestKeysFromSecretsAreAddedAndRemoved(t *testing.T) {
 	if err := ask(); err == nil {
 		t.Error("the cached refusal was dropped before Recheck")
 	}
-	reader.Recheck()
+	reader.RequestRecheck()
 	if err := ask(); err != nil {
 		t.Errorf("with the key from a Secret: %v", err)
 	}
 	if err := verifier.SetSecrets([]corev1.Secret{secret("nightly", good)}); err != nil {
 		t.Fatal(err)
 	}
-	reader.Recheck()
+	reader.RequestRecheck()
 	if err := ask(); err == nil {
 		t.Error("a key for another signature name was accepted")
 	}

@@ -98,7 +98,7 @@ func readBounded(file string, limit int64) ([]byte, error) {
 }
 
 func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, error) {
-	if err := strict.YAML(data, strict.Limits{Documents: 1}); err != nil {
+	if err := strict.CheckYAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
 	}
 	var document policyDocument
@@ -152,7 +152,7 @@ func (r ruleDocument) compile(keys func(string) ([]byte, error)) (rule, error) {
 		if err != nil {
 			return rule{}, fmt.Errorf("keys[%d]: %s: %w", i, name, err)
 		}
-		compiled.trust = join(compiled.trust, trust)
+		compiled.trust = joinTrust(compiled.trust, trust)
 	}
 	if len(compiled.trust.Roots) > 0 && len(r.Signatures) == 0 && r.Subject == "" {
 		return rule{},
@@ -176,6 +176,6 @@ func (r rule) acceptsName(name string) bool {
 	return len(r.names) == 0 || slices.Contains(r.names, name)
 }
 
-func join(a, b ocm.Trust) ocm.Trust {
+func joinTrust(a, b ocm.Trust) ocm.Trust {
 	return ocm.Trust{Keys: slices.Concat(a.Keys, b.Keys), Roots: slices.Concat(a.Roots, b.Roots), Subject: a.Subject}
 }

@@ -157,7 +157,7 @@ func TestKeysAreReadRelativeToThePolicy(t *testing.T) {
 	}
 	if err := os.WriteFile(filepath.Join(dir, "policy.yaml"),
 		[]byte(head+"rules: [{components: '*', required: false}]\n"), 0o600); err != nil || !reread() ||
-		verifier.Requires("a.io/b") {
+		verifier.RequiresSignature("a.io/b") {
 		t.Errorf("SetPolicy with another rule: got false, want true; error %v", err)
 	}
 	if _, err := ReadPolicy(filepath.Join(dir, "nowhere.yaml")); err == nil ||

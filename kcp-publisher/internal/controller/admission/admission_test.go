@@ -51,14 +51,14 @@ func leaf(t *testing.T, data map[string][]byte) *x509.Certificate {
 
 func TestCertificatesAreRenewedInTime(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc", "127.0.0.1"}
-	data, changed, err := renewed(nil, hosts, start)
+	data, changed, err := renewData(nil, hosts, start)
 	if err != nil || !changed {
 		t.Fatalf("first certificates: got changed %t and error %v, want true", changed, err)
 	}
 	trusted, renewals := data[keyCA], 0
 	for day := range 6 * 365 {
 		now := start.AddDate(0, 0, day)
-		next, changed, err := renewed(data, hosts, now)
+		next, changed, err := renewData(data, hosts, now)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,11 +93,11 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 
 func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 	hosts := []string{"publisher.kcp-system.svc"}
-	ahead, _, err := renewed(nil, hosts, start.AddDate(1, 0, 0))
+	ahead, _, err := renewData(nil, hosts, start.AddDate(1, 0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	right, changed, err := renewed(ahead, hosts, start)
+	right, changed, err := renewData(ahead, hosts, start)
 	if err != nil || !changed {
 		t.Fatalf("certificates from the future: got changed %t and error %v, want true", changed, err)
 	}
@@ -108,17 +108,17 @@ func TestCertificatesFromTheFutureAreReplaced(t *testing.T) {
 }
 
 func TestCertificatesAreReplacedForOtherHosts(t *testing.T) {
-	data, _, err := renewed(nil, []string{"a.example"}, start)
+	data, _, err := renewData(nil, []string{"a.example"}, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	next, changed, err := renewed(data, []string{"b.example"}, start)
+	next, changed, err := renewData(data, []string{"b.example"}, start)
 	if err != nil || !changed || !bytes.Equal(next[keyCA], data[keyCA]) ||
 		leaf(t, next).VerifyHostname("b.example") != nil {
 		t.Errorf("certificates for another host: got changed %t and error %v, want true", changed, err)
 	}
 	data[keyCAKey] = []byte("nonsense")
-	if next, changed, err = renewed(data, []string{"a.example"}, start); err != nil || !changed ||
+	if next, changed, err = renewData(data, []string{"a.example"}, start); err != nil || !changed ||
 		!bytes.Contains(next[keyCA], data[keyCA]) {
 		t.Errorf("damaged Secret: got changed %t and error %v, want true", changed, err)
 	}
@@ -166,11 +166,11 @@ func TestWebhookAddressIsValidated(t *testing.T) {
 		"invalid port":    {Service: "a/b:c"},
 		"URL without TLS": {URL: "http://a"}, "URL without a host": {URL: "https://"},
 	} {
-		if _, _, err := o.place(); err == nil {
+		if _, _, err := o.webhookAddress(); err == nil {
 			t.Errorf("%s: the address is accepted", name)
 		}
 	}
-	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.place()
+	hosts, at, err := Options{Service: "kcp-system/publisher:8443"}.webhookAddress()
 	if err != nil || hosts[0] != "publisher.kcp-system.svc" ||
 		fmt.Sprint(at("/x", nil)["service"]) != "map[name:publisher namespace:kcp-system path:/x port:8443]" {
 		t.Errorf("got hosts %v, clientConfig %v, error %v", hosts, at("/x", nil), err)

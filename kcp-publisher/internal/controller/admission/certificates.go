@@ -29,8 +29,8 @@ const (
 
 	keyCA, keyCAKey, keyCert, keyKey = "ca.crt", "ca.key", "tls.crt", "tls.key"
 
-	authorityLife = 2 * 365 * 24 * time.Hour
-	servingLife   = 90 * 24 * time.Hour
+	authorityLifetime = 2 * 365 * 24 * time.Hour
+	servingLifetime   = 90 * 24 * time.Hour
 )
 
 // certificates manages the Secret with the webhooks' CA and serving certificate. After a renewal of the CA, the API
@@ -43,8 +43,8 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// last is the content that the Secret had after the last renewal check. Only one goroutine uses it.
-	last map[string][]byte
+	// lastData is the content that the Secret had after the last renewal check. Only one goroutine uses it.
+	lastData map[string][]byte
 }
 
 // ensure renews certificates that expire soon. It returns the CA certificates that the API server must trust.
@@ -68,9 +68,9 @@ func (c *certificates) tryEnsure(ctx context.Context) ([]byte, error) {
 	}
 	if missing {
 		// If a user deleted the Secret, create it with the same content, because the API server trusts this CA.
-		secret.Data = c.last
+		secret.Data = c.lastData
 	}
-	data, changed, err := renewed(secret.Data, c.hosts, c.now())
+	data, changed, err := renewData(secret.Data, c.hosts, c.now())
 	if err != nil {
 		return nil, fmt.Errorf("create webhook certificates: %w", err)
 	}
@@ -93,20 +93,21 @@ func (c *certificates) tryEnsure(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	c.serving.Store(&pair)
-	c.last = data
+	c.lastData = data
 	return data[keyCA], nil
 }
 
-func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if pair := c.serving.Load(); pair != nil {
 		return pair, nil
 	}
 	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewed returns the content that the Secret must have, and reports whether it differs from the current content data.
-func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
-	authority, authorityKey, err := newest(data[keyCA], data[keyCAKey])
+// renewData returns the content that the Secret must have, and reports whether it differs from the current content
+// data.
+func renewData(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
+	authority, authorityKey, err := newestPair(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{
 		keyCA: data[keyCA], keyCAKey: data[keyCAKey], keyCert: data[keyCert], keyKey: data[keyKey],
 	}
@@ -117,11 +118,11 @@ func renewed(data map[string][]byte, hosts []string, now time.Time) (map[string]
 			return nil, false, err
 		}
 		// The newest CA comes first. Older CAs follow, because they may still be in use.
-		fresh[keyCA] = append(fresh[keyCA], valid(trusted, now)...)
+		fresh[keyCA] = append(fresh[keyCA], validCertificates(trusted, now)...)
 		changed = true
 	}
-	serving, _, err := newest(data[keyCert], data[keyKey])
-	if err == nil && !changed && !needsRenewal(serving, now) && servingFor(serving, authority, hosts) {
+	serving, _, err := newestPair(data[keyCert], data[keyKey])
+	if err == nil && !changed && !needsRenewal(serving, now) && isServingFor(serving, authority, hosts) {
 		return fresh, false, nil
 	}
 	fresh[keyCert], fresh[keyKey], err = newServing(authority, authorityKey, hosts, now)
@@ -134,7 +135,7 @@ func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }
 
-func servingFor(c, authority *x509.Certificate, hosts []string) bool {
+func isServingFor(c, authority *x509.Certificate, hosts []string) bool {
 	if c.CheckSignatureFrom(authority) != nil {
 		return false
 	}
@@ -146,7 +147,7 @@ func servingFor(c, authority *x509.Certificate, hosts []string) bool {
 	return true
 }
 
-func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func newestPair(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	block, _ := pem.Decode(certificate)
 	keyBlock, _ := pem.Decode(key)
 	if block == nil || keyBlock == nil {
@@ -160,7 +161,7 @@ func newest(certificate, key []byte) (*x509.Certificate, *ecdsa.PrivateKey, erro
 	return parsed, private, err
 }
 
-func valid(certificates []byte, now time.Time) []byte {
+func validCertificates(certificates []byte, now time.Time) []byte {
 	var kept bytes.Buffer
 	for block, rest := pem.Decode(certificates); block != nil; block, rest = pem.Decode(rest) {
 		if c, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(c.NotAfter) {
@@ -171,16 +172,16 @@ func valid(certificates []byte, now time.Time) []byte {
 }
 
 func newAuthority(now time.Time) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
-	template := certificate("kyma-pull webhooks", now, authorityLife)
+	template := newTemplate("kyma-pull webhooks", now, authorityLifetime)
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature
-	return issue(template, nil, nil)
+	return issueCertificate(template, nil, nil)
 }
 
 func newServing(
 	authority *x509.Certificate, authorityKey *ecdsa.PrivateKey, hosts []string, now time.Time,
 ) (certificatePEM, keyPEM []byte, err error) {
-	template := certificate(hosts[0], now, servingLife)
+	template := newTemplate(hosts[0], now, servingLifetime)
 	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature,
 		[]x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	for _, host := range hosts {
@@ -190,11 +191,11 @@ func newServing(
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	_, _, certificatePEM, keyPEM, err = issue(template, authority, authorityKey)
+	_, _, certificatePEM, keyPEM, err = issueCertificate(template, authority, authorityKey)
 	return certificatePEM, keyPEM, err
 }
 
-func certificate(name string, now time.Time, life time.Duration) *x509.Certificate {
+func newTemplate(name string, now time.Time, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: name},
 		// Start in the past, because the clock of the API server may be behind.
@@ -202,9 +203,9 @@ func certificate(name string, now time.Time, life time.Duration) *x509.Certifica
 	}
 }
 
-// issue creates a key and a certificate. authority signs the certificate. If authority is nil, the certificate is
-// self-signed.
-func issue(
+// issueCertificate creates a key and a certificate. authority signs the certificate. If authority is nil, the
+// certificate is self-signed.
+func issueCertificate(
 	template, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey,
 ) (*x509.Certificate, *ecdsa.PrivateKey, []byte, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

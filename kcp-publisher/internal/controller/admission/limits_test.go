@@ -44,12 +44,12 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	handler, err := webhooks(scheme, nil)
+	handler, err := newHandler(scheme, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewUnstartedServer(nil)
-	server.Config = serve.New(handler, limits)
+	server.Config = serve.New(handler, requestLimits)
 	server.Start()
 	defer server.Close()
 	const review = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":{"uid":"1","desiredAPIVersion":"operator.kyma-project.io/v1beta2","objects":[`
@@ -83,7 +83,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 	if took := int64(after.Sys) - int64(before.Sys); took > 512<<20 {
 		t.Errorf("the server used %d MiB of memory for endless bodies", took>>20)
 	}
-	large, err := http.Post(server.URL+pathConvert, "application/json", bytes.NewReader(make([]byte, limits.BodyBytes+1))) //nolint:noctx // a test's own server
+	large, err := http.Post(server.URL+pathConvert, "application/json", bytes.NewReader(make([]byte, requestLimits.BodyBytes+1))) //nolint:noctx // a test's own server
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,8 +47,8 @@ func (p promotions) Handle(ctx context.Context, request admission.Request) admis
 		return allowed
 	}
 	after.Spec.Channels = promoted
-	for _, r := range rollout.Rejections([]v1beta2.ModuleReleaseMeta{after}, all.Items) {
-		allowed.Warnings = append(allowed.Warnings, bundle.Bounded(rollout.Rejection(r), maxWarningBytes))
+	for _, r := range rollout.ListRejected([]v1beta2.ModuleReleaseMeta{after}, all.Items) {
+		allowed.Warnings = append(allowed.Warnings, bundle.Bounded(rollout.RejectionMessage(r), maxWarningBytes))
 	}
 	return allowed
 }

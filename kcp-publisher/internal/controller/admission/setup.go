@@ -56,20 +56,21 @@ const (
 
 const configurationName = "kcp-publisher.kyma-pull.dev"
 
-// converted lists the resources that the API server stores as v1beta2 and also serves as v1beta1.
-var converted = []string{"kymas", "manifests", "moduletemplates", "watchers"}
+// convertedResources lists the resources that the API server stores as v1beta2 and also serves as v1beta1.
+var convertedResources = []string{"kymas", "manifests", "moduletemplates", "watchers"}
 
 // registration writes the webhooks' addresses and CA certificates to the objects that configure the API server.
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// at returns the field clientConfig for the webhook at a URL path. authorities contains the CA certificates.
-	at func(path string, authorities []byte) map[string]any
+	// clientConfig returns the field clientConfig for the webhook at a URL path. authorities contains the CA
+	// certificates.
+	clientConfig func(path string, authorities []byte) map[string]any
 }
 
 // Setup adds the webhooks to the manager. The manager's scheme must contain the API versions v1beta1 and v1beta2.
 func Setup(mgr ctrl.Manager, options Options) error {
-	hosts, at, err := options.place()
+	hosts, at, err := options.webhookAddress()
 	if err != nil {
 		return err
 	}
@@ -82,20 +83,20 @@ func Setup(mgr ctrl.Manager, options Options) error {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
 	r := &registration{
-		at: at, metadata: metadataClient, certificates: &certificates{
+		clientConfig: at, metadata: metadataClient, certificates: &certificates{
 			client: uncached, namespace: options.Namespace, hosts: hosts, now: options.Now,
 		},
 	}
-	handler, err := webhooks(mgr.GetScheme(), uncached)
+	handler, err := newHandler(mgr.GetScheme(), uncached)
 	if err != nil {
 		return fmt.Errorf("set up the webhooks: %w", err)
 	}
-	secure := &tls.Config{GetCertificate: r.certificates.get, MinVersion: tls.VersionTLS12}
-	return errors.Join(serve.Add(mgr, "webhooks", options.BindAddress, secure, handler, limits), mgr.Add(r))
+	secure := &tls.Config{GetCertificate: r.certificates.getCertificate, MinVersion: tls.VersionTLS12}
+	return errors.Join(serve.Add(mgr, "webhooks", options.BindAddress, secure, handler, requestLimits), mgr.Add(r))
 }
 
-func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, error) {
-	registry, err := converters(scheme)
+func newHandler(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, error) {
+	registry, err := newConverters(scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -103,19 +104,19 @@ func webhooks(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, err
 	mux := http.NewServeMux()
 	server := webhook.NewServer(webhook.Options{WebhookMux: mux})
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
-	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(templates)})
+	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(validateTemplate)})
 	server.Register(pathMeta, &admission.Webhook{Handler: promotions{rollouts}})
 	return mux, nil
 }
 
-// limits contains the limits for requests to the webhooks. A request contains up to two objects of at most 3 MiB each.
-// A conversion needs about four times as much memory.
-var limits = serve.Limits{
+// requestLimits contains the limits for requests to the webhooks. A request contains up to two objects of at most 3 MiB
+// each. A conversion needs about four times as much memory.
+var requestLimits = serve.Limits{
 	Connections: 200, HeaderBytes: 16 << 10, BodyBytes: 8 << 20, AllBodiesBytes: 32 << 20, Read: 20 * time.Second,
 	Write: 30 * time.Second,
 }
 
-func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
+func newConverters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	registry := conversion.NewRegistry()
 	for kind, make := range map[string]func(*runtime.Scheme) (conversion.Converter, error){
 		"Kyma": conversion.NewHubSpokeConverter(&v1beta2.Kyma{},
@@ -140,7 +141,8 @@ func converters(scheme *runtime.Scheme) (conversion.Registry, error) {
 	return registry, nil
 }
 
-func (o Options) place() (hosts []string, at func(path string, authorities []byte) map[string]any, err error) {
+func (o Options) webhookAddress() (hosts []string, clientConfig func(path string, authorities []byte) map[string]any,
+	err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
 		return nil, nil, errors.New("the webhooks have a Service and a URL: set exactly one of them")
@@ -182,7 +184,7 @@ func (r *registration) NeedLeaderElection() bool { return false }
 // start, after each change of a watched object, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
-	for _, watched := range r.watched() {
+	for _, watched := range r.watchedObjects() {
 		err := manager.WatchChanges(ctx, r.metadata, watched, func(*metav1.PartialObjectMetadata, bool) {
 			select {
 			case changed <- struct{}{}:
@@ -214,7 +216,7 @@ func (r *registration) Start(ctx context.Context) error {
 
 var retryBackoff = wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
 
-func (r *registration) watched() []manager.Watched {
+func (r *registration) watchedObjects() []manager.Watched {
 	configurations := schema.GroupVersionResource{
 		Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations",
 	}
@@ -228,7 +230,7 @@ func (r *registration) watched() []manager.Watched {
 		},
 		{Resource: configurations, Name: configurationName},
 	}
-	for _, plural := range converted {
+	for _, plural := range convertedResources {
 		all = append(all, manager.Watched{Resource: crds, Name: plural + "." + v1beta2.Group})
 	}
 	return all
@@ -239,16 +241,16 @@ func (r *registration) register(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, plural := range converted {
-		if err := r.convert(ctx, plural+"."+v1beta2.Group, authorities); err != nil {
+	for _, plural := range convertedResources {
+		if err := r.registerConversion(ctx, plural+"."+v1beta2.Group, authorities); err != nil {
 			return err
 		}
 	}
-	return r.validate(ctx, authorities)
+	return r.registerValidation(ctx, authorities)
 }
 
-func (r *registration) convert(ctx context.Context, name string, authorities []byte) error {
-	return r.edit(ctx,
+func (r *registration) registerConversion(ctx context.Context, name string, authorities []byte) error {
+	return r.editObject(ctx,
 		schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, name,
 		func(crd map[string]any) error {
 			versions, _, err := unstructured.NestedSlice(crd, "spec", "versions")
@@ -266,26 +268,26 @@ func (r *registration) convert(ctx context.Context, name string, authorities []b
 			return unstructured.SetNestedMap(crd, map[string]any{
 				"strategy": "Webhook",
 				"webhook": map[string]any{
-					"clientConfig": r.at(pathConvert, authorities), "conversionReviewVersions": []any{"v1"},
+					"clientConfig": r.clientConfig(pathConvert, authorities), "conversionReviewVersions": []any{"v1"},
 				},
 			}, "spec", "conversion")
 		})
 }
 
-// validate writes the configuration of the validating webhooks. While the publisher is down, the API server accepts all
-// objects.
-func (r *registration) validate(ctx context.Context, authorities []byte) error {
+// registerValidation writes the configuration of the validating webhooks. While the publisher is down, the API server
+// accepts all objects.
+func (r *registration) registerValidation(ctx context.Context, authorities []byte) error {
 	const name = configurationName
 	gvk := schema.GroupVersionKind{
 		Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration",
 	}
 	change := func(object map[string]any) error {
 		return unstructured.SetNestedSlice(object, []any{
-			r.webhook("moduletemplates", pathTemplate, authorities),
-			r.webhook("modulereleasemetas", pathMeta, authorities),
+			r.newWebhook("moduletemplates", pathTemplate, authorities),
+			r.newWebhook("modulereleasemetas", pathMeta, authorities),
 		}, "webhooks")
 	}
-	if err := r.edit(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
+	if err := r.editObject(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
 	// Normally, the Helm chart creates this configuration, and the publisher has no permission to do so. Create it if
@@ -296,14 +298,14 @@ func (r *registration) validate(ctx context.Context, authorities []byte) error {
 	if err := r.certificates.client.Create(ctx, configuration); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create %s %s, which rbac/webhooks.yaml of the chart contains: %w", gvk.Kind, name, err)
 	}
-	return r.edit(ctx, gvk, name, change)
+	return r.editObject(ctx, gvk, name, change)
 }
 
-func (r *registration) webhook(resource, path string, authorities []byte) map[string]any {
+func (r *registration) newWebhook(resource, path string, authorities []byte) map[string]any {
 	return map[string]any{
 		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 		"failurePolicy":  "Ignore",
-		"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.at(path, authorities),
+		"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.clientConfig(path, authorities),
 		"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
 		"rules": []any{map[string]any{
 			"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version},
@@ -313,7 +315,7 @@ func (r *registration) webhook(resource, path string, authorities []byte) map[st
 	}
 }
 
-func (r *registration) edit(
+func (r *registration) editObject(
 	ctx context.Context, gvk schema.GroupVersionKind, name string, change func(map[string]any) error,
 ) error {
 	object := &unstructured.Unstructured{}

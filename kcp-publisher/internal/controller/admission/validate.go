@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-func templates(_ context.Context, request admission.Request) admission.Response {
+func validateTemplate(_ context.Context, request admission.Request) admission.Response {
 	var template v1beta2.ModuleTemplate
 	if err := json.Unmarshal(request.Object.Raw, &template); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)

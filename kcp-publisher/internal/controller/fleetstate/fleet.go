@@ -20,16 +20,16 @@ type Key = types.NamespacedName
 // Fleet contains the in-memory state of all runtimes that a publisher or shard is responsible for. It is safe for
 // concurrent use.
 type Fleet struct {
-	release func(*publish.Record)
+	dropRecord func(*publish.Record)
 
-	mu       sync.Mutex // guards runtimes, except the data behind Runtime.Published
-	runtimes map[Key]*Runtime
-	failing  int // number of runtimes with a Backoff
+	mu           sync.Mutex // guards runtimes, except the data behind Runtime.Published
+	runtimes     map[Key]*Runtime
+	failingCount int // number of runtimes with a Backoff
 }
 
-// New returns an empty Fleet. The Fleet calls release for each publish.Record that it drops.
-func New(release func(*publish.Record)) *Fleet {
-	return &Fleet{release: release, runtimes: map[Key]*Runtime{}}
+// New returns an empty Fleet. The Fleet calls dropRecord for each publish.Record that it drops.
+func New(dropRecord func(*publish.Record)) *Fleet {
+	return &Fleet{dropRecord: dropRecord, runtimes: map[Key]*Runtime{}}
 }
 
 // Get returns a copy of a Kyma's in-memory state. It returns a zero Runtime if the Fleet does not contain the Kyma.
@@ -58,33 +58,33 @@ func (f *Fleet) edit(key Key, change func(*Runtime)) {
 	}
 	failed := r.Backoff != nil
 	change(r)
-	f.count(failed, r.Backoff != nil)
+	f.countFailing(failed, r.Backoff != nil)
 }
 
-func (f *Fleet) count(before, now bool) {
+func (f *Fleet) countFailing(before, now bool) {
 	switch {
 	case now && !before:
-		f.failing++
+		f.failingCount++
 	case before && !now:
-		f.failing--
+		f.failingCount--
 	}
 }
 
-// Of returns a copy of a Kyma's in-memory state. If the Kyma was created again or now belongs to another runtime, it
-// resets the state first.
-func (f *Fleet) Of(kyma *v1beta2.Kyma) Runtime {
-	return f.EditOf(kyma, func(*Runtime) {})
+// GetCurrent returns a copy of a Kyma's in-memory state. If the Kyma was created again or now belongs to another
+// runtime, it resets the state first.
+func (f *Fleet) GetCurrent(kyma *v1beta2.Kyma) Runtime {
+	return f.EditCurrent(kyma, func(*Runtime) {})
 }
 
-// EditOf calls change with a Kyma's in-memory state while it holds the lock, and returns a copy of the result. If the
-// Kyma was created again or now belongs to another runtime, it resets the state first.
-func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
+// EditCurrent calls change with a Kyma's in-memory state while it holds the lock, and returns a copy of the result. If
+// the Kyma was created again or now belongs to another runtime, it resets the state first.
+func (f *Fleet) EditCurrent(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.edit(client.ObjectKeyFromObject(kyma), func(r *Runtime) {
 		if id := plan.RuntimeID(kyma); r.UID != kyma.UID || r.ID != id {
-			f.drop(r.Published)
-			r.startOver(kyma.UID, id)
+			f.deleteRecord(r.Published)
+			r.reset(kyma.UID, id)
 		}
 		change(r)
 		after = *r
@@ -92,49 +92,50 @@ func (f *Fleet) EditOf(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime
 	return after
 }
 
-// Drop deletes a Kyma's in-memory state and returns it.
-func (f *Fleet) Drop(key Key) (dropped Runtime) {
+// Delete deletes a Kyma's in-memory state and returns it.
+func (f *Fleet) Delete(key Key) (dropped Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.runtimes[key]; r != nil {
 		dropped = *r
-		f.drop(r.Published)
-		f.count(r.Backoff != nil, false)
+		f.deleteRecord(r.Published)
+		f.countFailing(r.Backoff != nil, false)
 		delete(f.runtimes, key)
 	}
 	return dropped
 }
 
-func (f *Fleet) drop(published *publish.Record) {
-	if published != nil && f.release != nil {
-		f.release(published)
+func (f *Fleet) deleteRecord(published *publish.Record) {
+	if published != nil && f.dropRecord != nil {
+		f.dropRecord(published)
 	}
 }
 
-// Each calls visit with the in-memory state of every Kyma while it holds the lock. visit can change the state.
-func (f *Fleet) Each(visit func(Key, *Runtime)) {
+// ForEach calls visit with the in-memory state of every Kyma while it holds the lock. visit can change the state.
+func (f *Fleet) ForEach(visit func(Key, *Runtime)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for key, r := range f.runtimes {
 		failed := r.Backoff != nil
 		visit(key, r)
-		f.count(failed, r.Backoff != nil)
+		f.countFailing(failed, r.Backoff != nil)
 	}
 }
 
-// Failing returns the number of runtimes with a Backoff.
-func (f *Fleet) Failing() int {
+// CountFailing returns the number of runtimes with a Backoff.
+func (f *Fleet) CountFailing() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.failing
+	return f.failingCount
 }
 
-// Wait returns the remaining delay before the publisher can send the next registry request for a Kyma's runtime.
-func (f *Fleet) Wait(key Key, now time.Time) time.Duration {
+// RemainingDelay returns the remaining delay before the publisher can send the next registry request for a Kyma's
+// runtime.
+func (f *Fleet) RemainingDelay(key Key, now time.Time) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r := f.runtimes[key]; r != nil {
-		return r.Backoff.Left(now)
+		return r.Backoff.Remaining(now)
 	}
 	return 0
 }

@@ -25,49 +25,49 @@ func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
 }
 
 func TestReconcileIsSkippedOnlyForAnUnchangedBasis(t *testing.T) {
-	basis := Basis{Version: "1", View: &plan.View{}, All: 1, Report: "sha256:a"}
-	settled := Settled{basis, noon.Add(time.Minute)}
+	basis := ReconcileInput{Version: "1", View: &plan.View{}, AllChanges: 1, Report: "sha256:a"}
+	settled := SettledReconcile{basis, noon.Add(time.Minute)}
 	for name, c := range map[string]struct {
-		change func(*Basis)
+		change func(*ReconcileInput)
 		at     time.Time
 		want   bool
 	}{
-		"equal basis":              {func(*Basis) {}, noon, true},
-		"settled period ended":     {func(*Basis) {}, noon.Add(time.Minute), false},
-		"changed Kyma":             {func(b *Basis) { b.Version = "2" }, noon, false},
-		"changed catalog or gates": {func(b *Basis) { b.View = &plan.View{} }, noon, false},
-		"new commit":               {func(b *Basis) { b.Source = &bundle.Source{} }, noon, false},
-		"change for all Kymas":     {func(b *Basis) { b.All++ }, noon, false},
-		"change for this Kyma":     {func(b *Basis) { b.Own++ }, noon, false},
-		"changed report":           {func(b *Basis) { b.Report = "sha256:b" }, noon, false},
+		"equal basis":              {func(*ReconcileInput) {}, noon, true},
+		"settled period ended":     {func(*ReconcileInput) {}, noon.Add(time.Minute), false},
+		"changed Kyma":             {func(b *ReconcileInput) { b.Version = "2" }, noon, false},
+		"changed catalog or gates": {func(b *ReconcileInput) { b.View = &plan.View{} }, noon, false},
+		"new commit":               {func(b *ReconcileInput) { b.Source = &bundle.Source{} }, noon, false},
+		"change for all Kymas":     {func(b *ReconcileInput) { b.AllChanges++ }, noon, false},
+		"change for this Kyma":     {func(b *ReconcileInput) { b.OwnChanges++ }, noon, false},
+		"changed report":           {func(b *ReconcileInput) { b.Report = "sha256:b" }, noon, false},
 	} {
 		next := basis
-		if c.change(&next); settled.Stands(next, c.at) != c.want {
+		if c.change(&next); settled.IsValid(next, c.at) != c.want {
 			t.Errorf("%s: the pass is settled: %t, want %t", name, !c.want, c.want)
 		}
 	}
-	if (Settled{}).Stands(Basis{}, noon) {
+	if (SettledReconcile{}).IsValid(ReconcileInput{}, noon) {
 		t.Error("an empty basis is settled before the first pass")
 	}
 }
 
 func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
-	var p Pending
+	var p PendingWork
 	p.Add(noon)
 	p.Take()
 	p.Add(noon.Add(time.Minute)) // the pass failed
-	if !p.Next || !p.Since.Equal(noon) {
+	if !p.IsNext || !p.Since.Equal(noon) {
 		t.Errorf("after a failed pass: got %+v, want pending since the first change", p)
 	}
 	p.Take()
 	p.Add(noon.Add(time.Minute)) // requested again during the pass
-	p.Done(noon.Add(2 * time.Minute))
-	if !p.Next || !p.Since.Equal(noon.Add(2*time.Minute)) {
+	p.Finish(noon.Add(2 * time.Minute))
+	if !p.IsNext || !p.Since.Equal(noon.Add(2*time.Minute)) {
 		t.Errorf("after a request during the pass: got %+v, want pending since the end of the pass", p)
 	}
 	p.Take()
-	p.Done(noon.Add(3 * time.Minute))
-	if p != (Pending{}) {
+	p.Finish(noon.Add(3 * time.Minute))
+	if p != (PendingWork{}) {
 		t.Errorf("after a pass without new requests: got %+v, want no pending work", p)
 	}
 }
@@ -88,7 +88,7 @@ func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 			key := Key{Namespace: kyma.Namespace, Name: kyma.Name}
 			switch random.IntN(5) {
 			case 0:
-				fleet.Drop(key)
+				fleet.Delete(key)
 				if r := held[key]; r != nil && released[r] != 1 {
 					t.Fatalf("a dropped record was released %d times, want 1", released[r])
 				}
@@ -104,7 +104,7 @@ func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 			default:
 				now := [2]string{string(kyma.UID), plan.RuntimeID(kyma)}
 				before := held[key]
-				after := fleet.EditOf(kyma, func(r *Runtime) {
+				after := fleet.EditCurrent(kyma, func(r *Runtime) {
 					if r.Published == nil {
 						r.Published = &publish.Record{}
 						r.Report.Digest = "sha256:a"
@@ -119,8 +119,8 @@ func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
 				}
 				held[key], identity[key] = after.Published, now
 			}
-			if fleet.Failing() != len(failing) {
-				t.Fatalf("got %d failing runtimes, want %d", fleet.Failing(), len(failing))
+			if fleet.CountFailing() != len(failing) {
+				t.Fatalf("got %d failing runtimes, want %d", fleet.CountFailing(), len(failing))
 			}
 		}
 		for _, r := range held {

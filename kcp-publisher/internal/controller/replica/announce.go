@@ -33,8 +33,8 @@ func (h heartbeat) String() string {
 func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	next = heartbeat{b.shards, last.count + 1, nameOf(b.announced), b.comparisons}
-	return next, b.announced.Held != "" && next.read != last.read || next.comparisons != last.comparisons
+	next = heartbeat{b.shards, last.count + 1, nameOf(b.announcement), b.comparisons}
+	return next, b.announcement.Held != "" && next.read != last.read || next.comparisons != last.comparisons
 }
 
 // nameOf identifies an announcement in heartbeats.
@@ -68,18 +68,18 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	defer b.writing.Unlock()
 	b.mu.Lock()
 	a.Holder, a.Shards, a.Number = b.member, b.shards, time.Now().UnixNano()
-	if b.own != nil {
+	if b.ownAnnouncement != nil {
 		same := a
-		if same.Number = b.own.Number; same == *b.own && b.wrote == same.Number {
+		if same.Number = b.ownAnnouncement.Number; same == *b.ownAnnouncement && b.wrote == same.Number {
 			b.mu.Unlock()
 			// The ConfigMap already contains this announcement. If it is lost, the next read writes it again.
 			return nil
 		}
-		a.Number = max(a.Number, b.own.Number+1)
+		a.Number = max(a.Number, b.ownAnnouncement.Number+1)
 	}
-	b.own = &a
+	b.ownAnnouncement = &a
 	b.mu.Unlock()
-	return b.write(ctx, a)
+	return b.writeAnnouncement(ctx, a)
 }
 
 // restore writes the current announcement of this process again.
@@ -87,21 +87,21 @@ func (b *Board) restore(ctx context.Context) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
-	own := b.own
+	own := b.ownAnnouncement
 	b.mu.Unlock()
 	if own == nil {
 		return nil
 	}
-	return b.write(ctx, *own)
+	return b.writeAnnouncement(ctx, *own)
 }
 
-// write writes an announcement. The caller must hold b.writing.
-func (b *Board) write(ctx context.Context, a shard.Announcement) error {
+// writeAnnouncement writes an announcement. The caller must hold b.writing.
+func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		return err
 	}
-	if err := b.patch(ctx, map[string]any{announcedField: string(text)}); err != nil {
+	if err := b.patchFields(ctx, map[string]any{announcedField: string(text)}); err != nil {
 		return err
 	}
 	b.mu.Lock()
@@ -129,17 +129,17 @@ func (b *Board) Acknowledged(ctx context.Context) error {
 func (b *Board) acknowledged(now time.Time) (bool, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.own == nil || b.wrote != b.own.Number {
+	if b.ownAnnouncement == nil || b.wrote != b.ownAnnouncement.Number {
 		return false, fmt.Errorf("ConfigMap %s/%s does not contain the plan of this replica yet", b.namespace, b.name)
 	}
-	if now.Sub(b.written) >= Outdated {
+	if now.Sub(b.written) >= OutdatedAfter {
 		return true, nil
 	}
-	if !b.asked.After(b.written) {
+	if !b.readAt.After(b.written) {
 		return false, nil
 	}
 	for _, m := range b.members {
-		if !hasRead(m.beat, *b.own) {
+		if !hasRead(m.heartbeat, *b.ownAnnouncement) {
 			return false, nil
 		}
 	}
@@ -167,12 +167,12 @@ func (b *Board) ComparisonRequested() bool {
 func (b *Board) WriteApprovals(ctx context.Context, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return b.writeData(ctx, b.object(b.name+"-approved"), approvalsField, data)
+	return b.writeData(ctx, b.newConfigMap(b.name+"-approved"), approvalsField, data)
 }
 
 // Approvals returns the data that WriteApprovals stored, or nil.
 func (b *Board) Approvals(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return b.readData(ctx, b.object(b.name+"-approved"), approvalsField)
+	return b.readData(ctx, b.newConfigMap(b.name+"-approved"), approvalsField)
 }

@@ -41,7 +41,7 @@ func memory(t *testing.T, funcs interceptor.Funcs) client.Client {
 func read(t *testing.T, boards ...*Board) {
 	t.Helper()
 	for _, b := range boards {
-		if err := b.read(t.Context()); err != nil {
+		if err := b.readConfigMap(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +52,7 @@ func beat(t *testing.T, count int64, boards ...*Board) {
 	t.Helper()
 	for _, b := range boards {
 		next, _ := b.heartbeat(heartbeat{count: count})
-		if err := b.say(t.Context(), next.String()); err != nil {
+		if err := b.writeHeartbeat(t.Context(), next.String()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +107,7 @@ func TestReplicaWithoutAcknowledgmentStopsUsingAnOldAnnouncement(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	planner := board(t, "planner", api)
 	// This replica has an older version, or was killed.
-	if err := planner.patch(t.Context(), map[string]any{memberField + "old": "3 7"}); err != nil {
+	if err := planner.patchFields(t.Context(), map[string]any{memberField + "old": "3 7"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
@@ -120,7 +120,7 @@ func TestReplicaWithoutAcknowledgmentStopsUsingAnOldAnnouncement(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  bool
-	}{{0, false}, {announcedFor, false}, {Outdated, true}} {
+	}{{0, false}, {announcementTimeout, false}, {OutdatedAfter, true}} {
 		if done, err := planner.acknowledged(planner.written.Add(c.after)); err != nil || done != c.want {
 			t.Errorf("after %s: acknowledged %t, error %v, want %t", c.after, done, err, c.want)
 		}
@@ -140,8 +140,8 @@ func TestAcknowledgedEndsWithItsContext(t *testing.T) {
 			t.Errorf("got error %v, want the end of the context", err)
 		}
 		began := time.Now()
-		if err := planner.Acknowledged(t.Context()); err != nil || time.Since(began) > Outdated {
-			t.Errorf("got error %v after %s, want none after at most %s", err, time.Since(began), Outdated)
+		if err := planner.Acknowledged(t.Context()); err != nil || time.Since(began) > OutdatedAfter {
+			t.Errorf("got error %v after %s, want none after at most %s", err, time.Since(began), OutdatedAfter)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestAnnouncementsAreWrittenOneAfterTheOther(t *testing.T) {
 	if err := b.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.patch(t.Context(), map[string]any{announcedField: nil}); err != nil {
+	if err := b.patchFields(t.Context(), map[string]any{announcedField: nil}); err != nil {
 		t.Fatal(err)
 	}
 	read(t, b, b)

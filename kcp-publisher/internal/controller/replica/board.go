@@ -24,14 +24,14 @@ import (
 )
 
 const (
-	readInterval, beatInterval = 500 * time.Millisecond, 2 * time.Second
-	// A process without a heartbeat for memberTimeout is considered dead. After memberForgotten, it is removed from the
-	// ConfigMap.
-	memberTimeout, memberForgotten = 10 * time.Second, 5 * time.Minute
-	// A process uses an announcement for announcedFor after it has read the announcement.
-	announcedFor = 6 * time.Second
-	// Outdated is the time after which no process uses an older announcement anymore.
-	Outdated       = announcedFor + 2*time.Second
+	readInterval, heartbeatInterval = 500 * time.Millisecond, 2 * time.Second
+	// A process without a heartbeat for memberTimeout is considered dead. After memberRemovalTimeout, it is removed
+	// from the ConfigMap.
+	memberTimeout, memberRemovalTimeout = 10 * time.Second, 5 * time.Minute
+	// A process uses an announcement for announcementTimeout after it has read the announcement.
+	announcementTimeout = 6 * time.Second
+	// OutdatedAfter is the time after which no process uses an older announcement anymore.
+	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
 
 	announcedField, memberField, hintsField, reportTimesField = "announced", "member.", "hints.", "hearings"
@@ -54,16 +54,16 @@ type Board struct {
 	mu sync.Mutex // guards the fields below
 	// members maps the name of each process to its last heartbeat and to the time at which the heartbeat last changed.
 	members map[string]member
-	// announced is the planner's announcement, and holder is the holder of the planner's Lease, both at the last read.
-	// asked is the time at which that read started, or zero.
-	announced shard.Announcement
-	holder    string
-	asked     time.Time
-	// own is the announcement of this process if it is the planner, or nil. wrote is the number of the last announcement
-	// that this process wrote, and written is the end of the write.
-	own     *shard.Announcement
-	wrote   int64
-	written time.Time
+	// announcement is the planner's announcement, and holder is the holder of the planner's Lease, both at the last
+	// read. readAt is the time at which that read started, or zero.
+	announcement shard.Announcement
+	holder       string
+	readAt       time.Time
+	// ownAnnouncement is the announcement of this process if it is the planner, or nil. wrote is the number of the last
+	// announcement that this process wrote, and written is the end of the write.
+	ownAnnouncement *shard.Announcement
+	wrote           int64
+	written         time.Time
 	// comparisons counts this process's requests for a comparison with Git. compared is true after a request of any
 	// process.
 	comparisons int64
@@ -71,12 +71,12 @@ type Board struct {
 	hints       outbox
 }
 
-// member contains the last heartbeat of a process. since is the time at which the heartbeat last changed. moved is true
-// if it has changed since this process started.
+// member contains the last heartbeat of a process. changedAt is the time at which the heartbeat last changed.
+// hasChanged is true if it has changed since this process started.
 type member struct {
-	beat  string
-	since time.Time
-	moved bool
+	heartbeat  string
+	changedAt  time.Time
+	hasChanged bool
 }
 
 // NewBoard returns the Board of a process. member is the name of this process. name is the name of the ConfigMap and of
@@ -95,11 +95,11 @@ func (b *Board) Start(ctx context.Context) error {
 	var last heartbeat
 	lastError := ""
 	for {
-		err := b.read(ctx)
-		if next, urgent := b.heartbeat(last); err == nil && (urgent || time.Since(beat) >= beatInterval) &&
-			(last.count > 0 || b.knowsOthers()) {
+		err := b.readConfigMap(ctx)
+		if next, urgent := b.heartbeat(last); err == nil && (urgent || time.Since(beat) >= heartbeatInterval) &&
+			(last.count > 0 || b.hasReadMembers()) {
 			beat = time.Now()
-			if err = b.say(ctx, next.String()); err == nil {
+			if err = b.writeHeartbeat(ctx, next.String()); err == nil {
 				last = next
 			} else {
 				last.count = next.count
@@ -116,19 +116,19 @@ func (b *Board) Start(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return b.leave()
+			return b.removeMember()
 		case <-tick.C:
 		}
 	}
 }
 
-// knowsOthers reports whether this process knows which other processes are alive. It must know this before its first
+// hasReadMembers reports whether this process knows which other processes are alive. It must know this before its first
 // heartbeat, because the other processes then release shards for this process.
-func (b *Board) knowsOthers() bool {
+func (b *Board) hasReadMembers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for name, m := range b.members {
-		if name != b.member && !m.moved && b.asked.Sub(m.since) <= memberTimeout {
+		if name != b.member && !m.hasChanged && b.readAt.Sub(m.changedAt) <= memberTimeout {
 			return false
 		}
 	}
@@ -138,23 +138,24 @@ func (b *Board) knowsOthers() bool {
 // NeedLeaderElection returns false, because every process needs the Board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// leave removes this process from the ConfigMap, so that the other processes do not have to wait for memberTimeout.
-func (b *Board) leave() error {
-	if err := b.patch(context.Background(),
+// removeMember removes this process from the ConfigMap, so that the other processes do not have to wait for
+// memberTimeout.
+func (b *Board) removeMember() error {
+	if err := b.patchFields(context.Background(),
 		map[string]any{memberField + b.member: nil, hintsField + b.member: nil}); err != nil {
 		ctrl.Log.WithName("replica").Info("failed to remove this replica from the ConfigMap", "error", err.Error())
 	}
 	return nil
 }
 
-func (b *Board) object(name string) *corev1.ConfigMap {
+func (b *Board) newConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}}
 }
 
-func (b *Board) read(ctx context.Context) error {
+func (b *Board) readConfigMap(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	asked, config := time.Now(), b.object(b.name)
+	asked, config := time.Now(), b.newConfigMap(b.name)
 	if err := b.client.Get(ctx, client.ObjectKeyFromObject(config), config); apierrors.IsNotFound(err) {
 		if err := b.client.Create(ctx, config); err != nil && !apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("create ConfigMap %s/%s: %w", b.namespace, b.name, err)
@@ -174,29 +175,29 @@ func (b *Board) read(ctx context.Context) error {
 				b.namespace, b.name, announcedField, err)
 		}
 	}
-	own, forgotten := b.take(config.Data, announced, lease, asked)
+	own, forgotten := b.storeContent(config.Data, announced, lease, asked)
 	b.receiveHints(config.Data)
 	if own != nil && *own != announced {
 		// Another client has changed or removed this process's announcement.
 		return b.restore(ctx)
 	}
 	if len(forgotten) > 0 {
-		return b.patch(ctx, forgotten)
+		return b.patchFields(ctx, forgotten)
 	}
 	return nil
 }
 
-// take stores the content of the ConfigMap in b. It returns the announcement of this process, and the fields of dead
-// processes to remove from the ConfigMap.
-func (b *Board) take(
+// storeContent stores the content of the ConfigMap in b. It returns the announcement of this process, and the fields of
+// dead processes to remove from the ConfigMap.
+func (b *Board) storeContent(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !announced.Supersedes(b.announced) {
-		announced = b.announced
+	if !announced.Supersedes(b.announcement) {
+		announced = b.announcement
 	}
-	b.announced, b.holder, b.asked, forgotten = announced, "", asked, map[string]any{}
+	b.announcement, b.holder, b.readAt, forgotten = announced, "", asked, map[string]any{}
 	if lease.Spec.HolderIdentity != nil {
 		b.holder = *lease.Spec.HolderIdentity
 	}
@@ -207,42 +208,43 @@ func (b *Board) take(
 			continue
 		}
 		known, was := b.members[name]
-		if !was || known.beat != value {
-			b.compared = b.compared || was && asksToCompare(known.beat, value)
+		if !was || known.heartbeat != value {
+			b.compared = b.compared || was && asksToCompare(known.heartbeat, value)
 			known = member{value, asked, was}
 		}
 		next[name] = known
-		if asked.Sub(known.since) > memberForgotten && name != b.member {
+		if asked.Sub(known.changedAt) > memberRemovalTimeout && name != b.member {
 			forgotten[key], forgotten[hintsField+name] = nil, nil
 		}
 	}
 	b.members = next
-	return b.own, forgotten
+	return b.ownAnnouncement, forgotten
 }
 
-func (b *Board) say(ctx context.Context, what string) error {
-	return b.patch(ctx, map[string]any{memberField + b.member: what})
+func (b *Board) writeHeartbeat(ctx context.Context, heartbeat string) error {
+	return b.patchFields(ctx, map[string]any{memberField + b.member: heartbeat})
 }
 
-// patch writes fields of the ConfigMap. A nil value removes the field.
-func (b *Board) patch(ctx context.Context, fields map[string]any) error {
+// patchFields writes fields of the ConfigMap. A nil value removes the field.
+func (b *Board) patchFields(ctx context.Context, fields map[string]any) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	body, err := json.Marshal(map[string]any{"data": fields})
 	if err != nil {
 		return err
 	}
-	if err := b.client.Patch(ctx, b.object(b.name), client.RawPatch(types.MergePatchType, body)); err != nil {
+	if err := b.client.Patch(ctx, b.newConfigMap(b.name), client.RawPatch(types.MergePatchType, body)); err != nil {
 		return fmt.Errorf("write ConfigMap %s/%s: %w", b.namespace, b.name, err)
 	}
 	return nil
 }
 
-// Resign must be called when this process stops being the planner. The process then stops restoring its announcement.
-func (b *Board) Resign() {
+// ClearAnnouncement must be called when this process stops being the planner. The process then stops restoring its
+// announcement.
+func (b *Board) ClearAnnouncement() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.own = nil
+	b.ownAnnouncement = nil
 }
 
 // Announced returns the planner's announcement. known is false if the announcement may be outdated or if the planner
@@ -250,14 +252,14 @@ func (b *Board) Resign() {
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.announced, b.fresh() && b.announced.Current(b.shards, b.holder)
+	return b.announcement, b.isFresh() && b.announcement.Current(b.shards, b.holder)
 }
 
-// fresh reports whether the ConfigMap was read within announcedFor. The caller must hold b.mu.
-func (b *Board) fresh() bool {
+// isFresh reports whether the ConfigMap was read within announcementTimeout. The caller must hold b.mu.
+func (b *Board) isFresh() bool {
 	now := time.Now()
 	// Check both clocks: the monotonic clock stops while a machine sleeps, and the wall clock can be changed.
-	return !b.asked.IsZero() && max(now.Sub(b.asked), now.Round(0).Sub(b.asked.Round(0))) <= announcedFor
+	return !b.readAt.IsZero() && max(now.Sub(b.readAt), now.Round(0).Sub(b.readAt.Round(0))) <= announcementTimeout
 }
 
 // Shards returns the number of shards in the last announcement, or 0. known is false if the ConfigMap was not read
@@ -265,7 +267,7 @@ func (b *Board) fresh() bool {
 func (b *Board) Shards() (shards int, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.announced.Shards, b.fresh()
+	return b.announcement.Shards, b.isFresh()
 }
 
 // Members returns the names of the live processes that have the same number of shards as this process. known is false
@@ -275,13 +277,13 @@ func (b *Board) Members() (live []string, known bool) {
 	defer b.mu.Unlock()
 	live = []string{b.member}
 	for name, m := range b.members {
-		shards, _, _ := strings.Cut(m.beat, " ")
-		if name != b.member && shards == strconv.Itoa(b.shards) && b.asked.Sub(m.since) <= memberTimeout {
+		shards, _, _ := strings.Cut(m.heartbeat, " ")
+		if name != b.member && shards == strconv.Itoa(b.shards) && b.readAt.Sub(m.changedAt) <= memberTimeout {
 			live = append(live, name)
 		}
 	}
 	_, isMember := b.members[b.member]
-	return live, isMember && b.fresh()
+	return live, isMember && b.isFresh()
 }
 
 func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d", b.name, n) }
@@ -290,7 +292,7 @@ func (b *Board) reportTimesName(n int) string { return fmt.Sprintf("%s-heard-%d"
 func (b *Board) WriteReportTimes(ctx context.Context, n int, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return b.writeData(ctx, b.object(b.reportTimesName(n)), reportTimesField, data)
+	return b.writeData(ctx, b.newConfigMap(b.reportTimesName(n)), reportTimesField, data)
 }
 
 func (b *Board) writeData(ctx context.Context, config *corev1.ConfigMap, field string, data []byte) error {
@@ -313,7 +315,7 @@ func (b *Board) writeData(ctx context.Context, config *corev1.ConfigMap, field s
 func (b *Board) ReportTimes(ctx context.Context, n int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	return b.readData(ctx, b.object(b.reportTimesName(n)), reportTimesField)
+	return b.readData(ctx, b.newConfigMap(b.reportTimesName(n)), reportTimesField)
 }
 
 func (b *Board) readData(ctx context.Context, config *corev1.ConfigMap, field string) ([]byte, error) {

@@ -33,7 +33,7 @@ func (b *Board) sendHints(ctx context.Context) error {
 	if !due {
 		return nil
 	}
-	return b.patch(ctx, fields)
+	return b.patchFields(ctx, fields)
 }
 
 // nextHints returns the fields to write. due is false if no write is necessary.

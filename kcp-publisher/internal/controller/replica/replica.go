@@ -22,9 +22,9 @@ const Planner = -1
 
 const (
 	pollInterval = time.Second
-	// A new process waits for the time joins before it acquires Leases, to find other processes that start at the same
-	// time.
-	joins = 2*beatInterval + readInterval
+	// A new process waits for the time joinDelay before it acquires Leases, to find other processes that start at the
+	// same time.
+	joinDelay = 2*heartbeatInterval + readInterval
 )
 
 // Replica runs the parts that belong to this process. A part is a shard or the planner.
@@ -35,12 +35,12 @@ type Replica struct {
 	Shards int
 	// Leases returns the name of the Lease of a part.
 	Leases func(part int) string
-	// Work runs a part until the context ends. This process holds the part's Lease.
-	Work func(ctx context.Context, part int, lease *manager.Lease) error
+	// RunPart runs a part until the context ends. This process holds the part's Lease.
+	RunPart func(ctx context.Context, part int, lease *manager.Lease) error
 
-	mu      sync.Mutex // guards the fields below
-	holders map[int]string
-	began   time.Time
+	mu        sync.Mutex // guards the fields below
+	holders   map[int]string
+	startedAt time.Time
 }
 
 // NeedLeaderElection returns false, because every process runs a Replica.
@@ -49,13 +49,13 @@ func (r *Replica) NeedLeaderElection() bool { return false }
 // Start acquires, runs and releases parts until the context ends. It returns an error if this process loses a Lease or
 // a part fails.
 func (r *Replica) Start(ctx context.Context) error {
-	r.holders, r.began = map[int]string{}, time.Now()
+	r.holders, r.startedAt = map[int]string{}, time.Now()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var all sync.WaitGroup
 	for part := Planner; part < r.Shards; part++ {
 		all.Go(func() {
-			if err := r.compete(ctx, part); err != nil {
+			if err := r.acquirePart(ctx, part); err != nil {
 				cancel(err)
 			}
 		})
@@ -67,12 +67,12 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// belongsHere reports whether this process must run a part. has is true if it already runs the part. While the list of
-// live processes may be outdated, nothing changes.
-func (r *Replica) belongsHere(part int, has bool) bool {
+// mustRunPart reports whether this process must run a part. isRunning is true if it already runs the part. While the
+// list of live processes may be outdated, nothing changes.
+func (r *Replica) mustRunPart(part int, isRunning bool) bool {
 	members, known := r.Board.Members()
-	if !known || time.Since(r.began) < joins {
-		return has
+	if !known || time.Since(r.startedAt) < joinDelay {
+		return isRunning
 	}
 	if part == Planner {
 		return true
@@ -88,25 +88,25 @@ func (r *Replica) belongsHere(part int, has bool) bool {
 	return shard.Assign(r.Shards, held, members)[part] == r.Parts.Holder
 }
 
-func (r *Replica) compete(ctx context.Context, part int) error {
+func (r *Replica) acquirePart(ctx context.Context, part int) error {
 	for ctx.Err() == nil {
 		lease, err := r.Parts.Lease(r.Leases(part))
 		if err != nil {
 			return err
 		}
-		if err := r.hold(ctx, part, lease); err != nil {
+		if err := r.holdPart(ctx, part, lease); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// hold acquires the Lease of a part and runs the part. It releases the Lease only after the part has stopped.
-func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) error {
+// holdPart acquires the Lease of a part and runs the part. It releases the Lease only after the part has stopped.
+func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) error {
 	taken := make(chan struct{})
 	election, release := r.Parts.Election()
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &candidate{lease, r, part}, LeaseDuration: election.Lease, RenewDeadline: election.Renew,
+		Lock: &leaseCandidate{lease, r, part}, LeaseDuration: election.Lease, RenewDeadline: election.Renew,
 		RetryPeriod:     election.Retry,
 		ReleaseOnCancel: release, Name: r.Leases(part),
 		Callbacks: leaderelection.LeaderCallbacks{
@@ -133,18 +133,18 @@ func (r *Replica) hold(ctx context.Context, part int, lease *manager.Lease) erro
 		return nil
 	case <-taken:
 	}
-	return r.work(ctx, part, lease, lost)
+	return r.runPart(ctx, part, lease, lost)
 }
 
-// work runs a part until it no longer belongs to this process. If this process loses the Lease, it must exit, because
-// running work cannot be canceled.
-func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
+// runPart runs a part until it no longer belongs to this process. If this process loses the Lease, it must exit,
+// because running work cannot be canceled.
+func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
 	log.Info("acquired a lease, starting the work of its shard or of the planner")
 	working, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
-	go func() { ended <- r.Work(working, part, lease) }()
+	go func() { ended <- r.RunPart(working, part, lease) }()
 	defer stop()
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -167,7 +167,7 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 			return fmt.Errorf("lease %s is lost", name)
 		case <-tick.C:
 		}
-		if unwanted++; r.belongsHere(part, true) {
+		if unwanted++; r.mustRunPart(part, true) {
 			unwanted = 0
 		}
 		if unwanted > 1 {
@@ -176,8 +176,9 @@ func (r *Replica) work(ctx context.Context, part int, lease *manager.Lease, lost
 	}
 }
 
-// candidate is the Lease of a part. It lets the elector acquire the Lease only if the part belongs to this process.
-type candidate struct {
+// leaseCandidate is the Lease of a part. It lets the elector acquire the Lease only if the part belongs to this
+// process.
+type leaseCandidate struct {
 	*manager.Lease
 	replica *Replica
 	part    int
@@ -185,7 +186,7 @@ type candidate struct {
 
 var errOtherReplica = errors.New("the shard or planner is assigned to another replica")
 
-func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (c *leaseCandidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := c.Lease.Get(ctx)
 	if err == nil {
 		c.replica.mu.Lock()
@@ -195,21 +196,21 @@ func (c *candidate) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord
 	return record, raw, err
 }
 
-func (c *candidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if !c.replica.belongsHere(c.part, false) {
+func (c *leaseCandidate) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if !c.replica.mustRunPart(c.part, false) {
 		return errOtherReplica
 	}
-	return c.took(record, c.Lease.Create(ctx, record))
+	return c.recordHolder(record, c.Lease.Create(ctx, record))
 }
 
-func (c *candidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	if record.HolderIdentity == c.Identity() && c.Held() != nil && !c.replica.belongsHere(c.part, false) {
+func (c *leaseCandidate) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if record.HolderIdentity == c.Identity() && c.CheckHeld() != nil && !c.replica.mustRunPart(c.part, false) {
 		return errOtherReplica
 	}
-	return c.took(record, c.Lease.Update(ctx, record))
+	return c.recordHolder(record, c.Lease.Update(ctx, record))
 }
 
-func (c *candidate) took(record resourcelock.LeaderElectionRecord, err error) error {
+func (c *leaseCandidate) recordHolder(record resourcelock.LeaderElectionRecord, err error) error {
 	if err == nil {
 		c.replica.mu.Lock()
 		defer c.replica.mu.Unlock()

@@ -25,16 +25,16 @@ type Snapshot struct {
 	// Revision is a hash of the catalog's contents. Two catalogs with the same contents have the same revision.
 	Revision string
 
-	metas     map[string]*offer // by module name
-	templates []*template       // sorted by namespace and name
+	metas     map[string]*moduleOffer // by module name
+	templates []*template             // sorted by namespace and name
 	byModule  map[string][]*template
-	// byAnyName maps each name of a ModuleTemplate (object name, module label, component name) to the ModuleTemplate.
-	// It is used for modules without a ModuleReleaseMeta.
-	byAnyName map[string][]*template
-	// selected contains every label key that a kymaSelector uses.
-	selected map[string]bool
-	// values contains the name of every runtime value that a ModuleTemplate uses.
-	values map[string]bool
+	// templatesByName maps each name of a ModuleTemplate (object name, module label, component name) to the
+	// ModuleTemplate. It is used for modules without a ModuleReleaseMeta.
+	templatesByName map[string][]*template
+	// selectorKeys contains every label key that a kymaSelector uses.
+	selectorKeys map[string]bool
+	// valueNames contains the name of every runtime value that a ModuleTemplate uses.
+	valueNames map[string]bool
 	// restricted lists the modules that only Kymas with a matching kymaSelector can see.
 	restricted []string
 	// controller is the controller name that a ModuleTemplate must have to be found. If it is empty, all
@@ -42,28 +42,28 @@ type Snapshot struct {
 	controller string
 }
 
-type offer struct {
+type moduleOffer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// broken is an error in the ModuleReleaseMeta, or nil. A Kyma cannot add a module with a broken ModuleReleaseMeta,
-	// but it keeps the module if the module is already installed.
-	broken   error
-	entry    bundle.CatalogEntry
-	size     int   // size of the encoded catalog entry in bytes
-	withheld error // reason why bundles omit the catalog entry, or nil
+	// parseError is an error in the ModuleReleaseMeta, or nil. A Kyma cannot add a module with such an error, but it
+	// keeps the module if the module is already installed.
+	parseError     error
+	entry          bundle.CatalogEntry
+	size           int   // size of the encoded catalog entry in bytes
+	withheldReason error // reason why bundles omit the catalog entry, or nil
 }
 
 type template struct {
 	v1beta2.ModuleTemplate
 	module string // from spec.moduleName or the module label, or empty
 	// descriptor is the component descriptor in spec.descriptor, or nil if it is missing or invalid.
-	descriptor *ocm.Descriptor
-	broken     error  // reason why the descriptor in spec.descriptor is invalid, or nil
-	component  string // component name in spec.descriptor, or empty
-	version    string
-	entry      bundle.CatalogEntry
-	size       int   // size of the encoded catalog entry in bytes
-	withheld   error // reason why bundles omit the catalog entry, or nil
+	descriptor     *ocm.Descriptor
+	parseError     error  // reason why the descriptor in spec.descriptor is invalid, or nil
+	component      string // component name in spec.descriptor, or empty
+	version        string
+	entry          bundle.CatalogEntry
+	size           int   // size of the encoded catalog entry in bytes
+	withheldReason error // reason why bundles omit the catalog entry, or nil
 }
 
 // Choice is the ModuleTemplate that a lookup found for a module.
@@ -75,8 +75,8 @@ type Choice struct {
 	Template  *v1beta2.ModuleTemplate
 	// Descriptor is the component descriptor in the ModuleTemplate, or nil.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if the component name comes only from the descriptor in the ModuleTemplate.
-	NamesItself bool
+	// IsSelfNamed is true if the component name comes only from the descriptor in the ModuleTemplate.
+	IsSelfNamed bool
 	Mandatory   bool
 	// Err is the reason why a mandatory module cannot be installed in any version. If Err is set, the only other set
 	// fields are Module and Mandatory.
@@ -88,8 +88,8 @@ type Choice struct {
 func New(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, restricted ...string,
 ) (*Snapshot, error) {
-	s := &Snapshot{restricted: restricted, metas: map[string]*offer{}, byModule: map[string][]*template{},
-		byAnyName: map[string][]*template{}, selected: map[string]bool{}, values: map[string]bool{}}
+	s := &Snapshot{restricted: restricted, metas: map[string]*moduleOffer{}, byModule: map[string][]*template{},
+		templatesByName: map[string][]*template{}, selectorKeys: map[string]bool{}, valueNames: map[string]bool{}}
 	for i := range metas {
 		if !metas[i].DeletionTimestamp.IsZero() {
 			continue // skip deleted objects that still have finalizers
@@ -100,12 +100,12 @@ func New(
 		}
 		name := o.meta.Spec.ModuleName
 		if first := s.metas[name]; first != nil {
-			if key(&first.meta) < key(&o.meta) {
+			if objectKey(&first.meta) < objectKey(&o.meta) {
 				o, first = first, o
 			}
-			o.broken = reason.Errorf(reason.CatalogInvalid,
+			o.parseError = reason.Errorf(reason.CatalogInvalid,
 				"module %s has two ModuleReleaseMetas: remove %s or %s, or correct its spec.moduleName", name,
-				key(&o.meta), key(&first.meta))
+				objectKey(&o.meta), objectKey(&first.meta))
 		}
 		s.metas[name] = o
 	}
@@ -126,11 +126,11 @@ func New(
 		if t.module != "" {
 			s.byModule[t.module] = append(s.byModule[t.module], t)
 		}
-		names := []string{t.Labels[v1beta2.LabelModuleName], t.Name, key(t), t.component}
+		names := []string{t.Labels[v1beta2.LabelModuleName], t.Name, objectKey(t), t.component}
 		slices.Sort(names)
 		for _, name := range slices.Compact(names) {
 			if name != "" {
-				s.byAnyName[name] = append(s.byAnyName[name], t)
+				s.templatesByName[name] = append(s.templatesByName[name], t)
 			}
 		}
 		if err := encoder.Encode(t.entry); err != nil {
@@ -140,7 +140,7 @@ func New(
 		// the ModuleTemplate.
 		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
 		for _, name := range used {
-			s.values[name] = true
+			s.valueNames[name] = true
 		}
 	}
 	for _, name := range s.moduleNames() {
@@ -149,7 +149,7 @@ func New(
 		}
 		requirements, _ := s.metas[name].selector.Requirements()
 		for _, r := range requirements {
-			s.selected[r.Key()] = true
+			s.selectorKeys[r.Key()] = true
 		}
 	}
 	if err := encoder.Encode(restricted); err != nil {
@@ -159,8 +159,8 @@ func New(
 	return s, nil
 }
 
-func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
-	o := &offer{meta: meta, selector: labels.Everything()}
+func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*moduleOffer, error) {
+	o := &moduleOffer{meta: meta, selector: labels.Everything()}
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
 		// Source: lifecycle-manager, internal/service/restrictedmodule. An empty kymaSelector hides the module from all
@@ -170,19 +170,20 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*offer, error) {
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
 			// An invalid selector must not show the module to every Kyma.
-			selector, o.broken = labels.Nothing(),
+			selector, o.parseError = labels.Nothing(),
 				reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v",
-					meta.Spec.ModuleName, key(&meta), err)
+					meta.Spec.ModuleName, objectKey(&meta), err)
 		}
 		o.selector = selector
 	}
 	var err error
-	if o.entry, err = entry(&meta.ObjectMeta, meta.Spec); err != nil {
+	if o.entry, err = newEntry(&meta.ObjectMeta, meta.Spec); err != nil {
 		return nil, err
 	}
-	o.size, o.withheld, err = inspect("ModuleReleaseMeta "+key(&meta), o.entry)
-	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheld == nil {
-		o.withheld = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, must be at most %d", key(&meta), n,
+	o.size, o.withheldReason, err = measureEntry("ModuleReleaseMeta "+objectKey(&meta), o.entry)
+	if n := len(meta.Spec.Channels); n > bundle.MaxChannels && o.withheldReason == nil {
+		o.withheldReason = fmt.Errorf("ModuleReleaseMeta %s spec.channels: %d channels, must be at most %d", objectKey(&meta),
+			n,
 			bundle.MaxChannels)
 	}
 	return o, err
@@ -197,35 +198,35 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 		string(inline)) {
 		descriptor, err := ocm.Decode(inline)
 		if err != nil {
-			t.broken = reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.descriptor: %v", key(&object), err)
+			t.parseError = reason.Errorf(reason.CatalogInvalid, "ModuleTemplate %s spec.descriptor: %v", objectKey(&object), err)
 		} else {
 			t.descriptor, t.component, t.version = &descriptor, descriptor.Name, cmp.Or(t.version, descriptor.Version)
 		}
 	}
 	var err error
-	if t.entry, err = entry(&object.ObjectMeta, object.Spec); err != nil {
+	if t.entry, err = newEntry(&object.ObjectMeta, object.Spec); err != nil {
 		return nil, err
 	}
-	t.size, t.withheld, err = inspect("ModuleTemplate "+key(&object), t.entry)
+	t.size, t.withheldReason, err = measureEntry("ModuleTemplate "+objectKey(&object), t.entry)
 	return t, err
 }
 
-// private lists annotations that catalog entries omit. Some of them change with every Git commit, and publishing them
-// would then change the catalog of every runtime.
-var private = []string{
+// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit, and
+// publishing them would then change the catalog of every runtime.
+var privateAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
 	v1beta2.AnnotationHoldPromotion,
 }
 
-func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
+func newEntry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	raw, err := json.Marshal(spec)
 	if err != nil {
 		return bundle.CatalogEntry{}, fmt.Errorf("encode %s/%s: %w", meta.Namespace, meta.Name, err)
 	}
 	e := bundle.CatalogEntry{Name: meta.Name, Labels: meta.Labels, Spec: raw}
 	for name, value := range meta.Annotations {
-		if !slices.Contains(private, name) {
+		if !slices.Contains(privateAnnotations, name) {
 			if e.Annotations == nil {
 				e.Annotations = map[string]string{}
 			}
@@ -235,9 +236,9 @@ func entry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	return e, nil
 }
 
-func key(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
+func objectKey(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }
 
-func byKey(a, b *template) int { return cmp.Compare(key(a), key(b)) }
+func byKey(a, b *template) int { return cmp.Compare(objectKey(a), objectKey(b)) }
 
 func (s *Snapshot) moduleNames() []string {
 	names := make([]string, 0, len(s.metas))
@@ -252,7 +253,7 @@ func (s *Snapshot) moduleNames() []string {
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
-		if s.values[name] {
+		if s.valueNames[name] {
 			names = append(names, name)
 		}
 	}
@@ -264,7 +265,7 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
-		for _, t := range s.byAnyName[name] {
+		for _, t := range s.templatesByName[name] {
 			if t.Name == name {
 				found[name] = v1beta2.PartialMeta{Name: name, Namespace: t.Namespace, Generation: t.Generation}
 			}
@@ -273,11 +274,11 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// Relevant returns only those labels of a Kyma that can affect the modules it can use.
-func (s *Snapshot) Relevant(kyma map[string]string) map[string]string {
+// RelevantLabels returns only those labels of a Kyma that can affect the modules it can use.
+func (s *Snapshot) RelevantLabels(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {
-		if s.selected[key] || key == v1beta2.LabelBeta || key == v1beta2.LabelInternal || key == v1beta2.LabelPurpose {
+		if s.selectorKeys[key] || key == v1beta2.LabelBeta || key == v1beta2.LabelInternal || key == v1beta2.LabelPurpose {
 			relevant[key] = value
 		}
 	}

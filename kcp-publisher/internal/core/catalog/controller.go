@@ -19,7 +19,7 @@ func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	return &narrowed
 }
 
-func (s *Snapshot) provided(all []*template) []*template {
+func (s *Snapshot) filterByController(all []*template) []*template {
 	if s.controller == "" {
 		return all
 	}
@@ -33,13 +33,13 @@ func (s *Snapshot) provided(all []*template) []*template {
 }
 
 func (s *Snapshot) checkController(module string, all []*template) error {
-	if len(all) == 0 || len(s.provided(all)) > 0 {
+	if len(all) == 0 || len(s.filterByController(all)) > 0 {
 		return nil
 	}
 	return reason.Errorf(reason.CatalogInvalid,
 		"module %s: ModuleTemplate %s does not have the controller name %s: set its label %s, or correct "+
 			"spec.modules[].controller",
-		module, key(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes),
+		module, objectKey(slices.MinFunc(all, byKey)), bundle.Quote(s.controller, maxControllerBytes),
 		v1beta2.LabelControllerName)
 }
 

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// disclosing returns a finding if a field of an encoded catalog entry appears to contain a secret. It skips the fields
-// in publicFields, which is a comma-separated list. It returns a problem if the entry cannot be decoded.
-func disclosing(object string, data []byte, publicFields string) (finding, problem error) {
+// findDisclosure returns a finding if a field of an encoded catalog entry appears to contain a secret. It skips the
+// fields in publicFields, which is a comma-separated list. It returns a problem if the entry cannot be decoded.
+func findDisclosure(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return nil, fmt.Errorf("decode %s: %w", object, err)
@@ -24,7 +24,7 @@ func disclosing(object string, data []byte, publicFields string) (finding, probl
 	}
 	for _, part := range []struct{ key, at string }{{"labels", "metadata.labels"},
 		{"annotations", "metadata.annotations"}, {"spec", "spec"}} {
-		if found, ok := disclosure.Find(fields[part.key], part.at, public); ok {
+		if found, ok := disclosure.FindSecret(fields[part.key], part.at, public); ok {
 			return fmt.Errorf(
 				"%s %v: move it to a Secret in the runtime and reference the Secret, or list the field in annotation "+
 					"%s if it is not a secret",

@@ -75,7 +75,7 @@ func TestModuleWithSecretIsNotPublished(t *testing.T) {
 			if _, err := s.Lookup("mailer", "regular", nil); err != nil {
 				t.Errorf("lookup of the module without a secret failed: %v", err)
 			}
-			visible, err := json.Marshal(s.Visible(nil, nil))
+			visible, err := json.Marshal(s.VisibleCatalog(nil, nil))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -229,7 +229,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 	if _, err := s.Lookup("keda", "regular", all); err != nil {
 		t.Errorf("lookup with all required labels failed: %v", err)
 	}
-	if visible := s.Visible(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
+	if visible := s.VisibleCatalog(all, nil); len(visible.ModuleReleaseMetas) != 1 || len(visible.ModuleTemplates) != 1 {
 		t.Errorf("got visible catalog %+v, want one ModuleReleaseMeta and one ModuleTemplate", visible)
 	}
 	for missing := range all {
@@ -240,11 +240,11 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 			}
 		}
 		_, err := s.Lookup("keda", "regular", fewer)
-		visible := s.Visible(fewer, nil)
+		visible := s.VisibleCatalog(fewer, nil)
 		if open := missing == "plan"; (err == nil) != open || (len(visible.ModuleTemplates) == 1) != open {
 			t.Errorf("without label %s: got %v and %d visible templates", missing, err, len(visible.ModuleTemplates))
 		}
-		if _, relevant := s.Relevant(all)[missing]; relevant == (missing == "plan") {
+		if _, relevant := s.RelevantLabels(all)[missing]; relevant == (missing == "plan") {
 			t.Errorf("label %s: got relevant %t, want %t", missing, relevant, !relevant)
 		}
 	}
@@ -253,7 +253,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 // shown returns the visible catalog of a Kyma with these labels as text.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
-	visible := s.Visible(labels, nil)
+	visible := s.VisibleCatalog(labels, nil)
 	var all []string
 	for _, e := range visible.ModuleReleaseMetas {
 		var spec v1beta2.ModuleReleaseMetaSpec
@@ -403,14 +403,14 @@ func TestCatalogShowsTheVersionThatARolloutHoldsInAChannel(t *testing.T) {
 			return ""
 		}
 	}
-	if a, b := before.Visible(nil, nil), after.Visible(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
+	if a, b := before.VisibleCatalog(nil, nil), after.VisibleCatalog(nil, held("1.7.0")); !reflect.DeepEqual(a, b) {
 		t.Errorf("the visible catalog changed although the version is held: got %+v, want %+v", b, a)
 	}
-	if a, b := after.Visible(nil, nil), after.Visible(nil, held("")); !reflect.DeepEqual(a, b) ||
-		reflect.DeepEqual(a, before.Visible(nil, nil)) {
+	if a, b := after.VisibleCatalog(nil, nil), after.VisibleCatalog(nil, held("")); !reflect.DeepEqual(a, b) ||
+		reflect.DeepEqual(a, before.VisibleCatalog(nil, nil)) {
 		t.Errorf("the new version is not visible although it is not held: %+v", b)
 	}
-	if a, b := after.Visible(nil, nil), after.Visible(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {
+	if a, b := after.VisibleCatalog(nil, nil), after.VisibleCatalog(nil, held("1.6.0")); !reflect.DeepEqual(a, b) {
 		t.Errorf("a held version without a template hides the channel: got %+v, want %+v", b, a)
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Hidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. The publisher
+// IsHidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. The publisher
 // removes an installed module after this error. After any other error, the module stays installed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
-func Hidden(err error) bool {
+func IsHidden(err error) bool {
 	var h hiddenError
 	return errors.As(err, &h)
 }
@@ -26,11 +26,11 @@ type hiddenError struct{ error }
 
 func (h hiddenError) Unwrap() error { return h.error }
 
-func hidden(format string, args ...any) error {
+func newHiddenError(format string, args ...any) error {
 	return hiddenError{reason.Errorf(reason.ModuleNotOffered, format, args...)}
 }
 
-func (o *offer) hiddenFrom(kyma labels.Set) string {
+func (o *moduleOffer) hiddenReason(kyma labels.Set) string {
 	spec := o.meta.Spec
 	switch {
 	case spec.Beta && kyma[v1beta2.LabelBeta] != v1beta2.True:
@@ -43,10 +43,10 @@ func (o *offer) hiddenFrom(kyma labels.Set) string {
 		}
 		return "its kymaSelector does not select the Kyma"
 	}
-	return hiddenByLabels(o.meta.Labels, kyma)
+	return labelHiddenReason(o.meta.Labels, kyma)
 }
 
-func hiddenByLabels(own map[string]string, kyma labels.Set) string {
+func labelHiddenReason(own map[string]string, kyma labels.Set) string {
 	for _, label := range []string{v1beta2.LabelBeta, v1beta2.LabelInternal} {
 		if own[label] == v1beta2.True && kyma[label] != v1beta2.True {
 			return "it is labeled " + label + "=true and the Kyma is not"
@@ -55,8 +55,8 @@ func hiddenByLabels(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// templatesOf returns the ModuleTemplates of a module's version. A valid catalog has exactly one for each version.
-func (s *Snapshot) templatesOf(module, version string) []*template {
+// listTemplates returns the ModuleTemplates of a module's version. A valid catalog has exactly one for each version.
+func (s *Snapshot) listTemplates(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {
 		if t.version == version {
@@ -66,7 +66,7 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	if len(found) > 0 {
 		return found
 	}
-	for _, t := range s.byAnyName[module+"-"+version] {
+	for _, t := range s.templatesByName[module+"-"+version] {
 		if t.Name == module+"-"+version {
 			found = append(found, t)
 		}
@@ -74,34 +74,34 @@ func (s *Snapshot) templatesOf(module, version string) []*template {
 	return found
 }
 
-// Visible returns the part of the catalog that is published to a Kyma with these labels: the channels that the Kyma can
-// use, and their ModuleTemplates. It omits mandatory modules. For each channel, held returns the version that a rollout
-// keeps in the runtime, or "". If the catalog is too large for a bundle, Visible omits its largest entries.
-//
-// Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and FilterAllowedModuleTemplates.
-func (s *Snapshot) Visible(kyma labels.Set, held func(module, channel string) string) bundle.Catalog {
+// VisibleCatalog returns the part of the catalog that is published to a Kyma with these labels: the channels that the
+// Kyma can use, and their ModuleTemplates. It omits mandatory modules. For each channel, heldVersion returns the
+// version that a rollout keeps in the runtime, or "". If the catalog is too large for a bundle, VisibleCatalog omits
+// its largest entries. Source: lifecycle-manager, internal/remote, GetModuleReleaseMetasToSync and
+// FilterAllowedModuleTemplates.
+func (s *Snapshot) VisibleCatalog(kyma labels.Set, heldVersion func(module, channel string) string) bundle.Catalog {
 	var metas, templates []sizedEntry
 	named := map[*template]bool{}
 	for _, name := range s.moduleNames() {
 		o := s.metas[name]
-		channels := s.channels(o, kyma, held, func(t *template) bool { return t.isVisible(kyma) })
-		if len(channels) == 0 || o.withheld != nil {
+		channels := s.visibleChannels(o, kyma, heldVersion, func(t *template) bool { return t.isVisible(kyma) })
+		if len(channels) == 0 || o.withheldReason != nil {
 			continue
 		}
-		metas = append(metas, sizedEntry{o.entryWith(channels), o.size})
+		metas = append(metas, sizedEntry{o.entryWithChannels(channels), o.size})
 		for _, c := range channels {
-			for _, t := range s.templatesOf(name, c.Version) {
+			for _, t := range s.listTemplates(name, c.Version) {
 				named[t] = true
 			}
 		}
 	}
 	for _, t := range s.templates {
-		if (named[t] || s.foundByOlderLookups(t)) && t.isVisible(kyma) {
+		if (named[t] || s.isFoundWithoutMeta(t)) && t.isVisible(kyma) {
 			templates = append(templates, sizedEntry{t.entry, t.size})
 		}
 	}
-	most := largestThatFits(metas, templates)
-	return bundle.Catalog{ModuleTemplates: upTo(most, templates), ModuleReleaseMetas: upTo(most, metas)}
+	most := maxEntrySize(metas, templates)
+	return bundle.Catalog{ModuleTemplates: entriesUpTo(most, templates), ModuleReleaseMetas: entriesUpTo(most, metas)}
 }
 
 type sizedEntry struct {
@@ -112,9 +112,9 @@ type sizedEntry struct {
 // catalogBytes limits the total size of the catalog entries. It leaves 64 KiB for the rest of the catalog document.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// largestThatFits returns the maximum size of an entry in bytes. Visible omits larger entries, so that one large module
-// does not displace many small ones.
-func largestThatFits(metas, templates []sizedEntry) int {
+// maxEntrySize returns the maximum size of an entry in bytes. VisibleCatalog omits larger entries, so that one large
+// module does not displace many small ones.
+func maxEntrySize(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
 	for _, entries := range [][]sizedEntry{metas, templates} {
@@ -136,52 +136,52 @@ func largestThatFits(metas, templates []sizedEntry) int {
 	return bundle.MaxDocumentBytes
 }
 
-func upTo(most int, entries []sizedEntry) []bundle.CatalogEntry {
+func entriesUpTo(maxSize int, entries []sizedEntry) []bundle.CatalogEntry {
 	fitting := make([]bundle.CatalogEntry, 0, len(entries))
 	for _, e := range entries {
-		if e.size <= most {
+		if e.size <= maxSize {
 			fitting = append(fitting, e.entry)
 		}
 	}
 	return fitting
 }
 
-// channels returns the channels of a module that a Kyma can use. It omits a channel if visible returns false for all
-// ModuleTemplates of its version. For each channel, held returns the version that a rollout keeps in the runtime, or
-// "".
-func (s *Snapshot) channels(
-	o *offer, kyma labels.Set, held func(module, channel string) string, visible func(*template) bool,
+// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if isVisible returns false
+// for all ModuleTemplates of its version. For each channel, heldVersion returns the version that a rollout keeps in the
+// runtime, or "".
+func (s *Snapshot) visibleChannels(
+	o *moduleOffer, kyma labels.Set, heldVersion func(module, channel string) string, isVisible func(*template) bool,
 ) []v1beta2.ChannelVersion {
-	if o.meta.Spec.Mandatory != nil || o.broken != nil || o.hiddenFrom(kyma) != "" {
+	if o.meta.Spec.Mandatory != nil || o.parseError != nil || o.hiddenReason(kyma) != "" {
 		return nil
 	}
 	var all []v1beta2.ChannelVersion
 	module := o.meta.Spec.ModuleName
 	for _, c := range o.meta.Spec.Channels {
-		if held != nil {
-			if version := held(module, c.Channel); version != "" &&
-				slices.ContainsFunc(s.templatesOf(module, version), visible) {
+		if heldVersion != nil {
+			if version := heldVersion(module, c.Channel); version != "" &&
+				slices.ContainsFunc(s.listTemplates(module, version), isVisible) {
 				c.Version = version
 			}
 		}
-		if slices.ContainsFunc(s.templatesOf(module, c.Version), visible) {
+		if slices.ContainsFunc(s.listTemplates(module, c.Version), isVisible) {
 			all = append(all, c)
 		}
 	}
 	return all
 }
 
-// Channel returns the version of a channel in a module's ModuleReleaseMeta, or "". It also returns the version if the
-// module is hidden from Kymas.
-func (s *Snapshot) Channel(module, channel string) string {
+// ChannelVersion returns the version of a channel in a module's ModuleReleaseMeta, or "". It also returns the version
+// if the module is hidden from Kymas.
+func (s *Snapshot) ChannelVersion(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {
 		return ""
 	}
-	return o.version(channel)
+	return o.channelVersion(channel)
 }
 
-func (o *offer) version(channel string) string {
+func (o *moduleOffer) channelVersion(channel string) string {
 	for _, c := range o.meta.Spec.Channels {
 		if c.Channel == channel && c.Version != "" {
 			return c.Version
@@ -190,7 +190,7 @@ func (o *offer) version(channel string) string {
 	return ""
 }
 
-func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
+func (o *moduleOffer) entryWithChannels(channels []v1beta2.ChannelVersion) bundle.CatalogEntry {
 	if slices.Equal(channels, o.meta.Spec.Channels) {
 		return o.entry
 	}
@@ -202,22 +202,22 @@ func (o *offer) entryWith(channels []v1beta2.ChannelVersion) bundle.CatalogEntry
 }
 
 func (t *template) isVisible(kyma labels.Set) bool {
-	return t.withheld == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False &&
-		hiddenByLabels(t.Labels, kyma) == ""
+	return t.withheldReason == nil && !t.Spec.Mandatory && t.Labels[v1beta2.LabelSync] != v1beta2.False &&
+		labelHiddenReason(t.Labels, kyma) == ""
 }
 
-// foundByOlderLookups reports whether lookupOlder can find a ModuleTemplate: it has a spec.channel, and its module has
-// no ModuleReleaseMeta and is not restricted.
-func (s *Snapshot) foundByOlderLookups(t *template) bool {
+// isFoundWithoutMeta reports whether lookupWithoutMeta can find a ModuleTemplate: it has a spec.channel, and its module
+// has no ModuleReleaseMeta and is not restricted.
+func (s *Snapshot) isFoundWithoutMeta(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }
 
-// Offers returns the modules that a Kyma with these labels can choose, with the channels of each module.
-func (s *Snapshot) Offers(kyma labels.Set) map[string][]string {
+// OfferedChannels returns the modules that a Kyma with these labels can choose, with the channels of each module.
+func (s *Snapshot) OfferedChannels(kyma labels.Set) map[string][]string {
 	offers := map[string][]string{}
 	for _, name := range s.moduleNames() {
-		for _, c := range s.channels(s.metas[name], kyma, nil,
-			func(t *template) bool { return hiddenByLabels(t.Labels, kyma) == "" }) {
+		for _, c := range s.visibleChannels(s.metas[name], kyma, nil,
+			func(t *template) bool { return labelHiddenReason(t.Labels, kyma) == "" }) {
 			offers[name] = append(offers[name], c.Channel)
 		}
 		slices.Sort(offers[name])

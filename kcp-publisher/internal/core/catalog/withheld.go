@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Withheld is a catalog object that is not published in bundles.
-type Withheld struct {
+// WithheldObject is a catalog object that is not published in bundles.
+type WithheldObject struct {
 	// Kind is ModuleTemplate or ModuleReleaseMeta.
 	Kind string
 	Key  types.NamespacedName
@@ -19,25 +19,25 @@ type Withheld struct {
 	Err error
 }
 
-// Withheld returns the catalog objects that are not published. Sorted ModuleReleaseMetas come first, then sorted
+// WithheldObjects returns the catalog objects that are not published. Sorted ModuleReleaseMetas come first, then sorted
 // ModuleTemplates.
-func (s *Snapshot) Withheld() []Withheld {
-	var all []Withheld
+func (s *Snapshot) WithheldObjects() []WithheldObject {
+	var all []WithheldObject
 	for _, name := range s.moduleNames() {
-		if o := s.metas[name]; o.withheld != nil {
+		if o := s.metas[name]; o.withheldReason != nil {
 			all = append(
 				all,
-				Withheld{
+				WithheldObject{
 					"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name},
-					o.withheld,
+					o.withheldReason,
 				},
 			)
 		}
 	}
 	for _, t := range s.templates {
-		if t.withheld != nil {
-			all = append(all, Withheld{
-				"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheld,
+		if t.withheldReason != nil {
+			all = append(all, WithheldObject{
+				"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheldReason,
 			})
 		}
 	}
@@ -50,7 +50,7 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	if len(spec.Descriptor.Raw) == 0 {
 		spec.Descriptor.Raw = nil // JSON encoding fails for an empty Raw that is not nil
 	}
-	e, err := entry(&object.ObjectMeta, spec)
+	e, err := newEntry(&object.ObjectMeta, spec)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,9 @@ func CheckTemplate(object *v1beta2.ModuleTemplate) error {
 	return bundle.CheckCatalogEntry(data)
 }
 
-// inspect returns the size of an encoded catalog entry in bytes. withheld is the reason why bundles must omit the
+// measureEntry returns the size of an encoded catalog entry in bytes. withheld is the reason why bundles must omit the
 // entry, or nil. problem is set if the entry cannot be encoded or decoded.
-func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
+func measureEntry(object string, e bundle.CatalogEntry) (size int, withheld, problem error) {
 	data, err := json.Marshal(e)
 	if err != nil {
 		return 0, nil, fmt.Errorf("encode %s: %w", object, err)
@@ -71,6 +71,6 @@ func inspect(object string, e bundle.CatalogEntry) (size int, withheld, problem 
 	if err := bundle.CheckCatalogEntry(data); err != nil {
 		return len(data), fmt.Errorf("%s: %w", object, err), nil
 	}
-	withheld, problem = disclosing(object, data, e.Annotations[v1beta2.AnnotationPublicFields])
+	withheld, problem = findDisclosure(object, data, e.Annotations[v1beta2.AnnotationPublicFields])
 	return len(data), withheld, problem
 }

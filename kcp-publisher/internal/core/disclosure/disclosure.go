@@ -23,32 +23,32 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s appears to contain %s, which every runtime could read", f.Field, f.Resembles)
 }
 
-// Find returns the first field in a decoded JSON value that appears to contain a secret. at is the path of the value.
-// Find skips the fields in public.
-func Find(value any, at string, public []string) (Finding, bool) {
-	if slices.Contains(public, at) {
+// FindSecret returns the first field in a decoded JSON value that appears to contain a secret. path is the path of the
+// value. FindSecret skips the fields in public.
+func FindSecret(value any, path string, public []string) (Finding, bool) {
+	if slices.Contains(public, path) {
 		return Finding{}, false
 	}
 	switch v := value.(type) {
 	case string:
 		if resembles := detect(v); resembles != "" {
-			return Finding{Field: at, Resembles: resembles}, true
+			return Finding{Field: path, Resembles: resembles}, true
 		}
 	case []any:
 		for i, item := range v {
-			if f, ok := Find(item, fmt.Sprintf("%s[%d]", at, i), public); ok {
+			if f, ok := FindSecret(item, fmt.Sprintf("%s[%d]", path, i), public); ok {
 				return f, true
 			}
 		}
 	case map[string]any:
-		if field := filledSecret(v); field != "" && !slices.Contains(public, step(at, field)) {
-			return Finding{Field: step(at, field), Resembles: "the content of a Secret"}, true
+		if field := filledSecret(v); field != "" && !slices.Contains(public, childPath(path, field)) {
+			return Finding{Field: childPath(path, field), Resembles: "the content of a Secret"}, true
 		}
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if resembles := detect(key); resembles != "" {
-				return Finding{Field: at, Resembles: resembles + " as the name of a field"}, true
+				return Finding{Field: path, Resembles: resembles + " as the name of a field"}, true
 			}
-			if f, ok := Find(v[key], step(at, key), public); ok {
+			if f, ok := FindSecret(v[key], childPath(path, key), public); ok {
 				return f, true
 			}
 		}
@@ -58,14 +58,14 @@ func Find(value any, at string, public []string) (Finding, bool) {
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-func step(at, key string) string {
+func childPath(path, key string) string {
 	switch {
 	case !plainKey.MatchString(key):
-		return fmt.Sprintf("%s[%q]", at, key)
-	case at == "":
+		return fmt.Sprintf("%s[%q]", path, key)
+	case path == "":
 		return key
 	}
-	return at + "." + key
+	return path + "." + key
 }
 
 // filledSecret returns "data" or "stringData" if the object is a Kubernetes Secret with a value in that field. For any
@@ -75,7 +75,7 @@ func filledSecret(object map[string]any) string {
 		return ""
 	}
 	for _, field := range []string{"data", "stringData"} {
-		for _, value := range mapOf(object[field]) {
+		for _, value := range asMap(object[field]) {
 			if value != nil && value != "" {
 				return field
 			}
@@ -84,20 +84,20 @@ func filledSecret(object map[string]any) string {
 	return ""
 }
 
-func mapOf(value any) map[string]any {
+func asMap(value any) map[string]any {
 	m, _ := value.(map[string]any)
 	return m
 }
 
-type form struct {
+type secretFormat struct {
 	resembles string
-	// sign is a substring that every secret of this form contains. Texts without it need no slow pattern match.
-	sign    string
+	// marker is a substring that every secret of this form contains. Texts without it need no slow pattern match.
+	marker  string
 	pattern *regexp.Regexp
 }
 
-// forms lists the secret formats to detect. Vendors, RFC 7468 or RFC 7519 document them.
-var forms = []form{
+// secretFormats lists the secret formats to detect. Vendors, RFC 7468 or RFC 7519 document them.
+var secretFormats = []secretFormat{
 	{"a private key", "PRIVATE KEY", regexp.MustCompile(`-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY( BLOCK)?-----`)},
 	{"an age identity", "AGE-SECRET-KEY-", regexp.MustCompile(`AGE-SECRET-KEY-(PQ-)?1[0-9A-Z]{50,}`)},
 	{"a token of AWS", "AKIA", regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
@@ -133,8 +133,8 @@ func detect(text string) string {
 }
 
 func detectPlain(text string) string {
-	for _, f := range forms {
-		if strings.Contains(text, f.sign) && f.pattern.MatchString(text) {
+	for _, f := range secretFormats {
+		if strings.Contains(text, f.marker) && f.pattern.MatchString(text) {
 			return f.resembles
 		}
 	}

@@ -120,7 +120,7 @@ func TestFindDetectsSecretsByFormat(t *testing.T) {
 		"field in the list of public fields": {map[string]any{"example": map[string]any{"token": ghToken}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, found := Find(c.value, "spec.data", []string{"spec.data.example"})
+			got, found := FindSecret(c.value, "spec.data", []string{"spec.data.example"})
 			if !found && c.want != "" || found && (c.want == "" || !strings.HasPrefix(got.String(), c.want)) {
 				t.Errorf("got %v %q, want %q", found, got, c.want)
 			}
@@ -140,8 +140,8 @@ func FuzzFind(f *testing.F) {
 		if json.Unmarshal([]byte(text), &value) != nil {
 			return
 		}
-		first, ok := Find(value, "spec", nil)
-		again, okAgain := Find(value, "spec", nil)
+		first, ok := FindSecret(value, "spec", nil)
+		again, okAgain := FindSecret(value, "spec", nil)
 		if first != again || ok != okAgain {
 			t.Errorf("two calls differ: got %v, then %v", first, again)
 		}

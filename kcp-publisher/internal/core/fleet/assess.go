@@ -40,7 +40,7 @@ func Assess(in Input) Fleet {
 	if !in.RootExpires.IsZero() {
 		f.RootExpires = &in.RootExpires
 	}
-	f.Warnings = warnings(in, f)
+	f.Warnings = fleetWarnings(in, f)
 	return f
 }
 
@@ -67,14 +67,14 @@ func sortedRollouts(all []v1alpha1.Rollout) []Rollout {
 	for i := range all {
 		r := &all[i]
 		status := r.Status
-		status.Message, status.Failures = text(status.Message), slices.Clone(status.Failures)
+		status.Message, status.Failures = cleanText(status.Message), slices.Clone(status.Failures)
 		for n := range status.Failures {
 			// Reason is untrusted text from the runtime's report.
-			status.Failures[n].Reason = text(status.Failures[n].Reason)
+			status.Failures[n].Reason = cleanText(status.Failures[n].Reason)
 		}
 		sorted = append(sorted, Rollout{
 			Name: r.Name, Namespace: r.Namespace, Spec: r.Spec, Status: status,
-			Active: !rollout.Finished(r.Status.State),
+			Active: !rollout.IsFinished(r.Status.State),
 		})
 	}
 	slices.SortStableFunc(sorted, func(a, b Rollout) int {
@@ -93,25 +93,25 @@ func (r *Rollout) startedAt() time.Time {
 	return r.Status.StartedAt.Time
 }
 
-// warnings returns the problems that affect the whole fleet.
-func warnings(in Input, f Fleet) []Cause {
+// fleetWarnings returns the problems that affect the whole fleet.
+func fleetWarnings(in Input, f Fleet) []Cause {
 	var all []Cause
 	warn := func(situation Situation, message string) {
-		advice := strings.ReplaceAll(byName[situation].Advice, "NAMESPACE", cmp.Or(namespaceOf(in), "NAMESPACE"))
-		all = append(all, Cause{Situation: situation, Message: text(message), Advice: advice})
+		advice := strings.ReplaceAll(byName[situation].Advice, "NAMESPACE", cmp.Or(kymaNamespace(in), "NAMESPACE"))
+		all = append(all, Cause{Situation: situation, Message: cleanText(message), Advice: advice})
 	}
 	if in.Held != "" {
-		all = append(all, Held(in.Held))
+		all = append(all, HeldCause(in.Held))
 	}
-	if ends := RootEnds(in.RootExpires, in.Now); ends != nil {
+	if ends := RootExpiryWarning(in.RootExpires, in.Now); ends != nil {
 		all = append(all, *ends)
 	}
-	if message := certificatesEnd(in); message != "" {
+	if message := certificatesMessage(in); message != "" {
 		warn(CertificatesEnd, message)
 	}
-	for _, r := range rollout.Rejections(in.Metas, in.Rollouts) {
-		w := Cause{Situation: VersionRejected, Message: text(rollout.Rejection(r)), Subject: r.Name}
-		w.Advice = strings.ReplaceAll(byName[VersionRejected].Advice, "ROLLOUT", word(r.Name, "ROLLOUT"))
+	for _, r := range rollout.ListRejected(in.Metas, in.Rollouts) {
+		w := Cause{Situation: VersionRejected, Message: cleanText(rollout.RejectionMessage(r)), Subject: r.Name}
+		w.Advice = strings.ReplaceAll(byName[VersionRejected].Advice, "ROLLOUT", shellWord(r.Name, "ROLLOUT"))
 		all = append(all, w)
 	}
 	all = append(all, blockedTrains(in.Trains)...)
@@ -131,13 +131,13 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	var all []Cause
 	for i := range policies {
 		p := &policies[i]
-		for _, at := range train.Blocked(p) {
+		for _, at := range train.BlockedVersions(p) {
 			message := fmt.Sprintf("train %s: module %s %s in channel %s: %s", p.Name, at.Module, at.Version,
 				at.Channel,
 				cmp.Or(at.Message, string(at.Reason)))
 			all = append(all, Cause{
-				Situation: TrainBlocked, Message: text(message),
-				Advice:  strings.ReplaceAll(byName[TrainBlocked].Advice, "POLICY", word(p.Name, "POLICY")),
+				Situation: TrainBlocked, Message: cleanText(message),
+				Advice:  strings.ReplaceAll(byName[TrainBlocked].Advice, "POLICY", shellWord(p.Name, "POLICY")),
 				Subject: strings.Join([]string{p.Name, at.Module, at.Version, at.Channel}, "/"),
 			})
 		}
@@ -145,17 +145,17 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// Held returns a warning with the reason why publishing is stopped for all runtimes.
-func Held(why string) Cause {
-	return Cause{Situation: CommitHolds, Message: text(why), Advice: byName[CommitHolds].Advice}
+// HeldCause returns a warning with the reason why publishing is stopped for all runtimes.
+func HeldCause(why string) Cause {
+	return Cause{Situation: CommitHolds, Message: cleanText(why), Advice: byName[CommitHolds].Advice}
 }
 
-func namespaceOf(in Input) string {
+func kymaNamespace(in Input) string {
 	switch {
 	case len(in.Kymas) > 0:
-		return word(in.Kymas[0].Namespace, "")
+		return shellWord(in.Kymas[0].Namespace, "")
 	case len(in.Healthy) > 0:
-		return word(in.Healthy[0].Namespace, "")
+		return shellWord(in.Healthy[0].Namespace, "")
 	}
 	return ""
 }

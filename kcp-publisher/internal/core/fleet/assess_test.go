@@ -253,7 +253,7 @@ func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 		"a;b": "MODULE", "": "MODULE", "-rf": "MODULE", "a\nb": "MODULE",
 		strings.Repeat("a", 300): "MODULE",
 	} {
-		if got := word(name, "MODULE"); got != want {
+		if got := shellWord(name, "MODULE"); got != want {
 			t.Errorf("name %q: got %q, want %q", name, got, want)
 		}
 	}

@@ -115,14 +115,14 @@ func (s source) situation(r v1beta2.Reason) Situation {
 	return cmp.Or(situations[s][r], situations[s][v1beta2.Reason(reason.Other)])
 }
 
-func (k *known) reasons() v1beta2.RuntimeReasons {
+func (k *kymaState) reasons() v1beta2.RuntimeReasons {
 	if r := k.kyma.Status.Runtime; r != nil && r.Reasons != nil {
 		return *r.Reasons
 	}
 	return v1beta2.RuntimeReasons{}
 }
 
-func (k *known) moduleReasons(name string) v1beta2.ModuleReasons {
+func (k *kymaState) moduleReasons(name string) v1beta2.ModuleReasons {
 	for _, m := range k.reasons().Modules {
 		if m.Name == name {
 			return m

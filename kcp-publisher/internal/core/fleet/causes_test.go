@@ -88,7 +88,7 @@ var controlPlaneScenes = []scene{
 	}, PinsInvalid, "", "must be MODULE=VERSION", "kubectl edit kyma one"},
 	{"invalid annotation", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "soon"}
-		_, _, err := plan.Rules{}.Allowed(&w.kyma)
+		_, _, err := plan.Rules{}.SilenceTimeoutFor(&w.kyma)
 		w.failed(err)
 	}, AnnotationInvalid, "", `"soon" must be true, or a duration`, ""},
 	{"invalid maintenance window", func(w *world) {
@@ -183,7 +183,7 @@ var controlPlaneScenes = []scene{
 				Message: "module keda: its removal waits for an operator's approval"})
 	}, RemovalHeld, "", "waits for an operator's approval", "removals approve"},
 	{"removal of all modules waits for approval", func(w *world) {
-		w.facts.Removals.Held = map[string]removal.Reason{"": removal.NamespaceDeleted}
+		w.facts.Removals.HeldReasons = map[string]removal.Reason{"": removal.NamespaceDeleted}
 	}, RemovalHeld, "", "the namespace of the Kymas is being deleted", "removals approve"},
 	{"partially applied commit", func(w *world) { w.holding = "commit 3f0c is applied in part" }, CommitHeld,
 		"",
@@ -243,7 +243,7 @@ var wayScenes = []scene{
 	},
 	{"air-gapped runtime that never reported", func(w *world) {
 		w.never().kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
-		w.facts.Carried = true
+		w.facts.IsCarried = true
 	}, NeverCarried, "", "never reported", "kcp-publisher export r-1"},
 	{"report cannot be read from the registry", func(w *world) {
 		w.never().facts.ReportUnread = errors.New("the registry answers 403 Forbidden")
@@ -257,7 +257,7 @@ var wayScenes = []scene{
 	}, SilentRuntime, "", "more than the allowed", ""},
 	{"report carried by hand is too old", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
-		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
+		w.facts.IsCarried, w.facts.SilenceTimeout = true, 90*24*time.Hour
 		w.lastReport, w.facts.Report.Time = noon.Add(-100*24*time.Hour), noon.Add(-100*24*time.Hour)
 	}, CarriedTooOld, "", "", "import-report"},
 	{"no publisher reads the reports", func(w *world) {
@@ -344,7 +344,7 @@ var wayScenes = []scene{
 		w.facts.Report.AgentProblem = "the agent rolled back its image x, which did not work, and runs y"
 	}, AgentRolledBack, "", "rolled back its image", "agent-image"},
 	{"agent does not support a setting", func(w *world) {
-		w.facts.LeftOut = []bundle.Feature{bundle.FeatureImagePullSecret}
+		w.facts.OmittedFeatures = []bundle.Feature{bundle.FeatureImagePullSecret}
 	},
 		AgentOutdated, "", "the agent is too old for image-pull-secret", "upgrade-and-skew"},
 	{

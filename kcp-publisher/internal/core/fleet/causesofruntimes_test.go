@@ -93,15 +93,15 @@ var runtimeScenes = []scene{
 		w.facts.Report.Sequence, w.facts.Report.Time = 9, w.now
 	}, ModuleStuck, "", "0/1", ""},
 	{"deleted Kyma with a module in state Error", func(w *world) {
-		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
+		w.kyma.DeletionTimestamp, w.facts.IsDeleting = &metav1.Time{Time: noon}, true
 		w.reports("keda", "Error", "x")
 	}, ModuleBroken, "", "", ""},
 	{"deleted Kyma", func(w *world) {
-		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
+		w.kyma.DeletionTimestamp, w.facts.IsDeleting = &metav1.Time{Time: noon}, true
 		w.pending(time.Minute)
 	}, DeletionWaits, "", "waits for its runtime", "runtime-gone=true"},
 	{"deleted Kyma whose last bundle is not applied in time", func(w *world) {
-		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon}, true
+		w.kyma.DeletionTimestamp, w.facts.IsDeleting = &metav1.Time{Time: noon}, true
 		w.pending(time.Hour)
 	}, BundleNotTaken, "", "", ""},
 	{"module is progressing since another module recovered", func(w *world) {
@@ -112,7 +112,7 @@ var runtimeScenes = []scene{
 		w.reports("keda", "Ready", "").reports("mail", "Processing", "Deployment mail: 0/1")
 	}, ModuleProcessing, "", "", ""},
 	{"deletion takes more than a day", func(w *world) {
-		w.kyma.DeletionTimestamp, w.facts.Deleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
+		w.kyma.DeletionTimestamp, w.facts.IsDeleting = &metav1.Time{Time: noon.Add(-26 * time.Hour)}, true
 		w.pending(time.Minute)
 	}, DeletionOverdue, "", "", ".metadata.finalizers"},
 	{"Kyma in state Warning for an unknown reason", func(w *world) {
@@ -155,7 +155,7 @@ var runtimeScenes = []scene{
 	},
 	{"bundle must be carried to the runtime by hand", func(w *world) {
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: "true"}
-		w.facts.Carried, w.facts.Silence = true, 90*24*time.Hour
+		w.facts.IsCarried, w.facts.SilenceTimeout = true, 90*24*time.Hour
 		w.pending(24 * time.Hour)
 	}, CarryPending, "", "carried", "kcp-publisher export r-1"},
 	{

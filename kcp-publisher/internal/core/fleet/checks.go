@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// failedCheck finds a module that is ready but fails a check that its rollout requires.
-func failedCheck(k *known) *found {
+// findFailedCheck finds a module that is ready but fails a check that its rollout requires.
+func findFailedCheck(k *kymaState) *finding {
 	published := k.published()
 	if published == nil {
 		return nil
@@ -20,7 +20,7 @@ func failedCheck(k *known) *found {
 			if o.Result == v1beta2.CheckFailed {
 				message := fmt.Sprintf("module %s is %s in version %s: %s",
 					m.Name, m.State, published.Versions[m.Name], rollout.DescribeCheck(o))
-				return &found{situation: CheckFailed, module: m.Name, rollout: given.Rollout, message: message}
+				return &finding{situation: CheckFailed, module: m.Name, rollout: given.Rollout, message: message}
 			}
 		}
 	}

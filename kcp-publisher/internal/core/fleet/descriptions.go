@@ -4,8 +4,8 @@ package fleet
 // its cause.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
-// seeLogs is the advice for a module that fails or takes too long.
-const seeLogs = "kcp-publisher logs RUNTIME --location REGISTRY/PATH"
+// logAdvice is the advice for a module that fails or takes too long.
+const logAdvice = "kcp-publisher logs RUNTIME --location REGISTRY/PATH"
 
 var descriptions = []Description{
 	{Suspension, Suspended,
@@ -256,12 +256,12 @@ var descriptions = []Description{
 	{ModuleApplyFailed, Failing, "the runtime's API server refuses an object of the module",
 		"fix the cause in the message: the module, or the policy that refuses it"},
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
-		"see why its Pods fail: " + seeLogs},
+		"see why its Pods fail: " + logAdvice},
 	{CheckFailed, Failing, "the module is ready but fails a check of the rollout that delivered its version",
 		"see the values: kcp-publisher rollout show ROLLOUT; then undo it: kcp-publisher rollout undo ROLLOUT"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: " +
-			seeLogs},
+			logAdvice},
 	{ModuleRemovalBlocked, Failing, "the removal of the module is blocked in the runtime",
 		"delete the module's custom resources in the runtime"},
 	{ModuleWarning, Failing, "the module reports a warning that needs action",
@@ -270,7 +270,7 @@ var descriptions = []Description{
 		"see its agent's log in the runtime: kubectl logs -n kyma-system deploy/skr-agent"},
 	{ModuleStuck, Failing, "the module has been progressing for over 1h",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: " +
-			seeLogs},
+			logAdvice},
 
 	{Unexplained, Failing, "the Kyma is in state Error or Warning for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},
@@ -287,7 +287,7 @@ var descriptions = []Description{
 	{BundlePending, Behind, "the latest bundle was just published, and the runtime has not reported it yet",
 		"wait a minute"},
 	{ModuleProcessing, Behind, "the module is being installed, upgraded or removed",
-		"wait; if it takes too long: " + seeLogs},
+		"wait; if it takes too long: " + logAdvice},
 
 	{NotReady, Behind, "the Kyma is not Ready for another reason",
 		"see its conditions: kubectl describe kyma KYMA -n NAMESPACE"},

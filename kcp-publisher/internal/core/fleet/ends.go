@@ -13,55 +13,55 @@ const (
 	rootWarning = 30 * 24 * time.Hour
 	// The warning about an agent certificate starts in the last third of its validity. Agents normally renew
 	// certificates earlier.
-	certificateShare  = 3
-	certificatesNamed = 3
+	certificateShare     = 3
+	maxNamedCertificates = 3
 )
 
-// RootEnds returns a warning if the root of trust has expired or expires within rootWarning, or nil.
-func RootEnds(at, now time.Time) *Cause {
+// RootExpiryWarning returns a warning if the root of trust has expired or expires within rootWarning, or nil.
+func RootExpiryWarning(expiry, now time.Time) *Cause {
 	switch {
-	case at.IsZero() || at.Sub(now) >= rootWarning:
+	case expiry.IsZero() || expiry.Sub(now) >= rootWarning:
 		return nil
-	case !now.Before(at):
+	case !now.Before(expiry):
 		return &Cause{
-			Situation: RootExpired, Message: "the root of trust expired at " + at.UTC().Format(time.RFC3339),
+			Situation: RootExpired, Message: "the root of trust expired at " + expiry.UTC().Format(time.RFC3339),
 			Advice: byName[RootExpired].Advice,
 		}
 	}
 	return &Cause{
-		Situation: RootExpiresSoon, Message: "the root of trust expires at " + at.UTC().Format(time.RFC3339),
+		Situation: RootExpiresSoon, Message: "the root of trust expires at " + expiry.UTC().Format(time.RFC3339),
 		Advice: byName[RootExpiresSoon].Advice,
 	}
 }
 
-// certificatesEnd returns a message with the reporting runtimes whose agent certificates have expired or expire soon.
-// Without such runtimes, it returns "".
-func certificatesEnd(in Input) string {
+// certificatesMessage returns a message with the reporting runtimes whose agent certificates have expired or expire
+// soon. Without such runtimes, it returns "".
+func certificatesMessage(in Input) string {
 	var names []string
 	all := 0
 	for i := range in.Kymas {
 		kyma := &in.Kymas[i]
-		if !plan.Reports(kyma) || plan.Skipped(kyma) || !kyma.DeletionTimestamp.IsZero() ||
-			certificateEnds(&known{kyma: kyma, now: in.Now}) == nil {
+		if !plan.IsReporting(kyma) || plan.IsSkipped(kyma) || !kyma.DeletionTimestamp.IsZero() ||
+			findCertificateExpiry(&kymaState{kyma: kyma, now: in.Now}) == nil {
 			continue
 		}
-		if all++; all <= certificatesNamed {
-			names = append(names, line(plan.RuntimeID(kyma)))
+		if all++; all <= maxNamedCertificates {
+			names = append(names, cleanLine(plan.RuntimeID(kyma)))
 		}
 	}
 	if all == 0 {
 		return ""
 	}
-	if all > certificatesNamed {
-		names = append(names, fmt.Sprintf("%d others", all-certificatesNamed))
+	if all > maxNamedCertificates {
+		names = append(names, fmt.Sprintf("%d others", all-maxNamedCertificates))
 	}
 	return fmt.Sprintf("%d agent certificates have expired or expire soon (%s)", all, strings.Join(names, ", "))
 }
 
-// certificateEnds finds an agent certificate that was not renewed in time.
-func certificateEnds(k *known) *found {
+// findCertificateExpiry finds an agent certificate that was not renewed in time.
+func findCertificateExpiry(k *kymaState) *finding {
 	published := k.published()
-	if k.one || published == nil || published.Certificate == nil {
+	if k.isSingle || published == nil || published.Certificate == nil {
 		return nil
 	}
 	from, until := published.Certificate.NotBefore.Time, published.Certificate.NotAfter.Time
@@ -70,13 +70,13 @@ func certificateEnds(k *known) *found {
 	case !until.After(from) || k.now.Before(renewal):
 		return nil
 	case !k.now.Before(until):
-		return &found{
-			situation: CertificateExpired, since: until, message: "the agent's certificate expired at " +
+		return &finding{
+			situation: CertificateExpired, startedAt: until, message: "the agent's certificate expired at " +
 				until.UTC().Format(time.RFC3339),
 		}
 	}
-	return &found{
-		situation: CertificateExpiresSoon, since: renewal, message: "the agent's certificate expires at " +
+	return &finding{
+		situation: CertificateExpiresSoon, startedAt: renewal, message: "the agent's certificate expires at " +
 			until.UTC().Format(time.RFC3339) + ", and was not renewed",
 	}
 }

@@ -99,8 +99,8 @@ type Cause struct {
 	Subject string `json:"subject,omitempty"`
 }
 
-// Same reports whether two causes describe the same problem, even if the numbers in their messages differ.
-func (c Cause) Same(other Cause) bool {
+// IsSameProblem reports whether two causes describe the same problem, even if the numbers in their messages differ.
+func (c Cause) IsSameProblem(other Cause) bool {
 	return c.Situation == other.Situation && c.Subject == other.Subject
 }
 

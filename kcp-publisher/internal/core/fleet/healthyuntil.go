@@ -22,7 +22,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	if !healthy(now) {
 		return time.Time{}
 	}
-	changes := changesOf(kyma)
+	changes := healthChangeTimes(kyma)
 	slices.SortFunc(changes, time.Time.Compare)
 	for _, at := range changes {
 		if !at.Before(now) && !healthy(at.Add(time.Second)) {
@@ -32,11 +32,11 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 	return time.Time{} // cannot happen: health always ends without a new report
 }
 
-// changesOf returns the times at which a runtime's health can change although its Kyma does not change.
-func changesOf(kyma *v1beta2.Kyma) []time.Time {
-	changes := []time.Time{plan.LastReportTime(kyma).Add(recordedWithin)}
+// healthChangeTimes returns the times at which a runtime's health can change although its Kyma does not change.
+func healthChangeTimes(kyma *v1beta2.Kyma) []time.Time {
+	changes := []time.Time{plan.LastReportTime(kyma).Add(recordInterval)}
 	if published := kyma.Status.Runtime.Published; published != nil {
-		changes = append(changes, published.Time.Add(appliedWithin))
+		changes = append(changes, published.Time.Add(applyTimeout))
 		if c := published.Certificate; c != nil {
 			changes = append(changes, c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore.Time)/certificateShare),
 				c.NotAfter.Time)

@@ -41,7 +41,7 @@ func rowOf(kyma *v1beta2.Kyma) Row {
 
 func setHealthyUntil(kyma *v1beta2.Kyma, now time.Time) {
 	if until := HealthyUntil(kyma, now); kyma.Status.Runtime != nil && !until.IsZero() {
-		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, Running(kyma)
+		kyma.Status.Runtime.HealthyUntil, kyma.Status.Runtime.Running = &metav1.Time{Time: until}, RunningModules(kyma)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 			t.Fatalf("at %s the row %+v is healthy, but the Kyma is %s with cause %+v: %+v", now, rowOf(&kyma),
 				want.Health, want.Cause, kyma)
 		}
-		if listed, is := rowOf(&kyma).Listed(now); is {
+		if listed, is := rowOf(&kyma).RuntimeWithModules(now); is {
 			lists++
 			wantListed(t, listed, want, !rollouts.MayHold(&listed))
 		}

@@ -9,25 +9,25 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// held finds a module with a newer version that a rollout does not install in this runtime yet.
-func held(k *known) *found {
+// findHeld finds a module with a newer version that a rollout does not install in this runtime yet.
+func findHeld(k *kymaState) *finding {
 	for i := range k.status {
 		m := &k.status[i]
-		hold, is := k.holds[m.Name]
+		hold, is := k.versionHolds[m.Name]
 		if !is {
 			continue
 		}
-		f := &found{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
-			message: heldMessage(m, hold.Why)}
+		f := &finding{situation: RolloutHolds, module: m.Name, rollout: hold.Rollout.Name,
+			message: heldMessage(m, hold.HoldReason)}
 		switch hold.Rollout.Status.State {
 		case v1alpha1.RolloutStopped:
 			f.situation = RolloutStopped
 		case v1alpha1.RolloutPaused, v1alpha1.RolloutWaiting:
 			f.situation, f.message = RolloutPaused, f.message+"; "+hold.Rollout.Status.Message
-			awaitsApproval(f, m, hold)
+			addApproval(f, m, hold)
 		case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
 			f.situation = RolloutWithdrawn
-			if hold.Touched {
+			if hold.HasSelected {
 				f.situation = RolloutTookBack
 			}
 			if hold.Rollout.Spec.Undo {
@@ -40,8 +40,8 @@ func held(k *known) *found {
 	return nil
 }
 
-// awaitsApproval adds to f the wave that waits for an approval and the command that approves it.
-func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
+// addApproval adds to f the wave that waits for an approval and the command that approves it.
+func addApproval(f *finding, m *v1beta2.ModuleStatus, hold plan.VersionHold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })
 	if status.State != v1alpha1.RolloutWaiting || at < 0 {
@@ -50,7 +50,7 @@ func awaitsApproval(f *found, m *v1beta2.ModuleStatus, hold plan.Hold) {
 	f.wave = status.Waves[at].Name
 	f.advice = "see its progress: kcp-publisher rollout show ROLLOUT; then approve it: kcp-publisher rollout approve " +
 		"ROLLOUT WAVE"
-	if why, own := strings.CutSuffix(hold.Why, ": wave "+f.wave); own {
+	if why, own := strings.CutSuffix(hold.HoldReason, ": wave "+f.wave); own {
 		f.message = heldMessage(m, why+": "+status.Message)
 	}
 }

@@ -22,7 +22,8 @@ func NewRollouts(all []v1alpha1.Rollout) Rollouts { return Rollouts{plan.NewHold
 
 // Judge evaluates the health of a Kyma's runtime. The returned Runtime uses the Kyma's label map without copying it.
 func Judge(kyma *v1beta2.Kyma, rollouts Rollouts, now time.Time) Runtime {
-	return judge(known{kyma: kyma, status: kyma.Status.Modules, now: now, holds: rollouts.holders.Of(kyma)})
+	return judge(kymaState{kyma: kyma, status: kyma.Status.Modules, now: now,
+		versionHolds: rollouts.holders.HoldsFor(kyma)})
 }
 
 // JudgeModule evaluates the health of a Kyma's runtime like Judge, but considers only one module. It returns false if
@@ -33,41 +34,42 @@ func JudgeModule(kyma *v1beta2.Kyma, module string, rollouts Rollouts, now time.
 		return Runtime{}, false
 	}
 	m := &kyma.Status.Modules[at]
-	r := judge(known{
-		kyma: kyma, status: kyma.Status.Modules[at : at+1], one: true, now: now, holds: rollouts.holders.Of(kyma),
+	r := judge(kymaState{
+		kyma: kyma, status: kyma.Status.Modules[at : at+1], isSingle: true, now: now,
+		versionHolds: rollouts.holders.HoldsFor(kyma),
 	})
 	if r.Cause == nil && m.State == v1beta2.StateReady && m.Message != "" {
-		k := known{kyma: kyma}
-		f := found{
+		k := kymaState{kyma: kyma}
+		f := finding{
 			situation: ModuleRemark, module: m.Name, message: "module " + m.Name + " is Ready in version " + m.Version +
 				": " + m.Message,
 		}
-		r.Cause = k.cause(&f)
+		r.Cause = k.newCause(&f)
 	}
 	return r, true
 }
 
-type known struct {
+type kymaState struct {
 	kyma *v1beta2.Kyma
-	// status contains the status of the modules to evaluate. one is true if JudgeModule evaluates a single module.
-	status  []v1beta2.ModuleStatus
-	one     bool
-	carried bool
-	now     time.Time
-	holds   map[string]plan.Hold
+	// status contains the status of the modules to evaluate. isSingle is true if JudgeModule evaluates a single module.
+	status       []v1beta2.ModuleStatus
+	isSingle     bool
+	carried      bool
+	now          time.Time
+	versionHolds map[string]plan.VersionHold
 	// These are the conditions in the Kyma's status. A missing condition is nil.
 	ready, reporting, registry, accepted, synced, secrets, agent, features, modules, watchers, removals,
 	publishing *metav1.Condition
 }
 
-func judge(k known) Runtime {
+func judge(k kymaState) Runtime {
 	kyma := k.kyma
-	_, k.carried, _ = plan.Rules{}.Allowed(kyma) // ignore the error: the Kyma's status already contains it
+	_, k.carried, _ = plan.Rules{}.SilenceTimeoutFor(kyma) // ignore the error: the Kyma's status already contains it
 	k.readConditions()
 	r := Runtime{
-		ID: line(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
-		Channel: line(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
-		State:   kyma.Status.State, Health: Healthy, Reporting: plan.Reports(kyma), Modules: k.runtimeModules(),
+		ID: cleanLine(plan.RuntimeID(kyma)), Namespace: kyma.Namespace, Kyma: kyma.Name, Labels: kyma.Labels,
+		Channel: cleanLine(cmp.Or(kyma.Status.ActiveChannel, kyma.Spec.Channel)),
+		State:   kyma.Status.State, Health: Healthy, Reporting: plan.IsReporting(kyma), Modules: k.runtimeModules(),
 	}
 	if published := k.published(); published != nil {
 		r.Published = published.Sequence
@@ -76,8 +78,8 @@ func judge(k known) Runtime {
 		}
 	}
 	if s := kyma.Status.Runtime; s != nil && s.Observed != nil {
-		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, line(s.Observed.AgentVersion),
-			line(s.Observed.KubernetesVersion)
+		r.InForce, r.Agent, r.Kubernetes = s.Observed.Sequence, cleanLine(s.Observed.AgentVersion),
+			cleanLine(s.Observed.KubernetesVersion)
 		lastReport := plan.LastReportTime(kyma)
 		r.LastReport = &lastReport
 	}
@@ -86,9 +88,9 @@ func judge(k known) Runtime {
 		if f == nil {
 			continue
 		}
-		r.Cause, r.Health = k.cause(f), byName[f.situation].Health
-		if !f.since.IsZero() {
-			r.Since = &f.since
+		r.Cause, r.Health = k.newCause(f), byName[f.situation].Health
+		if !f.startedAt.IsZero() {
+			r.Since = &f.startedAt
 		}
 		break
 	}
@@ -102,7 +104,7 @@ func judge(k known) Runtime {
 	return r
 }
 
-func (k *known) readConditions() {
+func (k *kymaState) readConditions() {
 	for i := range k.kyma.Status.Conditions {
 		c := &k.kyma.Status.Conditions[i]
 		switch c.Type {
@@ -134,18 +136,18 @@ func (k *known) readConditions() {
 	}
 }
 
-func (k *known) published() *v1beta2.PublishedBundle {
+func (k *kymaState) published() *v1beta2.PublishedBundle {
 	if k.kyma.Status.Runtime == nil {
 		return nil
 	}
 	return k.kyma.Status.Runtime.Published
 }
 
-func (k *known) notReporting(reason string) bool {
+func (k *kymaState) hasReportingReason(reason string) bool {
 	return k.reporting != nil && k.reporting.Status != metav1.ConditionTrue && k.reporting.Reason == reason
 }
 
-func (k *known) firstUnready() *v1beta2.ModuleStatus {
+func (k *kymaState) firstUnready() *v1beta2.ModuleStatus {
 	for i := range k.status {
 		if m := &k.status[i]; m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged {
 			return m
@@ -154,12 +156,12 @@ func (k *known) firstUnready() *v1beta2.ModuleStatus {
 	return nil
 }
 
-func of(situation Situation, c *metav1.Condition) *found {
-	return &found{situation: situation, message: c.Message, since: c.LastTransitionTime.Time}
+func newFinding(situation Situation, c *metav1.Condition) *finding {
+	return &finding{situation: situation, message: c.Message, startedAt: c.LastTransitionTime.Time}
 }
 
-func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
-	f := &found{
+func (k *kymaState) newModuleFinding(situation Situation, m *v1beta2.ModuleStatus) *finding {
+	f := &finding{
 		situation: situation, module: m.Name, message: "module " + m.Name + " is " + string(m.State) + ": " +
 			cmp.Or(m.Message, "no reason was reported"),
 	}
@@ -169,21 +171,21 @@ func (k *known) ofModule(situation Situation, m *v1beta2.ModuleStatus) *found {
 	return f
 }
 
-// cause converts a finding to a Cause. It shortens long texts and removes unprintable characters.
-func (k *known) cause(f *found) *Cause {
+// newCause converts a finding to a Cause. It shortens long texts and removes unprintable characters.
+func (k *kymaState) newCause(f *finding) *Cause {
 	advice := cmp.Or(f.advice, byName[f.situation].Advice)
 	for _, name := range [...]struct{ placeholder, name string }{
 		{"RUNTIME", plan.RuntimeID(k.kyma)}, {"NAMESPACE", k.kyma.Namespace}, {"KYMA", k.kyma.Name},
 		{"MODULE", f.module}, {"ROLLOUT", f.rollout}, {"WAVE", f.wave},
 	} {
 		if strings.Contains(advice, name.placeholder) {
-			advice = strings.ReplaceAll(advice, name.placeholder, word(name.name, name.placeholder))
+			advice = strings.ReplaceAll(advice, name.placeholder, shellWord(name.name, name.placeholder))
 		}
 	}
-	return &Cause{Situation: f.situation, Message: text(f.message), Advice: advice}
+	return &Cause{Situation: f.situation, Message: cleanText(f.message), Advice: advice}
 }
 
-func (k *known) runtimeModules() []RuntimeModule {
+func (k *kymaState) runtimeModules() []RuntimeModule {
 	if len(k.status) == 0 {
 		return nil
 	}
@@ -192,16 +194,17 @@ func (k *known) runtimeModules() []RuntimeModule {
 	all := make([]RuntimeModule, len(k.status))
 	for i := range k.status {
 		m := &k.status[i]
-		all[i] = RuntimeModule{Name: line(m.Name), Channel: line(m.Channel), State: m.State, Message: text(m.Message)}
+		all[i] = RuntimeModule{Name: cleanLine(m.Name), Channel: cleanLine(m.Channel), State: m.State,
+			Message: cleanText(m.Message)}
 		if reported {
 			// Until the first report, m.Version is the requested version, not the running one.
-			all[i].Version = line(m.Version)
+			all[i].Version = cleanLine(m.Version)
 		}
 		if published != nil {
 			all[i].Asked = published.Versions[m.Name]
 		}
-		if hold, is := k.holds[m.Name]; is {
-			all[i].Held = text(hold.Why)
+		if hold, is := k.versionHolds[m.Name]; is {
+			all[i].Held = cleanText(hold.HoldReason)
 		}
 	}
 	return all

@@ -7,17 +7,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func bundleRefused(k *known) *found {
+func findBundleRefused(k *kymaState) *finding {
 	if k.accepted == nil || k.accepted.Status == metav1.ConditionTrue {
 		return nil
 	}
 	switch k.accepted.Reason {
 	case v1beta2.ReasonBundleRefused:
-		return of(fromBundle.situation(k.reasons().Bundle), k.accepted)
+		return newFinding(fromBundle.situation(k.reasons().Bundle), k.accepted)
 	case string(refusal.Expired):
-		return of(BundleExpired, k.accepted)
+		return newFinding(BundleExpired, k.accepted)
 	case v1beta2.ReasonStorageRefused:
-		return of(BundleNotKept, k.accepted)
+		return newFinding(BundleNotKept, k.accepted)
 	}
 	return nil
 }

@@ -28,13 +28,13 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		r.Deleted != "" {
 		return Runtime{}, false
 	}
-	return Runtime{ID: line(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady,
+	return Runtime{ID: cleanLine(r.Runtime), Namespace: r.Namespace, Kyma: r.Name, State: v1beta2.StateReady,
 		Health: Healthy, Reporting: true}, true
 }
 
-// Listed returns the same Runtime as Healthy, but with the modules and versions. It returns false if the row does not
-// contain the modules and versions.
-func (r Row) Listed(now time.Time) (Runtime, bool) {
+// RuntimeWithModules returns the same Runtime as HealthyRuntime, but with the modules and versions. It returns false if
+// the row does not contain the modules and versions.
+func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
 		return Runtime{}, false
@@ -51,8 +51,9 @@ func (r Row) Listed(now time.Time) (Runtime, bool) {
 	if err != nil {
 		return Runtime{}, false
 	}
-	runtime.Channel, runtime.Modules, runtime.Published, runtime.InForce = line(r.Channel), modules, published, inForce
-	runtime.Agent, runtime.Kubernetes = line(r.Agent), line(r.Kubernetes)
+	runtime.Channel, runtime.Modules, runtime.Published, runtime.InForce = cleanLine(r.Channel), modules, published,
+		inForce
+	runtime.Agent, runtime.Kubernetes = cleanLine(r.Agent), cleanLine(r.Kubernetes)
 	return runtime, true
 }
 

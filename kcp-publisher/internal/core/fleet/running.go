@@ -11,9 +11,9 @@ import (
 // About 45 modules fit.
 const maxRunning = 1 << 10
 
-// Running returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the
+// RunningModules returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the
 // runtime is unhealthy or the text would be longer than maxRunning.
-func Running(kyma *v1beta2.Kyma) string {
+func RunningModules(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return ""
 	}
@@ -21,7 +21,7 @@ func Running(kyma *v1beta2.Kyma) string {
 	var all strings.Builder
 	all.WriteString(strconv.FormatInt(published.Sequence, 10))
 	separator := ":"
-	k := known{kyma: kyma, status: kyma.Status.Modules}
+	k := kymaState{kyma: kyma, status: kyma.Status.Modules}
 	for _, m := range k.runtimeModules() {
 		if m.Name == "" || !isPlain(m.Name+m.Version) || strings.ContainsAny(m.Name+m.Version, ",=") {
 			return ""
@@ -50,7 +50,7 @@ func readRunning(text string) (sequence string, modules []RuntimeModule, ok bool
 	for one := range strings.SplitSeq(list, ",") {
 		name, version, has := strings.Cut(one, "=")
 		version, state, named := strings.Cut(version, "=")
-		m := RuntimeModule{Name: line(name), Version: line(version), State: v1beta2.StateReady}
+		m := RuntimeModule{Name: cleanLine(name), Version: cleanLine(version), State: v1beta2.StateReady}
 		if named {
 			m.State = v1beta2.State(state)
 		}

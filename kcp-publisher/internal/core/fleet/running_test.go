@@ -61,7 +61,7 @@ func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 			change(func(k *v1beta2.Kyma) { k.Status.Runtime.Published = nil }), "",
 		},
 	} {
-		got := Running(c.kyma)
+		got := RunningModules(c.kyma)
 		if got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
@@ -84,7 +84,7 @@ func TestIncompleteRowIsNotListed(t *testing.T) {
 		Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0",
 		Channel: "regular", Published: "7", InForce: "6",
 	}
-	if r, listed := whole.Listed(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" ||
+	if r, listed := whole.RuntimeWithModules(noon); !listed || len(r.Modules) != 1 || r.Modules[0].Version != "1.0.0" ||
 		r.Published != 7 || r.InForce != 6 || r.Channel != "regular" {
 		t.Fatalf("complete row: got runtime %+v and listed %t, want one module of bundle 7", r, listed)
 	}
@@ -100,7 +100,7 @@ func TestIncompleteRowIsNotListed(t *testing.T) {
 	} {
 		row := whole
 		change(&row)
-		if _, listed := row.Listed(noon); listed {
+		if _, listed := row.RuntimeWithModules(noon); listed {
 			t.Errorf("%s: the row is listed", name)
 		}
 	}

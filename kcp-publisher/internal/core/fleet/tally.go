@@ -17,17 +17,17 @@ type Tally struct {
 	total      int
 	health     map[Health]int
 	situations map[Situation]int
-	modules    map[string]map[moduleAt]int
+	modules    map[string]map[versionState]int
 }
 
-type moduleAt struct {
+type versionState struct {
 	version string
 	state   v1beta2.State
 }
 
 // NewTally returns an empty Tally.
 func NewTally() *Tally {
-	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[moduleAt]int{}}
+	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[versionState]int{}}
 }
 
 // Add adds a runtime to the counts.
@@ -38,26 +38,26 @@ func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
 
 func (t *Tally) count(r *Runtime, n int) {
 	t.total += n
-	change(t.health, r.Health, n)
+	addCount(t.health, r.Health, n)
 	if r.Cause != nil {
-		change(t.situations, r.Cause.Situation, n)
+		addCount(t.situations, r.Cause.Situation, n)
 	}
 	for i := range r.Modules {
 		m := &r.Modules[i]
 		at := t.modules[m.Name]
 		if at == nil {
-			at = map[moduleAt]int{}
+			at = map[versionState]int{}
 			t.modules[m.Name] = at
 		}
-		change(at, moduleAt{m.Version, m.State}, n)
+		addCount(at, versionState{m.Version, m.State}, n)
 		if len(at) == 0 {
 			delete(t.modules, m.Name)
 		}
 	}
 }
 
-// change adds n to the count of a key. It deletes the key if the count becomes zero.
-func change[K comparable](counts map[K]int, key K, n int) {
+// addCount adds n to the count of a key. It deletes the key if the count becomes zero.
+func addCount[K comparable](counts map[K]int, key K, n int) {
 	if counts[key] += n; counts[key] == 0 {
 		delete(counts, key)
 	}
@@ -74,7 +74,7 @@ func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	for name, counts := range t.modules {
 		m := &Module{Name: name}
 		byName[name] = m
-		m.Versions = versions(counts)
+		m.Versions = moduleVersions(counts)
 	}
 	for i := range metas {
 		spec := &metas[i].Spec
@@ -98,7 +98,7 @@ func (t *Tally) Modules(metas []v1beta2.ModuleReleaseMeta) []Module {
 	return all
 }
 
-func versions(counts map[moduleAt]int) []ModuleVersion {
+func moduleVersions(counts map[versionState]int) []ModuleVersion {
 	states := map[string]map[v1beta2.State]int{}
 	for at, n := range counts {
 		if states[at.version] == nil {

@@ -11,17 +11,17 @@ const (
 	maxLineBytes = 256
 )
 
-// text shortens a message and removes unprintable characters. Every displayed message must use it, because runtimes can
-// report arbitrary text.
-func text(message string) string {
+// cleanText shortens a message and removes unprintable characters. Every displayed message must use it, because
+// runtimes can report arbitrary text.
+func cleanText(message string) string {
 	if len(message) <= maxTextBytes && isPlain(message) {
 		return message
 	}
 	return bundle.Bounded(message, maxTextBytes)
 }
 
-// line shortens a name or version, and removes line breaks and unprintable characters.
-func line(name string) string {
+// cleanLine shortens a name or version, and removes line breaks and unprintable characters.
+func cleanLine(name string) string {
 	if len(name) <= maxLineBytes && isPlain(name) {
 		return name
 	}
@@ -41,9 +41,9 @@ func isPlain(text string) bool {
 	return true
 }
 
-// word returns a name for use in a shell command. If the name contains characters that a shell could interpret, it
+// shellWord returns a name for use in a shell command. If the name contains characters that a shell could interpret, it
 // returns the placeholder.
-func word(name, placeholder string) string {
+func shellWord(name, placeholder string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._/", r)
 	}

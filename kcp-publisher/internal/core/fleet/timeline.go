@@ -79,7 +79,7 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	for next := kyma.Status.Runtime.Published.Digest; next != "" && len(chain.Bundles) < maxTimeline; {
 		identity, err := read(next)
 		if err != nil {
-			chain.EndReason = text(err.Error())
+			chain.EndReason = cleanText(err.Error())
 			return chain
 		}
 		chain.Bundles, next = append(chain.Bundles, identity), ""
@@ -107,8 +107,8 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	}
 	if p := r.Published; !slices.ContainsFunc(all, func(b Bundle) bool { return b.Digest == p.Digest }) {
 		all = append(all, Bundle{
-			Epoch: p.Epoch, Sequence: p.Sequence, Digest: line(p.Digest), Published: p.Time.Time,
-			Commit: line(p.Commit), Outcome: outcomeOf(p.Digest, observed, p.Digest),
+			Epoch: p.Epoch, Sequence: p.Sequence, Digest: cleanLine(p.Digest), Published: p.Time.Time,
+			Commit: cleanLine(p.Commit), Outcome: bundleOutcome(p.Digest, observed, p.Digest),
 		})
 	}
 	for i := range chain.Bundles {
@@ -128,13 +128,13 @@ func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 
 func bundleFromRecord(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	one := Bundle{
-		Epoch: b.Epoch, Sequence: b.Sequence, Digest: line(b.Digest), Published: b.Published.Time,
-		Commit: line(b.Commit), More: b.More,
-		Noted: true, State: b.State, Refused: line(b.Refused), Outcome: outcomeOf(b.Digest, observed, newest),
+		Epoch: b.Epoch, Sequence: b.Sequence, Digest: cleanLine(b.Digest), Published: b.Published.Time,
+		Commit: cleanLine(b.Commit), More: b.More,
+		Noted: true, State: b.State, Refused: cleanLine(b.Refused), Outcome: bundleOutcome(b.Digest, observed, newest),
 	}
 	for _, c := range b.Changes {
 		one.Changes = append(one.Changes, v1beta2.VersionChange{
-			Module: line(c.Module), From: line(c.From), To: line(c.To),
+			Module: cleanLine(c.Module), From: cleanLine(c.From), To: cleanLine(c.To),
 		})
 	}
 	switch {
@@ -152,7 +152,7 @@ func bundleFromRecord(b *v1beta2.BundleRecord, observed, newest string) Bundle {
 	return one
 }
 
-func outcomeOf(digest, observed, newest string) Outcome {
+func bundleOutcome(digest, observed, newest string) Outcome {
 	switch digest {
 	case observed:
 		return OutcomeInForce
@@ -168,13 +168,13 @@ func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest
 	digest := identity.Digest.String()
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.Digest == digest })
 	if at < 0 {
-		all, at = append(all, Bundle{Digest: digest, Outcome: outcomeOf(digest, observed, newest)}), len(all)
+		all, at = append(all, Bundle{Digest: digest, Outcome: bundleOutcome(digest, observed, newest)}), len(all)
 	}
 	b := &all[at]
 	b.Epoch, b.Sequence, b.Published, b.Signed, b.Commit = identity.Epoch, identity.Sequence, identity.IssuedAt,
 		identity, ""
 	if identity.Source != nil {
-		b.Commit = line(identity.Source.Commit)
+		b.Commit = cleanLine(identity.Source.Commit)
 	}
 	return all
 }

@@ -54,8 +54,8 @@ func newWorld(t *testing.T) *world {
 			Spec: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}},
 		},
 		facts: ingest.Facts{
-			Generation: 3, Silence: 30 * time.Minute,
-			Published: &plan.Published{
+			Generation: 3, SilenceTimeout: 30 * time.Minute,
+			Published: &plan.PublishedBundle{
 				Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
 				State: bundle.DesiredState{
 					Kyma:      bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}},
@@ -88,10 +88,10 @@ func (w *world) status() *v1beta2.Kyma {
 		return &w.kyma
 	}
 	if w.facts.Report != nil {
-		ingest.Remember(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.lastReport)
+		ingest.RecordReport(&w.kyma.Status, *w.facts.Report, "key", "thumbprint", w.lastReport)
 	}
-	w.kyma.Status = ingest.Status(w.kyma.Status, w.facts, w.now)
-	w.kyma.Status = ingest.HeldBy(w.kyma.Status, ingest.Facts{Generation: 3}, w.holding, w.now)
+	w.kyma.Status = ingest.NextStatus(w.kyma.Status, w.facts, w.now)
+	w.kyma.Status = ingest.HeldStatus(w.kyma.Status, ingest.Facts{Generation: 3}, w.holding, w.now)
 	return &w.kyma
 }
 
@@ -160,7 +160,7 @@ func (w *world) failed(err error) *world {
 // The catalog contains keda with version 1.0.0 in channel regular and version 1.1.0 without a template in channel fast,
 // and the beta module beta.
 func (w *world) asks(
-	m v1beta2.Module, contents map[resolve.Ref]resolve.Content, changes ...func(*resolve.Request),
+	m v1beta2.Module, contents map[resolve.ComponentRef]resolve.Content, changes ...func(*resolve.Request),
 ) *world {
 	w.Helper()
 	meta := func(module string, beta bool, channels ...v1beta2.ChannelVersion) v1beta2.ModuleReleaseMeta {
@@ -183,7 +183,7 @@ func (w *world) asks(
 	}
 	m.Managed = true
 	request := resolve.Request{
-		Labels: w.kyma.Labels, Asked: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{m}},
+		Labels: w.kyma.Labels, Requested: v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{m}},
 	}
 	for _, change := range changes {
 		change(&request)
@@ -195,8 +195,8 @@ func (w *world) asks(
 	return w
 }
 
-func broken(err error) map[resolve.Ref]resolve.Content {
-	return map[resolve.Ref]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
+func broken(err error) map[resolve.ComponentRef]resolve.Content {
+	return map[resolve.ComponentRef]resolve.Content{{Component: "kyma-pull.dev/module/keda", Version: "1.0.0"}: {Err: err}}
 }
 
 // rollout adds a rollout of keda from 1.0.0 to 1.1.0 with one wave.
@@ -218,7 +218,7 @@ func (w *world) rollout(state v1alpha1.RolloutState, changes ...func(*v1alpha1.R
 
 // withVersion records that rollout keda-regular-1 installed the runtime's version of keda.
 func (w *world) withVersion() *world {
-	w.facts.Given = map[string]v1beta2.GivenVersion{
+	w.facts.SelectedVersions = map[string]v1beta2.GivenVersion{
 		"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(noon.Add(-time.Hour))},
 	}
 	return w

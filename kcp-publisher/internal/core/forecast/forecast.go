@@ -68,10 +68,10 @@ type Forecast struct {
 	// including created and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// Coming contains the runtime IDs of the Kymas that would be created, sorted. Leaving contains those that would be
-	// deleted.
-	Coming  []string `json:"coming,omitempty"`
-	Leaving []string `json:"leaving,omitempty"`
+	// CreatedRuntimes contains the runtime IDs of the Kymas that would be created, sorted. Leaving contains those that
+	// would be deleted.
+	CreatedRuntimes []string `json:"coming,omitempty"`
+	Leaving         []string `json:"leaving,omitempty"`
 	// Rollouts lists the Rollouts that would be created, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
 	// Warnings contains a message for each channel that would offer a version whose rollout was stopped or rolled back.
@@ -101,25 +101,25 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		if !leaves {
 			f.Runtimes++
 		}
-		had, refused := outlook(old, before, now)
+		had, refused := predictModules(old, before, now)
 		if refused != nil {
-			had = kept(old) // the publisher publishes no bundle for a Kyma with an invalid request
+			had = publishedModules(old) // the publisher publishes no bundle for a Kyma with an invalid request
 		}
-		gets, err := outlook(next, after, now)
+		gets, err := predictModules(next, after, now)
 		switch {
 		case err != nil && refused == nil && !leaves:
 			return f, fmt.Errorf("Kyma %s: %w", name, err)
 		case err != nil:
-			gets = kept(next) // a Kyma with an invalid request keeps its versions
+			gets = publishedModules(next) // a Kyma with an invalid request keeps its versions
 		}
 		runtime := id(next)
 		switch {
 		case old == nil:
-			f.Coming = append(f.Coming, runtime)
+			f.CreatedRuntimes = append(f.CreatedRuntimes, runtime)
 		case leaves && old.DeletionTimestamp.IsZero():
 			f.Leaving = append(f.Leaving, runtime)
 		}
-		changed := compare(had, gets, versionsOf(next))
+		changed := compareModules(had, gets, publishedVersions(next))
 		for _, g := range changed {
 			groups[g] = append(groups[g], runtime)
 		}
@@ -127,15 +127,15 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 			f.Changed++
 		}
 	}
-	slices.Sort(f.Coming)
+	slices.Sort(f.CreatedRuntimes)
 	slices.Sort(f.Leaving)
-	f.Changes = sorted(groups)
-	f.Rollouts = startingRollouts(before, after)
-	f.Warnings = warnings(before, after)
+	f.Changes = sortChanges(groups)
+	f.Rollouts = newRollouts(before, after)
+	f.Warnings = rejectionWarnings(before, after)
 	return f, nil
 }
 
-func startingRollouts(before, after Fleet) (all []Rollout) {
+func newRollouts(before, after Fleet) (all []Rollout) {
 	for _, r := range after.NewRollouts {
 		if slices.ContainsFunc(before.NewRollouts,
 			func(b *fleet.Rollout) bool { return b.Name == r.Name && b.Spec.To == r.Spec.To }) {
@@ -154,33 +154,33 @@ func startingRollouts(before, after Fleet) (all []Rollout) {
 	return all
 }
 
-func warnings(before, after Fleet) (all []string) {
+func rejectionWarnings(before, after Fleet) (all []string) {
 	for _, r := range after.Rejections {
 		if !slices.ContainsFunc(before.Rejections, func(b *fleet.Rollout) bool { return b.Name == r.Name }) {
-			all = append(all, rollout.Rejection(r))
+			all = append(all, rollout.RejectionMessage(r))
 		}
 	}
 	return all
 }
 
-func versionsOf(kyma *v1beta2.Kyma) map[string]string {
+func publishedVersions(kyma *v1beta2.Kyma) map[string]string {
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		return r.Published.Versions
 	}
 	return nil
 }
 
-// kept returns the versions in the last published bundle. The runtime keeps them until the next bundle.
-func kept(kyma *v1beta2.Kyma) map[string]resolve.Prospect {
-	all := map[string]resolve.Prospect{}
-	for module, version := range versionsOf(kyma) {
-		all[module] = resolve.Prospect{Module: module, Version: version}
+// publishedModules returns the versions in the last published bundle. The runtime keeps them until the next bundle.
+func publishedModules(kyma *v1beta2.Kyma) map[string]resolve.ModuleOutlook {
+	all := map[string]resolve.ModuleOutlook{}
+	for module, version := range publishedVersions(kyma) {
+		all[module] = resolve.ModuleOutlook{Module: module, Version: version}
 	}
 	return all
 }
 
-func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Prospect, error) {
-	all := map[string]resolve.Prospect{}
+func predictModules(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.ModuleOutlook, error) {
+	all := map[string]resolve.ModuleOutlook{}
 	if kyma == nil {
 		return all, nil
 	}
@@ -188,29 +188,29 @@ func outlook(kyma *v1beta2.Kyma, f Fleet, now time.Time) (map[string]resolve.Pro
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range resolve.Outlook(asked, f.Catalog, versionsOf(kyma), now) {
+	for _, p := range resolve.PredictModules(asked, f.Catalog, publishedVersions(kyma), now) {
 		all[p.Module] = p
 	}
 	return all, nil
 }
 
-func compare(had, gets map[string]resolve.Prospect, versions map[string]string) []group {
+func compareModules(had, gets map[string]resolve.ModuleOutlook, versions map[string]string) []group {
 	modules := maps.Clone(had)
 	maps.Copy(modules, gets)
 	var changes []group
 	for _, module := range slices.Sorted(maps.Keys(modules)) {
 		before, after := had[module], gets[module]
-		if before.Version == after.Version && before.Held == after.Held {
+		if before.Version == after.Version && before.HeldReason == after.HeldReason {
 			continue
 		}
 		changes = append(changes, group{
-			module, cmp.Or(after.Channel, before.Channel), versions[module], after.Version, after.Held,
+			module, cmp.Or(after.Channel, before.Channel), versions[module], after.Version, after.HeldReason,
 		})
 	}
 	return changes
 }
 
-func sorted(groups map[group][]string) []Change {
+func sortChanges(groups map[group][]string) []Change {
 	changes := []Change{}
 	for g, runtimes := range groups {
 		slices.Sort(runtimes)

@@ -111,8 +111,8 @@ func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		windows = nil
 	}
 	return resolve.Request{
-		Asked:       kyma.Spec,
-		Deleting:    !kyma.DeletionTimestamp.IsZero(),
+		Requested:   kyma.Spec,
+		IsDeleting:  !kyma.DeletionTimestamp.IsZero(),
 		Maintenance: windows,
 	}, sundays.Check()
 }
@@ -252,10 +252,11 @@ func TestForecastListsAddedAndRemovedRuntimes(t *testing.T) {
 			},
 		),
 	)
-	want := Forecast{Runtimes: 2, Changed: 2, Coming: []string{"comes"}, Leaving: []string{"leaves"}, Changes: []Change{
-		{Module: "keda", Channel: "regular", To: "1.0.0", Runtimes: []string{"comes"}},
-		{Module: "keda", Channel: "regular", From: "1.0.0", Runtimes: []string{"leaves"}},
-	}}
+	want := Forecast{Runtimes: 2, Changed: 2, CreatedRuntimes: []string{"comes"}, Leaving: []string{"leaves"},
+		Changes: []Change{
+			{Module: "keda", Channel: "regular", To: "1.0.0", Runtimes: []string{"comes"}},
+			{Module: "keda", Channel: "regular", From: "1.0.0", Runtimes: []string{"leaves"}},
+		}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", text(t, got), text(t, want))
 	}
@@ -301,7 +302,7 @@ func TestForecastSkipsKymasThatStayInvalid(t *testing.T) {
 	snapshot := offers(t, "keda regular 2.0.0")
 	kymas := map[string]*v1beta2.Kyma{"one": asking("1.0.0")}
 	good := func(k *v1beta2.Kyma) (resolve.Request, error) {
-		return resolve.Request{Labels: k.Labels, Seed: k.Spec, Asked: k.Spec}, nil
+		return resolve.Request{Labels: k.Labels, Seed: k.Spec, Requested: k.Spec}, nil
 	}
 	bad := func(*v1beta2.Kyma) (resolve.Request, error) { return resolve.Request{}, errors.New("annotation") }
 	id := func(*v1beta2.Kyma) string { return "one" }

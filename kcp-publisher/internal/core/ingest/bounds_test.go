@@ -22,7 +22,7 @@ func TestConditionMessagesAreBounded(t *testing.T) {
 			Refused: []bundle.RefusedBundle{{Reason: refusal.Expired, Detail: strings.Repeat("x", 60_000)}},
 		},
 	}
-	status := Status(v1beta2.KymaStatus{}, Facts{Report: report, Silence: time.Hour},
+	status := NextStatus(v1beta2.KymaStatus{}, Facts{Report: report, SilenceTimeout: time.Hour},
 		time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, c := range status.Conditions {
 		if len(c.Message) > 32_768 {
@@ -56,7 +56,7 @@ func TestUnwritableStatusIsNotHealthy(t *testing.T) {
 	before := healthy().status()
 	refused := *before.DeepCopy()
 	refused.Runtime.Published.Sequence++
-	after := Unwritable(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
+	after := RefusedStatus(before, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
 		noon)
 	condition := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
 	if after.State != v1beta2.StateWarning || condition.Reason != v1beta2.ReasonReportRefused ||
@@ -68,7 +68,7 @@ func TestUnwritableStatusIsNotHealthy(t *testing.T) {
 	if !reflect.DeepEqual(after.Runtime, refused.Runtime) || !reflect.DeepEqual(after.Modules, before.Modules) {
 		t.Errorf("the recorded runtime or modules changed: %+v", after)
 	}
-	if again := Unwritable(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
+	if again := RefusedStatus(after, refused, 3, errors.New("Kyma one is invalid:\x1b[2J "+strings.Repeat("x", 10_000)),
 		noon.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("the same error changed the status: %s", outline(again))
 	}

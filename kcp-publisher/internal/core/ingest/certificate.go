@@ -11,8 +11,8 @@ func lastCertificate(before *v1beta2.RuntimeStatus, published v1beta2.PublishedB
 	return published.Certificate
 }
 
-// forgetCertificate removes the certificate's validity period from the status if the agent enrolled with another key.
-func forgetCertificate(r *v1beta2.RuntimeStatus, thumbprint string) {
+// clearCertificate removes the certificate's validity period from the status if the agent enrolled with another key.
+func clearCertificate(r *v1beta2.RuntimeStatus, thumbprint string) {
 	if r.Published != nil && r.Key != nil && r.Key.Thumbprint != thumbprint {
 		r.Published.Certificate = nil
 	}

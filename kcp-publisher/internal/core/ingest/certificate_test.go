@@ -24,7 +24,7 @@ func TestLastCertificateStaysRecordedUntilAnotherKeyEnrolls(t *testing.T) {
 		report.Sequence++
 		report.Enrolled = true
 		m.facts.Report = &report
-		Remember(&m.status, report, "key", thumbprint, m.now)
+		RecordReport(&m.status, report, "key", thumbprint, m.now)
 	}
 	enrolled("thumbprint")
 	m.facts.Published.Predicate.Certificate = text

@@ -29,9 +29,11 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// Unwritable returns the status to write after the API server refused a status. It is the previous status with the
+// RefusedStatus returns the status to write after the API server refused a status. It is the previous status with the
 // refused status's published bundle, and with a condition that contains the API server's error.
-func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time) v1beta2.KymaStatus {
+func RefusedStatus(
+	before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time,
+) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if refused.Runtime != nil {
 		if after.Runtime == nil {
@@ -40,12 +42,12 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		after.Runtime.ID, after.Runtime.Published, after.Runtime.History = refused.Runtime.ID,
 			refused.Runtime.Published, refused.Runtime.History
 	}
-	why := reasonsOf(after)
+	why := collectReasons(after)
 	why.Report = v1beta2.Reason(refusal.Other)
 	if after.Runtime != nil {
 		after.Runtime.Reasons = why
 	}
-	set := setter(&after.Conditions, generation, now)
+	set := conditionSetter(&after.Conditions, generation, now)
 	set(v1beta2.ConditionReporting, v1beta2.ReasonReportRefused,
 		"the runtime's data results in a status that the API server refuses: "+
 			bundle.Bounded(cause.Error(), bundle.MaxMessageBytes), false)
@@ -53,7 +55,7 @@ func Unwritable(before, refused v1beta2.KymaStatus, generation int64, cause erro
 		ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
-	after.State = worse(before.State, v1beta2.StateWarning)
+	after.State = worseState(before.State, v1beta2.StateWarning)
 	after.UpdateLastOperation(before, readyMessage(after), now)
 	return after
 }

@@ -64,9 +64,9 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 			s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "latency"}}
 			s.facts.Published.Predicate.KymaGeneration = 4
 			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
-			s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Checks: c.before}}
+			s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1", Checks: c.before}}
 			c.change(&s.facts)
-			got := Status(s.before, s.facts, s.now).Runtime.Published.Given["keda"].Checks
+			got := NextStatus(s.before, s.facts, s.now).Runtime.Published.Given["keda"].Checks
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
@@ -79,15 +79,15 @@ func TestMeasurementsWithTheSameResultDoNotChangeTheStatus(t *testing.T) {
 	s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "latency"}}
 	s.facts.Published.Predicate.KymaGeneration = 4
 	s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
-	s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}}
+	s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}}
 	measured := func(value string, passes int32) v1beta2.KymaStatus {
 		s.facts.Report.Modules[0].Checks = []bundle.ReportedCheck{
 			{CheckOutcome: outcome("latency", v1beta2.CheckPassed, value), Passes: passes},
 		}
-		return Status(s.before, s.facts, s.now)
+		return NextStatus(s.before, s.facts, s.now)
 	}
 	s.before = measured("0.2", 3)
-	s.facts.Given = s.before.Runtime.Published.Given
+	s.facts.SelectedVersions = s.before.Runtime.Published.Given
 	s.before = measured("0.2", 3)
 	if after := measured("0.3", 400); !equality.Semantic.DeepEqual(after, s.before) {
 		t.Errorf("status changed from %+v to %+v", s.before, after)

@@ -15,8 +15,8 @@ const (
 	// If two agents use the same key, their reports alternate. A few earlier instance IDs are enough to detect this.
 	maxEarlierInstances = 4
 	// Agents of older versions do not report an instance ID. If such an agent follows an agent with an instance ID, the
-	// publisher applies its module request only after anonymousWait.
-	anonymousWait = 10 * time.Minute
+	// publisher applies its module request only after anonymousAgentDelay.
+	anonymousAgentDelay = 10 * time.Minute
 )
 
 // reportingAgent returns the status entry of the agent that sent the report. It detects two agents with the same key:
@@ -33,26 +33,26 @@ func reportingAgent(
 	case report.Instance == before.Instance:
 		next.Since = before.Since
 	case slices.Contains(before.Earlier, report.Instance):
-		next.Clone = cloned(report.Instance, before.Instance)
+		next.Clone = cloneMessage(report.Instance, before.Instance)
 	case before.Instance != "":
 		all := append(slices.Clone(before.Earlier), before.Instance)
 		next.Earlier = all[max(0, len(all)-maxEarlierInstances):]
 	}
 	if report.Twin != "" {
-		next.Clone = cloned(report.Instance, report.Twin)
+		next.Clone = cloneMessage(report.Instance, report.Twin)
 	}
 	return next
 }
 
-func cloned(one, other string) string {
+func cloneMessage(one, other string) string {
 	const most = 64
 	return fmt.Sprintf("two agents, instances %s and %s, report with the key of this runtime", bundle.Quote(one, most),
 		bundle.Quote(other, most))
 }
 
-// requestCounts reports whether the publisher applies the module request in a report. A newly started agent can run in
-// a copy of the cluster, and must not remove modules from the original cluster.
-func requestCounts(
+// isRequestAccepted reports whether the publisher applies the module request in a report. A newly started agent can run
+// in a copy of the cluster, and must not remove modules from the original cluster.
+func isRequestAccepted(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {
 	switch {
@@ -63,5 +63,5 @@ func requestCounts(
 	case report.Instance != "":
 		return before.Instance == report.Instance && len(now.Earlier) == 0
 	}
-	return len(now.Earlier) == 0 || seen.Sub(now.Since.Time) >= anonymousWait
+	return len(now.Earlier) == 0 || seen.Sub(now.Since.Time) >= anonymousAgentDelay
 }

@@ -69,7 +69,7 @@ func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 				}
 				before := agent
 				agent = reportingAgent(before, report, now)
-				if got := requestCounts(before, *agent, report, now); got != r.counts {
+				if got := isRequestAccepted(before, *agent, report, now); got != r.counts {
 					t.Errorf("report %d: got request applied %t, want %t", i, got, r.counts)
 				}
 				if got := agent.Clone != ""; got != r.clone {
@@ -84,7 +84,7 @@ func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 func TestCloneDoesNotChangeRequestedModules(t *testing.T) {
 	var status v1beta2.KymaStatus
 	report := func(instance string, confirmed bool, modules ...v1beta2.Module) {
-		Remember(&status, bundle.AcceptedReport{Report: bundle.Report{
+		RecordReport(&status, bundle.AcceptedReport{Report: bundle.Report{
 			Instance: instance, Confirmed: confirmed, ClusterUID: "shared", Time: noon, Sequence: 1,
 			Kyma: &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular", Modules: modules}, Generation: 2},
 		}}, "key", "thumbprint", noon)

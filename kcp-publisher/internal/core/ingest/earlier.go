@@ -23,7 +23,7 @@ const (
 // earlierBundles returns the earlier bundles that the runtime may still report as applied, each with the modules that
 // have changed since.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
-	if current(facts) || before == nil || before.Published == nil {
+	if isApplied(facts) || before == nil || before.Published == nil {
 		return nil
 	}
 	last, newest := before.Published, facts.Published
@@ -45,10 +45,10 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// unchangedSince returns the earlier bundle that the latest report contains as applied. It returns nil if the status
+// findUnchanged returns the earlier bundle that the latest report contains as applied. It returns nil if the status
 // does not contain that bundle, or if the runtime had enough time to apply the latest bundle.
-func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
-	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.Silence {
+func findUnchanged(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
+	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.SilenceTimeout {
 		return nil
 	}
 	for i := range published.Earlier {
@@ -59,37 +59,37 @@ func unchangedSince(published v1beta2.PublishedBundle, facts Facts, now time.Tim
 	return nil
 }
 
-// TakenUntil returns the deadline for a runtime to report the latest bundle. After it, the runtime is not healthy.
-// TakenUntil returns zero if the runtime has already reported that bundle.
-func TakenUntil(status v1beta2.KymaStatus, silence time.Duration) time.Time {
+// ReportDeadline returns the deadline for a runtime to report the latest bundle. After it, the runtime is not healthy.
+// ReportDeadline returns zero if the runtime has already reported that bundle.
+func ReportDeadline(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}
 	}
 	return status.Runtime.Published.Time.Add(silence)
 }
 
-// applies reports whether the reported state of a module is valid for the latest bundle. A report about an earlier
+// isStateValid reports whether the reported state of a module is valid for the latest bundle. A report about an earlier
 // bundle is sufficient if the module has not changed since that bundle.
-func (f Facts) applies(module string) bool {
-	return current(f) || f.unchanged != nil && !slices.Contains(f.unchanged.Changed, module)
+func (f Facts) isStateValid(module string) bool {
+	return isApplied(f) || f.unchangedBundle != nil && !slices.Contains(f.unchangedBundle.Changed, module)
 }
 
-func (f Facts) appliesToAll() bool {
-	return current(f) || f.unchanged != nil && len(f.unchanged.Changed) == 0
+func (f Facts) areAllStatesValid() bool {
+	return isApplied(f) || f.unchangedBundle != nil && len(f.unchangedBundle.Changed) == 0
 }
 
-// released reports whether the latest bundle hands the runtime back to lifecycle-manager.
-func (f Facts) released() bool { return f.Published != nil && phase.Released(f.Published.State) }
+// isReleased reports whether the latest bundle hands the runtime back to lifecycle-manager.
+func (f Facts) isReleased() bool { return f.Published != nil && phase.IsReleased(f.Published.State) }
 
-// running returns the version of a module that the runtime reports, or "". If the report was truncated and omits
+// runningVersion returns the version of a module that the runtime reports, or "". If the report was truncated and omits
 // modules, it returns the version in the previous status.
-func running(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
+func runningVersion(m bundle.Manifest, r bundle.ReportedModule, before []v1beta2.ModuleStatus, facts Facts) string {
 	switch {
 	case r.Name != "":
 		return r.Version
-	case m.Unmanaged && facts.applies(m.Module):
+	case m.Unmanaged && facts.isStateValid(m.Module):
 		return m.Version
-	case facts.Report == nil || facts.Report.OmitsModules() || facts.released():
+	case facts.Report == nil || facts.Report.OmitsModules() || facts.isReleased():
 		for i := range before {
 			if before[i].Name == m.Module {
 				return before[i].Version

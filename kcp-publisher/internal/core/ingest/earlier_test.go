@@ -40,7 +40,7 @@ func (m *fleetMember) publish(name string, change func(state *bundle.DesiredStat
 	state.Manifests = slices.Clone(state.Manifests)
 	change(&state)
 	m.now = m.now.Add(time.Second)
-	m.facts.Published = &plan.Published{
+	m.facts.Published = &plan.PublishedBundle{
 		Predicate: bundle.Predicate{
 			Sequence: last.Predicate.Sequence + 1, IssuedAt: m.now, Previous: &bundle.Position{
 				Sequence: last.Predicate.Sequence, Digest: last.Digest,
@@ -53,7 +53,7 @@ func (m *fleetMember) publish(name string, change func(state *bundle.DesiredStat
 }
 
 func (m *fleetMember) poll() *fleetMember {
-	m.status = Status(m.status, m.facts, m.now)
+	m.status = NextStatus(m.status, m.facts, m.now)
 	return m
 }
 
@@ -65,7 +65,7 @@ func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fle
 	report.Observed = &bundle.Observed{Epoch: 1, Digest: digest.FromString(name)}
 	report.Modules = modules
 	m.facts.Report = &report
-	Remember(&m.status, report, "key", "thumbprint", m.now)
+	RecordReport(&m.status, report, "key", "thumbprint", m.now)
 	return m.poll()
 }
 

@@ -26,13 +26,13 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 		add(false, v1beta2.ReasonEnrolled, "the runtime enrolled with key "+is.Key.Thumbprint)
 	}
 	if p := is.Published; p != nil && (was.Published == nil || was.Published.Digest != p.Digest) {
-		if changes := differences(versionsIn(was.Published), p.Versions); changes != "" {
+		if changes := describeChanges(bundleVersions(was.Published), p.Versions); changes != "" {
 			back := len(p.RolledBackFrom) > 0
 			add(back, map[bool]string{false: v1beta2.ReasonPublished, true: v1beta2.ReasonRolledBack}[back],
-				fmt.Sprintf("bundle %d%s: %s", p.Sequence, ofCommit(p.Commit), changes))
+				fmt.Sprintf("bundle %d%s: %s", p.Sequence, commitText(p.Commit), changes))
 		}
 	}
-	applied := differences(installed(before), installed(after))
+	applied := describeChanges(installedVersions(before), installedVersions(after))
 	switch {
 	case after.State == v1beta2.StateReady && before.State != v1beta2.StateReady:
 		note := allReady
@@ -40,8 +40,8 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 			note += ": " + applied
 		}
 		add(false, v1beta2.ReasonReady, note)
-	case worsened(before.State, after.State):
-		if note := failure(after); note != "" {
+	case isWorsened(before.State, after.State):
+		if note := failureText(after); note != "" {
 			add(true, v1beta2.ReasonFailed, note)
 		}
 	case applied != "":
@@ -52,18 +52,18 @@ func EventsBetween(before, after v1beta2.KymaStatus) []Event {
 
 const shownCommit = 12
 
-func ofCommit(commit string) string {
+func commitText(commit string) string {
 	if commit == "" {
 		return ""
 	}
 	return " of commit " + commit[:min(len(commit), shownCommit)]
 }
 
-// failure describes the failure of a runtime, or returns "". It ignores silent runtimes and refused bundles, because
-// these have their own Events.
-func failure(status v1beta2.KymaStatus) string {
+// failureText describes the failure of a runtime, or returns "". It ignores silent runtimes and refused bundles,
+// because these have their own Events.
+func failureText(status v1beta2.KymaStatus) string {
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)
-	decides := deciding(status.Conditions)
+	decides := decidingCondition(status.Conditions)
 	switch {
 	case ready == nil:
 		return "the runtime is " + string(status.State)
@@ -72,12 +72,12 @@ func failure(status v1beta2.KymaStatus) string {
 	case hasReason(status, v1beta2.ConditionReporting, v1beta2.ReasonSilent):
 		return ""
 	case decides != nil && decides.Reason == v1beta2.ReasonBundleRefused:
-		return brokenModule(status)
+		return failedModule(status)
 	}
 	return ready.Message
 }
 
-func brokenModule(status v1beta2.KymaStatus) string {
+func failedModule(status v1beta2.KymaStatus) string {
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.State == v1beta2.StateWarning || m.State == v1beta2.StateError {
 			return fmt.Sprintf("module %s is %s: %s", m.Name, m.State, m.Message)
@@ -98,14 +98,14 @@ func runtimeStatus(status v1beta2.KymaStatus) v1beta2.RuntimeStatus {
 	return *status.Runtime
 }
 
-func versionsIn(p *v1beta2.PublishedBundle) map[string]string {
+func bundleVersions(p *v1beta2.PublishedBundle) map[string]string {
 	if p == nil {
 		return nil
 	}
 	return p.Versions
 }
 
-func installed(status v1beta2.KymaStatus) map[string]string {
+func installedVersions(status v1beta2.KymaStatus) map[string]string {
 	versions := map[string]string{}
 	for i := range status.Modules {
 		if m := &status.Modules[i]; m.Version != "" {
@@ -115,15 +115,15 @@ func installed(status v1beta2.KymaStatus) map[string]string {
 	return versions
 }
 
-// worsened reports whether a state changed to Error, or from a healthy state to Warning.
-func worsened(before, after v1beta2.State) bool {
+// isWorsened reports whether a state changed to Error, or from a healthy state to Warning.
+func isWorsened(before, after v1beta2.State) bool {
 	return after == v1beta2.StateError && before != v1beta2.StateError ||
 		after == v1beta2.StateWarning && before != v1beta2.StateWarning && before != v1beta2.StateError
 }
 
 const maxEventModules = 10
 
-func differences(before, after map[string]string) string {
+func describeChanges(before, after map[string]string) string {
 	var lines []string
 	for _, c := range versionChanges(before, after) {
 		if c.To == "" {

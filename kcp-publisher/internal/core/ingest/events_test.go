@@ -135,7 +135,7 @@ func TestEventLimitsNumberOfModules(t *testing.T) {
 	for i := range 30 {
 		versions[fmt.Sprintf("m%02d", i)] = "1.0.0"
 	}
-	got := differences(nil, versions)
+	got := describeChanges(nil, versions)
 	if parts := strings.Split(got, ", "); len(parts) != maxEventModules+1 || !slices.Contains(parts, "and 20 more") {
 		t.Errorf("got %q, want %d modules and the number of others", got, maxEventModules)
 	}

@@ -14,14 +14,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// evidence returns the reported state of each module whose version a rollout selected. It ignores a report about an
-// earlier bundle, request or version.
-func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]v1beta2.GivenVersion {
-	if len(facts.Given) == 0 {
+// collectEvidence returns the reported state of each module whose version a rollout selected. It ignores a report about
+// an earlier bundle, request or version.
+func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]v1beta2.GivenVersion {
+	if len(facts.SelectedVersions) == 0 {
 		return nil
 	}
 	byModule := map[string]bundle.ReportedModule{}
-	if exact(facts) {
+	if isCurrentReport(facts) {
 		for _, m := range facts.Report.Modules {
 			byModule[m.Name] = m
 		}
@@ -30,11 +30,11 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 	for _, m := range facts.Published.State.Manifests {
 		checks[m.Module] = m.Checks
 	}
-	proven := make(map[string]v1beta2.GivenVersion, len(facts.Given))
-	versions := resolve.Versions(facts.Published.State)
-	for module, given := range facts.Given {
+	proven := make(map[string]v1beta2.GivenVersion, len(facts.SelectedVersions))
+	versions := resolve.ModuleVersions(facts.Published.State)
+	for module, given := range facts.SelectedVersions {
 		given.State = ""
-		if m, listed := byModule[module]; listed && !m.Maintenance && couldNotStart(before, module, given) {
+		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
 		// If Wanted is set, the runtime tried to apply that version and failed, so the version is not ready.
@@ -42,7 +42,7 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
 			if m.Wanted == "" {
-				given.Checks = outcomes(given.Checks, checks[module], m.Checks)
+				given.Checks = checkOutcomes(given.Checks, checks[module], m.Checks)
 			}
 		}
 		proven[module] = given
@@ -50,9 +50,9 @@ func evidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[string]
 	return proven
 }
 
-// couldNotStart reports whether the runtime was silent or waited for its maintenance window. That time does not count
+// isStartDelayed reports whether the runtime was silent or waited for its maintenance window. That time does not count
 // toward the deadline of the rollout's wave.
-func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
+func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
 	if given.Ready {
 		return false
 	}
@@ -62,9 +62,9 @@ func couldNotStart(before v1beta2.KymaStatus, module string, given v1beta2.Given
 	return waited || meta.IsStatusConditionFalse(before.Conditions, v1beta2.ConditionReporting)
 }
 
-// outcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first measured
-// value and message, so that new measurements do not cause status updates.
-func outcomes(
+// checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
+// measured value and message, so that new measurements do not cause status updates.
+func checkOutcomes(
 	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
 	var all []v1beta2.CheckOutcome
@@ -81,15 +81,15 @@ func outcomes(
 	return all
 }
 
-// exact reports whether the latest report is about the latest bundle, and contains the same module request that this
-// bundle was built from.
-func exact(facts Facts) bool {
-	if facts.ReportRefused != nil || !current(facts) || facts.Report.Kyma == nil {
+// isCurrentReport reports whether the latest report is about the latest bundle, and contains the same module request
+// that this bundle was built from.
+func isCurrentReport(facts Facts) bool {
+	if facts.ReportRefused != nil || !isApplied(facts) || facts.Report.Kyma == nil {
 		return false
 	}
 	kyma, answered := facts.Report.Kyma, facts.Published.Predicate
 	if facts.Report.OmitsRequest() {
 		return kyma.Generation == answered.KymaGeneration
 	}
-	return answered.Answers(kyma.Spec, kyma.Generation)
+	return answered.IsAnswerTo(kyma.Spec, kyma.Generation)
 }

@@ -56,11 +56,11 @@ func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
 		},
 		"runtime without a report": {func(f *Facts) { f.Report = nil }, "", false},
 		"runtime without a report whose version was ready before": {
-			func(f *Facts) { f.Report, f.Given = nil, was(f.Given, true) }, "", true,
+			func(f *Facts) { f.Report, f.SelectedVersions = nil, was(f.SelectedVersions, true) }, "", true,
 		},
 		"module in state Error, but the version was ready before": {
 			func(f *Facts) {
-				f.Report.Modules[0].State, f.Given = v1beta2.StateError, was(f.Given, true)
+				f.Report.Modules[0].State, f.SelectedVersions = v1beta2.StateError, was(f.SelectedVersions, true)
 			}, v1beta2.StateError, true,
 		},
 		"runtime without a report but with a recorded state": {func(f *Facts) { f.Report = nil }, "", false},
@@ -69,9 +69,9 @@ func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
 			s := healthy()
 			s.facts.Published.Predicate.KymaGeneration = 4
 			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
-			s.facts.Given = map[string]v1beta2.GivenVersion{"keda": {Rollout: rolloutName, State: v1beta2.StateReady}}
+			s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{"keda": {Rollout: rolloutName, State: v1beta2.StateReady}}
 			c.change(&s.facts)
-			published := Status(s.before, s.facts, s.now).Runtime.Published
+			published := NextStatus(s.before, s.facts, s.now).Runtime.Published
 			if got := published.Given["keda"]; got.Rollout != rolloutName || got.State != c.state ||
 				got.Ready != c.ready ||
 				len(published.Given) != 1 {
@@ -91,12 +91,12 @@ func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 	s := healthy()
 	const why = "rollout keda-regular-1 holds version 2.0.0: wave others"
 	s.facts.Problems = []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
-	status := Status(s.before, s.facts, s.now)
+	status := NextStatus(s.before, s.facts, s.now)
 	if m := status.Modules[0]; m.State != v1beta2.StateReady || m.Message != why || status.State != v1beta2.StateReady {
 		t.Errorf("held module: got Kyma state %s and module %+v, want Ready with a message", status.State, m)
 	}
 	s.facts.Report.Modules[0].State, s.facts.Report.Modules[0].Message = v1beta2.StateWarning, "crashes"
-	if m := Status(s.before, s.facts, s.now).Modules[0]; m.State != v1beta2.StateWarning ||
+	if m := NextStatus(s.before, s.facts, s.now).Modules[0]; m.State != v1beta2.StateWarning ||
 		m.Message != "crashes; "+why {
 		t.Errorf("held module in state Warning: got %+v, want both messages", m)
 	}
@@ -134,18 +134,18 @@ func TestDeadlineBeginsWhenTheRuntimeCanStart(t *testing.T) {
 		"silent runtime that was ready before": {
 			v1beta2.KymaStatus{Conditions: []metav1.Condition{
 				{Type: v1beta2.ConditionReporting, Status: metav1.ConditionFalse},
-			}}, func(f *Facts) { f.Given = was(f.Given, true) }, published,
+			}}, func(f *Facts) { f.SelectedVersions = was(f.SelectedVersions, true) }, published,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy()
 			s.facts.Published.Predicate.KymaGeneration = 4
 			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
-			s.facts.Given = map[string]v1beta2.GivenVersion{
+			s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{
 				"keda": {Rollout: "keda-regular-1", Time: metav1.NewTime(published)},
 			}
 			c.change(&s.facts)
-			given := evidence(c.before, s.facts, noon)["keda"]
+			given := collectEvidence(c.before, s.facts, noon)["keda"]
 			if !given.Began().Equal(c.began) {
 				t.Errorf("got deadline from %s, want from %s", given.Began(), c.began)
 			}

@@ -10,11 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// If only the time of the last report has changed, the status is updated after updateAfter plus a part of updateSpread.
+// If only the time of the last report has changed, the status is updated after updateDelay plus a part of updateSpread.
 // The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
 // plan.MaxUnrecorded.
 const (
-	updateAfter  = 18 * time.Hour
+	// If only the time of the last report has changed, the status is updated after updateDelay plus a part of
+	// updateSpread. The part depends on the runtime ID, so that updates are spread over time. The sum must be less than
+	// plan.MaxUnrecorded.
+	updateDelay  = 18 * time.Hour
 	updateSpread = 5 * time.Hour
 )
 
@@ -43,12 +46,12 @@ func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	}
 	sum := fnv.New32a()
 	sum.Write([]byte(status.Runtime.ID))
-	return status.Runtime.Observed.Heard.Add(updateAfter + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
+	return status.Runtime.Observed.Heard.Add(updateDelay + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// Arrived returns when a report arrived. For the first report that this publisher reads, it computes the arrival time
-// from the report's creation time, because another publisher may have received the report earlier.
-func Arrived(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
+// ArrivalTime returns when a report arrived. For the first report that this publisher reads, it computes the arrival
+// time from the report's creation time, because another publisher may have received the report earlier.
+func ArrivalTime(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now
 	}

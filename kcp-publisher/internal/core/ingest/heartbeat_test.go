@@ -18,7 +18,7 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 		}
 		change(&r)
 		status := healthy().status()
-		Remember(&status, r, "key", "thumbprint", r.Time)
+		RecordReport(&status, r, "key", "thumbprint", r.Time)
 		return status
 	}
 	before := report(func(*bundle.AcceptedReport) {})
@@ -33,8 +33,8 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 	}{
 		"unchanged status":              {func(*bundle.AcceptedReport) {}, nil, false},
 		"repeated report after minutes": {later(5 * time.Minute), nil, false},
-		"repeated report after hours":   {later(updateAfter - time.Minute), nil, false},
-		"repeated report after a day":   {later(updateAfter + updateSpread), nil, true},
+		"repeated report after hours":   {later(updateDelay - time.Minute), nil, false},
+		"repeated report after a day":   {later(updateDelay + updateSpread), nil, true},
 		"report with other content": {
 			func(r *bundle.AcceptedReport) { r.Content = "sha256:other" }, nil, true,
 		},
@@ -87,8 +87,8 @@ func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 			},
 		})
 	}
-	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(updateAfter)) ||
-		b.After(noon.Add(updateAfter+updateSpread)) {
+	if a, b := at("berlin"), at("paris"); a.Equal(b) || a.Before(noon.Add(updateDelay)) ||
+		b.After(noon.Add(updateDelay+updateSpread)) {
 		t.Errorf("got next updates at %s and %s, want different times within the spread", a, b)
 	}
 	if at := NextUpdate(v1beta2.KymaStatus{}); !at.IsZero() {
@@ -143,7 +143,7 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 		},
 		"first report of a new Kyma": {nil, report(6, noon), false, now},
 	} {
-		if got := Arrived(c.before, c.report, !c.later, now); !got.Equal(c.want) {
+		if got := ArrivalTime(c.before, c.report, !c.later, now); !got.Equal(c.want) {
 			t.Errorf("%s: got arrival at %s, want %s", name, got, c.want)
 		}
 	}
@@ -167,7 +167,7 @@ func TestUncertainSilenceIsNotReported(t *testing.T) {
 		}
 		facts := s.facts
 		facts.UnrecordedUntil = c.unnoted
-		after := Status(status, facts, late)
+		after := NextStatus(status, facts, late)
 		if reporting := meta.IsStatusConditionTrue(after.Conditions,
 			v1beta2.ConditionReporting); reporting == c.silent {
 			t.Errorf("%s: got condition Reporting %t, want %t", name, reporting, !c.silent)
@@ -175,7 +175,7 @@ func TestUncertainSilenceIsNotReported(t *testing.T) {
 		if c.silent {
 			again := facts
 			again.UnrecordedUntil = late.Add(-time.Minute)
-			if back := Status(after, again, late); meta.IsStatusConditionTrue(back.Conditions,
+			if back := NextStatus(after, again, late); meta.IsStatusConditionTrue(back.Conditions,
 				v1beta2.ConditionReporting) || back.State == v1beta2.StateReady {
 				t.Errorf("%s: the recorded silence was cleared without a report: %s", name, outline(back))
 			}

@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldBy returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
+// HeldStatus returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
 // renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a renewed bundle,
 // the states of modules do not change. commit describes the Git commit. If commit is empty, the condition Publishing
 // does not change.
-func HeldBy(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
+func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if r := after.Runtime; r != nil && facts.Published != nil && r.Published != nil {
 		recordRenewal(r, before.Runtime, facts)
@@ -23,7 +23,7 @@ func HeldBy(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time
 		}
 	}
 	if commit != "" {
-		set := setter(&after.Conditions, facts.Generation, now)
+		set := conditionSetter(&after.Conditions, facts.Generation, now)
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without a change",
 			false)
 	}
@@ -34,7 +34,7 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 	if r.Published.Digest == facts.Published.Digest.String() {
 		return
 	}
-	last, next := *r.Published, facts.Published.Record()
+	last, next := *r.Published, facts.Published.StatusEntry()
 	next.Given, next.Certificate = last.Given, lastCertificate(before, next)
 	next.Earlier = earlierBundles(before, Facts{Published: facts.Published})
 	r.Published = &next
@@ -50,14 +50,14 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 			facts.Templates[m.Template.PartialMeta.Name] = m.Template.PartialMeta
 		}
 	}
-	facts.unchanged = unchangedSince(*after.Runtime.Published, facts, now)
-	why := reasonsOf(before)
-	reported, reasons := modules(before.Modules, nil, facts)
+	facts.unchangedBundle = findUnchanged(*after.Runtime.Published, facts, now)
+	why := collectReasons(before)
+	reported, reasons := moduleStatuses(before.Modules, nil, facts)
 	changed := false
 	for i, m := range after.Modules {
 		at := slices.IndexFunc(why.Modules, func(r v1beta2.ModuleReasons) bool { return r.Name == m.Name })
 		next := slices.IndexFunc(reported, func(r v1beta2.ModuleStatus) bool { return r.Name == m.Name })
-		if at >= 0 && why.Modules[at].Problem != "" || next < 0 || !facts.applies(m.Name) ||
+		if at >= 0 && why.Modules[at].Problem != "" || next < 0 || !facts.isStateValid(m.Name) ||
 			reported[next].State == m.State && reported[next].Version == m.Version {
 			continue
 		}
@@ -76,15 +76,15 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	}
 	slices.SortFunc(why.Modules, func(a, b v1beta2.ModuleReasons) int { return strings.Compare(a.Name, b.Name) })
 	after.Runtime.Reasons = nilIfEmpty(why)
-	state := worstOf(after.Modules)
-	if before.State != worstOf(before.Modules) {
-		state = worse(state, before.State) // another cause than a module
+	state := worstState(after.Modules)
+	if before.State != worstState(before.Modules) {
+		state = worseState(state, before.State) // another cause than a module
 	}
-	if facts.Deleting {
+	if facts.IsDeleting {
 		state = v1beta2.StateDeleting
 	}
 	after.State, after.ReadyModules = state, v1beta2.CountReady(after.Modules)
-	set := setter(&after.Conditions, facts.Generation, now)
+	set := conditionSetter(&after.Conditions, facts.Generation, now)
 	moduleStates(*after, set)
 	if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); c != nil &&
 		c.Reason == v1beta2.ReasonPublishFailed {
@@ -98,7 +98,7 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	after.UpdateLastOperation(before, message, now)
 }
 
-func publishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionPublishing) != nil {
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonPublishing, "bundles are published", true)
 	}

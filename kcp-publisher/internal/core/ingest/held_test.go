@@ -20,7 +20,7 @@ func (s *scene) held(change func(*Facts)) v1beta2.KymaStatus {
 	report.Modules = append([]bundle.ReportedModule{}, report.Modules...)
 	s.facts.Report = &report
 	change(&s.facts)
-	return HeldBy(s.before, s.facts, "commit 3f0c is partially applied", s.now.Add(time.Minute))
+	return HeldStatus(s.before, s.facts, "commit 3f0c is partially applied", s.now.Add(time.Minute))
 }
 
 func TestReportedStatesAreShownWhileACommitIsHeld(t *testing.T) {

@@ -18,8 +18,8 @@ const (
 	maxVersionChanges = 3
 )
 
-// history returns the history after a reconcile. before is the previous status, or nil.
-func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
+// updateHistory returns the history after a reconcile. before is the previous status, or nil.
+func updateHistory(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Facts) []v1beta2.BundleRecord {
 	all, published := after.Runtime.History, after.Runtime.Published
 	if published == nil {
 		return all
@@ -32,7 +32,7 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 	// status.
 	if last == nil || last.Digest != published.Digest {
 		all = slices.DeleteFunc(all, func(b v1beta2.BundleRecord) bool { return b.Digest == published.Digest })
-		all = append([]v1beta2.BundleRecord{recordOf(last, published)}, all...)
+		all = append([]v1beta2.BundleRecord{newRecord(last, published)}, all...)
 		all = all[:min(len(all), maxHistory)]
 	}
 	recordRefusals(all, facts)
@@ -49,18 +49,18 @@ func history(before *v1beta2.RuntimeStatus, after v1beta2.KymaStatus, facts Fact
 			b.Applied = observed.Heard.DeepCopy()
 		}
 		if b.Refused = ""; b.Digest == published.Digest {
-			b.State = worstOf(after.Modules)
+			b.State = worstState(after.Modules)
 		}
 	}
 	return all
 }
 
-func recordOf(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
+func newRecord(last, published *v1beta2.PublishedBundle) v1beta2.BundleRecord {
 	b := v1beta2.BundleRecord{
 		Epoch: published.Epoch, Sequence: published.Sequence, Digest: published.Digest, Published: published.Time,
 		Commit: published.Commit,
 	}
-	b.Changes = versionChanges(versionsIn(last), published.Versions)
+	b.Changes = versionChanges(bundleVersions(last), published.Versions)
 	if more := len(b.Changes) - maxVersionChanges; more > 0 {
 		b.Changes, b.More = slices.Clone(b.Changes[:maxVersionChanges]), int32(more)
 	}
@@ -98,12 +98,12 @@ func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstOf returns the worst state of all managed modules, or Ready without managed modules.
-func worstOf(modules []v1beta2.ModuleStatus) v1beta2.State {
+// worstState returns the worst state of all managed modules, or Ready without managed modules.
+func worstState(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {
 		if s := modules[i].State; s != v1beta2.StateUnmanaged {
-			worst = worse(worst, s)
+			worst = worseState(worst, s)
 		}
 	}
 	return worst

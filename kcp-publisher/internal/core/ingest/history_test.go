@@ -43,7 +43,7 @@ func (m *fleetMember) wantHistory(lines ...string) {
 func TestHistoryRecordsOutcomeOfBundles(t *testing.T) {
 	m := member(t)
 	m.facts.Published.Versions = map[string]string{"keda": "1.0.0", "mail": "1.0.0"}
-	m.status = Status(v1beta2.KymaStatus{}, m.facts, m.now)
+	m.status = NextStatus(v1beta2.KymaStatus{}, m.facts, m.now)
 	m.wantHistory("7  applied:false keda →1.0.0 mail →1.0.0")
 	m.report("newest", ready("keda"), ready("mail"))
 	m.wantHistory("7 Ready applied:true keda →1.0.0 mail →1.0.0")
@@ -118,7 +118,7 @@ func TestHistoryIsLimitedInLengthAndSize(t *testing.T) {
 		name := fmt.Sprintf("module-%02d", i)
 		from.Versions[name], to.Versions[name] = "1.0.0", "1.1.0"
 	}
-	record := recordOf(from, to)
+	record := newRecord(from, to)
 	applied := metav1.NewTime(noon)
 	record.Applied, record.State = &applied, v1beta2.StateReady
 	if len(record.Changes) != maxVersionChanges || record.More != 20-maxVersionChanges {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func reasonsOf(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
+func collectReasons(status v1beta2.KymaStatus) *v1beta2.RuntimeReasons {
 	if status.Runtime == nil || status.Runtime.Reasons == nil {
 		return &v1beta2.RuntimeReasons{}
 	}
@@ -26,7 +26,7 @@ func nilIfEmpty(why *v1beta2.RuntimeReasons) *v1beta2.RuntimeReasons {
 	return why
 }
 
-func known(r reason.Reason, list []reason.Reason) v1beta2.Reason {
+func knownReason(r reason.Reason, list []reason.Reason) v1beta2.Reason {
 	return v1beta2.Reason(cmp.Or(reason.Known(r, list), reason.Other))
 }
 
@@ -42,7 +42,7 @@ func publishReason(err error) v1beta2.Reason {
 			return v1beta2.Reason(reason.KeysNotAccepted)
 		}
 	}
-	return known(reason.Of(err), reason.Publishing)
+	return knownReason(reason.Of(err), reason.Publishing)
 }
 
 // runtimeReason returns the reason that the runtime reports for a module in state Error or Warning, or for a module
@@ -51,7 +51,7 @@ func publishReason(err error) v1beta2.Reason {
 func runtimeReason(status v1beta2.ModuleStatus, r bundle.ReportedModule) v1beta2.Reason {
 	switch {
 	case status.State == v1beta2.StateError || status.State == v1beta2.StateWarning:
-		return known(r.Reason, reason.Modules)
+		return knownReason(r.Reason, reason.Modules)
 	case status.Maintenance:
 		return v1beta2.Reason(reason.Known(r.Reason, reason.Modules))
 	}
@@ -63,12 +63,12 @@ func problemReason(p bundle.Problem) v1beta2.Reason {
 	if p.State != v1beta2.StateError && p.State != v1beta2.StateWarning {
 		return ""
 	}
-	return known(p.Reason, reason.Problems)
+	return knownReason(p.Reason, reason.Problems)
 }
 
-type byModule map[string]v1beta2.ModuleReasons
+type reasonsByModule map[string]v1beta2.ModuleReasons
 
-func (all byModule) addRuntime(name string, why v1beta2.Reason) {
+func (all reasonsByModule) addRuntime(name string, why v1beta2.Reason) {
 	if why != "" {
 		m := all[name]
 		m.Name, m.Runtime = name, cmp.Or(m.Runtime, why)
@@ -76,7 +76,7 @@ func (all byModule) addRuntime(name string, why v1beta2.Reason) {
 	}
 }
 
-func (all byModule) addProblem(p bundle.Problem) {
+func (all reasonsByModule) addProblem(p bundle.Problem) {
 	if why := problemReason(p); why != "" {
 		m := all[p.Module]
 		m.Name, m.Problem, m.Version = p.Module, cmp.Or(m.Problem, why), cmp.Or(m.Version, p.Version)
@@ -84,7 +84,7 @@ func (all byModule) addProblem(p bundle.Problem) {
 	}
 }
 
-func (all byModule) sorted() []v1beta2.ModuleReasons {
+func (all reasonsByModule) sorted() []v1beta2.ModuleReasons {
 	return slices.SortedFunc(maps.Values(all), func(a, b v1beta2.ModuleReasons) int {
 		return cmp.Compare(a.Name, b.Name)
 	})

@@ -95,12 +95,12 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := healthy().with(c.change)
-			got := Status(s.before, s.facts, s.now)
+			got := NextStatus(s.before, s.facts, s.now)
 			if !reflect.DeepEqual(got.Runtime.Reasons, c.want) {
 				t.Errorf("got %+v, want %+v", got.Runtime.Reasons, c.want)
 			}
 			again := healthy()
-			if after := Status(got, again.facts, again.now); after.Runtime.Reasons != nil {
+			if after := NextStatus(got, again.facts, again.now); after.Runtime.Reasons != nil {
 				t.Errorf("after the runtime recovered: got reasons %+v, want none", after.Runtime.Reasons)
 			}
 		})
@@ -109,10 +109,10 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 
 func TestUnreadableReportHasReasonAfterAllowedSilence(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.ReportUnread = errors.New("403") })
-	if got := Status(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
+	if got := NextStatus(s.before, s.facts, s.now); got.Runtime.Reasons != nil {
 		t.Errorf("within the allowed silence: got %+v, want no reasons", got.Runtime.Reasons)
 	}
-	silent := Status(s.before, s.facts, s.now.Add(2*time.Hour))
+	silent := NextStatus(s.before, s.facts, s.now.Add(2*time.Hour))
 	if r := silent.Runtime.Reasons; r == nil || r.Report != "ReportUnreadable" {
 		t.Errorf("after the allowed silence: got %+v, want ReportUnreadable", r)
 	}
@@ -120,7 +120,7 @@ func TestUnreadableReportHasReasonAfterAllowedSilence(t *testing.T) {
 	if later.Runtime.Reasons != nil {
 		t.Errorf("registry outage: got %+v, want no reasons", later.Runtime.Reasons)
 	}
-	refused := Unwritable(s.before, s.before, 3, errors.New("x"), s.now)
+	refused := RefusedStatus(s.before, s.before, 3, errors.New("x"), s.now)
 	if r := refused.Runtime.Reasons; r == nil || r.Report != "Other" {
 		t.Errorf("status refused by the API server: got %+v, want Other", r)
 	}

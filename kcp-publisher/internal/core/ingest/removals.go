@@ -18,19 +18,19 @@ var removalReasons = map[removal.Reason]string{
 	removal.NamespaceDeleted: "the namespace of the Kymas is being deleted",
 }
 
-func decisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
+func removalDecisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	if r == nil {
 		return nil
 	}
 	return r.Removals
 }
 
-// removals sets the condition Removals to False while module removals wait for an approval.
-func removals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
-	waiting := facts.Removals.Waiting()
+// setRemovals sets the condition Removals to False while module removals wait for an approval.
+func setRemovals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	waiting := facts.Removals.HeldModules()
 	switch {
 	case len(waiting) > 0:
-		set(v1beta2.ConditionRemovals, v1beta2.ReasonRemovalsHeld, heldMessage(waiting, facts.Removals.Held), false)
+		set(v1beta2.ConditionRemovals, v1beta2.ReasonRemovalsHeld, heldMessage(waiting, facts.Removals.HeldReasons), false)
 	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRemovals) != nil:
 		set(v1beta2.ConditionRemovals, v1beta2.ReasonNoRemovalsHeld, "no removal waits for an approval", true)
 	}

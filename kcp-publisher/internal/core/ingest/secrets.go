@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// secrets sets the condition Secrets. It does not add the condition if the runtime never had Secrets.
-func secrets(
+// setSecrets sets the condition Secrets. It does not add the condition if the runtime never had Secrets.
+func setSecrets(
 	before []metav1.Condition, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	var sealed *bundle.Sealed
@@ -23,17 +23,17 @@ func secrets(
 	why.Secrets = ""
 	switch {
 	case facts.SecretsError != nil:
-		why.Secrets = known(reason.Of(facts.SecretsError), reason.Sealing)
+		why.Secrets = knownReason(reason.Of(facts.SecretsError), reason.Sealing)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotSealed, facts.SecretsError.Error(), false)
 	case sealed == nil:
 		if meta.FindStatusCondition(before, v1beta2.ConditionSecrets) != nil {
 			set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "no Secrets are configured for the runtime", true)
 		}
-	case !current(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
+	case !isApplied(facts) || facts.Report.Secrets == nil || facts.Report.Secrets.Revision != sealed.Revision:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonPending,
 			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
 	case facts.Report.Secrets.Trouble != "":
-		why.Secrets = known(facts.Report.Secrets.Reason, reason.Secrets)
+		why.Secrets = knownReason(facts.Report.Secrets.Reason, reason.Secrets)
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonNotWritten, facts.Report.Secrets.Trouble, false)
 	default:
 		set(v1beta2.ConditionSecrets, v1beta2.ReasonWritten, "the runtime has written its Secrets", true)
@@ -42,22 +42,22 @@ func secrets(
 
 // KnownSecrets returns the names of all Secrets that may exist in the runtime. These are the Secrets to publish, and
 // the earlier Secrets until the runtime has removed them.
-func KnownSecrets(before []string, have []bundle.RuntimeSecret, facts Facts) []string {
+func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
-	for _, s := range have {
-		known = append(known, s.At())
+	for _, s := range current {
+		known = append(known, s.NamespacedName())
 	}
-	if !secretsApplied(facts) {
+	if !areSecretsApplied(facts) {
 		known = append(known, before...)
 	}
 	slices.Sort(known)
 	return slices.Compact(known)
 }
 
-// secretsApplied reports whether the runtime has applied the Secrets of the latest bundle.
-func secretsApplied(facts Facts) bool {
+// areSecretsApplied reports whether the runtime has applied the Secrets of the latest bundle.
+func areSecretsApplied(facts Facts) bool {
 	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil ||
-		facts.Published.Predicate.Sealed == nil || !current(facts) {
+		facts.Published.Predicate.Sealed == nil || !isApplied(facts) {
 		return false
 	}
 	secrets := facts.Report.Secrets

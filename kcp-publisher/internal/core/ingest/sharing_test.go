@@ -31,7 +31,7 @@ func TestStatusSharesNoMemoryWithItsInput(t *testing.T) {
 		return string(text)
 	}
 	before := stated()
-	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
+	RecordReport(&s.before, *s.facts.Report, "key", "thumbprint", noon)
 	status := s.status()
 	text, err := json.Marshal(status)
 	if err != nil {

@@ -25,20 +25,20 @@ func SilentStatus(
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
 	}
-	last := silence.LastReport{At: plan.LastReportTimeOf(*before.Runtime.Observed, carried), Possible: unnoted}
+	last := silence.LastReport{KnownAt: plan.LastReportTimeOf(*before.Runtime.Observed, carried), PossibleAt: unnoted}
 	if last.State(allowed, now) != silence.Silent {
 		return before, false
 	}
 	after := *before.DeepCopy()
-	set := setter(&after.Conditions, generation, now)
-	why := reasonsOf(before)
-	reporting(after, Facts{Silence: allowed, Carried: carried, UnrecordedUntil: unnoted}, why, now, set)
+	set := conditionSetter(&after.Conditions, generation, now)
+	why := collectReasons(before)
+	setReporting(after, Facts{SilenceTimeout: allowed, IsCarried: carried, UnrecordedUntil: unnoted}, why, now, set)
 	after.Runtime.Reasons = nilIfEmpty(why)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil ||
 		ready.Reason != v1beta2.ReasonPublishFailed {
 		set(v1beta2.ConditionReady, v1beta2.ReasonNotReady, readyMessage(after), false)
 	}
-	after.State = worse(before.State, v1beta2.StateWarning)
+	after.State = worseState(before.State, v1beta2.StateWarning)
 	after.UpdateLastOperation(before, readyMessage(after), now)
 	return after, true
 }
@@ -64,8 +64,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// reporting sets the condition Reporting. It returns true if the module states in the status may be outdated.
-func reporting(
+// setReporting sets the condition Reporting. It returns true if the module states in the status may be outdated.
+func setReporting(
 	after v1beta2.KymaStatus, facts Facts, why *v1beta2.RuntimeReasons, now time.Time,
 	set func(string, string, string, bool),
 ) bool {
@@ -78,12 +78,12 @@ func reporting(
 		return true
 	case r.Observed == nil:
 		why.Report = unreadReason(facts)
-		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unread(facts),
+		set(v1beta2.ConditionReporting, v1beta2.ReasonNeverReported, "the runtime has never reported"+unreadMessage(facts),
 			false)
 		return true
 	}
-	last := plan.LastReportTimeOf(*r.Observed, facts.Carried).UTC()
-	state := silence.LastReport{At: last, Possible: facts.UnrecordedUntil}.State(facts.Silence, now)
+	last := plan.LastReportTimeOf(*r.Observed, facts.IsCarried).UTC()
+	state := silence.LastReport{KnownAt: last, PossibleAt: facts.UnrecordedUntil}.State(facts.SilenceTimeout, now)
 	if state == silence.Uncertain {
 		// Keep the condition, because another publisher may have received a newer report.
 		return !meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting)
@@ -96,11 +96,11 @@ func reporting(
 		// reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
-				facts.Silence, unread(facts)), false)
+				facts.SilenceTimeout, unreadMessage(facts)), false)
 		return true
-	case facts.Carried:
+	case facts.IsCarried:
 		latest := fmt.Sprintf("reports are carried by hand: the latest is from %s", last.Format(time.RFC3339))
-		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+leftOut(facts), true)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonCarried, latest+omittedParts(facts), true)
 	case last.Sub(r.Observed.Time.Time) > trust.MaxClockSkew:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonClockBehind,
 			fmt.Sprintf(
@@ -111,15 +111,15 @@ func reporting(
 			false)
 		return true
 	case facts.Report != nil && facts.Report.Truncated != nil:
-		set(v1beta2.ConditionReporting, v1beta2.ReasonTruncated, "the runtime reports"+leftOut(facts), true)
+		set(v1beta2.ConditionReporting, v1beta2.ReasonTruncated, "the runtime reports"+omittedParts(facts), true)
 	default:
 		set(v1beta2.ConditionReporting, v1beta2.ReasonReported, "the runtime reports", true)
 	}
 	return false
 }
 
-// leftOut describes the parts that a truncated report omits.
-func leftOut(facts Facts) string {
+// omittedParts describes the parts that a truncated report omits.
+func omittedParts(facts Facts) string {
 	if facts.Report == nil || facts.Report.Truncated == nil {
 		return ""
 	}
@@ -149,7 +149,7 @@ func leftOut(facts Facts) string {
 // requestReason returns RequestTruncated if the report is truncated and omits the requested modules. Otherwise, it
 // returns "".
 func requestReason(facts Facts) v1beta2.Reason {
-	t := trouble(facts)
+	t := reportedTrouble(facts)
 	if facts.Report == nil || !facts.Report.OmitsRequest() || t != nil && t.Reason == v1beta2.ReasonPinsUnreadable {
 		return ""
 	}
@@ -163,7 +163,7 @@ func unreadReason(facts Facts) v1beta2.Reason {
 	return v1beta2.Reason(reason.ReportUnreadable)
 }
 
-func unread(facts Facts) string {
+func unreadMessage(facts Facts) string {
 	if facts.ReportUnread == nil {
 		return ""
 	}

@@ -38,7 +38,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage changed the status: %s", outline(again))
 	}
-	// Once the registry responds again, Status must not record the silence again.
+	// Once the registry responds again, NextStatus must not record the silence again.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("registry responds and the runtime is still silent: got\n%s\nwant\n%s", outline(judged),
@@ -48,7 +48,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 
 func TestRuntimeWithReportsCarriedByHandIsNotFailing(t *testing.T) {
 	const season = 90 * 24 * time.Hour
-	carried := func(f *Facts) { f.Silence, f.Carried = season, true }
+	carried := func(f *Facts) { f.SilenceTimeout, f.IsCarried = season, true }
 	status := healthy().with(carried).later(season - time.Minute).status()
 	reporting := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateReady || reporting.Status != metav1.ConditionTrue ||
@@ -185,7 +185,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	}
 	// The age of a carried report is based on its own time, not on its arrival.
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
-	s.facts.Silence, s.facts.Carried = 90*24*time.Hour, true
+	s.facts.SilenceTimeout, s.facts.IsCarried = 90*24*time.Hour, true
 	if status := s.status(); status.State != v1beta2.StateReady {
 		t.Errorf("carried report after 80 of 90 days: got %s", outline(status))
 	}
@@ -210,7 +210,7 @@ func TestTruncatedReportIsReported(t *testing.T) {
 		f.Report.Kyma = &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "regular"}, Generation: 9}
 	})
 	s.before.Runtime.Requested = &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 8}
-	Remember(&s.before, *s.facts.Report, "key", "thumbprint", noon)
+	RecordReport(&s.before, *s.facts.Report, "key", "thumbprint", noon)
 	status = s.status()
 	reporting = meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReporting)
 	if status.State != v1beta2.StateWarning ||

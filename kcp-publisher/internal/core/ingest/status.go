@@ -19,55 +19,58 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// Facts contains the data from which Status computes the status of one runtime.
+// Facts contains the data from which NextStatus computes the status of one runtime.
 type Facts struct {
 	Generation int64
 	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
-	Published    *plan.Published
+	Published    *plan.PublishedBundle
 	PublishError error
 	// Problems lists the reasons why requested modules cannot be resolved, and remarks about modules.
 	Problems []bundle.Problem
 	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
 	Templates map[string]v1beta2.PartialMeta
-	// Given contains those modules of the latest bundle whose version a rollout selected.
-	Given map[string]v1beta2.GivenVersion
+	// SelectedVersions contains those modules of the latest bundle whose version a rollout selected.
+	SelectedVersions map[string]v1beta2.GivenVersion
 	// Report is the latest accepted report, or nil. ReportRefused is set if the latest report was refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error
 	// ReportUnread is the error if the publisher could not read the report. The status shows it only after the allowed
 	// time without a report has passed.
 	ReportUnread error
-	// LeftOut lists the features that the latest bundle omits because the agent does not support them, sorted.
-	LeftOut []bundle.Feature
+	// OmittedFeatures lists the features that the latest bundle omits because the agent does not support them, sorted.
+	OmittedFeatures []bundle.Feature
 	// SecretsError is set if the publisher could not encrypt the Secrets for the runtime.
 	SecretsError error
-	// Silence is the allowed time without a report.
-	Silence time.Duration
+	// SilenceTimeout is the allowed time without a report.
+	SilenceTimeout time.Duration
 	// Until UnrecordedUntil, another publisher may have received a report that is not in the status yet. Zero means
 	// that this is impossible.
 	UnrecordedUntil time.Time
-	// Carried is true if an operator carries the runtime's reports to the registry by hand.
-	Carried  bool
-	Deleting bool
+	// IsCarried is true if an operator carries the runtime's reports to the registry by hand.
+	IsCarried  bool
+	IsDeleting bool
 	// Removals contains the removals in the latest bundle, and whether they wait for an approval.
-	Removals plan.Verdict
+	Removals plan.RemovalDecision
 	// Finished is true if the takeover from lifecycle-manager is complete.
 	Finished bool
-	// Deviation describes how the registry differs from the published bundle, or is nil. Consistent is true if the
+	// Deviation describes how the registry differs from the published bundle, or is nil. IsConsistent is true if the
 	// registry contains the published bundle.
-	Deviation  *plan.Deviation
-	Consistent bool
+	Deviation    *plan.Deviation
+	IsConsistent bool
 
-	// unchanged is the earlier bundle that the report contains as applied, or nil.
-	unchanged *v1beta2.EarlierBundle
+	// unchangedBundle is the earlier bundle that the report contains as applied, or nil.
+	unchangedBundle *v1beta2.EarlierBundle
 }
 
 const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// Remember writes the report's data to status.runtime. seen is the time at which the publisher first read the report.
-func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time) {
+// RecordReport writes the report's data to status.runtime. seen is the time at which the publisher first read the
+// report.
+func RecordReport(
+	status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time,
+) {
 	if status.Runtime == nil {
 		status.Runtime = &v1beta2.RuntimeStatus{}
 	}
@@ -86,19 +89,19 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() &&
-		requestCounts(before, *r.Agent, report, seen) {
+		isRequestAccepted(before, *r.Agent, report, seen) {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	phase.RecordReport(r, report.Report)
 	if report.Enrolled {
-		forgetCertificate(r, thumbprint)
+		clearCertificate(r, thumbprint)
 		r.Key = &v1beta2.RuntimeKey{
 			Thumbprint: thumbprint, PublicKey: publicKey,
 			TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)),
 		}
 		if report.Enrollment != nil {
 			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
-			assigned(r, seen)
+			recordAssignment(r, seen)
 		}
 	}
 	if r.Key != nil {
@@ -111,9 +114,9 @@ func Remember(status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKe
 	}
 }
 
-// assigned records the time at which an operator assigned the runtime to this Kyma. An operator does so by issuing an
-// enrollment token.
-func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
+// recordAssignment records the time at which an operator assigned the runtime to this Kyma. An operator does so by
+// issuing an enrollment token.
+func recordAssignment(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
 		next = *r.Assignment
@@ -122,55 +125,55 @@ func assigned(r *v1beta2.RuntimeStatus, at time.Time) {
 	r.Assignment = &next
 }
 
-// Status returns the next status of a Kyma. before is the previous status.
-func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
+// NextStatus returns the next status of a Kyma. before is the previous status.
+func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if after.Runtime == nil {
 		after.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	if p := facts.Published; p != nil {
-		published := p.Record()
+		published := p.StatusEntry()
 		published.Certificate = lastCertificate(before.Runtime, published)
-		published.Given, published.Earlier = evidence(before, facts, now), earlierBundles(before.Runtime, facts)
-		facts.unchanged = unchangedSince(published, facts, now)
+		published.Given, published.Earlier = collectEvidence(before, facts, now), earlierBundles(before.Runtime, facts)
+		facts.unchangedBundle = findUnchanged(published, facts, now)
 		after.Runtime.Published = &published
 		if t := after.Runtime.Takeover; t != nil {
 			t.Published = string(p.State.Takeover)
 		}
-		after.Runtime.Removals = plan.DecidedRemovals(decisions(before.Runtime), facts.Removals, p, now)
+		after.Runtime.Removals = plan.RemovalStatuses(removalDecisions(before.Runtime), facts.Removals, p, now)
 		after.ActiveChannel = p.State.Kyma.Spec.Channel
 	}
 	if requested := after.Runtime.Requested; requested != nil {
 		after.ActiveChannel = requested.Spec.Channel
 	}
-	why := reasonsOf(before)
-	after.Modules, why.Modules = modules(before.Modules, why.Modules, facts)
+	why := collectReasons(before)
+	after.Modules, why.Modules = moduleStatuses(before.Modules, why.Modules, facts)
 	why.Publish = publishReason(facts.PublishError)
 	if facts.Finished {
-		phase.Forget(&after)
+		phase.ClearTakeover(&after)
 	}
 
-	set := setter(&after.Conditions, facts.Generation, now)
-	silent := reporting(after, facts, why, now, set)
-	acceptance(after.Runtime, facts, why, set)
-	registry(after, facts, set)
-	agent(after, facts, set)
-	features(after, facts, set)
-	secrets(after.Conditions, facts, why, set)
-	synced(after, facts, set)
-	removals(after, facts, set)
-	publishing(after, facts, set)
-	watchers(&after, facts, set)
-	after.State = summarize(after.Modules, facts, silent)
+	set := conditionSetter(&after.Conditions, facts.Generation, now)
+	silent := setReporting(after, facts, why, now, set)
+	setAccepted(after.Runtime, facts, why, set)
+	setRegistry(after, facts, set)
+	setAgent(after, facts, set)
+	setFeatures(after, facts, set)
+	setSecrets(after.Conditions, facts, why, set)
+	setSynced(after, facts, set)
+	setRemovals(after, facts, set)
+	setPublishing(after, facts, set)
+	setWatchers(&after, facts, set)
+	after.State = summarizeState(after.Modules, facts, silent)
 	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), facts.Generation
 	moduleStates(after, set)
-	moduleCatalog(facts, set)
+	setModuleCatalog(facts, set)
 	operation := allReady
 	if after.State != v1beta2.StateReady {
 		operation = readyMessage(after)
 	}
 	if facts.PublishError != nil {
-		operation = bounded(facts.PublishError.Error())
+		operation = truncate(facts.PublishError.Error())
 		set(v1beta2.ConditionReady, v1beta2.ReasonPublishFailed, operation, false)
 	} else {
 		set(v1beta2.ConditionReady,
@@ -179,7 +182,7 @@ func Status(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaS
 			operation, after.State == v1beta2.StateReady)
 	}
 	after.UpdateLastOperation(before, operation, now)
-	after.Runtime.History, after.Runtime.Reasons = history(before.Runtime, after, facts), nilIfEmpty(why)
+	after.Runtime.History, after.Runtime.Reasons = updateHistory(before.Runtime, after, facts), nilIfEmpty(why)
 	return after
 }
 
@@ -199,9 +202,9 @@ func moduleStates(after v1beta2.KymaStatus, set func(string, string, string, boo
 	}
 }
 
-// setter returns a function that sets a condition. The function changes the condition's transition time only if the
-// condition's status changes.
-func setter(
+// conditionSetter returns a function that sets a condition. The function changes the condition's transition time only
+// if the condition's status changes.
+func conditionSetter(
 	conditions *[]metav1.Condition, generation int64, now time.Time,
 ) func(kind, reason, message string, ok bool) {
 	return func(kind, reason, message string, ok bool) {
@@ -210,20 +213,20 @@ func setter(
 			status = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: bounded(message), ObservedGeneration: generation,
+			Type: kind, Status: status, Reason: reason, Message: truncate(message), ObservedGeneration: generation,
 			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 }
 
-// bounded shortens a condition message to the length that the API server accepts.
-func bounded(message string) string {
+// truncate shortens a condition message to the length that the API server accepts.
+func truncate(message string) string {
 	const maxMessageBytes = 4096
 	return bundle.Bounded(message, maxMessageBytes)
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {
-	if c := deciding(status.Conditions); c != nil {
+	if c := decidingCondition(status.Conditions); c != nil {
 		return c.Message
 	}
 	return allReady
@@ -235,7 +238,7 @@ var decidingConditions = []string{
 	v1beta2.ConditionFeatures, v1beta2.ConditionSynced, v1beta2.ConditionSecrets, v1beta2.ConditionRemovals,
 }
 
-func deciding(conditions []metav1.Condition) *metav1.Condition {
+func decidingCondition(conditions []metav1.Condition) *metav1.Condition {
 	for _, kind := range decidingConditions {
 		if c := meta.FindStatusCondition(conditions, kind); c != nil && c.Status != metav1.ConditionTrue {
 			return c
@@ -244,8 +247,8 @@ func deciding(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// current reports whether the latest report contains the latest bundle as the applied bundle.
-func current(facts Facts) bool {
+// isApplied reports whether the latest report contains the latest bundle as the applied bundle.
+func isApplied(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
 }
@@ -254,7 +257,7 @@ func hasApplied(r *v1beta2.RuntimeStatus, facts Facts) bool {
 	return r.Observed != nil && r.Observed.Digest == facts.Published.Digest.String()
 }
 
-func acceptance(
+func setAccepted(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
@@ -270,12 +273,13 @@ func acceptance(
 			fmt.Sprintf("the runtime refused bundle %s (%s): %s", last.Digest, last.Reason, last.Detail), false)
 	case facts.Published == nil:
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
-	case facts.Carried && !hasApplied(r, facts):
+	case facts.IsCarried && !hasApplied(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
 			fmt.Sprintf("bundle %d must be carried to the runtime, or its report back to the control plane",
 				facts.Published.Predicate.Sequence), false)
-	case !hasApplied(r, facts) && trouble(facts) != nil && trouble(facts).Reason == v1beta2.ReasonStorageRefused:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, trouble(facts).Message, false)
+	case !hasApplied(r, facts) && reportedTrouble(facts) != nil &&
+		reportedTrouble(facts).Reason == v1beta2.ReasonStorageRefused:
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonStorageRefused, reportedTrouble(facts).Message, false)
 	case !hasApplied(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending,
 			fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)
@@ -288,20 +292,20 @@ func acceptance(
 
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// registry sets the condition Registry to False if the registry does not contain the published bundle. A runtime that
-// never had this problem does not get the condition.
-func registry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// setRegistry sets the condition Registry to False if the registry does not contain the published bundle. A runtime
+// that never had this problem does not get the condition.
+func setRegistry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
 		set(v1beta2.ConditionRegistry, facts.Deviation.Reason, facts.Deviation.Message, false)
-	case facts.Consistent && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil:
+	case facts.IsConsistent && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRegistry) != nil:
 		set(v1beta2.ConditionRegistry, v1beta2.ReasonConsistent, "the registry has the published bundle", true)
 	}
 }
 
-// agent sets the condition Agent to False if the agent could not upgrade its own image. A runtime that never had this
-// problem does not get the condition.
-func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// setAgent sets the condition Agent to False if the agent could not upgrade its own image. A runtime that never had
+// this problem does not get the condition.
+func setAgent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
 		set(v1beta2.ConditionAgent, v1beta2.ReasonRolledBack, facts.Report.AgentProblem, false)
@@ -310,23 +314,23 @@ func agent(after v1beta2.KymaStatus, facts Facts, set func(string, string, strin
 	}
 }
 
-// features sets the condition Features to False if the bundle omits features that the agent does not support. A runtime
-// that never had this problem does not get the condition.
-func features(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// setFeatures sets the condition Features to False if the bundle omits features that the agent does not support. A
+// runtime that never had this problem does not get the condition.
+func setFeatures(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
-	case len(facts.LeftOut) > 0:
-		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdatedMessage(facts.LeftOut), false)
+	case len(facts.OmittedFeatures) > 0:
+		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentOutdated, plan.AgentOutdatedMessage(facts.OmittedFeatures), false)
 	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionFeatures) != nil:
 		set(v1beta2.ConditionFeatures, v1beta2.ReasonAgentSupported, "the agent supports all features of its bundle", true)
 	}
 }
 
-// modules returns the status of each published, requested or installed module, sorted by name. It also returns the
-// reasons of their problems.
-func modules(
+// moduleStatuses returns the status of each published, requested or installed module, sorted by name. It also returns
+// the reasons of their problems.
+func moduleStatuses(
 	before []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, facts Facts,
 ) ([]v1beta2.ModuleStatus, []v1beta2.ModuleReasons) {
-	found, why := map[string]v1beta2.ModuleStatus{}, byModule{}
+	found, why := map[string]v1beta2.ModuleStatus{}, reasonsByModule{}
 	reported := map[string]bundle.ReportedModule{}
 	if facts.Report != nil {
 		for _, m := range facts.Report.Modules {
@@ -350,13 +354,13 @@ func modules(
 	for _, problem := range facts.Problems {
 		m := found[problem.Module]
 		message := problem.Message
-		if m.Message != "" && worse(m.State, problem.State) == m.State {
+		if m.Message != "" && worseState(m.State, problem.State) == m.State {
 			message = m.Message + "; " + message // the message for the worse state comes first
 		} else if m.Message != "" && facts.Published != nil &&
 			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
 			message += "; " + m.Message // here, m.Message lists the objects that block the removal
 		}
-		m.Name, m.Message, m.State = problem.Module, message, worse(m.State, problem.State)
+		m.Name, m.Message, m.State = problem.Module, message, worseState(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
 		found[problem.Module] = m
 		why.addProblem(problem)
@@ -378,13 +382,13 @@ func removalStatus(r bundle.ReportedModule, facts Facts) v1beta2.ModuleStatus {
 		Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 		Message: fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence),
 	}
-	if facts.applies(r.Name) {
-		status.State, status.Message = cmp.Or(onlyDeletion(r.State), v1beta2.StateDeleting), r.Message
+	if facts.isStateValid(r.Name) {
+		status.State, status.Message = cmp.Or(deletionState(r.State), v1beta2.StateDeleting), r.Message
 	}
 	return status
 }
 
-func onlyDeletion(state v1beta2.State) v1beta2.State {
+func deletionState(state v1beta2.State) v1beta2.State {
 	if state == v1beta2.StateWarning || state == v1beta2.StateError || state == v1beta2.StateDeleting {
 		return state
 	}
@@ -397,7 +401,7 @@ func moduleStatus(
 ) v1beta2.ModuleStatus {
 	status := v1beta2.ModuleStatus{
 		Name: m.Module, FQDN: m.Component, OcmComponentName: m.Component, Channel: m.Channel,
-		Version: running(m, r, before, facts),
+		Version: runningVersion(m, r, before, facts),
 		State:   v1beta2.StateProcessing, Manifest: r.Manifest.DeepCopy(), Resource: r.Resource.DeepCopy(),
 	}
 	if m.Template != "" {
@@ -410,9 +414,9 @@ func moduleStatus(
 		}
 	}
 	switch {
-	case facts.released() && current(facts):
+	case facts.isReleased() && isApplied(facts):
 		status.State, status.Message = v1beta2.StateUnmanaged, "the runtime gave the module back to lifecycle-manager"
-	case !facts.applies(m.Module):
+	case !facts.isStateValid(m.Module):
 		status.Message = fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence)
 	case m.Unmanaged:
 		// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
@@ -426,7 +430,7 @@ func moduleStatus(
 	case r.Name == "":
 		status.Message = "the runtime does not have the module yet"
 	case r.Version != m.Version:
-		status.State = cmp.Or(onlyTrouble(r.State), v1beta2.StateProcessing)
+		status.State = cmp.Or(troubleState(r.State), v1beta2.StateProcessing)
 		status.Message = cmp.Or(r.Message,
 			fmt.Sprintf("version %s is installed, waiting for version %s", r.Version, m.Version))
 	default:
@@ -435,20 +439,20 @@ func moduleStatus(
 	return status
 }
 
-func onlyTrouble(state v1beta2.State) v1beta2.State {
+func troubleState(state v1beta2.State) v1beta2.State {
 	if state == v1beta2.StateWarning || state == v1beta2.StateError {
 		return state
 	}
 	return ""
 }
 
-// precedence lists the states from worst to best, in the order of lifecycle-manager.
-var precedence = []v1beta2.State{
+// statePrecedence lists the states from worst to best, in the order of lifecycle-manager.
+var statePrecedence = []v1beta2.State{
 	v1beta2.StateError, v1beta2.StateWarning, v1beta2.StateDeleting, v1beta2.StateProcessing, v1beta2.StateReady,
 }
 
-func worse(a, b v1beta2.State) v1beta2.State {
-	for _, state := range precedence {
+func worseState(a, b v1beta2.State) v1beta2.State {
+	for _, state := range statePrecedence {
 		if a == state || b == state {
 			return state
 		}
@@ -456,14 +460,14 @@ func worse(a, b v1beta2.State) v1beta2.State {
 	return cmp.Or(a, b)
 }
 
-func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2.State {
-	if facts.Deleting {
+func summarizeState(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2.State {
+	if facts.IsDeleting {
 		return v1beta2.StateDeleting
 	}
 	state := v1beta2.StateReady
 	for _, m := range modules {
 		if m.State != v1beta2.StateUnmanaged {
-			state = worse(state, m.State)
+			state = worseState(state, m.State)
 		}
 	}
 	if state == v1beta2.StateDeleting {
@@ -471,24 +475,24 @@ func summarize(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1beta2
 	}
 	switch {
 	case facts.PublishError != nil:
-		return worse(state, v1beta2.StateError)
+		return worseState(state, v1beta2.StateError)
 	case silent && facts.Report == nil:
-		return worse(state, v1beta2.StateProcessing)
+		return worseState(state, v1beta2.StateProcessing)
 	case silent:
-		return worse(state, v1beta2.StateWarning)
+		return worseState(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
 		// The runtime refuses bundles if they were tampered with or if versions are incompatible.
-		return worse(state, v1beta2.StateWarning)
-	case trouble(facts) != nil:
-		return worse(state, v1beta2.StateWarning)
-	case len(facts.Removals.Waiting()) > 0:
-		return worse(state, v1beta2.StateWarning)
-	case !facts.appliesToAll():
-		return worse(state, v1beta2.StateProcessing)
-	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.LeftOut) > 0,
+		return worseState(state, v1beta2.StateWarning)
+	case reportedTrouble(facts) != nil:
+		return worseState(state, v1beta2.StateWarning)
+	case len(facts.Removals.HeldModules()) > 0:
+		return worseState(state, v1beta2.StateWarning)
+	case !facts.areAllStatesValid():
+		return worseState(state, v1beta2.StateProcessing)
+	case facts.Report.Observed.Expired, facts.Report.AgentProblem != "", len(facts.OmittedFeatures) > 0,
 		facts.SecretsError != nil, facts.Report.OmitsRequest(),
 		facts.Report.Secrets != nil && facts.Report.Secrets.Trouble != "":
-		return worse(state, v1beta2.StateWarning)
+		return worseState(state, v1beta2.StateWarning)
 	}
 	return state
 }

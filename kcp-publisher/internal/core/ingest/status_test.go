@@ -34,8 +34,8 @@ type scene struct {
 func healthy() *scene {
 	s := &scene{now: noon}
 	s.facts = Facts{
-		Generation: 3, Silence: allowedSilence,
-		Published: &plan.Published{
+		Generation: 3, SilenceTimeout: allowedSilence,
+		Published: &plan.PublishedBundle{
 			Predicate: bundle.Predicate{Sequence: 7, IssuedAt: noon.Add(-time.Hour)}, Digest: newest,
 			State: bundle.DesiredState{
 				Kyma:      bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: "regular"}},
@@ -66,7 +66,7 @@ func ready(name string) bundle.ReportedModule {
 func (s *scene) remember() *scene {
 	s.before.Runtime = nil
 	if s.facts.Report != nil {
-		Remember(&s.before, *s.facts.Report, "key", "thumbprint", s.facts.Report.Time)
+		RecordReport(&s.before, *s.facts.Report, "key", "thumbprint", s.facts.Report.Time)
 	}
 	return s
 }
@@ -81,7 +81,7 @@ func (s *scene) later(d time.Duration) *scene {
 	return s
 }
 
-func (s *scene) status() v1beta2.KymaStatus { return Status(s.before, s.facts, s.now) }
+func (s *scene) status() v1beta2.KymaStatus { return NextStatus(s.before, s.facts, s.now) }
 
 func reported(name string, state v1beta2.State, message string) func(*Facts) {
 	return func(f *Facts) {
@@ -246,7 +246,7 @@ func TestStatusMatchesBundleAndReport(t *testing.T) {
 				"not Ready (NotReady): module keda is Processing: p",
 				"keda@1.0.0 Processing: p", "mail@1.0.0 Warning: w"}},
 		"Kyma is being deleted": {
-			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.Deleting = true }),
+			healthy().with(reported("mail", v1beta2.StateError, "e")).with(func(f *Facts) { f.IsDeleting = true }),
 			[]string{"Deleting",
 				"not Modules (NotReady): module mail is Error: e", "not Ready (NotReady): module mail is Error: e",
 				"keda@1.0.0 Ready", "mail@1.0.0 Error: e"}},
@@ -413,7 +413,7 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 
 func TestRememberRecordsReportInStatus(t *testing.T) {
 	status := v1beta2.KymaStatus{}
-	Remember(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
+	RecordReport(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",
 		Observed:   &bundle.Observed{Epoch: 1, Sequence: 7, Digest: newest},
 		Kyma:       &bundle.ReportedKyma{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 4},
@@ -431,7 +431,7 @@ func TestRememberRecordsReportInStatus(t *testing.T) {
 		t.Errorf("got key %+v, want public with thumbprint thumb", r.Key)
 	}
 	t.Run("Kyma that is being deleted does not change the request", func(t *testing.T) {
-		Remember(&status,
+		RecordReport(&status,
 			bundle.AcceptedReport{
 				Report: bundle.Report{
 					Sequence: 6, Time: noon, Kyma: &bundle.ReportedKyma{Deleting: true, Generation: 5},

@@ -65,11 +65,11 @@ func TestTakeoverReportAppliesOnlyToLatestBundle(t *testing.T) {
 				},
 			}
 			s.facts.Published.State.Takeover = c.published
-			status = Status(status, s.facts, noon)
+			status = NextStatus(status, s.facts, noon)
 			if c.stale {
 				s.facts.Report.Observed.Digest = earlier
 			}
-			Remember(&status, *s.facts.Report, "key", "thumbprint", noon)
+			RecordReport(&status, *s.facts.Report, "key", "thumbprint", noon)
 			got := status.Runtime.Takeover
 			var adopted []string
 			for _, m := range got.Modules {

@@ -7,17 +7,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func trouble(facts Facts) *bundle.ReportedTrouble {
+func reportedTrouble(facts Facts) *bundle.ReportedTrouble {
 	if facts.Report == nil {
 		return nil
 	}
 	return facts.Report.Trouble
 }
 
-// synced sets the condition Synced to False if the runtime could not write objects. A runtime that never had this
+// setSynced sets the condition Synced to False if the runtime could not write objects. A runtime that never had this
 // problem does not get the condition.
-func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
-	switch t := trouble(facts); {
+func setSynced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+	switch t := reportedTrouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
 	case t != nil:
@@ -28,9 +28,9 @@ func synced(after v1beta2.KymaStatus, facts Facts, set func(string, string, stri
 	}
 }
 
-func moduleCatalog(facts Facts, set func(string, string, string, bool)) {
-	switch t := trouble(facts); {
-	case facts.Report == nil || !current(facts):
+func setModuleCatalog(facts Facts, set func(string, string, string, bool)) {
+	switch t := reportedTrouble(facts); {
+	case facts.Report == nil || !isApplied(facts):
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady,
 			"the runtime has not reported the latest bundle yet", false)
 	case t != nil && t.Catalog:

@@ -14,7 +14,7 @@ import (
 
 func TestWriteFailuresInRuntimeAreReported(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	published := &plan.Published{Digest: "sha256:new", Predicate: bundle.Predicate{Sequence: 7}}
+	published := &plan.PublishedBundle{Digest: "sha256:new", Predicate: bundle.Predicate{Sequence: 7}}
 	status := func(before v1beta2.KymaStatus, observed string, trouble *bundle.ReportedTrouble) v1beta2.KymaStatus {
 		report := &bundle.AcceptedReport{
 			Report: bundle.Report{Time: now, Trouble: trouble, Observed: &bundle.Observed{Digest: published.Digest}},
@@ -22,8 +22,8 @@ func TestWriteFailuresInRuntimeAreReported(t *testing.T) {
 		if observed == "old" {
 			report.Observed.Digest = "sha256:old"
 		}
-		Remember(&before, *report, "", "", now)
-		return Status(before, Facts{Published: published, Report: report, Silence: time.Hour}, now)
+		RecordReport(&before, *report, "", "", now)
+		return NextStatus(before, Facts{Published: published, Report: report, SilenceTimeout: time.Hour}, now)
 	}
 	messageOf := func(s v1beta2.KymaStatus, kind string) string {
 		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {

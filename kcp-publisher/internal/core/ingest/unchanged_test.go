@@ -27,9 +27,9 @@ func TestSameFactsDoNotChangeStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := s.status()
 			for _, pause := range []time.Duration{0, time.Second, 20 * time.Minute} {
-				second := Status(first, s.facts, s.now.Add(pause))
+				second := NextStatus(first, s.facts, s.now.Add(pause))
 				if pause > time.Minute && name != "silent runtime" && name != "runtime that never reported" {
-					second = Status(first, s.facts, s.now.Add(time.Minute)) // later, the runtime is silent
+					second = NextStatus(first, s.facts, s.now.Add(time.Minute)) // later, the runtime is silent
 				}
 				if !reflect.DeepEqual(first, second) {
 					t.Errorf("after %s: got %+v\nwant %+v", pause, second, first)
@@ -88,7 +88,7 @@ func TestPublishErrorDoesNotAffectTheCurrentBundle(t *testing.T) {
 	s := healthy()
 	s.before = s.status()
 	s.facts = Facts{
-		Generation: 4, Silence: allowedSilence,
+		Generation: 4, SilenceTimeout: allowedSilence,
 		PublishError: errors.New("annotation kyma-pull.dev/autonomy: is \"Nonsense\""),
 	}
 	after := s.later(time.Minute).status()

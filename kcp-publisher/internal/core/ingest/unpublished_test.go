@@ -11,7 +11,8 @@ import (
 )
 
 func TestUnpublishedKymaIsNotReady(t *testing.T) {
-	s := &scene{now: noon, facts: Facts{Generation: 1, Silence: allowedSilence, PublishError: errors.New("no root")}}
+	s := &scene{now: noon, facts: Facts{Generation: 1, SilenceTimeout: allowedSilence,
+		PublishError: errors.New("no root")}}
 	modules := meta.FindStatusCondition(s.status().Conditions, v1beta2.ConditionModules)
 	if modules.Status != metav1.ConditionFalse || modules.Message != "no bundle is published yet" {
 		t.Errorf("before the first bundle: got condition %+v, want Modules False", modules)

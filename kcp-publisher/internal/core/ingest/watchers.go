@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// watchers sets the condition SKRWebhook. While the runtime has not reported the latest bundle, an existing condition
-// does not change.
-func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// setWatchers sets the condition SKRWebhook. While the runtime has not reported the latest bundle, an existing
+// condition does not change.
+func setWatchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Published == nil {
 		return
 	}
@@ -18,7 +18,7 @@ func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, s
 	switch {
 	case asked == 0:
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
-	case !current(facts):
+	case !isApplied(facts):
 		if meta.FindStatusCondition(after.Conditions, v1beta2.ConditionSKRWebhook) == nil {
 			set(v1beta2.ConditionSKRWebhook, v1beta2.ReasonPending,
 				fmt.Sprintf("waiting for the runtime to report bundle %d", facts.Published.Predicate.Sequence), false)

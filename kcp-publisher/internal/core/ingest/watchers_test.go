@@ -50,7 +50,7 @@ func TestWatcherConditionReportsOutcome(t *testing.T) {
 	} {
 		s := healthy().with(c.change)
 		s.before.Conditions = c.before
-		got := meta.FindStatusCondition(Status(s.before, s.facts, noon).Conditions, v1beta2.ConditionSKRWebhook)
+		got := meta.FindStatusCondition(NextStatus(s.before, s.facts, noon).Conditions, v1beta2.ConditionSKRWebhook)
 		switch {
 		case (got == nil) != (c.status == ""):
 			t.Errorf("%s: got condition %+v, want status %q", name, got, c.status)

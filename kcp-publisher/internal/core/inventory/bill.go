@@ -10,9 +10,9 @@ import (
 	"github.com/distribution/reference"
 )
 
-// Bill returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions and
-// their images. Each component contains the number of runtimes that run it.
-func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
+// CycloneDX returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions
+// and their images. Each component contains the number of runtimes that run it.
+func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: now.UTC().Format(time.RFC3339),
@@ -28,14 +28,14 @@ func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 			modules = append(modules, ref)
 			components = append(components, cyclonedx.Component{
 				BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: m.Name, Version: m.Version,
-				Properties: counted(runtimes),
+				Properties: runtimeCount(runtimes),
 			})
 		}
 		return ref
 	}
 	for _, image := range f.Images {
-		c := container(image.Reference)
-		c.Properties = counted(image.Runtimes())
+		c := containerComponent(image.Reference)
+		c.Properties = runtimeCount(image.Runtimes())
 		for _, u := range image.Uses {
 			ref := add(u.Module, len(u.Runtimes))
 			images[ref] = append(images[ref], c.BOMRef)
@@ -54,12 +54,12 @@ func (f Fleet) Bill(name string, now time.Time) *cyclonedx.BOM {
 	return bom
 }
 
-func counted(runtimes int) *[]cyclonedx.Property {
+func runtimeCount(runtimes int) *[]cyclonedx.Property {
 	return &[]cyclonedx.Property{{Name: "kyma-pull:runtimes", Value: strconv.Itoa(runtimes)}}
 }
 
-// container returns the component for an image. It has a package URL if the image reference is valid.
-func container(text string) cyclonedx.Component {
+// containerComponent returns the component for an image. It has a package URL if the image reference is valid.
+func containerComponent(text string) cyclonedx.Component {
 	c := cyclonedx.Component{BOMRef: "image:" + text, Type: cyclonedx.ComponentTypeContainer, Name: text}
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {

@@ -35,19 +35,19 @@ type Unread struct {
 	Problem string `json:"problem"`
 }
 
-type use struct {
+type imageUse struct {
 	reference string
 	module    Module
 }
 
 // Compare returns the changes between two inventories.
 func Compare(before, after Fleet) []Change {
-	was, is := before.holders(), after.holders()
+	was, is := before.runtimesByUse(), after.runtimesByUse()
 	all := maps.Clone(was)
 	maps.Copy(all, is)
 	changes := []Change{}
 	for u := range all {
-		c := Change{u.reference, u.module, without(is[u], was[u]), without(was[u], is[u])}
+		c := Change{u.reference, u.module, difference(is[u], was[u]), difference(was[u], is[u])}
 		if len(c.Added)+len(c.Removed) > 0 {
 			changes = append(changes, c)
 		}
@@ -58,22 +58,22 @@ func Compare(before, after Fleet) []Change {
 	return changes
 }
 
-func (f Fleet) holders() map[use]map[string]bool {
-	all := map[use]map[string]bool{}
+func (f Fleet) runtimesByUse() map[imageUse]map[string]bool {
+	all := map[imageUse]map[string]bool{}
 	for _, i := range f.Images {
 		for _, u := range i.Uses {
 			ids := map[string]bool{}
 			for _, h := range u.Runtimes {
 				ids[h.Runtime] = true
 			}
-			all[use{i.Reference, u.Module}] = ids
+			all[imageUse{i.Reference, u.Module}] = ids
 		}
 	}
 	return all
 }
 
-// without returns the IDs that are in included but not in excluded, sorted.
-func without(included, excluded map[string]bool) (ids []string) {
+// difference returns the IDs that are in included but not in excluded, sorted.
+func difference(included, excluded map[string]bool) (ids []string) {
 	for _, id := range slices.Sorted(maps.Keys(included)) {
 		if !excluded[id] {
 			ids = append(ids, id)
@@ -82,9 +82,9 @@ func without(included, excluded map[string]bool) (ids []string) {
 	return ids
 }
 
-// UnknownIn returns the module versions whose images could not be determined in at least one of the inventories. They
-// are sorted and have no duplicates.
-func UnknownIn(fleets ...Fleet) []Unknown {
+// MergeUnknown returns the module versions whose images could not be determined in at least one of the inventories.
+// They are sorted and have no duplicates.
+func MergeUnknown(fleets ...Fleet) []Unknown {
 	var all []Unknown
 	for _, f := range fleets {
 		all = append(all, f.Unknown...)

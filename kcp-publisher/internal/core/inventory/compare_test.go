@@ -31,7 +31,7 @@ func TestCompareListsRuntimesWithAddedOrRemovedImage(t *testing.T) {
 
 func TestUnknownVersionsOfSeveralInventoriesAreListedOnce(t *testing.T) {
 	a, b := Unknown{Module: Module{"a", "1"}, Problem: "gone"}, Unknown{Module: Module{"b", "1"}, Problem: "gone"}
-	got := UnknownIn(Fleet{Unknown: []Unknown{b}}, Fleet{Unknown: []Unknown{a, b}})
+	got := MergeUnknown(Fleet{Unknown: []Unknown{b}}, Fleet{Unknown: []Unknown{a, b}})
 	if !reflect.DeepEqual(got, []Unknown{a, b}) {
 		t.Errorf("got %+v, want %+v", got, []Unknown{a, b})
 	}

@@ -139,7 +139,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 func (f Fleet) Select(image, module string) Fleet {
 	selected := Fleet{Images: []Image{}, Unreported: f.Unreported}
 	for _, i := range f.Images {
-		if !matches(i.Reference, image) {
+		if !matchesImage(i.Reference, image) {
 			continue
 		}
 		i.Uses = slices.DeleteFunc(slices.Clone(i.Uses), func(u Use) bool { return module != "" && u.Name != module })
@@ -155,30 +155,30 @@ func (f Fleet) Select(image, module string) Fleet {
 	return selected
 }
 
-func matches(text, asked string) bool {
-	if asked == "" || text == asked {
+func matchesImage(text, query string) bool {
+	if query == "" || text == query {
 		return true
 	}
 	named, err := reference.ParseNormalizedNamed(text)
 	if err != nil {
 		return false
 	}
-	if digested, ok := named.(reference.Digested); ok && digested.Digest().String() == asked {
+	if digested, ok := named.(reference.Digested); ok && digested.Digest().String() == query {
 		return true
 	}
-	if named.Name() == asked || reference.Path(named) == asked || strings.HasSuffix(named.Name(), "/"+asked) {
+	if named.Name() == query || reference.Path(named) == query || strings.HasSuffix(named.Name(), "/"+query) {
 		return true
 	}
-	wanted, err := reference.ParseNormalizedNamed(asked)
+	wanted, err := reference.ParseNormalizedNamed(query)
 	if err != nil || wanted.Name() != named.Name() {
 		return false
 	}
-	return covers(named, wanted)
+	return matchesReference(named, wanted)
 }
 
-// covers reports whether an image matches the wanted image. If the wanted image has a digest, the digests must be
-// equal. Otherwise, the tags must be equal if the wanted image has one.
-func covers(named, wanted reference.Named) bool {
+// matchesReference reports whether an image matches the wanted image. If the wanted image has a digest, the digests
+// must be equal. Otherwise, the tags must be equal if the wanted image has one.
+func matchesReference(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)
 		return has && own.Digest() == digested.Digest()

@@ -91,7 +91,7 @@ func TestSelectMatchesImageByReferenceDigestOrName(t *testing.T) {
 func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	var out bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).
-		Encode(small().Bill("fleet-1", noon)); err != nil {
+		Encode(small().CycloneDX("fleet-1", noon)); err != nil {
 		t.Fatal(err)
 	}
 	var bom cyclonedx.BOM

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Reported returns the runtimes of the Kymas. Each Runtime contains the module versions in its last report.
-func Reported(kymas []v1beta2.Kyma) []Runtime {
+// ReportedRuntimes returns the runtimes of the Kymas. Each Runtime contains the module versions in its last report.
+func ReportedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {
 		kyma := &kymas[i]
@@ -27,8 +27,9 @@ func Reported(kymas []v1beta2.Kyma) []Runtime {
 	return all
 }
 
-// Listed returns a runtime of the API server's table, without its bundle. reported is the time of its last report.
-func Listed(r *fleet.Runtime, reported time.Time) Runtime {
+// ListedRuntime returns a runtime of the API server's table, without its bundle. reported is the time of its last
+// report.
+func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
 	listed := Runtime{ID: r.ID, Reported: reported}
 	for _, m := range r.Modules {
 		if m.Version != "" {
@@ -38,9 +39,9 @@ func Listed(r *fleet.Runtime, reported time.Time) Runtime {
 	return listed
 }
 
-// Published returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle, but no
-// modules.
-func Published(kymas []v1beta2.Kyma) []Runtime {
+// PublishedRuntimes returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle,
+// but no modules.
+func PublishedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {
 		if status := kymas[i].Status.Runtime; status != nil && status.Published != nil {

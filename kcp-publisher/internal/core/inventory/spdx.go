@@ -14,9 +14,9 @@ import (
 
 const creator = "kcp-publisher"
 
-// Document returns the same bill of materials as Bill, but as an SPDX 2.3 document.
-func (f Fleet) Document(name string, now time.Time) *spdx.Document {
-	bill := f.Bill(name, now)
+// SPDX returns the same bill of materials as CycloneDX, but as an SPDX 2.3 document.
+func (f Fleet) SPDX(name string, now time.Time) *spdx.Document {
+	bill := f.CycloneDX(name, now)
 	fleet := *bill.Metadata.Component
 	document := &spdx.Document{
 		SPDXVersion: spdx.Version, DataLicense: spdx.DataLicense, SPDXIdentifier: "DOCUMENT", DocumentName: name,
@@ -26,7 +26,7 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 		},
 		Packages: []*spdx.Package{spdxPackage(fleet)},
 		Relationships: []*spdx.Relationship{
-			related("DOCUMENT", common.TypeRelationshipDescribe, elementOf(fleet.BOMRef)),
+			newRelationship("DOCUMENT", common.TypeRelationshipDescribe, elementID(fleet.BOMRef)),
 		},
 	}
 	for _, c := range *bill.Components {
@@ -37,7 +37,7 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 		for _, on := range *d.Dependencies {
 			identity.Write([]byte(d.Ref + " " + on + "\n"))
 			document.Relationships = append(document.Relationships,
-				related(elementOf(d.Ref), common.TypeRelationshipContains, elementOf(on)))
+				newRelationship(elementID(d.Ref), common.TypeRelationshipContains, elementID(on)))
 		}
 	}
 	// SPDX 2.3 section 6.5 requires a unique namespace for each document.
@@ -48,7 +48,7 @@ func (f Fleet) Document(name string, now time.Time) *spdx.Document {
 
 func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	p := &spdx.Package{
-		PackageName: c.Name, PackageSPDXIdentifier: elementOf(c.BOMRef), PackageVersion: c.Version,
+		PackageName: c.Name, PackageSPDXIdentifier: elementID(c.BOMRef), PackageVersion: c.Version,
 		PackageDownloadLocation: "NOASSERTION", PrimaryPackagePurpose: strings.ToUpper(string(c.Type)),
 	}
 	if c.Type == cyclonedx.ComponentTypePlatform {
@@ -67,15 +67,15 @@ func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	return p
 }
 
-func related(a common.ElementID, kind string, b common.ElementID) *spdx.Relationship {
+func newRelationship(a common.ElementID, kind string, b common.ElementID) *spdx.Relationship {
 	return &spdx.Relationship{
 		RefA: common.MakeDocElementID("", string(a)), RefB: common.MakeDocElementID("", string(b)), Relationship: kind,
 	}
 }
 
-// elementOf returns an SPDX identifier for a reference. An SPDX identifier can contain only letters, digits, periods
+// elementID returns an SPDX identifier for a reference. An SPDX identifier can contain only letters, digits, periods
 // and hyphens.
-func elementOf(ref string) common.ElementID {
+func elementID(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {
 		return common.ElementID(kind)

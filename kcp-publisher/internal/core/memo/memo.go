@@ -29,11 +29,11 @@ func New[K comparable, V any](limit Limit, size func(K, V) int) *Memo[K, V] {
 	return &Memo[K, V]{values: newLRU(limit, size)}
 }
 
-// Find returns the value of a key.
-func (m *Memo[K, V]) Find(key K) (value V, found bool) {
+// Get returns the value of a key.
+func (m *Memo[K, V]) Get(key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e := m.values.find(key); e != nil {
+	if e := m.values.get(key); e != nil {
 		return e.value, true
 	}
 	return value, false
@@ -57,11 +57,11 @@ func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	}
 }
 
-// Held returns the number of values and their total size in bytes.
-func (m *Memo[K, V]) Held() (entries, bytes int) {
+// Size returns the number of values and their total size in bytes.
+func (m *Memo[K, V]) Size() (entries, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.values.held()
+	return m.values.usage()
 }
 
 // lru drops the least recently used entries first. The entries form a ring that is sorted by the time of their last
@@ -92,14 +92,14 @@ func newLRU[K comparable, V any](limit Limit, size func(K, V) int) lru[K, V] {
 	return lru[K, V]{limit: limit, size: size, byKey: map[K]*entry[K, V]{}, ring: ring}
 }
 
-func (e *entry[K, V]) dropped() bool { return e.next == nil }
+func (e *entry[K, V]) isDropped() bool { return e.next == nil }
 
 func (e *entry[K, V]) unlink() {
 	e.previous.next, e.next.previous = e.next, e.previous
 	e.next, e.previous = nil, nil
 }
 
-func (l *lru[K, V]) front(e *entry[K, V]) {
+func (l *lru[K, V]) moveToFront(e *entry[K, V]) {
 	if e.next != nil {
 		e.unlink()
 	}
@@ -107,20 +107,20 @@ func (l *lru[K, V]) front(e *entry[K, V]) {
 	e.previous.next, e.next.previous = e, e
 }
 
-func (l *lru[K, V]) find(key K) *entry[K, V] {
+func (l *lru[K, V]) get(key K) *entry[K, V] {
 	e := l.byKey[key]
 	if e != nil {
-		l.front(e)
+		l.moveToFront(e)
 	}
 	return e
 }
 
 func (l *lru[K, V]) put(key K, value V) *entry[K, V] {
-	e := l.find(key)
+	e := l.get(key)
 	if e == nil {
 		e = &entry[K, V]{key: key}
 		l.byKey[key] = e
-		l.front(e)
+		l.moveToFront(e)
 	}
 	size := l.size(key, value)
 	l.bytes += size - e.bytes
@@ -132,7 +132,7 @@ func (l *lru[K, V]) put(key K, value V) *entry[K, V] {
 }
 
 func (l *lru[K, V]) drop(e *entry[K, V]) {
-	if e.dropped() {
+	if e.isDropped() {
 		return
 	}
 	e.unlink()
@@ -142,4 +142,4 @@ func (l *lru[K, V]) drop(e *entry[K, V]) {
 	e.value, e.bytes = none, 0
 }
 
-func (l *lru[K, V]) held() (entries, bytes int) { return len(l.byKey), l.bytes }
+func (l *lru[K, V]) usage() (entries, bytes int) { return len(l.byKey), l.bytes }

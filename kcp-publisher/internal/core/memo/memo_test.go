@@ -15,15 +15,15 @@ func TestMemoDropsLeastRecentlyUsedEntry(t *testing.T) {
 	m := New(Limit{Bytes: 100}, length)
 	for i := range 50 {
 		m.Put(fmt.Sprint("key-", i), text(30))
-		if _, found := m.Find("key-0"); !found {
+		if _, found := m.Get("key-0"); !found {
 			t.Fatal("the most recently used value was dropped")
 		}
 	}
-	if entries, bytes := m.Held(); entries != 3 || bytes != 90 {
+	if entries, bytes := m.Size(); entries != 3 || bytes != 90 {
 		t.Errorf("got %d values with %d bytes, want 3 with 90", entries, bytes)
 	}
 	m.Put("key-0", text(10))
-	if _, bytes := m.Held(); bytes != 70 {
+	if _, bytes := m.Size(); bytes != 70 {
 		t.Errorf("got %d bytes after a value was replaced with a smaller value, want 70", bytes)
 	}
 }
@@ -32,14 +32,14 @@ func TestMemoKeepsASingleOversizedValue(t *testing.T) {
 	m := New(Limit{Bytes: 100}, length)
 	m.Put("small", text(10))
 	m.Put("large", text(1000))
-	if entries, _ := m.Held(); entries != 1 {
+	if entries, _ := m.Size(); entries != 1 {
 		t.Errorf("got %d values, want only the large value", entries)
 	}
-	if _, found := m.Find("large"); !found {
+	if _, found := m.Get("large"); !found {
 		t.Error("the large value was dropped")
 	}
 	m.Put("small", text(1))
-	if _, bytes := m.Held(); bytes != 1 {
+	if _, bytes := m.Size(); bytes != 1 {
 		t.Errorf("got %d bytes, want 1", bytes)
 	}
 }
@@ -49,7 +49,7 @@ func TestMemoLimitsEntries(t *testing.T) {
 	for i := range 100 {
 		m.Put(fmt.Sprint(i), "value")
 	}
-	if entries, _ := m.Held(); entries != 5 {
+	if entries, _ := m.Size(); entries != 5 {
 		t.Errorf("got %d values, want 5", entries)
 	}
 }
@@ -61,18 +61,18 @@ func TestSharedKeepsOneValuePerHolder(t *testing.T) {
 	for i := range 1000 {
 		m.Put(&hostile, fmt.Sprint("request-", i), text(1000))
 	}
-	if entries, bytes := m.Held(); entries != 2 || bytes != 1010 {
+	if entries, bytes := m.Size(); entries != 2 || bytes != 1010 {
 		t.Errorf("two holders: got %d values with %d bytes, want 2 with 1010", entries, bytes)
 	}
-	if _, found := m.Find(&hostile, "usual"); !found {
+	if _, found := m.Share(&hostile, "usual"); !found {
 		t.Error("a value of another holder was not found by its key")
 	}
 	m.Put(&honest, "new", text(20))
-	if _, found := m.Of(&hostile); !found {
+	if _, found := m.Get(&hostile); !found {
 		t.Error("a value was dropped although a holder references it")
 	}
 	m.Release(&hostile)
-	if entries, bytes := m.Held(); entries != 1 || bytes != 20 {
+	if entries, bytes := m.Size(); entries != 1 || bytes != 20 {
 		t.Errorf("after a release: got %d values with %d bytes, want 1 with 20", entries, bytes)
 	}
 }
@@ -95,7 +95,7 @@ func TestSharedMatchesModel(t *testing.T) {
 				m.Put(&holders[holder], key, text(sizes[key]))
 				has[holder] = key
 			case 1:
-				if value, found := m.Find(&holders[holder], key); found {
+				if value, found := m.Share(&holders[holder], key); found {
 					has[holder] = key
 					if len(value) != sizes[key] {
 						t.Fatalf("key %d has %d bytes, want %d", key, len(value), sizes[key])
@@ -105,7 +105,7 @@ func TestSharedMatchesModel(t *testing.T) {
 				m.Release(&holders[holder])
 				delete(has, holder)
 			default:
-				value, found := m.Of(&holders[holder])
+				value, found := m.Get(&holders[holder])
 				if key, is := has[holder]; found && (!is || len(value) != sizes[key]) {
 					t.Fatalf("holder %d: got %d bytes, want the value of key %d", holder, len(value), key)
 				}
@@ -117,7 +117,7 @@ func TestSharedMatchesModel(t *testing.T) {
 			for key := range held {
 				total += sizes[key]
 			}
-			entries, bytes := m.Held()
+			entries, bytes := m.Size()
 			if entries > len(held) || bytes > total || entries > 1 && bytes > limit.Bytes || limit.Entries > 0 &&
 				entries > limit.Entries {
 				t.Fatalf("got %d values with %d bytes, want at most %d with %d, %+v", entries, bytes, len(held),

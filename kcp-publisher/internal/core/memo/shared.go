@@ -17,29 +17,29 @@ func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K,
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Of returns the value that a holder references. It returns false if the holder references no value, or if the cache
+// Get returns the value that a holder references. It returns false if the holder references no value, or if the cache
 // has dropped the value.
-func (m *Shared[K, V]) Of(holder *Holder[K, V]) (value V, found bool) {
+func (m *Shared[K, V]) Get(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := holder.entry
-	if e == nil || e.dropped() {
+	if e == nil || e.isDropped() {
 		return value, false
 	}
-	m.values.front(e)
+	m.values.moveToFront(e)
 	return e.value, true
 }
 
-// Find returns the value of a key and lets the holder reference it instead of its previous value. It returns false if
+// Share returns the value of a key and lets the holder reference it instead of its previous value. It returns false if
 // the cache does not contain the key.
-func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
+func (m *Shared[K, V]) Share(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	e := m.values.find(key)
+	e := m.values.get(key)
 	if e == nil {
 		return value, false
 	}
-	m.hold(holder, e)
+	m.setEntry(holder, e)
 	return e.value, true
 }
 
@@ -47,24 +47,24 @@ func (m *Shared[K, V]) Find(holder *Holder[K, V], key K) (value V, found bool) {
 func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hold(holder, m.values.put(key, value))
+	m.setEntry(holder, m.values.put(key, value))
 }
 
 // Release removes the holder's reference to its value. The cache drops the value if no other holder references it.
 func (m *Shared[K, V]) Release(holder *Holder[K, V]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.hold(holder, nil)
+	m.setEntry(holder, nil)
 }
 
-// Held returns the number of values and their total size in bytes.
-func (m *Shared[K, V]) Held() (entries, bytes int) {
+// Size returns the number of values and their total size in bytes.
+func (m *Shared[K, V]) Size() (entries, bytes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.values.held()
+	return m.values.usage()
 }
 
-func (m *Shared[K, V]) hold(holder *Holder[K, V], next *entry[K, V]) {
+func (m *Shared[K, V]) setEntry(holder *Holder[K, V], next *entry[K, V]) {
 	previous := holder.entry
 	if previous == next {
 		return

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Home is the namespace of the agent. It is also the default namespace of module objects.
-const Home = "kyma-system"
+// AgentNamespace is the namespace of the agent. It is also the default namespace of module objects.
+const AgentNamespace = "kyma-system"
 
 // Grant configures the names in the generated RBAC objects.
 type Grant struct {
@@ -37,7 +37,7 @@ type Grant struct {
 
 // Objects returns the RBAC objects that the agent needs for these module objects, sorted by kind and namespace.
 func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, error) {
-	s, err := collect(modules)
+	s, err := newRuleSet(modules)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 			TypeMeta: metav1.TypeMeta{
 				APIVersion: version,
 				Kind:       "ClusterRole",
-			}, ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Rules: s.rules(""),
+			}, ObjectMeta: metav1.ObjectMeta{Name: g.Name}, Rules: s.roleRules(""),
 		},
 		&rbacv1.ClusterRoleBinding{
 			TypeMeta: metav1.TypeMeta{
@@ -61,13 +61,13 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 			RoleRef: roleRef("ClusterRole"), Subjects: subjects,
 		},
 	}
-	for _, namespace := range s.namespaces() {
+	for _, namespace := range s.roleNamespaces() {
 		at := metav1.ObjectMeta{Namespace: namespace, Name: g.Name}
 		objects = append(objects,
 			&rbacv1.Role{
 				TypeMeta:   metav1.TypeMeta{APIVersion: version, Kind: "Role"},
 				ObjectMeta: at,
-				Rules:      s.rules(namespace),
+				Rules:      s.roleRules(namespace),
 			},
 			&rbacv1.RoleBinding{
 				TypeMeta: metav1.TypeMeta{
@@ -80,17 +80,17 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 	return objects, nil
 }
 
-type set struct {
-	// own lists the namespaces that modules create. The permissions for these namespaces are in the ClusterRole,
-	// because a Role can only be created after its namespace.
-	own     []string
-	defined map[schema.GroupKind]definition
+type ruleSet struct {
+	// ownNamespaces lists the namespaces that modules create. The permissions for these namespaces are in the
+	// ClusterRole, because a Role can only be created after its namespace.
+	ownNamespaces []string
+	defined       map[schema.GroupKind]definition
 	// content maps the namespace of each generated Role to the module objects that the Role covers. The key "" is the
 	// ClusterRole.
 	content map[string][]target
-	// further maps the namespace of each generated Role to further rules that the agent needs, such as the rule to list
-	// its own Pods.
-	further map[string][]rbacv1.PolicyRule
+	// extraRules maps the namespace of each generated Role to further rules that the agent needs, such as the rule to
+	// list its own Pods.
+	extraRules map[string][]rbacv1.PolicyRule
 }
 
 type definition struct {
@@ -105,11 +105,11 @@ const (
 	admission = "admissionregistration.k8s.io"
 )
 
-func collect(modules []*unstructured.Unstructured) (*set, error) {
-	s := &set{
-		defined: map[schema.GroupKind]definition{},
-		content: map[string][]target{},
-		further: map[string][]rbacv1.PolicyRule{},
+func newRuleSet(modules []*unstructured.Unstructured) (*ruleSet, error) {
+	s := &ruleSet{
+		defined:    map[schema.GroupKind]definition{},
+		content:    map[string][]target{},
+		extraRules: map[string][]rbacv1.PolicyRule{},
 	}
 	for _, o := range modules {
 		switch {
@@ -122,15 +122,15 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 				return nil, fmt.Errorf("CustomResourceDefinition %s: spec.names.plural is required", o.GetName())
 			}
 			s.defined[schema.GroupKind{Group: group, Kind: kind}] = definition{plural, scope == "Namespaced"}
-		case isNamespace(o) && !isShared(o):
-			s.own = append(s.own, o.GetName())
+		case isNamespace(o) && !isSharedNamespace(o):
+			s.ownNamespaces = append(s.ownNamespaces, o.GetName())
 		}
 	}
 	// The agent lists admission webhooks and policies before it sets labels on its own namespace. It also lists its own
 	// Pods.
-	s.add(
+	s.addRules(
 		"",
-		rule(
+		newRule(
 			admission,
 			[]string{
 				"mutatingadmissionpolicies",
@@ -144,11 +144,11 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 			"list",
 		),
 	)
-	s.add("", rule("", []string{"namespaces"}, []string{Home}, "get", "list", "patch"))
-	s.add(Home, rule("", []string{"pods"}, nil, "list"))
-	if len(s.own) > 0 {
+	s.addRules("", newRule("", []string{"namespaces"}, []string{AgentNamespace}, "get", "list", "patch"))
+	s.addRules(AgentNamespace, newRule("", []string{"pods"}, nil, "list"))
+	if len(s.ownNamespaces) > 0 {
 		// Before the agent deletes a module's namespace, it lists all kinds to check that the namespace is empty.
-		s.add("", rule("*", []string{"*"}, nil, "list"))
+		s.addRules("", newRule("*", []string{"*"}, nil, "list"))
 	}
 	for _, o := range modules {
 		if err := s.addObject(o, modules); err != nil {
@@ -158,29 +158,30 @@ func collect(modules []*unstructured.Unstructured) (*set, error) {
 	return s, nil
 }
 
-func (s *set) addObject(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
-	if isNamespace(o) && isShared(o) {
-		s.add("", rule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
+func (s *ruleSet) addObject(o *unstructured.Unstructured, modules []*unstructured.Unstructured) error {
+	if isNamespace(o) && isSharedNamespace(o) {
+		s.addRules("", newRule("", []string{"namespaces"}, []string{o.GetName()}, "get", "list", "patch"))
 		return nil
 	}
 	gvk := o.GroupVersionKind()
-	namespace, resource := s.roleNamespace(o), s.plural(gvk)
+	namespace, resource := s.roleNamespace(o), s.pluralName(gvk)
 	s.content[namespace] = append(s.content[namespace], target{gvk.Group, resource, o.GetName()})
 	if gvk.Group != rbacv1.GroupName {
 		return nil
 	}
-	granted, err := grants(o, modules)
+	granted, err := requiredRules(o, modules)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", gvk.Kind, o.GetName(), err)
 	}
-	s.add(namespace, granted...)
+	s.addRules(namespace, granted...)
 	return nil
 }
 
-// grants returns the rules that an account must already have before it can write this Role, ClusterRole or binding.
+// requiredRules returns the rules that an account must already have before it can write this Role, ClusterRole or
+// binding.
 //
 // Source: Kubernetes documentation, Using RBAC Authorization, "Privilege escalation prevention and bootstrapping".
-func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
+func requiredRules(o *unstructured.Unstructured, modules []*unstructured.Unstructured) ([]rbacv1.PolicyRule, error) {
 	switch o.GetKind() {
 	case "Role", "ClusterRole":
 		var role rbacv1.ClusterRole
@@ -189,7 +190,7 @@ func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) 
 		}
 		if role.AggregationRule != nil {
 			return []rbacv1.PolicyRule{
-				rule(rbacv1.GroupName, []string{"clusterroles"}, []string{role.Name}, "escalate"),
+				newRule(rbacv1.GroupName, []string{"clusterroles"}, []string{role.Name}, "escalate"),
 			}, nil
 		}
 		return role.Rules, nil
@@ -210,37 +211,37 @@ func grants(o *unstructured.Unstructured, modules []*unstructured.Unstructured) 
 			return nil, nil
 		}
 		return []rbacv1.PolicyRule{
-			rule(rbacv1.GroupName, []string{strings.ToLower(ref.Kind) + "s"}, []string{ref.Name}, "bind"),
+			newRule(rbacv1.GroupName, []string{strings.ToLower(ref.Kind) + "s"}, []string{ref.Name}, "bind"),
 		}, nil
 	}
 	return nil, nil
 }
 
-func (s *set) add(namespace string, rules ...rbacv1.PolicyRule) {
-	if slices.Contains(s.own, namespace) {
+func (s *ruleSet) addRules(namespace string, rules ...rbacv1.PolicyRule) {
+	if slices.Contains(s.ownNamespaces, namespace) {
 		namespace = ""
 	}
-	s.further[namespace] = append(s.further[namespace], rules...)
+	s.extraRules[namespace] = append(s.extraRules[namespace], rules...)
 }
 
 // roleNamespace returns the namespace of the generated Role that must cover an object. It returns "" if the generated
 // ClusterRole must cover it.
-func (s *set) roleNamespace(o *unstructured.Unstructured) string {
+func (s *ruleSet) roleNamespace(o *unstructured.Unstructured) string {
 	gk, namespace := o.GroupVersionKind().GroupKind(), o.GetNamespace()
 	defined, known := s.defined[gk]
 	switch {
 	case slices.Contains(clusterScoped[gk.Group], gk.Kind), known && !defined.namespaced:
 		return ""
 	case namespace == "" && (known || isBuiltIn(gk.Group)):
-		namespace = Home
+		namespace = AgentNamespace
 	}
-	if slices.Contains(s.own, namespace) {
+	if slices.Contains(s.ownNamespaces, namespace) {
 		return ""
 	}
 	return namespace
 }
 
-func (s *set) plural(gvk schema.GroupVersionKind) string {
+func (s *ruleSet) pluralName(gvk schema.GroupVersionKind) string {
 	if defined, ok := s.defined[gvk.GroupKind()]; ok {
 		return defined.plural
 	}
@@ -248,11 +249,11 @@ func (s *set) plural(gvk schema.GroupVersionKind) string {
 	return plural.Resource
 }
 
-func (s *set) namespaces() (names []string) {
+func (s *ruleSet) roleNamespaces() (names []string) {
 	for namespace := range s.content {
 		names = append(names, namespace)
 	}
-	for namespace := range s.further {
+	for namespace := range s.extraRules {
 		names = append(names, namespace)
 	}
 	slices.Sort(names)
@@ -263,10 +264,10 @@ func isNamespace(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Namespace"}
 }
 
-// isShared reports whether a namespace is not owned by a single module, such as kyma-system or default. The agent never
-// deletes such a namespace.
-func isShared(o *unstructured.Unstructured) bool {
-	return o.GetName() == Home || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
+// isSharedNamespace reports whether a namespace is not owned by a single module, such as kyma-system or default. The
+// agent never deletes such a namespace.
+func isSharedNamespace(o *unstructured.Unstructured) bool {
+	return o.GetName() == AgentNamespace || o.GetName() == "default" || strings.HasPrefix(o.GetName(), "kube-")
 }
 
 func isBuiltIn(group string) bool {
@@ -310,7 +311,7 @@ var clusterScoped = map[string][]string{
 	},
 }
 
-func rule(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
+func newRule(group string, resources, names []string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, ResourceNames: names, Verbs: verbs}
 }
 

@@ -24,7 +24,7 @@ func objects(t *testing.T, text string) []*unstructured.Unstructured {
 // granted returns the rules of each generated RBAC object, one line for each rule.
 func granted(t *testing.T, content string) map[string]string {
 	t.Helper()
-	made, err := Grant{Name: "set", Namespace: Home, Account: "skr-agent"}.Objects(objects(t, content))
+	made, err := Grant{Name: "set", Namespace: AgentNamespace, Account: "skr-agent"}.Objects(objects(t, content))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 		want, not   []string
 	}{
 		"cluster rights only list and watch kinds": {
-			configMap(Home), "ClusterRole", []string{
+			configMap(AgentNamespace), "ClusterRole", []string{
 				`apiGroups: - "" resources: - configmaps verbs: - list - watch`,
 			}, []string{"- create", "- delete"},
 		},
@@ -86,7 +86,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 			}, nil,
 		},
 		"namespaced object without a namespace": {
-			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "Role " + Home, []string{
+			"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n", "Role " + AgentNamespace, []string{
 				named("apps", "deployments", "a"),
 			}, nil,
 		},
@@ -152,7 +152,7 @@ func TestGrantedRightsMatchModuleObjects(t *testing.T) {
 			}
 			for _, not := range c.not {
 				// Ignore the permissions that every agent has.
-				if strings.Contains(strings.ReplaceAll(got[c.in], granted(t, configMap(Home))["ClusterRole"], ""),
+				if strings.Contains(strings.ReplaceAll(got[c.in], granted(t, configMap(AgentNamespace))["ClusterRole"], ""),
 					not) {
 					t.Errorf("%s contains %q:\n%s", c.in, not, got[c.in])
 				}

@@ -7,17 +7,17 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// rules returns the rules of the generated Role in a namespace. For an empty namespace, it returns the rules of the
+// roleRules returns the rules of the generated Role in a namespace. For an empty namespace, it returns the rules of the
 // ClusterRole.
-func (s *set) rules(namespace string) []rbacv1.PolicyRule {
+func (s *ruleSet) roleRules(namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	if namespace == "" {
-		rules = append(rules, s.kinds()...)
+		rules = append(rules, s.kindRules()...)
 	}
 	here := slices.Clone(s.content[namespace])
 	slices.SortFunc(here, byGroup)
 	here = slices.Compact(here)
-	for _, group := range groupsOf(here) {
+	for _, group := range apiGroups(here) {
 		var resources []string
 		for _, t := range here {
 			if t.group == group && !s.definesResource(t) {
@@ -26,7 +26,7 @@ func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 		}
 		resources = slices.Compact(resources)
 		if len(resources) > 0 {
-			rules = append(rules, rule(group, resources, nil, "create"))
+			rules = append(rules, newRule(group, resources, nil, "create"))
 		}
 		for _, resource := range resources {
 			var names []string
@@ -35,15 +35,15 @@ func (s *set) rules(namespace string) []rbacv1.PolicyRule {
 					names = append(names, t.name)
 				}
 			}
-			rules = append(rules, rule(group, []string{resource}, names, "get", "patch", "delete"))
+			rules = append(rules, newRule(group, []string{resource}, names, "get", "patch", "delete"))
 		}
 	}
-	return distinct(append(rules, s.further[namespace]...))
+	return distinctRules(append(rules, s.extraRules[namespace]...))
 }
 
-// kinds returns the rules that are not limited to object names. For each kind in the modules, they allow list and
+// kindRules returns the rules that are not limited to object names. For each kind in the modules, they allow list and
 // watch. For each kind that a module defines, they allow all verbs.
-func (s *set) kinds() []rbacv1.PolicyRule {
+func (s *ruleSet) kindRules() []rbacv1.PolicyRule {
 	var written, defined []target
 	for _, targets := range s.content {
 		for _, t := range targets {
@@ -55,26 +55,26 @@ func (s *set) kinds() []rbacv1.PolicyRule {
 	for gk, d := range s.defined {
 		defined = append(defined, target{gk.Group, d.plural, ""})
 	}
-	return slices.Concat(onKinds(written, "list", "watch"),
-		onKinds(defined, "get", "list", "watch", "create", "patch", "delete"))
+	return slices.Concat(rulesForKinds(written, "list", "watch"),
+		rulesForKinds(defined, "get", "list", "watch", "create", "patch", "delete"))
 }
 
-func onKinds(kinds []target, verbs ...string) (rules []rbacv1.PolicyRule) {
+func rulesForKinds(kinds []target, verbs ...string) (rules []rbacv1.PolicyRule) {
 	slices.SortFunc(kinds, byGroup)
 	kinds = slices.Compact(kinds)
-	for _, group := range groupsOf(kinds) {
+	for _, group := range apiGroups(kinds) {
 		var resources []string
 		for _, t := range kinds {
 			if t.group == group {
 				resources = append(resources, t.resource)
 			}
 		}
-		rules = append(rules, rule(group, resources, nil, verbs...))
+		rules = append(rules, newRule(group, resources, nil, verbs...))
 	}
 	return rules
 }
 
-func (s *set) definesResource(t target) bool {
+func (s *ruleSet) definesResource(t target) bool {
 	for gk, d := range s.defined {
 		if gk.Group == t.group && d.plural == t.resource {
 			return true
@@ -83,14 +83,14 @@ func (s *set) definesResource(t target) bool {
 	return false
 }
 
-func groupsOf(targets []target) (groups []string) {
+func apiGroups(targets []target) (groups []string) {
 	for _, t := range targets {
 		groups = append(groups, t.group)
 	}
 	return slices.Compact(groups)
 }
 
-func distinct(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
+func distinctRules(rules []rbacv1.PolicyRule) (kept []rbacv1.PolicyRule) {
 	seen := map[string]bool{}
 	for _, r := range rules {
 		text, _ := json.Marshal(r) // cannot fail: a rule contains only strings

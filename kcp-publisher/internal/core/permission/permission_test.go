@@ -28,9 +28,9 @@ const root = "../../../.."
 
 func TestReferenceOfKymaSettingsIsCurrent(t *testing.T) {
 	for path, want := range map[string]string{
-		"charts/kcp-publisher/policy/settings.yaml": Policy(),
-		"charts/kcp-publisher/rbac/operator.yaml":   OperatorRole(),
-		"docs/reference/kyma-settings.md":           Page(),
+		"charts/kcp-publisher/policy/settings.yaml": PolicyYAML(),
+		"charts/kcp-publisher/rbac/operator.yaml":   OperatorRoleYAML(),
+		"docs/reference/kyma-settings.md":           ReferencePage(),
 	} {
 		path = filepath.Join(root, path)
 		if *update {
@@ -257,15 +257,15 @@ func TestWithoutRemovesIgnoredSettingsOnly(t *testing.T) {
 		}
 	}
 	cached, shared := kyma.DeepCopy(), *kyma
-	Without(kyma, Ignored(kyma))
+	RemoveSettings(kyma, IgnoredSettings(kyma))
 	if !reflect.DeepEqual(&shared, cached) {
 		t.Error("the shared maps of the cached Kyma were changed")
 	}
-	if left := Ignored(kyma); len(left) > 0 {
-		t.Errorf("settings %s are still set, want none", Names(left))
+	if left := IgnoredSettings(kyma); len(left) > 0 {
+		t.Errorf("settings %s are still set, want none", JoinKeys(left))
 	}
 	for _, s := range Settings {
-		if s.Honored != "" && !s.on(kyma) {
+		if s.HonoredReason != "" && !s.isSet(kyma) {
 			t.Errorf("%s was removed, although it is honored", s.Key)
 		}
 	}
@@ -281,21 +281,21 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 	}{
 		"probe that is allowed": {nil, false, false},
 		"probe rejected by the current policy": {
-			fmt.Errorf("denied request: %s%d", refusal, Revision), true, false,
+			fmt.Errorf("denied request: %s%d", refusalPrefix, Revision), true, false,
 		},
 		"probe rejected by a newer policy": {
-			fmt.Errorf("denied request: %s%d", refusal, Revision+1), true, false,
+			fmt.Errorf("denied request: %s%d", refusalPrefix, Revision+1), true, false,
 		},
 		"probe rejected by an older policy": {
-			fmt.Errorf("denied request: %s%d", refusal, Revision-1), false, true,
+			fmt.Errorf("denied request: %s%d", refusalPrefix, Revision-1), false, true,
 		},
 		"probe rejected by a quota":                   {errors.New("denied request: quota"), false, false},
-		"probe rejected by a revision that overflows": {fmt.Errorf("%s99999999999999999999", refusal), false, true},
+		"probe rejected by a revision that overflows": {fmt.Errorf("%s99999999999999999999", refusalPrefix), false, true},
 	} {
-		if got := Enforced(c.err); got != c.enforced {
+		if got := IsEnforced(c.err); got != c.enforced {
 			t.Errorf("%s: got enforced %t, want %t", name, got, c.enforced)
 		}
-		if got := Outdated(c.err); got != c.outdated {
+		if got := IsOutdated(c.err); got != c.outdated {
 			t.Errorf("%s: got outdated %t, want %t", name, got, c.outdated)
 		}
 	}

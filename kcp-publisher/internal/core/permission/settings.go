@@ -36,9 +36,9 @@ type Setting struct {
 	Verb string
 	// Effect describes the setting in the reference page.
 	Effect string
-	// Honored is the reason why the publisher applies the setting even if the admission policy is missing. If Honored
-	// is empty, the publisher then ignores the setting.
-	Honored string
+	// HonoredReason is the reason why the publisher applies the setting even if the admission policy is missing. If
+	// HonoredReason is empty, the publisher then ignores the setting.
+	HonoredReason string
 }
 
 // These constants are the verbs on kymas.operator.kyma-project.io that the settings require.
@@ -146,31 +146,31 @@ func Verbs() []string {
 	return slices.Sorted(maps.Keys(verbs))
 }
 
-func (s Setting) on(kyma *v1beta2.Kyma) (is bool) {
+func (s Setting) isSet(kyma *v1beta2.Kyma) (ok bool) {
 	switch s.Place {
 	case Annotation:
-		_, is = kyma.Annotations[s.Key]
+		_, ok = kyma.Annotations[s.Key]
 	case Label:
-		_, is = kyma.Labels[s.Key]
+		_, ok = kyma.Labels[s.Key]
 	case Field:
-		is = kyma.Spec.SkipMaintenanceWindows
+		ok = kyma.Spec.SkipMaintenanceWindows
 	}
-	return is
+	return ok
 }
 
-// Ignored returns those settings of a Kyma that the publisher ignores if the admission policy is missing.
-func Ignored(kyma *v1beta2.Kyma) (all []Setting) {
+// IgnoredSettings returns those settings of a Kyma that the publisher ignores if the admission policy is missing.
+func IgnoredSettings(kyma *v1beta2.Kyma) (all []Setting) {
 	for _, s := range Settings {
-		if s.Honored == "" && s.on(kyma) {
+		if s.HonoredReason == "" && s.isSet(kyma) {
 			all = append(all, s)
 		}
 	}
 	return all
 }
 
-// Without removes settings from a Kyma. It does not change the annotation and label maps in place, because a cache can
-// share them.
-func Without(kyma *v1beta2.Kyma, settings []Setting) {
+// RemoveSettings removes settings from a Kyma. It does not change the annotation and label maps in place, because a
+// cache can share them.
+func RemoveSettings(kyma *v1beta2.Kyma, settings []Setting) {
 	annotations, labels := maps.Clone(kyma.Annotations), maps.Clone(kyma.Labels)
 	for _, s := range settings {
 		switch s.Place {
@@ -185,8 +185,8 @@ func Without(kyma *v1beta2.Kyma, settings []Setting) {
 	kyma.Annotations, kyma.Labels = annotations, labels
 }
 
-// Names returns the keys of settings, separated by commas.
-func Names(settings []Setting) string {
+// JoinKeys returns the keys of settings, separated by commas.
+func JoinKeys(settings []Setting) string {
 	keys := make([]string, len(settings))
 	for i, s := range settings {
 		keys[i] = s.Key

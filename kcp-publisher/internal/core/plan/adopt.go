@@ -14,16 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Stored is the content of a runtime's repository in the registry.
-type Stored struct {
+// StoredBundle is the content of a runtime's repository in the registry.
+type StoredBundle struct {
 	// Digest is the digest of the bundle's OCI manifest. It is empty if the repository has no bundle.
 	Digest digest.Digest
 	// Bundle is the decoded bundle. It is nil if this fleet did not sign it for this runtime.
-	Bundle *Published
+	Bundle *PublishedBundle
 	// Key is the thumbprint of the publisher key that signed the bundle.
 	Key string
-	// Whole is true if the registry contains all documents of the bundle.
-	Whole bool
+	// IsComplete is true if the registry contains all documents of the bundle.
+	IsComplete bool
 }
 
 // Deviation is a difference between the registry and the published bundle.
@@ -34,72 +34,74 @@ type Deviation struct {
 	Message string
 }
 
-// Adopted is the result of Adopt: the data on which the runtime's next bundle is based.
-type Adopted struct {
-	// Last is the bundle with which the next bundle is compared, or nil.
-	Last *Published
-	// Keep is true if Last is certainly the last published bundle. Only then, modules that cannot be resolved keep
-	// their content from Last. Otherwise, the registry's owner could make the publisher repeat an old bundle.
-	Keep bool
+// Adoption is the result of Adopt: the data on which the runtime's next bundle is based.
+type Adoption struct {
+	// LastBundle is the bundle with which the next bundle is compared, or nil.
+	LastBundle *PublishedBundle
+	// MayKeep is true if LastBundle is certainly the last published bundle. Only then, modules that cannot be resolved
+	// keep their content from LastBundle. Otherwise, the registry's owner could make the publisher repeat an old
+	// bundle.
+	MayKeep bool
 	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
 	Sequence int64
 	// Deviation is the difference between the registry and the published bundle, or nil.
 	Deviation *Deviation
 	// Newer is the bundle in the registry if it is newer than the known bundles, for example after a restore of the
 	// control plane. The runtime may have applied it. Otherwise, it is nil.
-	Newer *Published
-	// Stored is the statement of the bundle in the registry, or nil.
-	Stored *bundle.Predicate
+	Newer *PublishedBundle
+	// StoredPredicate is the statement of the bundle in the registry, or nil.
+	StoredPredicate *bundle.Predicate
 }
 
-// Kept returns the bundle in a.Last if modules that cannot be resolved may keep their content from that bundle.
-// Otherwise, it returns nil.
-func (a Adopted) Kept() *Published {
-	if a.Keep {
-		return a.Last
+// KeptBundle returns LastBundle if modules that cannot be resolved may keep their content from that bundle. Otherwise,
+// it returns nil.
+func (a Adoption) KeptBundle() *PublishedBundle {
+	if a.MayKeep {
+		return a.LastBundle
 	}
 	return nil
 }
 
-// Adopt decides on which bundle a runtime's next bundle is based. own is the last bundle of this process. remembered is
-// the bundle in the Kyma's status. Both can be nil.
-//
-// The bundle in the status takes precedence over the registry. There is one exception: If the publisher crashed after a
-// push and before the status update, the registry contains the direct successor of the bundle in the status. Adopt then
-// uses the successor.
-func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, now time.Time) Adopted {
-	last := Memory{}
-	if remembered != nil {
-		last = *remembered
+// Adopt decides on which bundle a runtime's next bundle is based. ownBundle is the last bundle of this process.
+// recorded is the bundle in the Kyma's status. Both can be nil. The bundle in the status takes precedence over the
+// registry. There is one exception: If the publisher crashed after a push and before the status update, the registry
+// contains the direct successor of the bundle in the status. Adopt then uses the successor.
+func Adopt(
+	ownBundle *PublishedBundle, recorded *RecordedBundle, stored StoredBundle, root trust.Root, now time.Time,
+) Adoption {
+	last := RecordedBundle{}
+	if recorded != nil {
+		last = *recorded
 	}
-	if own != nil && remembered.newer(own) {
-		own = nil // another publisher has published a newer bundle
+	if ownBundle != nil && recorded.isNewer(ownBundle) {
+		ownBundle = nil // another publisher has published a newer bundle
 	}
-	adopted := Adopted{Last: own, Keep: own != nil}
-	if own != nil {
-		last = Memory{
-			Epoch: own.Predicate.Epoch, Sequence: own.Predicate.Sequence, Digest: own.Digest, Versions: own.Versions,
+	adopted := Adoption{LastBundle: ownBundle, MayKeep: ownBundle != nil}
+	if ownBundle != nil {
+		last = RecordedBundle{
+			Epoch: ownBundle.Predicate.Epoch, Sequence: ownBundle.Predicate.Sequence, Digest: ownBundle.Digest,
+			Versions: ownBundle.Versions,
 		}
 	}
 	if last.Epoch == root.Epoch {
 		adopted.Sequence = last.Sequence
 	}
-	found, usable := stored.Bundle, stored.usable(root, adopted.Sequence, now)
+	found, usable := stored.Bundle, stored.isUsable(root, adopted.Sequence, now)
 	if found != nil {
-		adopted.Stored = &found.Predicate
+		adopted.StoredPredicate = &found.Predicate
 	}
 	switch {
-	case found != nil && found.Digest == last.Digest && stored.Whole:
-		adopted.setLast(found, last)
-	case usable && stored.Whole && last.Digest != "" && follows(found, last):
-		adopted.setLast(found, last)
+	case found != nil && found.Digest == last.Digest && stored.IsComplete:
+		adopted.setLastBundle(found, last)
+	case usable && stored.IsComplete && last.Digest != "" && isSuccessor(found, last):
+		adopted.setLastBundle(found, last)
 		adopted.Sequence = found.Predicate.Sequence
-	case usable && stored.Whole && last.Digest == "" && own == nil:
+	case usable && stored.IsComplete && last.Digest == "" && ownBundle == nil:
 		// The status contains no bundle, so the bundle in the registry may be an old one. Modules that cannot be
 		// resolved must not keep their content from it.
-		adopted.Last, adopted.Sequence = found, found.Predicate.Sequence
+		adopted.LastBundle, adopted.Sequence = found, found.Predicate.Sequence
 	default:
-		adopted.Deviation = deviation(stored, last, root, now)
+		adopted.Deviation = findDeviation(stored, last, root, now)
 		if usable {
 			adopted.surpass(found, last)
 		}
@@ -108,7 +110,7 @@ func Adopt(own *Published, remembered *Memory, stored Stored, root trust.Root, n
 }
 
 // surpass makes the next bundle newer than a bundle in the registry that is not the last published bundle.
-func (a *Adopted) surpass(found *Published, last Memory) {
+func (a *Adoption) surpass(found *PublishedBundle, last RecordedBundle) {
 	a.Sequence = max(a.Sequence, found.Predicate.Sequence)
 	if last.Digest != "" && found.Predicate.Sequence > last.Sequence {
 		a.Newer = found
@@ -117,30 +119,30 @@ func (a *Adopted) surpass(found *Published, last Memory) {
 
 // Applicable returns a bundle in the registry that the runtime may have applied although it is not certainly the last
 // published bundle. Otherwise, it returns nil. The next bundle must not have older module versions.
-func (a Adopted) Applicable() *Published {
-	if a.Keep || a.Last == nil {
+func (a Adoption) Applicable() *PublishedBundle {
+	if a.MayKeep || a.LastBundle == nil {
 		return a.Newer
 	}
-	return a.Last
+	return a.LastBundle
 }
 
-// Unrecorded reports whether the publisher must record the last bundle in the Kyma's status before the next push.
-func (a Adopted) Unrecorded(remembered *Memory) bool {
-	return remembered != nil && a.Keep && a.Last.Digest != remembered.Digest
+// IsUnrecorded reports whether the publisher must record the last bundle in the Kyma's status before the next push.
+func (a Adoption) IsUnrecorded(remembered *RecordedBundle) bool {
+	return remembered != nil && a.MayKeep && a.LastBundle.Digest != remembered.Digest
 }
 
-func (a *Adopted) setLast(found *Published, last Memory) {
-	if a.Last == nil || a.Last.Digest != found.Digest {
+func (a *Adoption) setLastBundle(found *PublishedBundle, last RecordedBundle) {
+	if a.LastBundle == nil || a.LastBundle.Digest != found.Digest {
 		next := *found
 		next.Versions = versionsAfter(found, last.Versions)
-		a.Last = &next
+		a.LastBundle = &next
 	}
-	a.Keep = true
+	a.MayKeep = true
 }
 
 // versionsAfter returns the versions in the bundle, and the previous versions of modules that are not in the bundle. It
 // omits removed modules.
-func versionsAfter(p *Published, before map[string]string) map[string]string {
+func versionsAfter(p *PublishedBundle, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
 		versions = map[string]string{}
@@ -148,36 +150,36 @@ func versionsAfter(p *Published, before map[string]string) map[string]string {
 	for _, module := range p.Predicate.Removals {
 		delete(versions, module)
 	}
-	maps.Copy(versions, resolve.Versions(p.State))
+	maps.Copy(versions, resolve.ModuleVersions(p.State))
 	return versions
 }
 
-// usable reports whether the bundle in the registry has a signature of a key in the current root of trust and a
+// isUsable reports whether the bundle in the registry has a signature of a key in the current root of trust and a
 // plausible sequence number. last is the last sequence number of the epoch. A sequence number in the future is
 // plausible only if it is close to last.
-func (s Stored) usable(root trust.Root, last int64, now time.Time) bool {
-	return s.Bundle != nil && root.Trusts(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
-		!farAhead(s.Bundle.Predicate.Sequence, last, now)
+func (s StoredBundle) isUsable(root trust.Root, last int64, now time.Time) bool {
+	return s.Bundle != nil && root.TrustsKey(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
+		!isFarAhead(s.Bundle.Predicate.Sequence, last, now)
 }
 
-func farAhead(sequence, last int64, now time.Time) bool {
-	return Ahead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
+func isFarAhead(sequence, last int64, now time.Time) bool {
+	return IsAhead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
 }
 
-// Ahead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
-func Ahead(sequence int64, now time.Time) bool {
+// IsAhead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
+func IsAhead(sequence int64, now time.Time) bool {
 	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }
 
-func follows(found *Published, last Memory) bool {
+func isSuccessor(found *PublishedBundle, last RecordedBundle) bool {
 	p := found.Predicate
 	return p.Epoch == last.Epoch && p.Previous != nil &&
 		*p.Previous == bundle.Position{Sequence: last.Sequence, Digest: last.Digest} && p.Sequence > last.Sequence
 }
 
-// deviation returns the difference between the bundle in the registry and the last published bundle. It returns nil if
-// both are equal, or if agents ignore the difference.
-func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation {
+// findDeviation returns the difference between the bundle in the registry and the last published bundle. It returns nil
+// if both are equal, or if agents ignore the difference.
+func findDeviation(s StoredBundle, last RecordedBundle, root trust.Root, now time.Time) *Deviation {
 	expected := "no published bundle is recorded"
 	if last.Digest != "" {
 		expected = fmt.Sprintf("the last published bundle is %d of epoch %d, %s", last.Sequence, last.Epoch,
@@ -197,7 +199,7 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"the registry has manifest %s, which no publisher of this fleet signed for the runtime", s.Digest)
 	case found.Digest == last.Digest:
 		return deviates(v1beta2.ReasonBundleIncomplete, "the registry has the bundle without its documents")
-	case !root.Trusts(s.Key):
+	case !root.TrustsKey(s.Key):
 		return deviates(v1beta2.ReasonBundleForeign,
 			"the registry has bundle %d, signed by key %s, which is no longer a publisher key",
 			found.Predicate.Sequence, trust.ShortThumbprint(s.Key))
@@ -207,14 +209,14 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has bundle %d of epoch %d",
 			found.Predicate.Sequence,
 			found.Predicate.Epoch)
-	case farAhead(found.Predicate.Sequence, last.Sequence, now):
+	case isFarAhead(found.Predicate.Sequence, last.Sequence, now):
 		return deviates(v1beta2.ReasonBundleAhead, "the registry has bundle %d, whose sequence is in the future",
 			found.Predicate.Sequence)
 	case found.Predicate.Sequence <= last.Sequence:
 		return deviates(v1beta2.ReasonBundleReplayed, "the registry has the older bundle %d, %s",
 			found.Predicate.Sequence,
 			found.Digest)
-	case !s.Whole:
+	case !s.IsComplete:
 		return deviates(v1beta2.ReasonBundleIncomplete, "the registry has bundle %d without its documents",
 			found.Predicate.Sequence)
 	}
@@ -223,41 +225,41 @@ func deviation(s Stored, last Memory, root trust.Root, now time.Time) *Deviation
 			"control plane lost its record", found.Predicate.Sequence, found.Digest)
 }
 
-// lastStated contains the removals and rollbacks in the last known bundle. Later bundles repeat them until the runtime
+// statements contains the removals and rollbacks in the last known bundle. Later bundles repeat them until the runtime
 // has accepted them.
-type lastStated struct {
+type statements struct {
 	digest         digest.Digest
 	removals       []string
 	rolledBackFrom map[string]string
 }
 
-// stated returns the removals and rollbacks of the last bundle. If that bundle is not available, it returns those in
-// the Kyma's status.
-func (a Adopted) stated(remembered *Memory) lastStated {
+// lastStatements returns the removals and rollbacks of the last bundle. If that bundle is not available, it returns
+// those in the Kyma's status.
+func (a Adoption) lastStatements(remembered *RecordedBundle) statements {
 	switch {
-	case a.Last != nil:
-		record := a.Last.Record()
-		return lastStated{a.Last.Digest, record.Removals, record.RolledBackFrom}
+	case a.LastBundle != nil:
+		record := a.LastBundle.StatusEntry()
+		return statements{a.LastBundle.Digest, record.Removals, record.RolledBackFrom}
 	case remembered != nil:
-		return lastStated{remembered.Digest, remembered.Removals, remembered.RolledBackFrom}
+		return statements{remembered.Digest, remembered.Removals, remembered.RolledBackFrom}
 	}
-	return lastStated{}
+	return statements{}
 }
 
-// rollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has accepted it.
+// nextRollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has accepted it.
 // Otherwise, an agent that was offline would refuse the older module version.
-func (s lastStated) rollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
+func (s statements) nextRollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {
 		maps.Copy(from, s.rolledBackFrom)
 	}
 	for module, version := range granted {
-		if from[module] == "" || bundle.Older(from[module], version) {
+		if from[module] == "" || bundle.IsOlder(from[module], version) {
 			from[module] = version
 		}
 	}
 	for _, module := range slices.Sorted(maps.Keys(from)) {
-		if to, asked := wanted[module]; asked && bundle.Older(to, from[module]) {
+		if to, asked := wanted[module]; asked && bundle.IsOlder(to, from[module]) {
 			all = append(all, bundle.Rollback{Module: module, From: from[module], To: to})
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position, version string) *Published {
-	return &Published{
+func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position, version string) *PublishedBundle {
+	return &PublishedBundle{
 		Predicate: bundle.Predicate{Epoch: epoch, Sequence: sequence, Previous: previous}, Digest: d,
 		State:    bundle.DesiredState{Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: version}}},
 		Versions: map[string]string{"keda": version},
@@ -39,120 +39,121 @@ func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 
 func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 	root, key := rootOf(t, 2)
-	remembered := &Memory{Epoch: 2, Sequence: 70, Digest: "sha256:seven", Versions: map[string]string{"keda": "1.8.0"}}
+	remembered := &RecordedBundle{Epoch: 2, Sequence: 70, Digest: "sha256:seven",
+		Versions: map[string]string{"keda": "1.8.0"}}
 	after := &bundle.Position{Sequence: 70, Digest: "sha256:seven"}
 	own := bundleOf(2, 70, "sha256:seven", nil, "1.8.0")
 	clock, ahead := noon.UnixMilli(), noon.AddDate(0, 0, 3).UnixMilli()
 	for name, c := range map[string]struct {
-		own        *Published
-		remembered *Memory
-		stored     Stored
-		last       digest.Digest // digest of Last, or empty
+		own        *PublishedBundle
+		remembered *RecordedBundle
+		stored     StoredBundle
+		last       digest.Digest // digest of LastBundle, or empty
 		keep       bool
 		sequence   int64
 		deviation  string
 	}{
-		"recorded bundle": {nil, remembered, Stored{"sha256:seven", own, key, true}, "sha256:seven", true, 70, ""},
+		"recorded bundle": {nil, remembered, StoredBundle{"sha256:seven", own, key, true}, "sha256:seven", true, 70, ""},
 		"recorded bundle signed by a rotated-out key": {
-			nil, remembered, Stored{"sha256:seven", own, "retired", true}, "sha256:seven", true, 70, "",
+			nil, remembered, StoredBundle{"sha256:seven", own, "retired", true}, "sha256:seven", true, 70, "",
 		},
 		"recorded bundle without its documents": {
-			nil, remembered, Stored{"sha256:seven", own, key, false}, "", false, 70, v1beta2.ReasonBundleIncomplete,
+			nil, remembered, StoredBundle{"sha256:seven", own, key, false}, "", false, 70, v1beta2.ReasonBundleIncomplete,
 		},
 		"registry lost the recorded bundle": {
-			nil, remembered, Stored{}, "", false, 70, v1beta2.ReasonBundleMissing,
+			nil, remembered, StoredBundle{}, "", false, 70, v1beta2.ReasonBundleMissing,
 		},
 		"registry lost the bundle of a running publisher": {
-			own, remembered, Stored{}, "sha256:seven", true, 70, v1beta2.ReasonBundleMissing,
+			own, remembered, StoredBundle{}, "sha256:seven", true, 70, v1beta2.ReasonBundleMissing,
 		},
 		"older bundle": {
-			nil, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false,
+			nil, remembered, StoredBundle{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true}, "", false,
 			70, v1beta2.ReasonBundleReplayed,
 		},
 		"bundle older than the running publisher's bundle": {
-			own, remembered, Stored{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true},
+			own, remembered, StoredBundle{"sha256:six", bundleOf(2, 60, "sha256:six", nil, "1.7.0"), key, true},
 			"sha256:seven", true, 70, v1beta2.ReasonBundleReplayed},
 		"different bundle with the recorded sequence": {
-			nil, remembered, Stored{"sha256:other", bundleOf(2, 70, "sha256:other", nil, "1.7.0"), key, true}, "",
+			nil, remembered, StoredBundle{"sha256:other", bundleOf(2, 70, "sha256:other", nil, "1.7.0"), key, true}, "",
 			false, 70, v1beta2.ReasonBundleReplayed,
 		},
 		"newer sequence of an earlier epoch": {
-			nil, remembered, Stored{"sha256:nine", bundleOf(1, 90, "sha256:nine", after, "1.7.0"), key, true}, "",
+			nil, remembered, StoredBundle{"sha256:nine", bundleOf(1, 90, "sha256:nine", after, "1.7.0"), key, true}, "",
 			false, 70, v1beta2.ReasonBundleReplayed,
 		},
 		"unrecorded next bundle after a crash": {
-			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
+			nil, remembered, StoredBundle{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
 			"sha256:eight", true, 80, "",
 		},
 		"next bundle whose push response was lost": {
-			own, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
+			own, remembered, StoredBundle{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, true},
 			"sha256:eight", true, 80, "",
 		},
 		"unrecorded next bundle signed by a rotated-out key": {
-			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), "retired", true},
+			nil, remembered, StoredBundle{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), "retired", true},
 			"", false, 70, v1beta2.ReasonBundleForeign},
 		"unrecorded next bundle without its documents": {
-			nil, remembered, Stored{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, false}, "",
+			nil, remembered, StoredBundle{"sha256:eight", bundleOf(2, 80, "sha256:eight", after, "1.9.0"), key, false}, "",
 			false, 80, v1beta2.ReasonBundleIncomplete},
 		"bundle with an unknown predecessor": {
 			nil, remembered,
-			Stored{"sha256:nine",
+			StoredBundle{"sha256:nine",
 				bundleOf(2, 90, "sha256:nine", &bundle.Position{Sequence: 80, Digest: "sha256:eight"}, "1.9.0"), key,
 				true}, "", false, 90, v1beta2.ReasonBundleUnknown},
 		"sequence in the far future": {
 			nil, remembered,
-			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70,
+			StoredBundle{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", after, "1.9.0"), key, true}, "", false, 70,
 			v1beta2.ReasonBundleAhead},
 		"next bundle after a sequence in the future": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, Stored{
+			nil, &RecordedBundle{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"}, StoredBundle{
 				"sha256:eight",
 				bundleOf(2, ahead+1, "sha256:eight", &bundle.Position{Sequence: ahead, Digest: "sha256:seven"},
 					"1.9.0"), key, true,
 			},
 			"sha256:eight", true, ahead + 1, ""},
 		"bundle of another publisher after a sequence in the future": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
-			Stored{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2,
+			nil, &RecordedBundle{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
+			StoredBundle{"sha256:nine", bundleOf(2, ahead+2, "sha256:nine", nil, "1.9.0"), key, true}, "", false, ahead + 2,
 			v1beta2.ReasonBundleUnknown},
 		"sequence far ahead of a sequence in the future": {
-			nil, &Memory{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
-			Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead,
+			nil, &RecordedBundle{Epoch: 2, Sequence: ahead, Digest: "sha256:seven"},
+			StoredBundle{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "", false, ahead,
 			v1beta2.ReasonBundleAhead},
 		"bundle without a signature of the fleet": {
-			nil, remembered, Stored{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign,
+			nil, remembered, StoredBundle{Digest: "sha256:x"}, "", false, 70, v1beta2.ReasonBundleForeign,
 		},
 		"newer bundle of another publisher that the status records": {
-			own, &Memory{Epoch: 2, Sequence: 90, Digest: "sha256:nine"},
-			Stored{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90,
+			own, &RecordedBundle{Epoch: 2, Sequence: 90, Digest: "sha256:nine"},
+			StoredBundle{"sha256:nine", bundleOf(2, 90, "sha256:nine", nil, "1.9.0"), key, true}, "sha256:nine", true, 90,
 			""},
 		"bundle without a record is only compared": {
-			nil, &Memory{}, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), key, true},
+			nil, &RecordedBundle{}, StoredBundle{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), key, true},
 			"sha256:nine", false, clock, ""},
 		"sequence in the far future without a record": {
-			nil, nil, Stored{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "",
+			nil, nil, StoredBundle{"sha256:far", bundleOf(2, math.MaxInt64-1, "sha256:far", nil, "1.9.0"), key, true}, "",
 			false, 0, v1beta2.ReasonBundleAhead},
 		"bundle signed by a rotated-out key without a record": {
-			nil, nil, Stored{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "",
+			nil, nil, StoredBundle{"sha256:nine", bundleOf(2, clock, "sha256:nine", nil, "1.9.0"), "retired", true}, "",
 			false, 0, v1beta2.ReasonBundleForeign},
 		"bundle of an earlier epoch without a record": {
-			nil, nil, Stored{"sha256:old", bundleOf(1, 60, "sha256:old", nil, "1.7.0"), key, true}, "", false, 0, ""},
-		"empty registry without a record": {nil, &Memory{}, Stored{}, "", false, 0, ""},
+			nil, nil, StoredBundle{"sha256:old", bundleOf(1, 60, "sha256:old", nil, "1.7.0"), key, true}, "", false, 0, ""},
+		"empty registry without a record": {nil, &RecordedBundle{}, StoredBundle{}, "", false, 0, ""},
 		"recorded bundle of an earlier epoch": {
-			nil, &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"},
-			Stored{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true},
+			nil, &RecordedBundle{Epoch: 1, Sequence: math.MaxInt64 - 1, Digest: "sha256:old"},
+			StoredBundle{"sha256:old", bundleOf(1, math.MaxInt64-1, "sha256:old", nil, "1.7.0"), "retired", true},
 			"sha256:old", true, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Adopt(c.own, c.remembered, c.stored, root, noon)
 			last, deviation := digest.Digest(""), ""
-			if got.Last != nil {
-				last = got.Last.Digest
+			if got.LastBundle != nil {
+				last = got.LastBundle.Digest
 			}
 			if got.Deviation != nil {
 				deviation = got.Deviation.Reason
 			}
-			if last != c.last || got.Keep != c.keep || got.Sequence != c.sequence || deviation != c.deviation {
-				t.Errorf("got last %q, keep %v, sequence %d, deviation %+v, want %q, %v, %d, %q", last, got.Keep,
+			if last != c.last || got.MayKeep != c.keep || got.Sequence != c.sequence || deviation != c.deviation {
+				t.Errorf("got last %q, keep %v, sequence %d, deviation %+v, want %q, %v, %d, %q", last, got.MayKeep,
 					got.Sequence, got.Deviation, c.last, c.keep, c.sequence, c.deviation)
 			}
 		})
@@ -162,31 +163,33 @@ func TestRecordTakesPrecedenceOverRegistry(t *testing.T) {
 func TestUnrecordedBundleBlocksTheNextBundle(t *testing.T) {
 	last := bundleOf(1, 7, "sha256:seven", nil, "1.0.0")
 	for name, c := range map[string]struct {
-		adopted    Adopted
-		remembered *Memory
+		adopted    Adoption
+		remembered *RecordedBundle
 		want       bool
 	}{
-		"last bundle is recorded":           {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:seven"}, false},
-		"last bundle is not recorded":       {Adopted{Last: last, Keep: true}, &Memory{Digest: "sha256:six"}, true},
-		"first bundle is not recorded":      {Adopted{Last: last, Keep: true}, &Memory{}, true},
-		"last bundle may be an old one":     {Adopted{Last: last}, &Memory{}, false},
-		"Kyma from a file without a record": {Adopted{Last: last, Keep: true}, nil, false},
-		"no bundle was published":           {Adopted{}, &Memory{}, false},
+		"last bundle is recorded": {Adoption{LastBundle: last, MayKeep: true},
+			&RecordedBundle{Digest: "sha256:seven"}, false},
+		"last bundle is not recorded": {Adoption{LastBundle: last, MayKeep: true},
+			&RecordedBundle{Digest: "sha256:six"}, true},
+		"first bundle is not recorded":      {Adoption{LastBundle: last, MayKeep: true}, &RecordedBundle{}, true},
+		"last bundle may be an old one":     {Adoption{LastBundle: last}, &RecordedBundle{}, false},
+		"Kyma from a file without a record": {Adoption{LastBundle: last, MayKeep: true}, nil, false},
+		"no bundle was published":           {Adoption{}, &RecordedBundle{}, false},
 	} {
-		if got := c.adopted.Unrecorded(c.remembered); got != c.want {
+		if got := c.adopted.IsUnrecorded(c.remembered); got != c.want {
 			t.Errorf("%s: got unrecorded %t, want %t", name, got, c.want)
 		}
 	}
 }
 
 func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
-	published := func(r ...bundle.Rollback) *Published {
+	published := func(r ...bundle.Rollback) *PublishedBundle {
 		p := bundleOf(1, 7, "sha256:seven", nil, "1.7.0")
 		p.Predicate.Rollback = r
 		return p
 	}
 	for name, c := range map[string]struct {
-		kept            *Published
+		kept            *PublishedBundle
 		granted, wanted map[string]string
 		observed        digest.Digest
 		want            []bundle.Rollback
@@ -228,7 +231,7 @@ func TestRollbackStaysInBundlesUntilAccepted(t *testing.T) {
 			},
 		},
 	} {
-		got := after(c.kept).stated(nil).rollbacks(c.granted, c.wanted, c.observed)
+		got := after(c.kept).lastStatements(nil).nextRollbacks(c.granted, c.wanted, c.observed)
 		if !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.want)
 		}
@@ -306,23 +309,23 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 
 func TestNewRollbackCausesBundle(t *testing.T) {
 	r := Runtime{
-		ID:         "one",
-		Audience:   bundle.Audience{Runtime: "one"},
-		Remembered: &Memory{Versions: map[string]string{"keda": "2.0.0"}},
+		ID:             "one",
+		Audience:       bundle.Audience{Runtime: "one"},
+		RecordedBundle: &RecordedBundle{Versions: map[string]string{"keda": "2.0.0"}},
 	}
-	wanted := Wanted{
-		Documents: documents(t, "keda"),
-		Asked:     []string{"keda"},
-		Versions:  map[string]string{"keda": "1.0.0"},
+	wanted := ResolvedBundle{
+		Documents:      documents(t, "keda"),
+		RequestedNames: []string{"keda"},
+		Versions:       map[string]string{"keda": "1.0.0"},
 	}
 	last := publishedAt(t, noon, nil, "keda")
-	next, reason := Next(after(last), wanted, r, trusted, validity, noon)
+	next, reason := NextBundle(after(last), wanted, r, trusted, validity, noon)
 	if reason != ReasonRollbackAdded || len(next.Rollback) != 1 {
 		t.Fatalf("got reason %q and rollbacks %+v, want %s and one rollback", reason, next.Rollback,
 			ReasonRollbackAdded)
 	}
 	last.Predicate.Rollback = next.Rollback
-	if _, reason := Next(after(last), wanted, r, trusted, validity, noon); reason != "" {
+	if _, reason := NextBundle(after(last), wanted, r, trusted, validity, noon); reason != "" {
 		t.Errorf("the next bundle has reason %q, want none", reason)
 	}
 }
@@ -342,7 +345,7 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 		"module with another version":      {map[string]string{"keda": "1.9.0"}, ""},
 		"bundle with unknown versions":     {nil, ""},
 	} {
-		given := (&View{}).Given("one", Published{Versions: c.versions}, known)
+		given := (&View{}).SelectedVersions("one", PublishedBundle{Versions: c.versions}, known)
 		if got := given["keda"].Rollout; got != c.want {
 			t.Errorf("%s: got rollout %q, want %q", name, got, c.want)
 		}
@@ -352,7 +355,7 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 // Operators read these two fields without access to the registry.
 func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
-	if record := last.Record(); record.Commit != "" || record.Certificate != nil {
+	if record := last.StatusEntry(); record.Commit != "" || record.Certificate != nil {
 		t.Errorf("bundle without commit and certificate: got %q, %v", record.Commit, record.Certificate)
 	}
 	agent := trusttest.NewSigner(t)
@@ -365,7 +368,7 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 		Repository: "https://git.example/fleet",
 		Commit:     "0123456789abcdef",
 	}, text
-	record := last.Record()
+	record := last.StatusEntry()
 	if life := record.Certificate; record.Commit != "0123456789abcdef" || life == nil ||
 		!life.NotBefore.Time.Equal(noon) ||
 		!life.NotAfter.Time.Equal(noon.Add(90*24*time.Hour)) {
@@ -374,7 +377,7 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	}
 	for _, broken := range []string{"no certificate", strings.Replace(text, "MI", "AA", 1)} {
 		last.Predicate.Certificate = broken
-		if life := last.Record().Certificate; life != nil {
+		if life := last.StatusEntry().Certificate; life != nil {
 			t.Errorf("invalid certificate %q has validity %v", broken, life)
 		}
 	}
@@ -385,17 +388,17 @@ func TestRecordedRemovalsAndRollbacksReplaceLostBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}
 	last.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "1.8.0", To: "1.7.0"}}
-	record := last.Record()
+	record := last.StatusEntry()
 	status := &v1beta2.RuntimeStatus{Published: &record}
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = status
 	r := Rules{}.Runtime(kyma, nil)
-	wanted := Wanted{
-		Documents: documents(t, "keda"),
-		Asked:     []string{"keda"},
-		Versions:  map[string]string{"keda": "1.7.0"},
+	wanted := ResolvedBundle{
+		Documents:      documents(t, "keda"),
+		RequestedNames: []string{"keda"},
+		Versions:       map[string]string{"keda": "1.7.0"},
 	}
-	next, reason := Next(Adopted{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}}, wanted, r, trusted,
+	next, reason := NextBundle(Adoption{Deviation: &Deviation{Reason: v1beta2.ReasonBundleMissing}}, wanted, r, trusted,
 		validity, noon)
 	if reason != ReasonRegistryDiffers || !slices.Equal(next.Removals, []string{"nats"}) ||
 		!slices.Equal(next.Rollback, last.Predicate.Rollback) {
@@ -403,7 +406,7 @@ func TestRecordedRemovalsAndRollbacksReplaceLostBundle(t *testing.T) {
 			next.Rollback)
 	}
 	r.Observed, r.Installed = "sha256:seven", []string{"keda"}
-	if next, _ := Next(Adopted{}, wanted, r, trusted, validity, noon); len(next.Removals)+len(next.Rollback) != 0 {
+	if next, _ := NextBundle(Adoption{}, wanted, r, trusted, validity, noon); len(next.Removals)+len(next.Rollback) != 0 {
 		t.Errorf("after the runtime accepted the bundle: got removals %v, rollback %+v", next.Removals, next.Rollback)
 	}
 }

@@ -19,7 +19,7 @@ type Changes struct {
 // all modules. It ignores settings that do not affect module installation.
 func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	if before.Takeover != after.Takeover ||
-		!equality.Semantic.DeepEqual(installing(before.Settings), installing(after.Settings)) {
+		!equality.Semantic.DeepEqual(installSettings(before.Settings), installSettings(after.Settings)) {
 		return nil
 	}
 	var changed []string
@@ -41,7 +41,7 @@ func ChangesBetween(before, after bundle.DesiredState) *Changes {
 	return &Changes{Modules: slices.Compact(changed)}
 }
 
-func installing(s bundle.Settings) bundle.Settings {
+func installSettings(s bundle.Settings) bundle.Settings {
 	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy, s.Details = metav1.Duration{}, metav1.Duration{}, "", "", nil
 	return s
 }

@@ -5,9 +5,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Cloned returns an error if two agents use the same key, for example because the cluster was copied. The publisher
+// CheckClone returns an error if two agents use the same key, for example because the cluster was copied. The publisher
 // then publishes no new bundles for the runtime.
-func Cloned(kyma *v1beta2.Kyma) error {
+func CheckClone(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {
 		return nil

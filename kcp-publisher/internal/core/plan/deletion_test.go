@@ -16,10 +16,10 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 	kyma := living("one")
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
-	if reason, _ := Finalizable(kyma, Published{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
+	if reason, _ := FinalizeReason(kyma, PublishedBundle{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
 		t.Errorf("finalizable before the runtime was notified: got %s", reason)
 	}
-	if reason, _ := Finalizable(kyma, Published{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
+	if reason, _ := FinalizeReason(kyma, PublishedBundle{Predicate: bundle.Predicate{Deleting: true}}, nil, time.Hour,
 		noon); reason != v1beta2.ReasonDeletionForced {
 		t.Errorf("forced deletion of a notified runtime: got %q, want %s", reason, v1beta2.ReasonDeletionForced)
 	}
@@ -42,7 +42,7 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 		},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
-		if reason, _ := FinalizableRefused(refused, nil, time.Hour, noon.Add(c.after)); reason != c.want {
+		if reason, _ := FinalizeReasonRefused(refused, nil, time.Hour, noon.Add(c.after)); reason != c.want {
 			t.Errorf("%s: got %q, want %q", name, reason, c.want)
 		}
 	}
@@ -51,9 +51,9 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
 	kyma := living("one")
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
-	last := Published{Predicate: bundle.Predicate{Deleting: true, IssuedAt: noon.Add(72 * time.Hour)}}
+	last := PublishedBundle{Predicate: bundle.Predicate{Deleting: true, IssuedAt: noon.Add(72 * time.Hour)}}
 	for after, want := range map[time.Duration]string{72 * time.Hour: "", 74 * time.Hour: v1beta2.ReasonDeletionTimeout} {
-		if reason, _ := Finalizable(kyma, last, nil, time.Hour, noon.Add(after)); reason != want {
+		if reason, _ := FinalizeReason(kyma, last, nil, time.Hour, noon.Add(after)); reason != want {
 			t.Errorf("after %s: got %q, want %q", after, reason, want)
 		}
 	}
@@ -61,20 +61,20 @@ func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
 
 func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 	kyma := living("one")
-	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
+	if reason, _ := FinalizeReasonUnnotified(kyma); reason != "" {
 		t.Errorf("existing cluster: got %s", reason)
 	}
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelRuntimeGone: v1beta2.True}
-	for name, published := range map[string]Published{"runtime that was not notified": {},
+	for name, published := range map[string]PublishedBundle{"runtime that was not notified": {},
 		"runtime that was notified": {Predicate: bundle.Predicate{Deleting: true}}} {
-		reason, message := Finalizable(kyma, published, nil, time.Hour, noon)
+		reason, message := FinalizeReason(kyma, published, nil, time.Hour, noon)
 		if reason != v1beta2.ReasonRuntimeGone || !strings.Contains(message, v1beta2.LabelRuntimeGone) {
 			t.Errorf("%s: got %s: %s, want %s", name, reason, message, v1beta2.ReasonRuntimeGone)
 		}
 	}
 	kyma.Labels[v1beta2.LabelRuntimeGone] = "soon"
-	if reason, _ := FinalizableUnnotified(kyma); reason != "" {
+	if reason, _ := FinalizeReasonUnnotified(kyma); reason != "" {
 		t.Errorf("other label value: got %s", reason)
 	}
 }
@@ -91,7 +91,7 @@ func TestInvalidAnnotationsDoNotBlockDeletion(t *testing.T) {
 	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	request, err := rules.Request(kyma, nil)
-	if err != nil || !request.Deleting || !reflect.DeepEqual(request.Settings, rules.Settings) {
+	if err != nil || !request.IsDeleting || !reflect.DeepEqual(request.Settings, rules.Settings) {
 		t.Errorf("deleted Kyma: got request %+v, %v, want the fleet's settings", request, err)
 	}
 }

@@ -51,5 +51,5 @@ func AgentOutdatedMessage(left []bundle.Feature) string {
 	for _, f := range left {
 		names = append(names, string(f))
 	}
-	return resolve.Outdated + strings.Join(names, ", ") + ": the bundle omits them until the agent is upgraded"
+	return resolve.OutdatedMessage + strings.Join(names, ", ") + ": the bundle omits them until the agent is upgraded"
 }

@@ -64,15 +64,16 @@ func TestUnsupportedSettingsAreOmitted(t *testing.T) {
 
 func TestNextBundleContainsCriticalFeatures(t *testing.T) {
 	d := documents(t, "keda")
-	wanted := Wanted{Documents: d, Asked: []string{"keda"}, Critical: []bundle.Feature{bundle.FeatureTakeover}}
+	wanted := ResolvedBundle{Documents: d, RequestedNames: []string{"keda"},
+		CriticalFeatures: []bundle.Feature{bundle.FeatureTakeover}}
 	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
-	p, _ := Next(Adopted{}, wanted, one, trusted, validity, noon)
-	if !slices.Equal(p.Critical, wanted.Critical) {
-		t.Fatalf("got critical features %v, want %v", p.Critical, wanted.Critical)
+	p, _ := NextBundle(Adoption{}, wanted, one, trusted, validity, noon)
+	if !slices.Equal(p.Critical, wanted.CriticalFeatures) {
+		t.Fatalf("got critical features %v, want %v", p.Critical, wanted.CriticalFeatures)
 	}
 	last := changedPredicate(publishedAt(t, noon, nil, "keda"),
-		func(p *bundle.Predicate) { p.Critical = wanted.Critical })
-	if _, reason := Next(after(last), wanted, one, trusted, validity, noon); reason != "" {
+		func(p *bundle.Predicate) { p.Critical = wanted.CriticalFeatures })
+	if _, reason := NextBundle(after(last), wanted, one, trusted, validity, noon); reason != "" {
 		t.Errorf("unchanged bundle: got reason %s, want none", reason)
 	}
 }

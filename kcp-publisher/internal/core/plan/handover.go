@@ -13,11 +13,11 @@ import (
 //
 // It compares names, because a rebuilt control plane has other UIDs. A bundle from a version before 0.1.0 contains no
 // Kyma. It belongs to the Kyma whose name equals the runtime ID.
-func (a Adopted) CheckOwner(r Runtime) error {
-	if a.Stored == nil || r.Assigned || a.Stored.Audience.KeyThumbprint == "" {
+func (a Adoption) CheckOwner(r Runtime) error {
+	if a.StoredPredicate == nil || r.IsAssigned || a.StoredPredicate.Audience.KeyThumbprint == "" {
 		return nil
 	}
-	owner := a.Stored.Owner()
+	owner := a.StoredPredicate.Owner()
 	switch {
 	case owner.IsZero(),
 		owner.UID != "" && owner.UID == r.Kyma.UID,
@@ -38,26 +38,26 @@ func (a Adopted) CheckOwner(r Runtime) error {
 	)
 }
 
-// formerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if the
-// bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent can be
-// offline for a long time.
-func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
+// listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if
+// the bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent can
+// be offline for a long time.
+func (a Adoption) listFormerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
 		if !former.IsZero() && former != r.Kyma && !slices.Contains(all, former) {
 			all = append(all, former)
 		}
 	}
-	last := a.Stored
-	if last == nil && a.Last != nil {
-		last = &a.Last.Predicate
+	last := a.StoredPredicate
+	if last == nil && a.LastBundle != nil {
+		last = &a.LastBundle.Predicate
 	}
 	if last != nil {
 		for _, former := range last.FormerKymas {
 			add(former)
 		}
 	}
-	for _, former := range r.Former {
+	for _, former := range r.FormerOwners {
 		add(former)
 	}
 	if last != nil && last.Kyma != nil {
@@ -66,16 +66,16 @@ func (a Adopted) formerOwners(r Runtime) []trust.Kyma {
 	return all[max(0, len(all)-bundle.MaxFormerKymas):]
 }
 
-func namedKyma(kyma trust.Kyma) *trust.Kyma {
+func knownKyma(kyma trust.Kyma) *trust.Kyma {
 	if kyma.Name == "" {
 		return nil
 	}
 	return &kyma
 }
 
-// ownerChanged reports whether the next bundle has another owner or other former owners than the last bundle. If the
+// isOwnerChanged reports whether the next bundle has another owner or other former owners than the last bundle. If the
 // last bundle contains no Kyma, a new bundle is not urgent, so it returns false.
-func ownerChanged(last, next bundle.Predicate) bool {
+func isOwnerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):
 		return true

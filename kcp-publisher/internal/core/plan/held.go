@@ -13,13 +13,13 @@ import (
 // for concurrent use.
 type Holders map[rollout.Track]*rollout.Holder
 
-// Hold is a rollout that delays a version in a runtime.
-type Hold struct {
+// VersionHold is a rollout that delays a version in a runtime.
+type VersionHold struct {
 	Rollout *fleet.Rollout
-	// Touched is true if this rollout installed the runtime's current version.
-	Touched bool
-	// Why is a message with the name of the rollout and the reason for the delay.
-	Why string
+	// HasSelected is true if this rollout installed the runtime's current version.
+	HasSelected bool
+	// HoldReason contains the name of the rollout and the reason for the delay.
+	HoldReason string
 }
 
 // NewHolders finds the newest rollout of each track (a module in a channel) and returns those that delay a version.
@@ -44,38 +44,38 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 // MayHold reports whether a rollout may delay a newer version of the module in runtimes that now have this version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
-		if track.Module == module && !holder.HoldsNothingFrom(version) {
+		if track.Module == module && !holder.CannotHold(version) {
 			return true
 		}
 	}
 	return false
 }
 
-// Of returns the rollouts that delay a version in the Kyma's runtime. The keys are module names.
-func (h Holders) Of(kyma *v1beta2.Kyma) map[string]Hold {
+// HoldsFor returns the rollouts that delay a version in the Kyma's runtime. The keys are module names.
+func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	if len(h) == 0 {
 		return nil
 	}
-	request, err := asked(kyma)
+	request, err := parseRequest(kyma)
 	if err != nil {
 		return nil // the publisher publishes no bundle for a Kyma with invalid annotations
 	}
-	var held map[string]Hold
-	for i := range request.Asked.Modules {
-		module := &request.Asked.Modules[i]
+	var held map[string]VersionHold
+	for i := range request.Requested.Modules {
+		module := &request.Requested.Modules[i]
 		if !module.Managed || module.Pin() != "" {
 			continue
 		}
-		holder := h[rollout.Track{Module: module.Name, Channel: cmp.Or(module.Channel, request.Asked.Channel)}]
+		holder := h[rollout.Track{Module: module.Name, Channel: cmp.Or(module.Channel, request.Requested.Channel)}]
 		if holder == nil {
 			continue
 		}
-		runtime := observed(kyma, RuntimeID(kyma), module.Name, LastReport(kyma, nil, time.Time{}))
-		if why := holder.Why(&runtime); why != "" {
+		runtime := moduleRuntime(kyma, RuntimeID(kyma), module.Name, LastReport(kyma, nil, time.Time{}))
+		if why := holder.HeldReason(&runtime); why != "" {
 			if held == nil {
-				held = map[string]Hold{}
+				held = map[string]VersionHold{}
 			}
-			held[module.Name] = Hold{Rollout: holder.Rollout, Touched: holder.Touched(&runtime), Why: why}
+			held[module.Name] = VersionHold{Rollout: holder.Rollout, HasSelected: holder.HasSelected(&runtime), HoldReason: why}
 		}
 	}
 	return held

@@ -48,7 +48,7 @@ func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 				h.Since = d.Time.Time
 			}
 			h.Kymas = append(h.Kymas, kyma)
-			sums[at] = append(sums[at], kyma.Namespace+"/"+kyma.Name+" "+Approval(d))
+			sums[at] = append(sums[at], kyma.Namespace+"/"+kyma.Name+" "+ApprovalText(d))
 		}
 	}
 	for at := range all {
@@ -76,7 +76,7 @@ func Approve(kyma *v1beta2.Kyma, module string) bool {
 	var approved []string
 	for _, d := range kyma.Status.Runtime.Removals {
 		if d.Decision == v1beta2.RemovalHeld && (d.Module == module || IsApproved(kyma, d)) {
-			approved = append(approved, Approval(d))
+			approved = append(approved, ApprovalText(d))
 		}
 	}
 	next := strings.Join(approved, ",")

@@ -38,7 +38,7 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 		if got := LastReportTime(kyma); !got.Equal(c.want) {
 			t.Errorf("%s: got %s, want %s", name, got, c.want)
 		}
-		if got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).LastReport; !got.Equal(c.want) {
+		if got := moduleRuntime(kyma, "one", "keda", LastReport(kyma, nil, time.Time{})).LastReport; !got.Equal(c.want) {
 			t.Errorf("%s: rollouts use %s, want %s", name, got, c.want)
 		}
 	}
@@ -48,23 +48,23 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")
-	published := Published{
+	published := PublishedBundle{
 		Digest: "sha256:newest", Predicate: bundle.Predicate{Deleting: true, Removals: []string{"mail"}},
 	}
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	removed := func() []string {
 		runtime := Rules{}.Runtime(kyma, report)
-		return after(&published).stated(nil).pending(&published, nil, Runtime{
-			Installed: runtime.Installed, Observed: runtime.Observed, LeavesModulesOut: runtime.LeavesModulesOut,
+		return after(&published).lastStatements(nil).nextRemovals(&published, nil, Runtime{
+			Installed: runtime.Installed, Observed: runtime.Observed, OmitsModules: runtime.OmitsModules,
 		})
 	}
-	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty ||
+	if reason, _ := FinalizeReason(kyma, published, report, time.Hour, noon); reason != v1beta2.ReasonRuntimeEmpty ||
 		len(removed()) != 0 {
 		t.Errorf("complete report: got reason %q and removals %v, want %s and none", reason, removed(),
 			v1beta2.ReasonRuntimeEmpty)
 	}
 	report.Truncated = &bundle.Truncated{Modules: 1}
-	if reason, _ := Finalizable(kyma, published, report, time.Hour, noon); reason != "" || len(removed()) != 1 {
+	if reason, _ := FinalizeReason(kyma, published, report, time.Hour, noon); reason != "" || len(removed()) != 1 {
 		t.Errorf("truncated report: got reason %q and removals %v, want no reason and one removal", reason, removed())
 	}
 }

@@ -29,12 +29,12 @@ type MemberCache struct {
 	catalog *catalog.Snapshot
 	members map[types.UID]member
 	// follows caches the followed modules and channels. Kymas with the same request share an entry.
-	follows *memo.Shared[requestKey, []resolve.Follow]
+	follows *memo.Shared[requestKey, []resolve.FollowedChannel]
 }
 
 type member struct {
-	version string
-	follows memo.Holder[requestKey, []resolve.Follow]
+	version  string
+	channels memo.Holder[requestKey, []resolve.FollowedChannel]
 }
 
 // requestKey is a hash of the parts of a request that determine the followed modules and channels.
@@ -45,11 +45,11 @@ const maxFollowsBytes = 32 << 20
 
 func (c *MemberCache) reset(snapshot *catalog.Snapshot) {
 	c.catalog, c.members = snapshot, nil
-	c.follows = memo.NewShared(memo.Limit{Bytes: maxFollowsBytes}, followBytes)
+	c.follows = memo.NewShared(memo.Limit{Bytes: maxFollowsBytes}, followedBytes)
 }
 
-func followBytes(_ requestKey, all []resolve.Follow) int {
-	bytes := memo.EntryBytes + cap(all)*int(unsafe.Sizeof(resolve.Follow{}))
+func followedBytes(_ requestKey, all []resolve.FollowedChannel) int {
+	bytes := memo.EntryBytes + cap(all)*int(unsafe.Sizeof(resolve.FollowedChannel{}))
 	for _, f := range all {
 		bytes += len(f.Module) + len(f.Channel) + len(f.Version)
 	}
@@ -58,9 +58,9 @@ func followBytes(_ requestKey, all []resolve.Follow) int {
 
 // Member is a Kyma with the modules and channels that its request follows.
 type Member struct {
-	Kyma    *v1beta2.Kyma
-	Runtime string
-	Follows []resolve.Follow
+	Kyma             *v1beta2.Kyma
+	Runtime          string
+	FollowedChannels []resolve.FollowedChannel
 	// LastReport is the time of the runtime's last report. It can be later than the time in the Kyma's status.
 	LastReport silence.LastReport
 }
@@ -76,7 +76,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	owners := NewOwners(kymas)
 	all := make([]Member, 0, len(owners))
 	for id, kyma := range owners {
-		if kyma != nil && kyma.DeletionTimestamp.IsZero() && !Skipped(kyma) && RuntimeID(kyma) == id {
+		if kyma != nil && kyma.DeletionTimestamp.IsZero() && !IsSkipped(kyma) && RuntimeID(kyma) == id {
 			all = append(all, Member{Kyma: kyma, Runtime: id, LastReport: LastReport(kyma, nil, time.Time{})})
 		}
 	}
@@ -88,56 +88,58 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 	for i := range all {
 		kyma := all[i].Kyma
 		known := c.members[kyma.UID]
-		all[i].Follows = c.followed(&known, kyma, snapshot)
+		all[i].FollowedChannels = c.followedChannels(&known, kyma, snapshot)
 		members[kyma.UID] = known
 		delete(c.members, kyma.UID)
 	}
 	for _, gone := range c.members {
-		c.follows.Release(&gone.follows)
+		c.follows.Release(&gone.channels)
 	}
 	c.members = members
 	return all
 }
 
-// followed returns the modules and channels that a Kyma follows. It returns nil for a Kyma with invalid annotations,
-// because the publisher publishes no bundles for that Kyma.
-func (c *MemberCache) followed(known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []resolve.Follow {
+// followedChannels returns the modules and channels that a Kyma follows. It returns nil for a Kyma with invalid
+// annotations, because the publisher publishes no bundles for that Kyma.
+func (c *MemberCache) followedChannels(
+	known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot,
+) []resolve.FollowedChannel {
 	if known.version != "" && known.version == kyma.ResourceVersion {
-		if follows, found := c.follows.Of(&known.follows); found {
+		if follows, found := c.follows.Get(&known.channels); found {
 			return follows
 		}
 	}
 	known.version = kyma.ResourceVersion
-	request, err := asked(kyma)
+	request, err := parseRequest(kyma)
 	if err != nil {
-		c.follows.Release(&known.follows)
+		c.follows.Release(&known.channels)
 		return nil
 	}
-	key := keyOf(request, snapshot)
-	if follows, found := c.follows.Find(&known.follows, key); found {
+	key := hashRequest(request, snapshot)
+	if follows, found := c.follows.Share(&known.channels, key); found {
 		return follows
 	}
-	fresh := resolve.Follows(request, snapshot)
-	c.follows.Put(&known.follows, key, fresh)
+	fresh := resolve.FollowedChannels(request, snapshot)
+	c.follows.Put(&known.channels, key, fresh)
 	return fresh
 }
 
-// keyOf returns the hash of a request. It prefixes each part of the request with its length, so that different requests
-// have different keys.
-func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
+// hashRequest returns the hash of a request. It prefixes each part of the request with its length, so that different
+// requests have different keys.
+func hashRequest(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 	text := make([]byte, 0, 1024)
 	add := func(parts ...string) {
 		for _, part := range parts {
 			text = append(binary.AppendUvarint(text, uint64(len(part))), part...)
 		}
 	}
-	relevant := snapshot.Relevant(request.Labels)
+	relevant := snapshot.RelevantLabels(request.Labels)
 	text = binary.AppendUvarint(text, uint64(len(relevant)))
 	for _, label := range slices.Sorted(maps.Keys(relevant)) {
 		add(label, relevant[label])
 	}
-	add(strconv.FormatBool(request.ControlPlane), request.Asked.Channel)
-	for _, m := range request.Asked.Modules {
+	add(strconv.FormatBool(request.IsControlPlane), request.Requested.Channel)
+	for _, m := range request.Requested.Modules {
 		add(m.Name, m.Channel, m.Version, m.ControllerName, strconv.FormatBool(m.Managed))
 	}
 	return sha256.Sum256(text)
@@ -147,16 +149,16 @@ func keyOf(request resolve.Request, snapshot *catalog.Snapshot) requestKey {
 // runtime. It omits a track if atRest returns true. If atRest is nil, it omits no track.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
-	// Members with the same modules share a Follows slice. The tracks of a slice are computed only once.
-	shared := map[*resolve.Follow][]*rollout.Followers{}
+	// Members with the same modules share a FollowedChannels slice. The tracks of a slice are computed only once.
+	shared := map[*resolve.FollowedChannel][]*rollout.Followers{}
 	for i := range all {
-		follows := all[i].Follows
+		follows := all[i].FollowedChannels
 		if len(follows) == 0 {
 			continue
 		}
 		followed, done := shared[&follows[0]]
 		if !done {
-			followed = tracksOf(follows, tracks, atRest)
+			followed = followersOf(follows, tracks, atRest)
 			shared[&follows[0]] = followed
 		}
 		for n, seen := range followed {
@@ -167,7 +169,7 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 				seen.Runtimes = make([]rollout.Runtime, 0, len(all)-i)
 			}
 			seen.Runtimes = append(seen.Runtimes,
-				observed(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].LastReport))
+				moduleRuntime(all[i].Kyma, all[i].Runtime, follows[n].Module, all[i].LastReport))
 		}
 	}
 	found := make(map[rollout.Track]rollout.Followers, len(tracks))
@@ -177,10 +179,11 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// tracksOf returns the Followers of each track in follows. It adds missing tracks to tracks. If atRest returns true for
-// a track, the result contains nil for this track.
-func tracksOf(
-	follows []resolve.Follow, tracks map[rollout.Track]*rollout.Followers, atRest func(rollout.Track, string) bool,
+// followersOf returns the Followers of each track in follows. It adds missing tracks to tracks. If atRest returns true
+// for a track, the result contains nil for this track.
+func followersOf(
+	follows []resolve.FollowedChannel, tracks map[rollout.Track]*rollout.Followers,
+	atRest func(rollout.Track, string) bool,
 ) []*rollout.Followers {
 	all := make([]*rollout.Followers, len(follows))
 	for i, follow := range follows {
@@ -195,17 +198,17 @@ func tracksOf(
 	return all
 }
 
-// observed returns the state of a module in a runtime, as recorded in the Kyma's status. last can be a newer report
-// than the one in the status.
-func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
+// moduleRuntime returns the state of a module in a runtime, as recorded in the Kyma's status. last can be a newer
+// report than the one in the status.
+func moduleRuntime(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
 	if status == nil {
 		return r
 	}
-	r.LastReport, r.LatestUnrecorded = last.At, last.Possible
+	r.LastReport, r.LatestUnrecorded = last.KnownAt, last.PossibleAt
 	r.LacksChecks = status.Observed != nil && !slices.Contains(status.Observed.Features, string(bundle.FeatureChecks))
-	if failing := publishFailure(kyma); failing != nil {
+	if failing := publishFailureCondition(kyma); failing != nil {
 		r.Unpublishable, r.UnpublishableSince = true, failing.LastTransitionTime.Time
 	}
 	if status.Published == nil {
@@ -213,16 +216,16 @@ func observed(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) ro
 	}
 	r.Version = status.Published.Versions[module]
 	if given, ok := status.Published.Given[module]; ok {
-		r.Given, r.State, r.Current = new(given), given.State, given.State != ""
+		r.Selection, r.State, r.IsCurrent = new(given), given.State, given.State != ""
 	} else {
-		r.State, r.Current = reportedState(status, kyma.Status.Modules, module)
+		r.State, r.IsCurrent = reportedState(status, kyma.Status.Modules, module)
 	}
 	for i := range kyma.Status.Modules {
 		if m := &kyma.Status.Modules[i]; m.Name == module {
-			r.Message, r.Waits = m.Message, m.Maintenance
+			r.Message, r.WaitsForWindow = m.Message, m.Maintenance
 		}
 	}
-	r.Unresolved = unresolvedVersion(status, module)
+	r.UnresolvedVersion = unresolvedVersion(status, module)
 	return r
 }
 
@@ -256,9 +259,9 @@ func reportedState(
 	return "", false
 }
 
-// publishFailure returns the condition Ready if it shows that the Kyma's bundle cannot be published. Otherwise, it
-// returns nil.
-func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
+// publishFailureCondition returns the condition Ready if it shows that the Kyma's bundle cannot be published.
+// Otherwise, it returns nil.
+func publishFailureCondition(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
 	if ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {
 		return nil
@@ -266,15 +269,15 @@ func publishFailure(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// MovesRollouts reports whether a change of a Kyma can affect a rollout.
-func MovesRollouts(before, after *v1beta2.Kyma) bool {
+// AffectsRollouts reports whether a change of a Kyma can affect a rollout.
+func AffectsRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
-		(publishFailure(before) == nil) != (publishFailure(after) == nil) ||
-		!equality.Semantic.DeepEqual(moving(before), moving(after))
+		(publishFailureCondition(before) == nil) != (publishFailureCondition(after) == nil) ||
+		!equality.Semantic.DeepEqual(newRolloutInput(before), newRolloutInput(after))
 }
 
-// moved contains those parts of a Kyma's status that affect rollouts.
-type moved struct {
+// rolloutInput contains those parts of a Kyma's status that affect rollouts.
+type rolloutInput struct {
 	v1beta2.RuntimeStatus
 	// Reported contains the reported states of modules whose version was not selected by a rollout.
 	Reported map[string]v1beta2.State
@@ -282,12 +285,12 @@ type moved struct {
 	Unresolved []v1beta2.ModuleReasons
 }
 
-func moving(kyma *v1beta2.Kyma) moved {
+func newRolloutInput(kyma *v1beta2.Kyma) rolloutInput {
 	status := kyma.Status.Runtime
 	if status == nil {
-		return moved{}
+		return rolloutInput{}
 	}
-	moves := moved{RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested}}
+	moves := rolloutInput{RuntimeStatus: v1beta2.RuntimeStatus{Published: status.Published, Requested: status.Requested}}
 	if r := status.Reasons; r != nil {
 		for _, m := range r.Modules {
 			if m.Version != "" {

@@ -24,7 +24,7 @@ func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta
 	requested := &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for i := range 440 {
 		module := v1beta2.Module{Name: fmt.Sprint("request-", request, "-module-", i, padding), Managed: true}
-		if known := fmt.Sprint("module-", i); snapshot.Has(known) && (request>>(i%20))&1 == 0 {
+		if known := fmt.Sprint("module-", i); snapshot.HasModule(known) && (request>>(i%20))&1 == 0 {
 			module.Name = known
 		}
 		requested.Spec.Modules = append(requested.Spec.Modules, module)
@@ -54,14 +54,14 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	}
 	cache := &MemberCache{}
 	members := cache.Members([]v1beta2.Kyma{*living("honest"), one}, snapshot)
-	if len(members) != 2 || len(members[0].Follows) == 0 || len(members[1].Follows) == 0 {
+	if len(members) != 2 || len(members[0].FollowedChannels) == 0 || len(members[1].FollowedChannels) == 0 {
 		t.Fatalf("got %d members %+v, want two members that follow modules", len(members), members)
 	}
 	before := liveBytes()
 	for request := 1; request <= 2000; request++ {
 		cache.Members([]v1beta2.Kyma{*living("honest"), hostileRequest("hostile", request, snapshot)}, snapshot)
 	}
-	if entries, bytes := cache.follows.Held(); entries > 3 || bytes > 64<<10 {
+	if entries, bytes := cache.follows.Size(); entries > 3 || bytes > 64<<10 {
 		t.Errorf("2,000 requests of one runtime occupy %d entries with %d bytes", entries, bytes)
 	}
 	if grown := liveBytes() - before; grown > 1<<20 {
@@ -73,7 +73,7 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 			kymas = append(kymas, hostileRequest(fmt.Sprint("hostile-", first+i), first+i, snapshot))
 		}
 		cache.Members(kymas, snapshot)
-		if _, bytes := cache.follows.Held(); len(cache.members) > 300 || bytes > maxFollowsBytes {
+		if _, bytes := cache.follows.Size(); len(cache.members) > 300 || bytes > maxFollowsBytes {
 			t.Fatalf("300 runtimes: %d members and %d bytes, want at most %d", len(cache.members), bytes,
 				maxFollowsBytes)
 		}
@@ -88,11 +88,11 @@ func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	kyma.UID, kyma.ResourceVersion = "one", "1"
 	cache := &MemberCache{}
 	for range 2 {
-		if members := cache.Members([]v1beta2.Kyma{*kyma}, snapshot); len(members[0].Follows) != 1 {
-			t.Fatalf("got followed modules %+v, want one", members[0].Follows)
+		if members := cache.Members([]v1beta2.Kyma{*kyma}, snapshot); len(members[0].FollowedChannels) != 1 {
+			t.Fatalf("got followed modules %+v, want one", members[0].FollowedChannels)
 		}
 		known := cache.members[kyma.UID]
-		cache.follows.Release(&known.follows)
+		cache.follows.Release(&known.channels)
 		cache.members[kyma.UID] = known
 	}
 }
@@ -107,11 +107,11 @@ func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 	} {
 		kyma := living("one")
 		kyma.Spec.Modules = modules
-		request, err := asked(kyma)
+		request, err := parseRequest(kyma)
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := keyOf(request, snapshot)
+		key := hashRequest(request, snapshot)
 		if other, is := seen[key]; is {
 			t.Errorf("requests %+v and %s have the same key", modules, other)
 		}

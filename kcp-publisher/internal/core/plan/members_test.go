@@ -66,12 +66,12 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	}{
 		"Report about the published bundle": {
 			func(*v1beta2.Kyma) {}, rollout.Runtime{
-				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+				LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 			},
 		},
 		"Agent without support for checks": {func(k *v1beta2.Kyma) { k.Status.Runtime.Observed.Features = nil },
 			rollout.Runtime{
-				LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady, LacksChecks: true,
+				LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady, LacksChecks: true,
 			}},
 		"Published bundle not reported yet": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
@@ -79,7 +79,7 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 		"Version published without a rollout": {
 			func(k *v1beta2.Kyma) {
 				k.Status.Runtime.Published.Given = nil
-			}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Current: true, State: v1beta2.StateReady},
+			}, rollout.Runtime{LastReport: noon, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady},
 		},
 		"Version published without a rollout, report about an earlier bundle": {
 			func(k *v1beta2.Kyma) {
@@ -99,13 +99,13 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 		"Upgrade waits for its maintenance window": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Given["keda"] = v1beta2.GivenVersion{Rollout: "keda-regular-1"}
 			k.Status.Modules[0].Maintenance, k.Status.Modules[0].Message = true, "waits"
-		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", Waits: true, Message: "waits"}},
+		}, rollout.Runtime{LastReport: noon, Version: "2.0.0", WaitsForWindow: true, Message: "waits"}},
 		"Publishing fails": {func(k *v1beta2.Kyma) {
 			k.Status.Conditions = []metav1.Condition{
 				{Type: v1beta2.ConditionReady, Status: metav1.ConditionFalse, Reason: v1beta2.ReasonPublishFailed},
 			}
 		}, rollout.Runtime{
-			LastReport: noon, Unpublishable: true, Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+			LastReport: noon, Unpublishable: true, Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 		}},
 		"Promoted version cannot be resolved": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime.Reasons = &v1beta2.RuntimeReasons{Modules: []v1beta2.ModuleReasons{
@@ -113,15 +113,15 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 				{Name: "keda", Problem: "ValueUndefined", Version: "3.0.0"},
 			}}
 		}, rollout.Runtime{
-			LastReport: noon, Unresolved: "3.0.0", Version: "2.0.0", Current: true, State: v1beta2.StateReady,
+			LastReport: noon, UnresolvedVersion: "3.0.0", Version: "2.0.0", IsCurrent: true, State: v1beta2.StateReady,
 		}},
 		"Runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kyma := living("one")
 			c.change(kyma)
-			got := observed(kyma, "one", "keda", LastReport(kyma, nil, time.Time{}))
-			got.Given, got.Labels, got.ID = nil, nil, ""
+			got := moduleRuntime(kyma, "one", "keda", LastReport(kyma, nil, time.Time{}))
+			got.Selection, got.Labels, got.ID = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
 			}
@@ -176,7 +176,7 @@ func TestKymaChangeThatAffectsRolloutsIsDetected(t *testing.T) {
 		before.Status.Runtime.Published.Versions["serverless"] = "1.0.0"
 		after := before.DeepCopy()
 		c.change(after)
-		if got := MovesRollouts(before, after); got != c.moves {
+		if got := AffectsRollouts(before, after); got != c.moves {
 			t.Errorf("%s: got affects rollouts %t, want %t", name, got, c.moves)
 		}
 	}
@@ -232,7 +232,7 @@ func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 	one.UID, one.ResourceVersion = "one", "1"
 	cache, before := &MemberCache{}, offering(t, "keda")
 	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
-		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].Follows)
+		return len(cache.Members([]v1beta2.Kyma{*kyma}, with)[0].FollowedChannels)
 	}
 	if got := follows(one, before); got != 1 {
 		t.Fatalf("got %d followed modules, want 1", got)

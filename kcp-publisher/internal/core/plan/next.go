@@ -10,61 +10,61 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Wanted is the result of resolving a request.
-type Wanted struct {
+// ResolvedBundle is the result of resolving a request.
+type ResolvedBundle struct {
 	Documents bundle.Documents
-	// Asked lists the requested modules, including modules that could not be resolved.
-	Asked []string
-	// Versions contains the values for Published.Versions.
+	// RequestedNames lists the requested modules, including modules that could not be resolved.
+	RequestedNames []string
+	// Versions contains the values for PublishedBundle.Versions.
 	Versions map[string]string
-	// Agent is the agent image in the runtime's settings, or empty.
-	Agent string
-	// Critical lists the features of the bundle that an agent must support. Other agents refuse the bundle.
-	Critical []bundle.Feature
+	// AgentImage is the agent image in the runtime's settings, or empty.
+	AgentImage string
+	// CriticalFeatures lists the features of the bundle that an agent must support. Other agents refuse the bundle.
+	CriticalFeatures []bundle.Feature
 	// Values contains those values of the runtime that the documents use.
 	Values bundle.Values
-	// KeepsAll is true if the bundle must not remove any modules, for example because the runtime's module request is
-	// unknown.
-	KeepsAll bool
+	// KeepsAllModules is true if the bundle must not remove any modules, for example because the runtime's module
+	// request is unknown.
+	KeepsAllModules bool
 }
 
 // lastBundleValidity is the minimum validity of the bundle that removes all modules of a deleted Kyma. It is long
 // because the runtime may be offline for months.
 const lastBundleValidity = 365 * 24 * time.Hour
 
-// Next returns the signed content (predicate) of a runtime's next bundle and the reason for publishing it. The reason
-// is empty if the last bundle is up to date.
-func Next(
-	adopted Adopted, wanted Wanted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
+// NextBundle returns the signed content (predicate) of a runtime's next bundle and the reason for publishing it. The
+// reason is empty if the last bundle is up to date.
+func NextBundle(
+	adopted Adoption, resolved ResolvedBundle, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (bundle.Predicate, Reason) {
-	last, asked := adopted.Last, wanted.Asked
+	last, asked := adopted.LastBundle, resolved.RequestedNames
 	next := bundle.Predicate{
 		Audience: r.Audience, Epoch: root.Epoch, RootVersion: root.Version,
 		IssuedAt: now.UTC().Truncate(time.Millisecond), ExpiresAt: now.UTC().Truncate(time.Millisecond).Add(validity),
-		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.Deleting,
+		KymaGeneration: r.KymaGeneration, KymaSpec: r.KymaSpec, KymaUID: r.Kyma.UID, Deleting: r.IsDeleting,
 		Source: r.Source, Certificate: r.Certificate, Sealed: r.Sealed,
 	}
-	next.Kyma, next.FormerKymas = namedKyma(r.Kyma), adopted.formerOwners(r)
-	if r.Deleting {
+	next.Kyma, next.FormerKymas = knownKyma(r.Kyma), adopted.listFormerOwners(r)
+	if r.IsDeleting {
 		// After the Kyma is gone, the publisher can no longer renew this bundle.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
-	used, newest := r.used(root, now), adopted.Sequence
+	used, newest := r.highestSequence(root, now), adopted.Sequence
 	if last != nil {
-		newest = max(newest, sequenceIn(root, last.Predicate))
+		newest = max(newest, epochSequence(root, last.Predicate))
 		next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
-	} else if r.Remembered != nil && r.Remembered.Digest != "" {
-		next.Previous = &bundle.Position{Sequence: r.Remembered.Sequence, Digest: r.Remembered.Digest}
+	} else if r.RecordedBundle != nil && r.RecordedBundle.Digest != "" {
+		next.Previous = &bundle.Position{Sequence: r.RecordedBundle.Sequence, Digest: r.RecordedBundle.Digest}
 	}
 	next.Sequence = bundle.NextSequence(max(used, newest), now)
-	before := adopted.stated(r.Remembered)
-	if !wanted.KeepsAll {
-		next.Removals = before.pending(last, asked, r)
+	before := adopted.lastStatements(r.RecordedBundle)
+	if !resolved.KeepsAllModules {
+		next.Removals = before.nextRemovals(last, asked, r)
 	}
-	next.Critical, next.Values = wanted.Critical, wanted.Values
+	next.Critical, next.Values = resolved.CriticalFeatures, resolved.Values
 	next.Rollback = append(
-		before.rollbacks(r.granted(), wanted.Versions, r.Observed),
-		bundle.AgentRollbacks(r.AgentRollbackFrom, wanted.Agent)...,
+		before.nextRollbacks(r.grantedVersions(), resolved.Versions, r.Observed),
+		bundle.AgentRollbacks(r.AgentRollbackFrom, resolved.AgentImage)...,
 	)
 	switch {
 	case adopted.Deviation != nil || last == nil && next.Previous != nil:
@@ -72,42 +72,41 @@ func Next(
 	case last == nil:
 		return next, ReasonFirst
 	}
-	if reason := contentReason(last, wanted.Documents, next, asked); reason != "" {
+	if reason := contentReason(last, resolved.Documents, next, asked); reason != "" {
 		return next, reason
 	}
-	if r.equivocates(last) {
+	if r.hasConflictingBundle(last) {
 		return next, ReasonSequenceBehind
 	}
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// sequenceIn returns a bundle's sequence number. It returns 0 if the bundle does not have the epoch of the root of
+// epochSequence returns a bundle's sequence number. It returns 0 if the bundle does not have the epoch of the root of
 // trust.
-func sequenceIn(root trust.Root, p bundle.Predicate) int64 {
+func epochSequence(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
 	}
 	return p.Sequence
 }
 
-// pending returns the modules that the next bundle must remove. An agent may skip bundles. Therefore, every bundle
-// repeats a removal until the runtime has applied one of these bundles and no longer reports the module.
-//
-// The number of modules is limited, because a report can contain invented modules.
-func (s lastStated) pending(last *Published, asked []string, r Runtime) []string {
-	reported := slices.Concat(slices.Collect(maps.Keys(r.granted())), r.Installed)
+// nextRemovals returns the modules that the next bundle must remove. An agent may skip bundles. Therefore, every bundle
+// repeats a removal until the runtime has applied one of these bundles and no longer reports the module. The number of
+// modules is limited, because a report can contain invented modules.
+func (s statements) nextRemovals(last *PublishedBundle, asked []string, r Runtime) []string {
+	reported := slices.Concat(slices.Collect(maps.Keys(r.grantedVersions())), r.Installed)
 	known := slices.Clone(s.removals)
 	if last != nil {
-		known = append(known, slices.Collect(maps.Keys(resolve.Versions(last.State)))...)
+		known = append(known, slices.Collect(maps.Keys(resolve.ModuleVersions(last.State)))...)
 	}
 	confirmed := map[string]bool{}
-	if s.digest != "" && r.Observed == s.digest && !r.LeavesModulesOut {
+	if s.digest != "" && r.Observed == s.digest && !r.OmitsModules {
 		for _, module := range s.removals {
 			confirmed[module] = !slices.Contains(r.Installed, module)
 		}
 	}
-	removed := resolve.Removals(known, asked, confirmed)
-	for _, module := range resolve.Removals(reported, asked, confirmed) {
+	removed := resolve.RemovedNames(known, asked, confirmed)
+	for _, module := range resolve.RemovedNames(reported, asked, confirmed) {
 		if len(removed) >= bundle.MaxManifests {
 			break
 		}

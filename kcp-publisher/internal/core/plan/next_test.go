@@ -32,12 +32,12 @@ func documents(t *testing.T, modules ...string) bundle.Documents {
 	return d
 }
 
-func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *Published {
+func publishedAt(t *testing.T, at time.Time, removals []string, modules ...string) *PublishedBundle {
 	d := documents(t, modules...)
-	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: modules},
+	predicate, _ := NextBundle(Adoption{}, ResolvedBundle{Documents: d, RequestedNames: modules},
 		Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}, trusted, validity, at)
 	predicate.Removals = removals
-	p := &Published{
+	p := &PublishedBundle{
 		Predicate: predicate, Digest: "sha256:last", StateBlob: d.State.Descriptor, CatalogBlob: d.Catalog.Descriptor,
 	}
 	for _, m := range modules {
@@ -46,16 +46,16 @@ func publishedAt(t *testing.T, at time.Time, removals []string, modules ...strin
 	return p
 }
 
-func after(last *Published) Adopted {
-	return Adopted{Last: last, Keep: last != nil}
+func after(last *PublishedBundle) Adoption {
+	return Adoption{LastBundle: last, MayKeep: last != nil}
 }
 
-func changedPredicate(p *Published, change func(*bundle.Predicate)) *Published {
+func changedPredicate(p *PublishedBundle, change func(*bundle.Predicate)) *PublishedBundle {
 	change(&p.Predicate)
 	return p
 }
 
-func withCatalog(p *Published, d digest.Digest) *Published {
+func withCatalog(p *PublishedBundle, d digest.Digest) *PublishedBundle {
 	p.CatalogBlob.Digest = d
 	return p
 }
@@ -63,7 +63,7 @@ func withCatalog(p *Published, d digest.Digest) *Published {
 func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 	one := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}}
 	for name, c := range map[string]struct {
-		last     *Published
+		last     *PublishedBundle
 		want     []string
 		asked    []string
 		runtime  func(Runtime) Runtime
@@ -115,7 +115,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"recorded module missing in the registry's bundle": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
-				r.Remembered = &Memory{Versions: map[string]string{"old": "1.0.0"}}
+				r.RecordedBundle = &RecordedBundle{Versions: map[string]string{"old": "1.0.0"}}
 				return r
 			}, noon, ReasonRemovalAdded, []string{"old"}},
 		"new generation of the runtime's Kyma": {
@@ -139,13 +139,13 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 		"last bundle older than the recorded one": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
-				r.Remembered = &Memory{Epoch: 1, Sequence: noon.Add(time.Minute).UnixMilli()}
+				r.RecordedBundle = &RecordedBundle{Epoch: 1, Sequence: noon.Add(time.Minute).UnixMilli()}
 				return r
 			}, noon.Add(time.Hour), ReasonSequenceBehind, nil},
 		"recorded sequence of another epoch": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime {
-				r.Remembered = &Memory{Epoch: 2, Sequence: noon.Add(time.Minute).UnixMilli()}
+				r.RecordedBundle = &RecordedBundle{Epoch: 2, Sequence: noon.Add(time.Minute).UnixMilli()}
 				return r
 			}, noon.Add(time.Hour), "", nil},
 		"runtime reports a newer sequence": {
@@ -168,7 +168,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			}, noon.Add(time.Hour), "", nil},
 		"Kyma deleted": {
 			publishedAt(t, noon, nil, "keda"), nil, nil,
-			func(r Runtime) Runtime { r.Deleting = true; return r }, noon, ReasonDeleting, []string{"keda"}},
+			func(r Runtime) Runtime { r.IsDeleting = true; return r }, noon, ReasonDeleting, []string{"keda"}},
 		"last bundle expires during its transport": {
 			publishedAt(t, noon, nil, "keda"), []string{"keda"}, []string{"keda"},
 			func(r Runtime) Runtime { r.Validity = validity + time.Hour; return r }, noon, ReasonValidityTooShort, nil},
@@ -216,7 +216,8 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 			if c.runtime != nil {
 				r = c.runtime(r)
 			}
-			predicate, reason := Next(after(c.last), Wanted{Documents: documents(t, c.want...), Asked: c.asked}, r,
+			predicate, reason := NextBundle(after(c.last),
+				ResolvedBundle{Documents: documents(t, c.want...), RequestedNames: c.asked}, r,
 				trusted, validity, c.at)
 			if reason != c.reason || !slices.Equal(predicate.Removals, c.removals) {
 				t.Errorf("got reason %q, removals %v, want %q, %v", reason, predicate.Removals, c.reason, c.removals)
@@ -230,8 +231,8 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 }
 
 func TestLastBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
-	predicate, _ := Next(after(publishedAt(t, noon, nil, "keda")), Wanted{Documents: documents(t)},
-		Runtime{ID: "one", Deleting: true}, trusted, validity, noon)
+	predicate, _ := NextBundle(after(publishedAt(t, noon, nil, "keda")), ResolvedBundle{Documents: documents(t)},
+		Runtime{ID: "one", IsDeleting: true}, trusted, validity, noon)
 	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
 		t.Errorf("got deleting %t and validity %s, want true and %s", predicate.Deleting,
 			predicate.ExpiresAt.Sub(predicate.IssuedAt), lastBundleValidity)
@@ -240,8 +241,9 @@ func TestLastBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
 
 func TestSequencesIncreaseAfterTheRegistryLostTheBundle(t *testing.T) {
 	future := noon.Add(time.Hour).UnixMilli()
-	predicate, reason := Next(Adopted{}, Wanted{Documents: documents(t)},
-		Runtime{ID: "one", Remembered: &Memory{Epoch: 1, Sequence: future, Digest: "sha256:last"}}, trusted, validity,
+	predicate, reason := NextBundle(Adoption{}, ResolvedBundle{Documents: documents(t)},
+		Runtime{ID: "one", RecordedBundle: &RecordedBundle{Epoch: 1, Sequence: future, Digest: "sha256:last"}}, trusted,
+		validity,
 		noon)
 	if reason != ReasonRegistryDiffers || predicate.Sequence != future+1 || predicate.Previous.Digest != "sha256:last" {
 		t.Errorf("got reason %q, sequence %d, want sequence %d", reason, predicate.Sequence, future+1)
@@ -254,18 +256,20 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
 	r := Runtime{
 		ID: "one", Audience: bundle.Audience{Runtime: "one"},
-		Remembered: &Memory{Epoch: 1, Sequence: math.MaxInt64 - 1},
+		RecordedBundle: &RecordedBundle{Epoch: 1, Sequence: math.MaxInt64 - 1},
 	}
 	rotated := trust.Root{Version: 2, Epoch: 2}
-	predicate, reason := Next(after(ahead), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r,
+	predicate, reason := NextBundle(after(ahead),
+		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r,
 		rotated, validity, noon)
 	if reason != ReasonEpochChanged || predicate.Epoch != 2 || predicate.Sequence != noon.UnixMilli() {
 		t.Fatalf("got reason %q, sequence %d of epoch %d, want %s, %d of epoch 2", reason, predicate.Sequence,
 			predicate.Epoch, ReasonEpochChanged, noon.UnixMilli())
 	}
 	// Until the status is updated, it records a bundle of the old epoch.
-	last := &Published{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
-	if predicate, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r,
+	last := &PublishedBundle{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
+	if predicate, reason := NextBundle(after(last),
+		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r,
 		rotated, validity, noon); reason != "" {
 		t.Errorf("the bundle is pushed again with sequence %d", predicate.Sequence)
 	}
@@ -279,12 +283,14 @@ func TestNewCommitAloneCausesNoBundle(t *testing.T) {
 	}
 	last := publishedAt(t, noon, nil, "keda")
 	last.Predicate.Source = &bundle.Source{Repository: "https://git.example/fleet", Commit: "a"}
-	if _, reason := Next(after(last), Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"}}, r, trusted,
+	if _, reason := NextBundle(after(last),
+		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r, trusted,
 		validity, noon); reason != "" {
 		t.Error("a new commit with the same content causes a bundle")
 	}
-	if next, reason := Next(after(last),
-		Wanted{Documents: documents(t, "keda", "nats"), Asked: []string{"keda", "nats"}}, r, trusted, validity,
+	if next, reason := NextBundle(after(last),
+		ResolvedBundle{Documents: documents(t, "keda", "nats"), RequestedNames: []string{"keda", "nats"}}, r, trusted,
+		validity,
 		noon); reason != ReasonContentChanged || next.Source != r.Source {
 		t.Errorf("commit with other content: got reason %q and source %+v, want %s and %+v", reason, next.Source,
 			ReasonContentChanged, r.Source)
@@ -294,14 +300,17 @@ func TestNewCommitAloneCausesNoBundle(t *testing.T) {
 func TestChangedSecretsCauseBundle(t *testing.T) {
 	d := documents(t, "keda")
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
-	predicate, _ := Next(Adopted{}, Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity, noon)
-	last := &Published{Predicate: predicate, StateBlob: d.State.Descriptor, CatalogBlob: d.Catalog.Descriptor}
-	if _, reason := Next(after(last), Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity,
+	predicate, _ := NextBundle(Adoption{}, ResolvedBundle{Documents: d, RequestedNames: []string{"keda"}}, r, trusted,
+		validity, noon)
+	last := &PublishedBundle{Predicate: predicate, StateBlob: d.State.Descriptor, CatalogBlob: d.Catalog.Descriptor}
+	if _, reason := NextBundle(after(last), ResolvedBundle{Documents: d, RequestedNames: []string{"keda"}}, r, trusted,
+		validity,
 		noon); reason != "" {
 		t.Error("unchanged Secrets cause a bundle")
 	}
 	r.Sealed = &bundle.Sealed{Revision: "2"}
-	if next, reason := Next(after(last), Wanted{Documents: d, Asked: []string{"keda"}}, r, trusted, validity,
+	if next, reason := NextBundle(after(last), ResolvedBundle{Documents: d, RequestedNames: []string{"keda"}}, r,
+		trusted, validity,
 		noon); reason != ReasonSecretsChanged || next.Sealed != r.Sealed {
 		t.Error("changed Secrets do not cause a bundle that contains them")
 	}

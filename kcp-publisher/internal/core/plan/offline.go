@@ -6,9 +6,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Offline prepares a Kyma from a file for use without a control plane. It returns a copy without a status, and a
+// PrepareOffline prepares a Kyma from a file for use without a control plane. It returns a copy without a status, and a
 // message for each setting that is ignored because it requires a control plane.
-func Offline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
+func PrepareOffline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) {
 	known = kyma.DeepCopy()
 	known.Status, known.DeletionTimestamp = v1beta2.KymaStatus{}, nil
 	say := func(what, why string) {

@@ -17,27 +17,27 @@ type Owners map[string]*v1beta2.Kyma
 func NewOwners(kymas []v1beta2.Kyma) Owners {
 	named := make(map[string][]*v1beta2.Kyma, len(kymas))
 	for i := range kymas {
-		id := Claimed(&kymas[i])
+		id := ClaimedRuntimeID(&kymas[i])
 		named[id] = append(named[id], &kymas[i])
 	}
 	owners := make(Owners, len(named))
 	for id, all := range named {
-		owners[id] = ownerOf(id, all)
+		owners[id] = findOwner(id, all)
 	}
 	return owners
 }
 
-// ownerOf returns the Kyma that owns a runtime, or nil. all contains the Kymas with this runtime ID.
+// findOwner returns the Kyma that owns a runtime, or nil. all contains the Kymas with this runtime ID.
 //
 // The owner is the Kyma to which an operator assigned the runtime last. Without an assignment, it is the only Kyma with
 // an enrolled key. Without an enrolled key, it is the only Kyma that has or had the runtime ID. A Kyma's label and age
 // prove nothing, because the Kyma's author chooses them.
-func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
+func findOwner(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
 	for _, kyma := range all {
-		if at := Decided(kyma); at > 0 {
-			newest := Decided(assigned)
+		if at := AssignedAt(kyma); at > 0 {
+			newest := AssignedAt(assigned)
 			ties = at == newest || ties && at < newest
 			if at > newest {
 				assigned = kyma
@@ -54,21 +54,21 @@ func ownerOf(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 		return assigned
 	case keys == 1:
 		return enrolled
-	case keys > 1, len(all) > 1, unowned(all[0]) == id:
+	case keys > 1, len(all) > 1, unownedMessage(all[0]) == id:
 		return nil
 	}
 	return all[0]
 }
 
-// Decided returns when an operator last assigned the runtime to this Kyma, in Unix milliseconds, or 0 for never.
-func Decided(kyma *v1beta2.Kyma) int64 {
+// AssignedAt returns when an operator last assigned the runtime to this Kyma, in Unix milliseconds, or 0 for never.
+func AssignedAt(kyma *v1beta2.Kyma) int64 {
 	if kyma == nil || kyma.Status.Runtime == nil || kyma.Status.Runtime.Assignment == nil {
 		return 0
 	}
 	return kyma.Status.Runtime.Assignment.Decided
 }
 
-func unowned(kyma *v1beta2.Kyma) string {
+func unownedMessage(kyma *v1beta2.Kyma) string {
 	if kyma.Status.Runtime == nil {
 		return ""
 	}
@@ -81,7 +81,7 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	if err := trust.CheckRuntimeID(id); err != nil {
 		return reason.With(reason.RuntimeIDInvalid, err)
 	}
-	if of := Claimed(kyma); of != id {
+	if of := ClaimedRuntimeID(kyma); of != id {
 		return reason.Errorf(
 			reason.RuntimeIDChanged,
 			"the Kyma owns runtime %s, but label %s is %s: restore the label, or delete the Kyma, which removes all "+
@@ -107,40 +107,40 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 			id,
 			id,
 		)
-	case owner == nil || same(owner, kyma):
+	case owner == nil || isSameKyma(owner, kyma):
 		return nil
-	case Decided(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
+	case AssignedAt(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
 		return reason.Errorf(
 			reason.RuntimeHandedOver,
 			"runtime id %s already belongs to Kyma %s, to which an operator assigned it: delete this Kyma, which "+
 				"removes nothing from the runtime",
 			id,
-			named(owner),
+			describeKyma(owner),
 		)
 	default:
 		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s already belongs to Kyma %s: change the label %s",
-			id, named(owner), v1beta2.LabelRuntimeID)
+			id, describeKyma(owner), v1beta2.LabelRuntimeID)
 	}
 }
 
-func same(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
+func isSameKyma(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
 
-// Claimed returns the runtime ID in a Kyma's status. If the status has no runtime ID, it returns the ID in the Kyma's
-// label. The status takes precedence, so that an author cannot take over another runtime by changing the label.
-func Claimed(kyma *v1beta2.Kyma) string {
+// ClaimedRuntimeID returns the runtime ID in a Kyma's status. If the status has no runtime ID, it returns the ID in the
+// Kyma's label. The status takes precedence, so that an author cannot take over another runtime by changing the label.
+func ClaimedRuntimeID(kyma *v1beta2.Kyma) string {
 	if s := kyma.Status.Runtime; s != nil && s.ID != "" {
 		return s.ID
 	}
 	return RuntimeID(kyma)
 }
 
-// Identity returns the namespace, name and UID of a Kyma.
-func Identity(kyma *v1beta2.Kyma) trust.Kyma {
+// KymaIdentity returns the namespace, name and UID of a Kyma.
+func KymaIdentity(kyma *v1beta2.Kyma) trust.Kyma {
 	return trust.Kyma{Namespace: kyma.Namespace, Name: kyma.Name, UID: string(kyma.UID)}
 }
 
-// Begin records in a Kyma's status that the Kyma owns its runtime.
-func Begin(kyma *v1beta2.Kyma) {
+// RecordOwner records in a Kyma's status that the Kyma owns its runtime.
+func RecordOwner(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
@@ -169,24 +169,24 @@ func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets)
 		return false
 	}
 	id := RuntimeID(kyma)
-	at, err := tokens.CheckHandOver(Identity(kyma), id, proof)
+	at, err := tokens.CheckHandOver(KymaIdentity(kyma), id, proof)
 	if err != nil {
 		return false
 	}
 	for i := range all {
-		if Claimed(&all[i]) == id && Decided(&all[i]) >= at.UnixMilli() {
+		if ClaimedRuntimeID(&all[i]) == id && AssignedAt(&all[i]) >= at.UnixMilli() {
 			return false
 		}
 	}
 	former := NewOwners(all)[id]
-	if former != nil && !same(former, kyma) && former.Status.Runtime != nil {
+	if former != nil && !isSameKyma(former, kyma) && former.Status.Runtime != nil {
 		kyma.Status.Runtime = former.Status.Runtime.DeepCopy()
 		kyma.Status.Modules = former.Status.DeepCopy().Modules
 	}
-	if former != nil && same(former, kyma) {
+	if former != nil && isSameKyma(former, kyma) {
 		former = nil
 	}
-	Begin(kyma)
+	RecordOwner(kyma)
 	assign(kyma.Status.Runtime, former, at)
 	return true
 }
@@ -205,7 +205,7 @@ func assign(s *v1beta2.RuntimeStatus, former *v1beta2.Kyma, at time.Time) {
 	s.Assignment = next
 }
 
-func formerOf(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
+func formerOwners(s *v1beta2.RuntimeStatus) (all []trust.Kyma) {
 	if s == nil || s.Assignment == nil {
 		return nil
 	}
@@ -230,7 +230,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 		cmp.Compare(a.Namespace, b.Namespace))
 }
 
-func named(kyma *v1beta2.Kyma) string {
+func describeKyma(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
 		return kyma.Name // a Kyma from a file may have no namespace
 	}

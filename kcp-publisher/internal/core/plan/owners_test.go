@@ -74,7 +74,7 @@ func TestOnlyOperatorsDecideOwnership(t *testing.T) {
 					t.Errorf("got owner %q, want %q", got, c.owner)
 				}
 				for i := range all {
-					if RuntimeID(&all[i]) != Claimed(&all[i]) {
+					if RuntimeID(&all[i]) != ClaimedRuntimeID(&all[i]) {
 						continue
 					}
 					if err := owners.Check(&all[i]); (err == nil) != (all[i].Name == c.owner) {
@@ -101,7 +101,7 @@ func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	if err := NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting); err != nil {
 		t.Errorf("denied Kyma with its own runtime ID: got %v", err)
 	}
-	if Begin(waiting); waiting.Status.Runtime.Unowned != "" || waiting.Status.Runtime.ID != "its-own" {
+	if RecordOwner(waiting); waiting.Status.Runtime.Unowned != "" || waiting.Status.Runtime.ID != "its-own" {
 		t.Errorf("got status %+v, want runtime ID its-own", waiting.Status.Runtime)
 	}
 }
@@ -147,7 +147,7 @@ func TestTokenIsOnlyValidForItsKyma(t *testing.T) {
 		want  bool
 	}{
 		"token for the Kyma's name": {named, legitimate, true},
-		"token for the Kyma's UID":  {Identity(legitimate), legitimate, true},
+		"token for the Kyma's UID":  {KymaIdentity(legitimate), legitimate, true},
 		"token for another Kyma":    {named, mallory, false},
 		"token for the same name with another UID": {
 			trust.Kyma{Namespace: named.Namespace, Name: named.Name, UID: "before"}, legitimate, false,
@@ -175,7 +175,7 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	root, err := trust.ParseRoot(m.Signed(draft, m.Keys[0]))
 	m.Must(err)
 	own := claiming("own", nil)
-	sameName := Identity(own)
+	sameName := KymaIdentity(own)
 	sameName.UID = "of the control plane before"
 	assigned := claiming("assigned", decided(1))
 	for name, c := range map[string]struct {
@@ -183,14 +183,14 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 		kyma      *v1beta2.Kyma
 		want      bool
 	}{
-		"certificate for the Kyma":                 {Identity(own), own, true},
+		"certificate for the Kyma":                 {KymaIdentity(own), own, true},
 		"certificate from a rebuilt control plane": {sameName, own, true},
 		"certificate for another Kyma": {
-			Identity(claiming("aaa", nil)), own, false,
+			KymaIdentity(claiming("aaa", nil)), own, false,
 		},
 		"certificate without a Kyma, Kyma with the runtime ID in its label": {trust.Kyma{}, own, false},
 		"certificate without a Kyma, Kyma with the runtime ID as its name":  {trust.Kyma{}, claiming("r-1", nil), true},
-		"certificate for the former owner of an assigned runtime":           {Identity(own), assigned, true},
+		"certificate for the former owner of an assigned runtime":           {KymaIdentity(own), assigned, true},
 	} {
 		text, err := trust.IssueCertificate(enroll, root.Fleet, "r-1", c.certified, trusttest.PublicKey(t, agent),
 			trusttest.Now, trusttest.Now.AddDate(0, 0, 90))
@@ -210,7 +210,7 @@ func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
 		t.Helper()
-		text, err := tokens.HandOver(Identity(kyma), "r-1", at)
+		text, err := tokens.HandOver(KymaIdentity(kyma), "r-1", at)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 		}
 		if why := NewOwners(all).Check(former); reason.Of(why) != reason.RuntimeHandedOver {
 			t.Errorf("%s: former owner: got %v", name, why)
-		} else if event, _ := FinalizableRefused(former, why, time.Hour, noon); event != v1beta2.ReasonHandedOver {
+		} else if event, _ := FinalizeReasonRefused(former, why, time.Hour, noon); event != v1beta2.ReasonHandedOver {
 			t.Errorf("%s: former owner: got finalization reason %q", name, event)
 		}
 		if HandOver(next, all, tokens) {
@@ -282,15 +282,15 @@ func TestReportOfAnotherKymaNeedsANewerToken(t *testing.T) {
 	})
 	next := claiming("next", denied)
 	all := []v1beta2.Kyma{*former, *next}
-	from := (Rules{}).Challenger(next, all, tokens, noon)
+	from := (Rules{}).ChallengeReporter(next, all, tokens, noon)
 	for name, c := range map[string]struct {
 		token   trust.Kyma
 		expires time.Time
 		want    bool
 	}{
-		"newer token for this Kyma":           {Identity(next), noon.Add(2 * time.Hour), true},
-		"token of the same age for this Kyma": {Identity(next), noon.Add(time.Hour), false},
-		"newer token for the other Kyma":      {Identity(former), noon.Add(2 * time.Hour), false},
+		"newer token for this Kyma":           {KymaIdentity(next), noon.Add(2 * time.Hour), true},
+		"token of the same age for this Kyma": {KymaIdentity(next), noon.Add(time.Hour), false},
+		"newer token for the other Kyma":      {KymaIdentity(former), noon.Add(2 * time.Hour), false},
 	} {
 		if err := from.Enroll(introducing(t, tokens, c.token, c.expires)); (err == nil) != c.want {
 			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
@@ -359,12 +359,12 @@ func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 			predicate(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
 		},
 	} {
-		a, r := Adopted{Stored: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, Assigned: c.assigned}
+		a, r := Adoption{StoredPredicate: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, IsAssigned: c.assigned}
 		err := a.CheckOwner(r)
 		if (err == nil) != c.want || err != nil && reason.Of(err) != reason.RuntimeUnassigned {
 			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)
 		}
-		if got := a.formerOwners(r); c.want && !slices.Equal(got, c.former) {
+		if got := a.listFormerOwners(r); c.want && !slices.Equal(got, c.former) {
 			t.Errorf("%s: got former owners %v, want %v", name, got, c.former)
 		}
 	}

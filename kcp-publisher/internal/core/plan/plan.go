@@ -28,16 +28,16 @@ type Rules struct {
 	Watchers []bundle.Watcher
 	// Maintenance configures the maintenance windows for module upgrades that cause downtime.
 	Maintenance Maintenance
-	// Silence is the time that a runtime may be without a report before it counts as silent. A Kyma's annotation
+	// SilenceTimeout is the time that a runtime may be without a report before it counts as silent. A Kyma's annotation
 	// overrides it.
-	Silence time.Duration
+	SilenceTimeout time.Duration
 	// Root is the newest root of trust.
 	Root trust.Root
 	// Source is the Git commit from which the control plane's objects were applied, or nil.
 	Source *bundle.Source
-	// Changing is true while the control plane's objects are only partially changed, for example while a Git commit is
-	// applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
-	Changing bool
+	// IsChanging is true while the control plane's objects are only partially changed, for example while a Git commit
+	// is applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
+	IsChanging bool
 }
 
 // RuntimeID returns the value of a Kyma's label operator.kyma-project.io/runtime-id or, without the label, the Kyma's
@@ -49,11 +49,11 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
 }
 
-// Skipped reports whether a Kyma is suspended by the label skip-reconciliation. A deleted Kyma or a Kyma in a takeover
-// from lifecycle-manager is never skipped.
+// IsSkipped reports whether a Kyma is suspended by the label skip-reconciliation. A deleted Kyma or a Kyma in a
+// takeover from lifecycle-manager is never skipped.
 //
 // Source: lifecycle-manager #3097.
-func Skipped(kyma *v1beta2.Kyma) bool {
+func IsSkipped(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True && kyma.DeletionTimestamp.IsZero() &&
 		!v1beta2.TakenOver(kyma)
 }

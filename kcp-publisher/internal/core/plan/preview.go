@@ -31,11 +31,11 @@ type Preview struct {
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
-		if Reports(members[i].Kyma) {
-			members[i].LastReport.At = now
+		if IsReporting(members[i].Kyma) {
+			members[i].LastReport.KnownAt = now
 		}
 	}
-	round := rollout.NextRound(f.Policies, f.Rollouts, Tracks(members, nil), now)
+	round := rollout.EvaluateAll(f.Policies, f.Rollouts, Tracks(members, nil), now)
 	return &Preview{
 		rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round,
 	}
@@ -47,6 +47,6 @@ func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 		return resolve.Request{}, err
 	}
 	request, err := p.rules.Request(kyma, nil)
-	p.view.Decide(RuntimeID(kyma), &request, kyma.Status.Runtime)
+	p.view.AddDecisions(RuntimeID(kyma), &request, kyma.Status.Runtime)
 	return request, err
 }

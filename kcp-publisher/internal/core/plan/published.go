@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Published is a bundle that a publisher pushed to the registry.
-type Published struct {
+// PublishedBundle is a bundle that a publisher pushed to the registry.
+type PublishedBundle struct {
 	Predicate bundle.Predicate
 	Digest    digest.Digest
 	State     bundle.DesiredState
@@ -30,9 +30,9 @@ type Published struct {
 	Changes *Changes
 }
 
-// Memory is the last published bundle as recorded in a Kyma's status. The zero value means that no bundle was
+// RecordedBundle is the last published bundle as recorded in a Kyma's status. The zero value means that no bundle was
 // published.
-type Memory struct {
+type RecordedBundle struct {
 	Epoch, Sequence int64
 	Digest          digest.Digest
 	// Versions maps each module to its published version.
@@ -43,8 +43,8 @@ type Memory struct {
 	RolledBackFrom map[string]string
 }
 
-// Templates returns the names of the ModuleTemplates of the bundle's modules.
-func (p *Published) Templates() []string {
+// TemplateNames returns the names of the ModuleTemplates of the bundle's modules.
+func (p *PublishedBundle) TemplateNames() []string {
 	names := make([]string, 0, len(p.State.Manifests))
 	for _, m := range p.State.Manifests {
 		names = append(names, m.Template)
@@ -52,8 +52,8 @@ func (p *Published) Templates() []string {
 	return names
 }
 
-// Record returns the status entry for the published bundle.
-func (p *Published) Record() v1beta2.PublishedBundle {
+// StatusEntry returns the status entry for the published bundle.
+func (p *PublishedBundle) StatusEntry() v1beta2.PublishedBundle {
 	var from map[string]string
 	for _, r := range p.Predicate.Rollback {
 		if from == nil {
@@ -66,15 +66,15 @@ func (p *Published) Record() v1beta2.PublishedBundle {
 		commit = p.Predicate.Source.Commit
 	}
 	return v1beta2.PublishedBundle{
-		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), Mandatory: p.mandatory(), RolledBackFrom: from,
+		Commit: commit, Removals: slices.Clone(p.Predicate.Removals), Mandatory: p.mandatoryModules(), RolledBackFrom: from,
 		Epoch: p.Predicate.Epoch, Sequence: p.Predicate.Sequence, Digest: p.Digest.String(),
 		Time: metav1.NewTime(p.Predicate.IssuedAt.Truncate(time.Second)), Versions: maps.Clone(p.Versions),
 		KymaGeneration: p.Predicate.KymaGeneration,
-		Certificate:    certificateLife(p.Predicate.Certificate),
+		Certificate:    certificateValidity(p.Predicate.Certificate),
 	}
 }
 
-func (p *Published) mandatory() (modules []string) {
+func (p *PublishedBundle) mandatoryModules() (modules []string) {
 	for _, m := range p.State.Manifests {
 		if m.Labels[v1beta2.LabelMandatoryModule] == v1beta2.True {
 			modules = append(modules, m.Module)
@@ -84,9 +84,9 @@ func (p *Published) mandatory() (modules []string) {
 	return modules
 }
 
-// certificateLife returns the validity period of a certificate, or nil for an invalid certificate. It does not verify
-// the certificate's signature. Agents do.
-func certificateLife(text string) *v1beta2.CertificateLife {
+// certificateValidity returns the validity period of a certificate, or nil for an invalid certificate. It does not
+// verify the certificate's signature. Agents do.
+func certificateValidity(text string) *v1beta2.CertificateLife {
 	from, until, err := trust.CertificateValidity(text)
 	if text == "" || err != nil {
 		return nil
@@ -94,8 +94,9 @@ func certificateLife(text string) *v1beta2.CertificateLife {
 	return &v1beta2.CertificateLife{NotBefore: metav1.NewTime(from), NotAfter: metav1.NewTime(until)}
 }
 
-// newer reports whether the bundle in the Kyma's status is newer than this bundle.
-func (m *Memory) newer(than *Published) bool {
+// isNewer reports whether the bundle in the Kyma's status is newer than this bundle.
+func (m *RecordedBundle) isNewer(published *PublishedBundle) bool {
 	return m != nil &&
-		(m.Epoch > than.Predicate.Epoch || m.Epoch == than.Predicate.Epoch && m.Sequence > than.Predicate.Sequence)
+		(m.Epoch > published.Predicate.Epoch || m.Epoch == published.Predicate.Epoch &&
+			m.Sequence > published.Predicate.Sequence)
 }

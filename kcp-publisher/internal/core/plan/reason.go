@@ -61,69 +61,72 @@ const (
 	ReasonRenewalDue Reason = "RenewalDue"
 )
 
-// candidate is a possible reason for a new bundle. holds is true if the reason applies.
-type candidate struct {
+// reasonCandidate is a possible reason for a new bundle.
+type reasonCandidate struct {
 	reason Reason
-	holds  bool
+	// applies is true if the reason applies.
+	applies bool
 }
 
-func contentReason(last *Published, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
+func contentReason(last *PublishedBundle, documents bundle.Documents, next bundle.Predicate, asked []string) Reason {
 	p := last.Predicate
-	return first(
-		candidate{ReasonDeleting, next.Deleting && !p.Deleting},
-		candidate{ReasonRecreated, p.Deleting && !next.Deleting},
-		candidate{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
-		candidate{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
-		candidate{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
-		candidate{
+	return firstReason(
+		reasonCandidate{ReasonDeleting, next.Deleting && !p.Deleting},
+		reasonCandidate{ReasonRecreated, p.Deleting && !next.Deleting},
+		reasonCandidate{ReasonContentChanged, documents.State.Descriptor.Digest != last.StateBlob.Digest},
+		reasonCandidate{ReasonCatalogChanged, documents.Catalog.Descriptor.Digest != last.CatalogBlob.Digest},
+		reasonCandidate{ReasonValuesChanged, !maps.Equal(p.Values, next.Values)},
+		reasonCandidate{
 			ReasonRemovalAdded, slices.ContainsFunc(next.Removals, func(m string) bool {
 				return !slices.Contains(p.Removals, m)
 			}),
 		},
-		candidate{
+		reasonCandidate{
 			ReasonRemovalWithdrawn, slices.ContainsFunc(p.Removals, func(m string) bool {
 				return slices.Contains(asked, m)
 			}),
 		},
-		candidate{
+		reasonCandidate{
 			ReasonRollbackAdded, slices.ContainsFunc(next.Rollback, func(r bundle.Rollback) bool {
 				return !slices.Contains(p.Rollback, r)
 			}),
 		},
-		candidate{ReasonSecretsChanged, revision(p.Sealed) != revision(next.Sealed)},
+		reasonCandidate{ReasonSecretsChanged, sealedRevision(p.Sealed) != sealedRevision(next.Sealed)},
 	)
 }
 
-// maxAhead is the maximum tolerated difference between the clocks of two publishers. A publisher replaces a bundle
-// whose issue time is further in the future.
-const maxAhead = time.Hour
+// maxClockDifference is the maximum tolerated difference between the clocks of two publishers. A publisher replaces a
+// bundle whose issue time is further in the future.
+const maxClockDifference = time.Hour
 
-// statementReason returns the reason to sign a new bundle although its documents did not change. remembered is the
-// highest used sequence number of the epoch. validity is the minimum validity period of a bundle.
-func statementReason(last, next bundle.Predicate, remembered int64, validity time.Duration, now time.Time) Reason {
+// statementReason returns the reason to sign a new bundle although its documents did not change. recordedSequence is
+// the highest used sequence number of the epoch. validity is the minimum validity period of a bundle.
+func statementReason(
+	last, next bundle.Predicate, recordedSequence int64, validity time.Duration, now time.Time,
+) Reason {
 	life := last.ExpiresAt.Sub(last.IssuedAt)
-	return first(candidate{ReasonAudienceChanged, last.Audience != next.Audience},
-		candidate{ReasonOwnerChanged, ownerChanged(last, next)},
-		candidate{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
-		candidate{ReasonCertificateIssued, last.Certificate != next.Certificate},
-		candidate{ReasonEpochChanged, last.Epoch != next.Epoch},
-		candidate{ReasonRootChanged, last.RootVersion != next.RootVersion},
-		candidate{ReasonSequenceBehind, last.Sequence < remembered},
-		candidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxAhead},
-		candidate{ReasonValidityTooShort, life < validity},
-		candidate{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
+	return firstReason(reasonCandidate{ReasonAudienceChanged, last.Audience != next.Audience},
+		reasonCandidate{ReasonOwnerChanged, isOwnerChanged(last, next)},
+		reasonCandidate{ReasonKymaChanged, last.KymaGeneration != next.KymaGeneration || last.KymaSpec != next.KymaSpec},
+		reasonCandidate{ReasonCertificateIssued, last.Certificate != next.Certificate},
+		reasonCandidate{ReasonEpochChanged, last.Epoch != next.Epoch},
+		reasonCandidate{ReasonRootChanged, last.RootVersion != next.RootVersion},
+		reasonCandidate{ReasonSequenceBehind, last.Sequence < recordedSequence},
+		reasonCandidate{ReasonIssuedAhead, last.IssuedAt.Sub(now) > maxClockDifference},
+		reasonCandidate{ReasonValidityTooShort, life < validity},
+		reasonCandidate{ReasonRenewalDue, !now.Before(last.IssuedAt.Add(life / 3))})
 }
 
-func first(all ...candidate) Reason {
+func firstReason(all ...reasonCandidate) Reason {
 	for _, d := range all {
-		if d.holds {
+		if d.applies {
 			return d.reason
 		}
 	}
 	return ""
 }
 
-func revision(s *bundle.Sealed) string {
+func sealedRevision(s *bundle.Sealed) string {
 	if s == nil {
 		return ""
 	}

@@ -24,7 +24,7 @@ func TestInvalidKymaErrorsHaveReasons(t *testing.T) {
 		}
 	}
 	owner := named("a", "r-1", "")
-	_, _, carried := Rules{}.Allowed(annotated(v1beta2.AnnotationCarried, "soon"))
+	_, _, carried := Rules{}.SilenceTimeoutFor(annotated(v1beta2.AnnotationCarried, "soon"))
 	phase := annotated(v1beta2.AnnotationTakeoverPhase, "later")
 	phase.Labels = map[string]string{v1beta2.LabelTakeover: v1beta2.TakeoverActive}
 	for name, c := range map[string]struct {

@@ -16,36 +16,36 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Removing contains the module removals that are new in a bundle and that the runtime did not request.
-type Removing struct {
+// NewRemovals contains the module removals that are new in a bundle and that the runtime did not request.
+type NewRemovals struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
 	// Unrecorded lists those modules in Modules that only the runtime's report contains.
 	Unrecorded []string
-	// Restored is true if the Kyma's status is older than the runtime's state, for example because the control plane
+	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
-	Restored bool
-	// Changing is true while the catalog is only partially changed. During this time, the publisher decides only about
-	// the removals of deleted Kymas.
-	Changing bool
+	IsRestored bool
+	// IsChanging is true while the catalog is only partially changed. During this time, the publisher decides only
+	// about the removals of deleted Kymas.
+	IsChanging bool
 }
 
 // Removing returns the module removals that are new in a runtime's next bundle and that the runtime did not request.
-func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
-	found := Removing{Runtime: r.ID, Restored: a.restored(r), Changing: r.Changing}
-	if !r.InUse {
+func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
+	found := NewRemovals{Runtime: r.ID, IsRestored: a.isRestored(r), IsChanging: r.IsChanging}
+	if !r.IsInUse {
 		return found
 	}
 	if next.Deleting {
-		if a.Last == nil || !a.Last.Predicate.Deleting {
+		if a.LastBundle == nil || !a.LastBundle.Predicate.Deleting {
 			found.Modules = []string{""}
 		}
 		return found
 	}
-	known := a.stated(r.Remembered).removals
+	known := a.lastStatements(r.RecordedBundle).removals
 	for _, module := range next.Removals {
-		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.Kept(), found.Restored) {
+		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.KeptBundle(), found.IsRestored) {
 			found.Modules = append(found.Modules, module)
 			if !a.records(module, r) {
 				found.Unrecorded = append(found.Unrecorded, module)
@@ -56,26 +56,26 @@ func (a Adopted) Removing(next bundle.Predicate, r Runtime) Removing {
 }
 
 // records reports whether the last bundle or the Kyma's status contains a module.
-func (a Adopted) records(module string, r Runtime) bool {
-	if _, granted := r.granted()[module]; granted || slices.Contains(r.Mandatory, module) {
+func (a Adoption) records(module string, r Runtime) bool {
+	if _, granted := r.grantedVersions()[module]; granted || slices.Contains(r.Mandatory, module) {
 		return true
 	}
-	return a.Last != nil && slices.ContainsFunc(a.Last.State.Manifests, func(m bundle.Manifest) bool {
+	return a.LastBundle != nil && slices.ContainsFunc(a.LastBundle.State.Manifests, func(m bundle.Manifest) bool {
 		return m.Module == module
 	})
 }
 
-// restored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the runtime's
-// report.
-func (a Adopted) restored(r Runtime) bool {
-	if r.Remembered == nil || a.Last != nil && a.Last.Predicate.Deleting {
+// isRestored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the
+// runtime's report.
+func (a Adoption) isRestored(r Runtime) bool {
+	if r.RecordedBundle == nil || a.LastBundle != nil && a.LastBundle.Predicate.Deleting {
 		return false
 	}
-	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.Last != nil && !a.Keep {
+	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.LastBundle != nil && !a.MayKeep {
 		return true
 	}
-	newest := *r.Remembered
-	if kept := a.Kept(); kept != nil &&
+	newest := *r.RecordedBundle
+	if kept := a.KeptBundle(); kept != nil &&
 		(kept.Predicate.Epoch > newest.Epoch || kept.Predicate.Sequence > newest.Sequence) {
 		newest.Epoch, newest.Sequence = kept.Predicate.Epoch, kept.Predicate.Sequence
 	}
@@ -85,8 +85,8 @@ func (a Adopted) restored(r Runtime) bool {
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. After a restore from a backup, it returns false for a module that the last bundle does not contain, because
 // the module could have been mandatory.
-func (r Runtime) requestsRemoval(module string, last *Published, restored bool) bool {
-	if r.Request == nil || slices.Contains(r.Mandatory, module) || asksFor(*r.Request, module) {
+func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
+	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) {
 		return false
 	}
 	if last != nil {
@@ -96,25 +96,25 @@ func (r Runtime) requestsRemoval(module string, last *Published, restored bool) 
 			}
 		}
 	}
-	_, remembered := r.granted()[module]
+	_, remembered := r.grantedVersions()[module]
 	return remembered && !restored
 }
 
-func asksFor(spec v1beta2.KymaSpec, module string) bool {
+func requestsModule(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-func receivesRemovals(kyma *v1beta2.Kyma) bool {
+func canReceiveRemovals(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
-	return s != nil && s.Published != nil && inUse(kyma) && !Skipped(kyma)
+	return s != nil && s.Published != nil && isInUse(kyma) && !IsSkipped(kyma)
 }
 
-// CountExposed returns the number of runtimes that have modules or from which modules were removed recently.
-func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
+// CountRemovable returns the number of runtimes that have modules or from which modules were removed recently.
+func CountRemovable(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	exposed := map[string]bool{}
 	for i := range kymas {
 		kyma := &kymas[i]
-		if receivesRemovals(kyma) &&
+		if canReceiveRemovals(kyma) &&
 			(len(kyma.Status.Runtime.Published.Versions) > 0 || !kyma.DeletionTimestamp.IsZero()) {
 			exposed[RuntimeID(kyma)] = true
 		}
@@ -130,11 +130,11 @@ func CountExposed(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 // Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
-	if !receivesRemovals(kyma) {
+	if !canReceiveRemovals(kyma) {
 		return nil
 	}
 	if !kyma.DeletionTimestamp.IsZero() {
-		if decision := DecisionOn(kyma, ""); decision != nil && decision.Published {
+		if decision := FindRemovalDecision(kyma, ""); decision != nil && decision.Published {
 			return nil
 		}
 		return []string{""}
@@ -142,19 +142,19 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	if snapshot == nil {
 		return nil
 	}
-	request, err := asked(kyma)
+	request, err := parseRequest(kyma)
 	if err == nil {
-		err = takeOver(&request, kyma)
+		err = setTakeover(&request, kyma)
 	}
 	if err != nil {
 		return nil // the publisher publishes no bundle for an invalid Kyma
 	}
-	kept := resolve.Keeps(request, snapshot, s.Published.Versions)
+	kept := resolve.KeptModules(request, snapshot, s.Published.Versions)
 	var pending []string
 	for _, module := range slices.Sorted(maps.Keys(s.Published.Versions)) {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
-		case own != nil && !asksFor(*own, module) && !slices.Contains(s.Published.Mandatory, module):
+		case own != nil && !requestsModule(*own, module) && !slices.Contains(s.Published.Mandatory, module):
 			// The runtime's own Kyma requests the removal, so no approval is needed.
 		default:
 			pending = append(pending, module)
@@ -163,8 +163,8 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	return pending
 }
 
-// DecisionOn returns the last decision about the removal of a module in the Kyma's status, or nil.
-func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
+// FindRemovalDecision returns the last decision about the removal of a module in the Kyma's status, or nil.
+func FindRemovalDecision(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	if s := kyma.Status.Runtime; s != nil {
 		for i := range s.Removals {
 			if s.Removals[i].Module == module {
@@ -175,29 +175,31 @@ func DecisionOn(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemoval {
 	return nil
 }
 
-// Approval returns the text that approves a waiting removal if it is in the annotation AnnotationApprovedRemovals.
-func Approval(held v1beta2.ModuleRemoval) string {
+// ApprovalText returns the text that approves a waiting removal if it is in the annotation AnnotationApprovedRemovals.
+func ApprovalText(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
 
 // IsApproved reports whether an operator approved a waiting removal.
 func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	approved := strings.Split(kyma.Annotations[v1beta2.AnnotationApprovedRemovals], ",")
-	return slices.Contains(approved, Approval(held))
+	return slices.Contains(approved, ApprovalText(held))
 }
 
-// PendingOf returns the pending removals of these modules, with the earlier decisions in the Kyma's status. compared is
-// the last time at which the newest Git commit was completely applied, or zero.
-func PendingOf(kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time) (all []removal.Pending) {
+// CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
+// compared is the last time at which the newest Git commit was completely applied, or zero.
+func CollectPending(
+	kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time,
+) (all []removal.PendingRemoval) {
 	for _, module := range modules {
-		p := removal.Pending{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
-		switch d := DecisionOn(kyma, module); {
+		p := removal.PendingRemoval{Removal: removal.Removal{Runtime: RuntimeID(kyma), Module: module}, Restored: restored}
+		switch d := FindRemovalDecision(kyma, module); {
 		case d == nil, d.Published:
 		case d.Decision != v1beta2.RemovalHeld:
 			p.Approved = true
 		default:
-			p.Held, p.Approved = removal.Reason(d.Reason), IsApproved(kyma, *d)
-			if p.Held == removal.Restored {
+			p.HeldReason, p.Approved = removal.Reason(d.Reason), IsApproved(kyma, *d)
+			if p.HeldReason == removal.Restored {
 				p.Restored = !compared.After(d.Time.Time)
 			}
 		}
@@ -212,7 +214,7 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 	if approved.IsZero() || now.Sub(approved) >= removal.MaxWindow {
 		return false
 	}
-	d := DecisionOn(kyma, module)
+	d := FindRemovalDecision(kyma, module)
 	return d == nil || !d.Published || d.Time.Time.Before(approved)
 }
 
@@ -235,33 +237,34 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded [
 	return recorded, unrecorded
 }
 
-// Verdict is the decision about the module removals in one runtime's next bundle.
-type Verdict struct {
-	// Held maps each module whose removal must wait to the reason. The reason is empty until the publisher has made a
-	// decision.
-	Held map[string]removal.Reason
+// RemovalDecision is the decision about the module removals in one runtime's next bundle.
+type RemovalDecision struct {
+	// HeldReasons maps each module whose removal must wait to the reason. The reason is empty until the publisher has
+	// made a decision.
+	HeldReasons map[string]removal.Reason
 	// Allowed and Approved list the modules whose removal was decided now. The decision must be written to the Kyma's
 	// status before the bundle removes them.
 	Allowed, Approved []string
 	// Unrecorded lists those modules in Allowed that only the runtime's report contains.
 	Unrecorded []string
-	// Going lists the modules that the next bundle removes.
-	Going []string
+	// RemovedModules lists the modules that the next bundle removes.
+	RemovedModules []string
 }
 
 // Add adds the decisions about other modules to v.
-func (v *Verdict) Add(other Verdict) {
-	if v.Held == nil {
-		v.Held = map[string]removal.Reason{}
+func (v *RemovalDecision) Add(other RemovalDecision) {
+	if v.HeldReasons == nil {
+		v.HeldReasons = map[string]removal.Reason{}
 	}
-	maps.Copy(v.Held, other.Held)
+	maps.Copy(v.HeldReasons, other.HeldReasons)
 	v.Allowed, v.Approved = append(v.Allowed, other.Allowed...), append(v.Approved, other.Approved...)
-	v.Going, v.Unrecorded = append(v.Going, other.Going...), append(v.Unrecorded, other.Unrecorded...)
+	v.RemovedModules, v.Unrecorded = append(v.RemovedModules, other.RemovedModules...),
+		append(v.Unrecorded, other.Unrecorded...)
 }
 
-// Settling reports whether the publisher has not decided about the removal of at least one module yet.
-func (v Verdict) Settling() bool {
-	for _, reason := range v.Held {
+// IsSettling reports whether the publisher has not decided about the removal of at least one module yet.
+func (v RemovalDecision) IsSettling() bool {
+	for _, reason := range v.HeldReasons {
 		if reason == "" {
 			return true
 		}
@@ -269,9 +272,9 @@ func (v Verdict) Settling() bool {
 	return false
 }
 
-// Waiting returns the modules whose removal waits for an approval, sorted.
-func (v Verdict) Waiting() (modules []string) {
-	for module, reason := range v.Held {
+// HeldModules returns the modules whose removal waits for an approval, sorted.
+func (v RemovalDecision) HeldModules() (modules []string) {
+	for module, reason := range v.HeldReasons {
 		if reason != "" {
 			modules = append(modules, module)
 		}
@@ -285,10 +288,10 @@ const maxRecentRemovals = 200
 
 // dropOldest limits the number of past removals in decided. Without a limit, a runtime that reports invented modules
 // could make the status grow forever.
-func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
+func dropOldest(decided map[string]v1beta2.ModuleRemoval, v RemovalDecision) {
 	var past []v1beta2.ModuleRemoval
 	for module, d := range decided {
-		if _, held := v.Held[module]; !held && !slices.Contains(v.Going, module) {
+		if _, held := v.HeldReasons[module]; !held && !slices.Contains(v.RemovedModules, module) {
 			past = append(past, d)
 		}
 	}
@@ -303,16 +306,16 @@ func dropOldest(decided map[string]v1beta2.ModuleRemoval, v Verdict) {
 	}
 }
 
-// DecidedRemovals returns the removal decisions for the Kyma's status. before contains the decisions in the current
+// RemovalStatuses returns the removal decisions for the Kyma's status. before contains the decisions in the current
 // status, and v the new ones. It drops old decisions.
-func DecidedRemovals(
-	before []v1beta2.ModuleRemoval, v Verdict, published *Published, now time.Time,
+func RemovalStatuses(
+	before []v1beta2.ModuleRemoval, v RemovalDecision, published *PublishedBundle, now time.Time,
 ) []v1beta2.ModuleRemoval {
 	decided := map[string]v1beta2.ModuleRemoval{}
 	for _, d := range before {
-		d.Published = d.Published || d.Decision != v1beta2.RemovalHeld && published.removes(d.Module)
+		d.Published = d.Published || d.Decision != v1beta2.RemovalHeld && published.isRemoving(d.Module)
 		recent := d.Module == "" || now.Sub(d.Time.Time) < removal.MaxWindow
-		if d.Published && recent || slices.Contains(v.Going, d.Module) {
+		if d.Published && recent || slices.Contains(v.RemovedModules, d.Module) {
 			decided[d.Module] = d
 		}
 	}
@@ -326,7 +329,7 @@ func DecidedRemovals(
 		}
 		decided[module] = v1beta2.ModuleRemoval{Module: module, Decision: decision, Time: at, Reason: string(reason)}
 	}
-	for module, reason := range v.Held {
+	for module, reason := range v.HeldReasons {
 		if reason != "" {
 			add(module, v1beta2.RemovalHeld, reason)
 		}
@@ -350,8 +353,8 @@ func DecidedRemovals(
 	})
 }
 
-// removes reports whether the bundle removes a module. An empty module means all modules of a deleted Kyma.
-func (p *Published) removes(module string) bool {
+// isRemoving reports whether the bundle removes a module. An empty module means all modules of a deleted Kyma.
+func (p *PublishedBundle) isRemoving(module string) bool {
 	if p == nil {
 		return false
 	}

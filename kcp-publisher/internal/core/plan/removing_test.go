@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-func lastWith(sequence int64, mandatory bool, modules ...string) *Published {
-	p := &Published{Digest: "sha256:last", Predicate: bundle.Predicate{Epoch: 1, Sequence: sequence}}
+func lastWith(sequence int64, mandatory bool, modules ...string) *PublishedBundle {
+	p := &PublishedBundle{Digest: "sha256:last", Predicate: bundle.Predicate{Epoch: 1, Sequence: sequence}}
 	for _, module := range modules {
 		m := bundle.Manifest{Module: module, Version: "1.0.0"}
 		if mandatory {
@@ -33,8 +33,8 @@ func TestRemovingReturnsOnlyRemovalsThatTheRuntimeDidNotRequest(t *testing.T) {
 		}
 		return spec
 	}
-	remembers := func(modules ...string) *Memory {
-		m := &Memory{Epoch: 1, Sequence: 7, Digest: "sha256:last", Versions: map[string]string{}}
+	remembers := func(modules ...string) *RecordedBundle {
+		m := &RecordedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:last", Versions: map[string]string{}}
 		for _, module := range modules {
 			m.Versions[module] = "1.0.0"
 		}
@@ -42,67 +42,68 @@ func TestRemovingReturnsOnlyRemovalsThatTheRuntimeDidNotRequest(t *testing.T) {
 	}
 	unknown := &Deviation{Reason: v1beta2.ReasonBundleUnknown}
 	for name, c := range map[string]struct {
-		adopted  Adopted
+		adopted  Adoption
 		next     bundle.Predicate
 		runtime  Runtime
 		want     []string
 		restored bool
 	}{
-		"removal requested by the runtime": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"removal requested by the runtime": {Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, nil, false},
-		"module requested by the runtime": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("keda")}, nil, false},
+		"module requested by the runtime": {Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda")}, []string{"keda"}, false},
-		"mandatory module in the last bundle": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: remembers("keda")}, []string{"keda"}, false},
+		"mandatory module in the last bundle": {Adoption{LastBundle: lastWith(7, true, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda")}, []string{"keda"}, false},
-		"mandatory module in the status": {Adopted{}, bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Mandatory: []string{"keda"}, Remembered: remembers("keda")},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("keda")}, []string{"keda"}, false},
+		"mandatory module in the status": {Adoption{}, bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{IsInUse: true, Request: asks(), Mandatory: []string{"keda"}, RecordedBundle: remembers("keda")},
 			[]string{"keda"}, false},
-		"removal requested by the control plane's Kyma": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+		"removal requested by the control plane's Kyma": {Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Remembered: remembers("keda")}, []string{"keda"}, false},
-		"module removed by the last bundle": {Adopted{
-			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}},
-			Keep: true,
+			Runtime{IsInUse: true, RecordedBundle: remembers("keda")}, []string{"keda"}, false},
+		"module removed by the last bundle": {Adoption{
+			LastBundle: &PublishedBundle{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Removals: []string{"keda"}}},
+			MayKeep:    true,
 		},
-			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()}, nil, false},
-		"runtime never enrolled": {Adopted{Last: lastWith(7, true, "keda"), Keep: true},
+			bundle.Predicate{Removals: []string{"keda"}}, Runtime{IsInUse: true, RecordedBundle: remembers()}, nil, false},
+		"runtime never enrolled": {Adoption{LastBundle: lastWith(7, true, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{Remembered: remembers("keda")}, nil, false},
-		"deleted Kyma": {Adopted{Last: lastWith(7, true, "keda"), Keep: true}, bundle.Predicate{
+			Runtime{RecordedBundle: remembers("keda")}, nil, false},
+		"deleted Kyma": {Adoption{LastBundle: lastWith(7, true, "keda"), MayKeep: true}, bundle.Predicate{
 			Deleting: true, Removals: []string{"keda"},
 		},
-			Runtime{InUse: true, Remembered: remembers("keda")}, []string{""}, false},
-		"deleted Kyma with a published last bundle": {Adopted{
-			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, Keep: true,
+			Runtime{IsInUse: true, RecordedBundle: remembers("keda")}, []string{""}, false},
+		"deleted Kyma with a published last bundle": {Adoption{
+			LastBundle: &PublishedBundle{Predicate: bundle.Predicate{Epoch: 1, Sequence: 7, Deleting: true}}, MayKeep: true,
 		},
-			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{InUse: true, Remembered: remembers()},
+			bundle.Predicate{Deleting: true, Removals: []string{"keda"}}, Runtime{IsInUse: true, RecordedBundle: remembers()},
 			nil, false},
-		"restored control plane older than the registry": {Adopted{Deviation: unknown},
+		"restored control plane older than the registry": {Adoption{Deviation: unknown},
 			bundle.Predicate{Removals: []string{"forced"}},
-			Runtime{InUse: true, Request: asks(), Remembered: remembers()}, []string{"forced"}, true},
-		"restored control plane older than the report": {Adopted{Last: lastWith(7, false, "keda"), Keep: true},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers()}, []string{"forced"}, true},
+		"restored control plane older than the report": {Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"forced"}},
-			Runtime{InUse: true, Request: asks("keda"), Remembered: remembers("keda"), ObservedEpoch: 1,
+			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
 				ObservedSequence: 8}, []string{"forced"}, true},
-		"control plane rebuilt from files": {Adopted{Last: lastWith(7, false, "keda")},
+		"control plane rebuilt from files": {Adoption{LastBundle: lastWith(7, false, "keda")},
 			bundle.Predicate{Removals: []string{"forced"}},
-			Runtime{InUse: true, Request: asks("keda"), Remembered: &Memory{}}, []string{"forced"}, true},
-		"push not recorded in the status yet": {Adopted{Last: lastWith(8, false, "keda"), Keep: true},
+			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: &RecordedBundle{}}, []string{"forced"}, true},
+		"push not recorded in the status yet": {Adoption{LastBundle: lastWith(8, false, "keda"), MayKeep: true},
 			bundle.Predicate{Removals: []string{"keda"}},
-			Runtime{InUse: true, Request: asks(), Remembered: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("keda"), ObservedEpoch: 1, ObservedSequence: 8},
 			nil, false},
-		"Kyma created again": {Adopted{
-			Last: &Published{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}},
+		"Kyma created again": {Adoption{
+			LastBundle: &PublishedBundle{Predicate: bundle.Predicate{Epoch: 1, Sequence: 9, Deleting: true}},
 		},
-			bundle.Predicate{Removals: []string{"keda"}}, Runtime{InUse: true, Request: asks(), Remembered: &Memory{}},
+			bundle.Predicate{Removals: []string{"keda"}},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: &RecordedBundle{}},
 			[]string{"keda"}, false},
 	} {
 		got := c.adopted.Removing(c.next, c.runtime)
-		if !slices.Equal(got.Modules, c.want) || got.Restored != c.restored {
-			t.Errorf("%s: got %q, restored %t, want %q, %t", name, got.Modules, got.Restored, c.want, c.restored)
+		if !slices.Equal(got.Modules, c.want) || got.IsRestored != c.restored {
+			t.Errorf("%s: got %q, restored %t, want %q, %t", name, got.Modules, got.IsRestored, c.want, c.restored)
 		}
 	}
 }
@@ -124,7 +125,9 @@ func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 	if left := HeldRemovals([]v1beta2.Kyma{*kyma}); len(left) != 1 || left[0].Module != "" {
 		t.Errorf("after the approval: got held removals %+v, want only the removal of all modules", left)
 	}
-	approved := func(module string) bool { return PendingOf(kyma, []string{module}, false, time.Time{})[0].Approved }
+	approved := func(module string) bool {
+		return CollectPending(kyma, []string{module}, false, time.Time{})[0].Approved
+	}
 	if !approved("keda") || approved("") {
 		t.Error("the approval does not apply to exactly one removal")
 	}
@@ -135,33 +138,34 @@ func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
 }
 
 func TestDecisionsAboutRemovalsAreRecordedWithinTheWindow(t *testing.T) {
-	published := func(removals ...string) *Published {
-		return &Published{Predicate: bundle.Predicate{Removals: removals}}
+	published := func(removals ...string) *PublishedBundle {
+		return &PublishedBundle{Predicate: bundle.Predicate{Removals: removals}}
 	}
 	before := []v1beta2.ModuleRemoval{{Module: "keda", Decision: v1beta2.RemovalAllowed, Time: metav1.NewTime(noon)}}
 	for name, c := range map[string]struct {
-		verdict   Verdict
-		published *Published
+		verdict   RemovalDecision
+		published *PublishedBundle
 		after     time.Duration
 		want      []v1beta2.RemovalDecision
 		done      bool
 	}{
 		"removal not published yet": {
-			Verdict{Going: []string{"keda"}}, published(), time.Second,
+			RemovalDecision{RemovedModules: []string{"keda"}}, published(), time.Second,
 			[]v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, false,
 		},
 		"removal published recently": {
-			Verdict{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true,
+			RemovalDecision{}, published("keda"), time.Second, []v1beta2.RemovalDecision{v1beta2.RemovalAllowed}, true,
 		},
-		"removal published before the window":      {Verdict{}, published("keda"), 25 * time.Hour, nil, false},
-		"removal withdrawn before its publication": {Verdict{}, published(), time.Second, nil, false},
-		"removal held": {Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, published(), time.Second,
+		"removal published before the window":      {RemovalDecision{}, published("keda"), 25 * time.Hour, nil, false},
+		"removal withdrawn before its publication": {RemovalDecision{}, published(), time.Second, nil, false},
+		"removal held": {RemovalDecision{HeldReasons: map[string]removal.Reason{"keda": removal.FleetShare}}, published(),
+			time.Second,
 			[]v1beta2.RemovalDecision{v1beta2.RemovalHeld}, false},
 		"removal not decided yet": {
-			Verdict{Held: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false,
+			RemovalDecision{HeldReasons: map[string]removal.Reason{"istio": ""}}, published(), time.Second, nil, false,
 		},
 	} {
-		got := DecidedRemovals(before, c.verdict, c.published, noon.Add(c.after))
+		got := RemovalStatuses(before, c.verdict, c.published, noon.Add(c.after))
 		var decisions []v1beta2.RemovalDecision
 		for _, d := range got {
 			decisions = append(decisions, d.Decision)
@@ -173,8 +177,10 @@ func TestDecisionsAboutRemovalsAreRecordedWithinTheWindow(t *testing.T) {
 			t.Errorf("%s: got decisions %+v, want %v", name, got, c.want)
 		}
 	}
-	again := DecidedRemovals(DecidedRemovals(nil, Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}},
-		nil, noon), Verdict{Held: map[string]removal.Reason{"keda": removal.FleetShare}}, nil, noon.Add(time.Hour))
+	again := RemovalStatuses(RemovalStatuses(nil,
+		RemovalDecision{HeldReasons: map[string]removal.Reason{"keda": removal.FleetShare}},
+		nil, noon), RemovalDecision{HeldReasons: map[string]removal.Reason{"keda": removal.FleetShare}},
+		nil, noon.Add(time.Hour))
 	if !again[0].Time.Time.Equal(noon) {
 		t.Errorf("removal that is still held: got time %s, want %s", again[0].Time, noon)
 	}
@@ -213,7 +219,7 @@ func TestOnlyRuntimesWithModulesRaiseTheLimitOfRemovals(t *testing.T) {
 		"deleted Kyma of an enrolled runtime": {deleted, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := CountExposed([]v1beta2.Kyma{c.kyma}, c.recent); got != c.want {
+			if got := CountRemovable([]v1beta2.Kyma{c.kyma}, c.recent); got != c.want {
 				t.Errorf("got %d runtimes, want %d", got, c.want)
 			}
 		})
@@ -223,18 +229,18 @@ func TestOnlyRuntimesWithModulesRaiseTheLimitOfRemovals(t *testing.T) {
 // Many Kymas without a runtime must not raise the limit of 10 % of the fleet.
 func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
 	var kymas []v1beta2.Kyma
-	var pending []removal.Pending
+	var pending []removal.PendingRemoval
 	for i := range 20 {
 		kyma := enrolledKyma(fmt.Sprintf("r-%d", i), "keda")
 		kymas = append(kymas, kyma)
-		pending = append(pending, PendingOf(&kyma, []string{"keda"}, false, time.Time{})...)
+		pending = append(pending, CollectPending(&kyma, []string{"keda"}, false, time.Time{})...)
 	}
 	for _, added := range []int{0, 180, 1800} {
 		for i := range added {
 			name := fmt.Sprintf("planned-%d-%d", added, i)
 			kymas = append(kymas, v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
-		held := removal.Default.Decide(removal.Fleet{Runtimes: CountExposed(kymas, nil), Pending: pending})
+		held := removal.DefaultLimits.Decide(removal.Fleet{Runtimes: CountRemovable(kymas, nil), Pending: pending})
 		if len(held) != len(pending) {
 			t.Errorf("with %d Kymas, %d of %d removals are held", len(kymas), len(held), len(pending))
 		}
@@ -274,16 +280,17 @@ func TestApprovalByCommitIsValidForOneRemoval(t *testing.T) {
 }
 
 func TestInventedModulesAreCountedSeparately(t *testing.T) {
-	adopted := Adopted{Last: lastWith(7, false, "keda"), Keep: true}
+	adopted := Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true}
 	found := adopted.Removing(bundle.Predicate{Removals: []string{"invented", "istio", "keda", "warden"}}, Runtime{
-		InUse: true, Mandatory: []string{"warden"}, Remembered: &Memory{Versions: map[string]string{"istio": "1.0.0"}},
+		IsInUse: true, Mandatory: []string{"warden"},
+		RecordedBundle: &RecordedBundle{Versions: map[string]string{"istio": "1.0.0"}},
 	})
 	if want := []string{"invented"}; len(found.Modules) != 4 || !slices.Equal(found.Unrecorded, want) {
 		t.Errorf("got removals %q, unrecorded %q, want four removals, unrecorded %q", found.Modules, found.Unrecorded, want)
 	}
 	kyma := kymaOf("one")
-	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: DecidedRemovals(nil,
-		Verdict{Allowed: found.Modules, Unrecorded: found.Unrecorded}, nil, noon)}
+	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: RemovalStatuses(nil,
+		RemovalDecision{Allowed: found.Modules, Unrecorded: found.Unrecorded}, nil, noon)}
 	recorded, unrecorded := RecentRemovals(kyma, noon.Add(-time.Minute))
 	if len(recorded) != 3 || !slices.Equal(unrecorded, []removal.Removal{{Runtime: "one", Module: "invented"}}) {
 		t.Errorf("got recent removals %v, unrecorded %v, want three recorded ones", recorded, unrecorded)

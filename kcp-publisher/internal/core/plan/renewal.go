@@ -7,12 +7,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Renewal returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a renewal
-// is due. The bundle's documents stay the same. The last bundle of a deleted Kyma is never renewed.
-func Renewal(
-	adopted Adopted, r Runtime, root trust.Root, validity time.Duration, now time.Time,
+// RenewBundle returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a
+// renewal is due. The bundle's documents stay the same. The last bundle of a deleted Kyma is never renewed.
+func RenewBundle(
+	adopted Adoption, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {
-	last := adopted.Kept()
+	last := adopted.KeptBundle()
 	if last == nil || last.Predicate.Deleting {
 		return next, false
 	}
@@ -23,6 +23,7 @@ func Renewal(
 	next.IssuedAt = now.UTC().Truncate(time.Millisecond)
 	next.ExpiresAt = next.IssuedAt.Add(max(life, validity))
 	next.Previous = &bundle.Position{Sequence: last.Predicate.Sequence, Digest: last.Digest}
-	next.Sequence = bundle.NextSequence(max(r.used(root, now), adopted.Sequence, sequenceIn(root, last.Predicate)), now)
+	next.Sequence = bundle.NextSequence(max(r.highestSequence(root, now), adopted.Sequence,
+		epochSequence(root, last.Predicate)), now)
 	return next, needed
 }

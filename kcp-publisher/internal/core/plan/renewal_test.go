@@ -11,27 +11,29 @@ import (
 
 func TestRenewalOnlyChangesTheValidity(t *testing.T) {
 	issued := noon.Add(-time.Hour)
-	last := &Published{Digest: "sha256:a", Predicate: bundle.Predicate{
+	last := &PublishedBundle{Digest: "sha256:a", Predicate: bundle.Predicate{
 		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		Removals: []string{"keda"},
 		Rollback: []bundle.Rollback{{Module: "istio", From: "2.0.0", To: "1.0.0"}}, KymaGeneration: 4, KymaUID: "u",
 		Source: &bundle.Source{Commit: "c1"}, Certificate: "x",
 	}}
-	root, r := trust.Root{Epoch: 1, Version: 3}, Runtime{Remembered: &Memory{Epoch: 1, Sequence: 7, Digest: "sha256:a"}}
+	root, r := trust.Root{Epoch: 1, Version: 3},
+		Runtime{RecordedBundle: &RecordedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:a"}}
 	for name, c := range map[string]struct {
 		now    time.Time
-		last   *Published
+		last   *PublishedBundle
 		needed bool
 	}{
 		"bundle before a third of its validity": {noon.Add(-time.Second), last, false},
 		"bundle after a third of its validity":  {noon, last, true},
 		"bundle after its expiry":               {noon.Add(24 * time.Hour), last, true},
 		"runtime without a bundle":              {noon, nil, false},
-		"last bundle of a deleted Kyma": {noon, &Published{Predicate: bundle.Predicate{
+		"last bundle of a deleted Kyma": {noon, &PublishedBundle{Predicate: bundle.Predicate{
 			Deleting: true, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),
 		}}, false},
 	} {
-		next, needed := Renewal(Adopted{Last: c.last, Keep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour, c.now)
+		next, needed := RenewBundle(Adoption{LastBundle: c.last, MayKeep: c.last != nil, Sequence: 7}, r, root, 2*time.Hour,
+			c.now)
 		if needed != c.needed {
 			t.Errorf("%s: got renewal due %t, want %t", name, needed, c.needed)
 		}

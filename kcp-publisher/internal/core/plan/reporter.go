@@ -20,8 +20,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		Runtime: runtime,
 		Fleet:   r.Root.Fleet,
 		Now:     now,
-		Owner:   Identity(kyma),
-		Former:  formerOf(kyma.Status.Runtime),
+		Owner:   KymaIdentity(kyma),
+		Former:  formerOwners(kyma.Status.Runtime),
 	}
 	var known *v1beta2.RuntimeKey
 	if status := kyma.Status.Runtime; status != nil {
@@ -42,12 +42,12 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
-		return tokens.Check(Identity(kyma), runtime, e, now)
+		return tokens.Check(KymaIdentity(kyma), runtime, e, now)
 	}
 	reporter.Certified = func(text string) (crypto.PublicKey, error) {
 		certificate, err := r.Root.CheckCertificate(text, runtime, now)
 		if err == nil {
-			err = certifies(certificate.Kyma, kyma)
+			err = checkCertified(certificate.Kyma, kyma)
 		}
 		return certificate.Key, err
 	}
@@ -57,13 +57,13 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
 	"again, with a longer --token-validity if necessary")
 
-// certifies returns an error if a certificate was issued for another Kyma. It compares names, because a rebuilt control
-// plane has other UIDs. A certificate from a version before 0.1.0 contains no Kyma. It is valid for the Kyma whose name
-// equals the runtime ID.
-func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
-	own := Identity(kyma)
+// checkCertified returns an error if a certificate was issued for another Kyma. It compares names, because a rebuilt
+// control plane has other UIDs. A certificate from a version before 0.1.0 contains no Kyma. It is valid for the Kyma
+// whose name equals the runtime ID.
+func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
+	own := KymaIdentity(kyma)
 	switch {
-	case Decided(kyma) > 0, certified.SameName(own), certified.IsZero() && kyma.Name == RuntimeID(kyma):
+	case AssignedAt(kyma) > 0, certified.SameName(own), certified.IsZero() && kyma.Name == RuntimeID(kyma):
 		return nil
 	}
 	return fmt.Errorf(
@@ -77,10 +77,10 @@ func certifies(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// Challenger returns the rules for accepting a report that assigns a runtime to another Kyma. The report must contain
-// an enrollment token for this Kyma. The token must expire after the used tokens of all other Kymas with the runtime
-// ID.
-func (r Rules) Challenger(
+// ChallengeReporter returns the rules for accepting a report that assigns a runtime to another Kyma. The report must
+// contain an enrollment token for this Kyma. The token must expire after the used tokens of all other Kymas with the
+// runtime ID.
+func (r Rules) ChallengeReporter(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {
 	reporter := r.Reporter(kyma, tokens, now)
@@ -88,7 +88,7 @@ func (r Rules) Challenger(
 	enroll := reporter.Enroll
 	reporter.Enroll = func(e trust.Enrollment) error {
 		for i := range all {
-			if s := all[i].Status.Runtime; Claimed(&all[i]) == reporter.Runtime && s != nil && s.Key != nil &&
+			if s := all[i].Status.Runtime; ClaimedRuntimeID(&all[i]) == reporter.Runtime && s != nil && s.Key != nil &&
 				e.TokenExpires <= s.Key.TokenExpires.Unix() {
 				return errUsedToken
 			}
@@ -98,10 +98,10 @@ func (r Rules) Challenger(
 	return reporter
 }
 
-// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of Challenger.
+// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of ChallengeReporter.
 func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 	former := NewOwners(all)[RuntimeID(kyma)]
-	if former != nil && same(former, kyma) {
+	if former != nil && isSameKyma(former, kyma) {
 		former = nil
 	}
 	if former != nil && former.Status.Runtime != nil {
@@ -112,6 +112,6 @@ func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 			}
 		}()
 	}
-	Begin(kyma)
+	RecordOwner(kyma)
 	assign(kyma.Status.Runtime, former, now)
 }

@@ -18,52 +18,52 @@ import (
 // still has to remove. report is the newest report or nil. Request returns an error if the Kyma's annotations are
 // invalid.
 func (r Rules) Request(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
-	request, err := asked(kyma)
-	request.Settings, request.Watchers, request.Carried = r.Settings, r.Watchers, r.carried(kyma)
-	if err != nil && !request.Deleting {
+	request, err := parseRequest(kyma)
+	request.Settings, request.Watchers, request.CopiedLabels = r.Settings, r.Watchers, r.copiedLabels(kyma)
+	if err != nil && !request.IsDeleting {
 		return request, err
 	}
-	if request.Maintenance, err = r.Maintenance.Schedule(kyma); err != nil && !request.Deleting {
+	if request.Maintenance, err = r.Maintenance.Schedule(kyma); err != nil && !request.IsDeleting {
 		return request, err
 	}
-	request.Settings.Autonomy = r.autonomy(kyma)
+	request.Settings.Autonomy = r.autonomySetting(kyma)
 	if image, own := kyma.Annotations[v1beta2.AnnotationAgentImage]; own {
 		request.Settings.Agent = image
 	}
-	if request.Settings.Details, err = ReportDetails(kyma); err != nil && !request.Deleting {
+	if request.Settings.Details, err = ReportDetails(kyma); err != nil && !request.IsDeleting {
 		return request, err
 	}
-	if request.Settings.CheckRun, err = checkRun(kyma); err != nil && !request.Deleting {
+	if request.Settings.CheckRun, err = parseCheckRun(kyma); err != nil && !request.IsDeleting {
 		return request, err
 	}
 	switch err := request.Settings.Check(); {
-	case err != nil && request.Deleting:
+	case err != nil && request.IsDeleting:
 		request.Settings = r.Settings // invalid annotations must not block the Kyma's deletion
 	case err != nil:
 		return request, reason.Errorf(reason.AnnotationInvalid, "annotations: %w", err)
 	}
-	if request.Values, err = values(kyma); err != nil && !request.Deleting {
+	if request.Values, err = parseValues(kyma); err != nil && !request.IsDeleting {
 		return request, err
 	}
-	request.NoCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
+	request.OmitsCatalog = kyma.Labels[v1beta2.LabelSync] == v1beta2.False ||
 		kyma.Annotations[v1beta2.AnnotationSyncCatalog] == v1beta2.False
-	request.Leaving = leaving(request.Asked, report)
-	request.Versions = floors(request.Asked, kyma.Status.Runtime, report)
-	request.Running = running(kyma.Status.Runtime, report)
+	request.RemovedModules = removedModules(request.Requested, report)
+	request.Versions = minimumVersions(request.Requested, kyma.Status.Runtime, report)
+	request.RunningVersions = runningVersions(kyma.Status.Runtime, report)
 	request.Unsupported = unsupportedFeatures(kyma.Status.Runtime, report)
-	return request, takeOver(&request, kyma)
+	return request, setTakeover(&request, kyma)
 }
 
-func takeOver(request *resolve.Request, kyma *v1beta2.Kyma) error {
-	asked, err := phase.Ask(kyma)
+func setTakeover(request *resolve.Request, kyma *v1beta2.Kyma) error {
+	asked, err := phase.NewInput(kyma)
 	request.Takeover, request.Inherited, request.RequestUnknown = asked.Phase, asked.Inherited, asked.Unheard
 	if asked.Unheard {
-		request.Asked.Modules = nil
+		request.Requested.Modules = nil
 	}
 	return err
 }
 
-func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
+func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
 	var labels map[string]string
 	for _, key := range r.KymaLabels {
 		value, is := kyma.Labels[key]
@@ -78,7 +78,7 @@ func (r Rules) carried(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-func (r Rules) autonomy(kyma *v1beta2.Kyma) string {
+func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
 	}
@@ -102,7 +102,7 @@ func ReportDetails(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
 	return slices.Compact(all), nil
 }
 
-func checkRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
+func parseCheckRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 	if err != nil {
 		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationCheckRun, err)
@@ -123,22 +123,22 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	if report == nil {
 		return versions
 	}
-	believed := published != nil && (hasNewer(report, published) || refusesDowngrade(report, published))
+	believed := published != nil && (hasNewerBundle(report, published) || refusesDowngrade(report, published))
 	for _, m := range report.Modules {
 		// Wanted takes precedence: an agent refuses a version that is older than the version in its Manifest, even if
 		// the version in the Manifest failed.
 		has := cmp.Or(m.Wanted, m.Version)
 		known, ok := versions[m.Name]
-		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.Older(known, has)) {
+		if has != "" && (!ok || (believed || slices.Contains(report.Decided, m.Name)) && bundle.IsOlder(known, has)) {
 			versions[m.Name] = has
 		}
 	}
 	return versions
 }
 
-// running maps each module whose published version failed to the older version that still runs. It returns nil if the
-// report is not about the published bundle.
-func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+// runningVersions maps each module whose published version failed to the older version that still runs. It returns nil
+// if the report is not about the published bundle.
+func runningVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	if status == nil || status.Published == nil || report == nil || report.Observed == nil ||
 		report.Observed.Digest.String() != status.Published.Digest {
 		return nil
@@ -146,15 +146,15 @@ func running(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[s
 	versions := map[string]string{}
 	for _, m := range report.Modules {
 		if m.State == v1beta2.StateError && !m.Maintenance && m.Version != "" &&
-			bundle.Older(m.Version, status.Published.Versions[m.Name]) {
+			bundle.IsOlder(m.Version, status.Published.Versions[m.Name]) {
 			versions[m.Name] = m.Version
 		}
 	}
 	return versions
 }
 
-// hasNewer reports whether the runtime has applied a newer bundle than the one in the Kyma's status.
-func hasNewer(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
+// hasNewerBundle reports whether the runtime has applied a newer bundle than the one in the Kyma's status.
+func hasNewerBundle(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
 	o := report.Observed
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
@@ -167,12 +167,14 @@ func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.Publishe
 	})
 }
 
-// floors returns the version of each requested or published module that the next bundle must not go below.
-func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
+// minimumVersions returns the version of each requested or published module that the next bundle must not go below.
+func minimumVersions(
+	requested v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport,
+) map[string]string {
 	versions := grantedVersions(status, report)
 	maps.DeleteFunc(versions, func(name, _ string) bool {
 		published := status != nil && status.Published != nil && status.Published.Versions[name] != ""
-		return !published && !slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool {
+		return !published && !slices.ContainsFunc(requested.Modules, func(module v1beta2.Module) bool {
 			return module.Name == name
 		})
 	})
@@ -182,32 +184,32 @@ func floors(asked v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundl
 	return versions
 }
 
-// asked returns the module request of a Kyma without the settings of the fleet. It returns an error if the Kyma's
-// pinned versions are invalid.
-func asked(kyma *v1beta2.Kyma) (resolve.Request, error) {
-	request := resolve.Request{Labels: kyma.Labels, Deleting: !kyma.DeletionTimestamp.IsZero()}
-	request.ControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
-	request.NoModuleCopy = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
+// parseRequest returns the module request of a Kyma without the settings of the fleet. It returns an error if the
+// Kyma's pinned versions are invalid.
+func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
+	request := resolve.Request{Labels: kyma.Labels, IsDeleting: !kyma.DeletionTimestamp.IsZero()}
+	request.IsControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
+	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
-		request.Asked = r.Requested.Spec
+		request.Requested = r.Requested.Spec
 		// If the Kyma in the runtime is deleted, the agent creates it again with this spec, which the runtime last
 		// reported.
-		request.Seed, request.NoModuleCopy = r.Requested.Spec, false
+		request.Seed, request.OmitsSeedModules = r.Requested.Spec, false
 		return request, nil
 	}
 	spec, err := kyma.RequestedSpec()
-	request.Asked, request.Seed = spec, spec
+	request.Requested, request.Seed = spec, spec
 	return request, reason.With(reason.PinsInvalid, err)
 }
 
-// leaving returns the modules that the runtime reports as installed and that the Kyma does not request.
-func leaving(asked v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
+// removedModules returns the modules that the runtime reports as installed and that the Kyma does not request.
+func removedModules(requested v1beta2.KymaSpec, report *bundle.AcceptedReport) (all []v1beta2.Module) {
 	if report == nil {
 		return nil
 	}
 	for _, m := range report.Modules {
 		if m.Channel != "" &&
-			!slices.ContainsFunc(asked.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
+			!slices.ContainsFunc(requested.Modules, func(module v1beta2.Module) bool { return module.Name == m.Name }) {
 			all = append(all, v1beta2.Module{Name: m.Name, Channel: m.Channel, Managed: true})
 		}
 	}

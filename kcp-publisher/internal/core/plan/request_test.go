@@ -43,29 +43,29 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 			func(r *resolve.Request) { r.Settings.Agent = "" }, func(*Runtime) {}},
 		"catalog disabled": {
 			set(annotations, v1beta2.AnnotationSyncCatalog, v1beta2.False),
-			func(r *resolve.Request) { r.NoCatalog = true }, func(*Runtime) {},
+			func(r *resolve.Request) { r.OmitsCatalog = true }, func(*Runtime) {},
 		},
 		"module copy disabled": {
 			set(annotations, v1beta2.AnnotationNoModuleCopy, v1beta2.True),
-			func(r *resolve.Request) { r.NoModuleCopy = true }, func(*Runtime) {},
+			func(r *resolve.Request) { r.OmitsSeedModules = true }, func(*Runtime) {},
 		},
 		"synchronization disabled": {
-			set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.NoCatalog = true },
+			set(labels, v1beta2.LabelSync, v1beta2.False), func(r *resolve.Request) { r.OmitsCatalog = true },
 			func(*Runtime) {},
 		},
 		"labels that are copied to the runtime": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelGlobalAccountID: "g", v1beta2.LabelSubaccountID: "s"}
-		}, func(r *resolve.Request) { r.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g"} },
+		}, func(r *resolve.Request) { r.CopiedLabels = map[string]string{v1beta2.LabelGlobalAccountID: "g"} },
 			func(*Runtime) {}},
 		"pinned version": {set(annotations, v1beta2.AnnotationPinnedVersions, "keda=1.7.0"),
 			func(r *resolve.Request) {
-				r.Asked.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
-				r.Seed = r.Asked
+				r.Requested.Modules = []v1beta2.Module{{Name: "keda", Version: "1.7.0", Managed: true}}
+				r.Seed = r.Requested
 			}, func(*Runtime) {}},
 		"pins of the runtime's own Kyma override the control plane's": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationPinnedVersions, "this cannot be read")(k)
-		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		}, func(r *resolve.Request) { r.Requested, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"reports carried by hand with the default silence": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True),
 			func(*resolve.Request) {}, func(r *Runtime) { r.Validity = carriedSilence }},
 		"reports carried by hand with a silence of a month": {set(annotations, v1beta2.AnnotationCarried, "720h"),
@@ -76,28 +76,28 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 			},
 		},
 		"spec of the runtime's own Kyma": {requested,
-			func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+			func(r *resolve.Request) { r.Requested, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"spec of the runtime's own Kyma with module copy disabled": {func(k *v1beta2.Kyma) {
 			requested(k)
 			k.Annotations = map[string]string{v1beta2.AnnotationNoModuleCopy: v1beta2.True}
-		}, func(r *resolve.Request) { r.Asked, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
+		}, func(r *resolve.Request) { r.Requested, r.Seed = own, own }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"spec of the runtime's own Kyma with autonomy": {func(k *v1beta2.Kyma) {
 			requested(k)
 			set(annotations, v1beta2.AnnotationAutonomy, bundle.AutonomyCatalog)(k)
 		},
-			func(r *resolve.Request) { r.Asked, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
+			func(r *resolve.Request) { r.Requested, r.Seed, r.Settings.Autonomy = own, own, bundle.AutonomyCatalog },
 			func(r *Runtime) { r.KymaGeneration, r.KymaSpec = 3, bundle.RequestDigest(own) }},
 		"spec of the runtime's own Kyma with synchronization disabled": {func(k *v1beta2.Kyma) {
 			requested(k)
 			k.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}
 		},
-			func(r *resolve.Request) { r.NoCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
+			func(r *resolve.Request) { r.OmitsCatalog = true }, func(r *Runtime) { r.KymaGeneration = 3 }},
 		"deleted Kyma": {func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: noon} },
-			func(r *resolve.Request) { r.Deleting = true }, func(r *Runtime) { r.Deleting = true }},
+			func(r *resolve.Request) { r.IsDeleting = true }, func(r *Runtime) { r.IsDeleting = true }},
 		"label of the control plane's own cluster": {func(k *v1beta2.Kyma) {
 			k.Labels = map[string]string{v1beta2.LabelControlPlane: v1beta2.True}
 		},
-			func(r *resolve.Request) { r.ControlPlane = true }, func(*Runtime) {}},
+			func(r *resolve.Request) { r.IsControlPlane = true }, func(*Runtime) {}},
 		"runtime that reports the control plane's cluster UID": {func(k *v1beta2.Kyma) {
 			k.Status.Runtime = &v1beta2.RuntimeStatus{
 				Observed: &v1beta2.ObservedBundle{
@@ -120,7 +120,7 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 			kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
 			c.change(kyma)
 			want := resolve.Request{
-				Labels: kyma.Labels, Seed: kyma.Spec, Asked: kyma.Spec, Settings: rules.Settings,
+				Labels: kyma.Labels, Seed: kyma.Spec, Requested: kyma.Spec, Settings: rules.Settings,
 				Watchers: rules.Watchers,
 			}
 			c.request(&want)
@@ -129,11 +129,11 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 				t.Errorf("got %v, request\n%+v, want\n%+v", err, got, want)
 			}
 			wanted := Runtime{
-				ID: "one", Kyma: Identity(kyma), Remembered: &Memory{}, Audience: bundle.Audience{Runtime: "one"},
+				ID: "one", Kyma: KymaIdentity(kyma), RecordedBundle: &RecordedBundle{}, Audience: bundle.Audience{Runtime: "one"},
 				Source: rules.Source,
 			}
 			c.runtime(&wanted)
-			wanted.Request, wanted.InUse = ownRequest(kyma), inUse(kyma)
+			wanted.Request, wanted.IsInUse = ownRequest(kyma), isInUse(kyma)
 			if got := rules.Runtime(kyma, nil); !reflect.DeepEqual(got, wanted) {
 				t.Errorf("got runtime\n%+v, want\n%+v", got, wanted)
 			}
@@ -162,14 +162,14 @@ func TestReportedModulesWithoutRequestAreRemoved(t *testing.T) {
 	}}}
 	request, err := (Rules{}).Request(kyma, report)
 	if want := []v1beta2.Module{{Name: "nats", Channel: "fast", Managed: true}}; err != nil ||
-		!reflect.DeepEqual(request.Leaving, want) {
-		t.Errorf("got %v, leaving %+v, want %+v", err, request.Leaving, want)
+		!reflect.DeepEqual(request.RemovedModules, want) {
+		t.Errorf("got %v, leaving %+v, want %+v", err, request.RemovedModules, want)
 	}
 }
 
 func TestKymaWithChangedRuntimeIDIsRefused(t *testing.T) {
 	kyma := kymaOf("one")
-	Begin(kyma)
+	RecordOwner(kyma)
 	if kyma.Status.Runtime.ID != "one" {
 		t.Fatalf("got runtime ID %q in the status, want one", kyma.Status.Runtime.ID)
 	}
@@ -178,7 +178,7 @@ func TestKymaWithChangedRuntimeIDIsRefused(t *testing.T) {
 		!strings.Contains(err.Error(), "the Kyma owns runtime one, but label") {
 		t.Errorf("Kyma with a changed runtime ID: got %v, want an error", err)
 	}
-	if Begin(kyma); kyma.Status.Runtime.ID != "one" || Claimed(kyma) != "one" {
+	if RecordOwner(kyma); kyma.Status.Runtime.ID != "one" || ClaimedRuntimeID(kyma) != "one" {
 		t.Errorf("got runtime ID %q in the status, want one", kyma.Status.Runtime.ID)
 	}
 	younger := kymaOf("younger")
@@ -237,7 +237,7 @@ func TestSettingsIgnoredWithoutAControlPlaneAreListed(t *testing.T) {
 	} {
 		kyma := living("one")
 		c.change(kyma)
-		known, ignored := Offline(kyma)
+		known, ignored := PrepareOffline(kyma)
 		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {
 			t.Errorf("%s: got Kyma %+v, want no status and deletion timestamp", name, known)
 		}

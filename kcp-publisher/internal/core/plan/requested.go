@@ -8,9 +8,9 @@ import (
 // maxRequestBytes limits the length of the annotation value. The CRD has the same limit for the status field.
 const maxRequestBytes = 64
 
-// Requested returns the value of the annotation that requests a reconcile. It returns "" if the publisher has already
-// handled this request.
-func Requested(kyma *v1beta2.Kyma) string {
+// ReconcileRequest returns the value of the annotation that requests a reconcile. It returns "" if the publisher has
+// already handled this request.
+func ReconcileRequest(kyma *v1beta2.Kyma) string {
 	value := bundle.Bounded(kyma.Annotations[v1beta2.AnnotationReconcileRequested], maxRequestBytes)
 	if value == kyma.Status.LastHandledReconcileAt {
 		return ""

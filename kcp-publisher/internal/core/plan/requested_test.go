@@ -21,7 +21,7 @@ func TestOnlyNewValueRequestsReconcile(t *testing.T) {
 		kyma := &v1beta2.Kyma{}
 		kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: c.asked}
 		kyma.Status.LastHandledReconcileAt = c.handled
-		if got := Requested(kyma); got != c.want {
+		if got := ReconcileRequest(kyma); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}

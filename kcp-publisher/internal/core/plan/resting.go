@@ -4,9 +4,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Resting reports whether the runtime has applied the latest bundle and all its modules are ready, so that no work is
+// IsResting reports whether the runtime has applied the latest bundle and all its modules are ready, so that no work is
 // pending.
-func Resting(kyma *v1beta2.Kyma) bool {
+func IsResting(kyma *v1beta2.Kyma) bool {
 	status := kyma.Status.Runtime
 	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil ||
 		status.Published == nil || status.Observed == nil {

@@ -42,7 +42,7 @@ func TestRuntimeIsIdleAfterApplyingTheLatestBundle(t *testing.T) {
 			Observed:  &v1beta2.ObservedBundle{Digest: "sha256:a"},
 		}
 		c.change(kyma)
-		if got := Resting(kyma); got != c.want {
+		if got := IsResting(kyma); got != c.want {
 			t.Errorf("%s: got resting %t, want %t", what, got, c.want)
 		}
 	}

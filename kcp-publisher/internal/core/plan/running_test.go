@@ -52,11 +52,11 @@ func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
 				},
 			}}}
 		c.change(status, report)
-		if got := running(status, report); !maps.Equal(got, c.want) {
+		if got := runningVersions(status, report); !maps.Equal(got, c.want) {
 			t.Errorf("%s: got running versions %v, want %v", name, got, c.want)
 		}
 	}
-	if running(nil, nil) != nil {
+	if runningVersions(nil, nil) != nil {
 		t.Error("a runtime that never reported has running versions")
 	}
 }
@@ -76,12 +76,12 @@ func TestRefusedManifestSetsTheMinimumVersion(t *testing.T) {
 	if got := grantedVersions(status, report); got["keda"] != "2.0.0" {
 		t.Errorf("got versions %v, want keda 2.0.0", got)
 	}
-	if got := running(status, report); len(got) != 0 {
+	if got := runningVersions(status, report); len(got) != 0 {
 		t.Errorf("got running versions %v for a bundle without an upgrade", got)
 	}
 	status.Published.Digest, status.Published.Versions["keda"], report.Decided = "sha256:two", "2.0.0", nil
 	report.Observed.Digest = "sha256:two"
-	if got := running(status, report); got["keda"] != "1.0.0" {
+	if got := runningVersions(status, report); got["keda"] != "1.0.0" {
 		t.Errorf("after the bundle with 2.0.0: got running versions %v, want keda 1.0.0", got)
 	}
 }

@@ -19,10 +19,10 @@ type Runtime struct {
 	ID string
 	// Audience is the cluster and the key that the bundle is issued for.
 	Audience bundle.Audience
-	// Key is the agent's enrolled public key, or nil. Requests is true if the agent requests a certificate for this
-	// key.
-	Key      crypto.PublicKey
-	Requests bool
+	// Key is the agent's enrolled public key, or nil. RequestsCertificate is true if the agent requests a certificate
+	// for this key.
+	Key                 crypto.PublicKey
+	RequestsCertificate bool
 	// Certificate is the agent certificate to put into the next bundle, or empty.
 	Certificate string
 	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
@@ -30,25 +30,25 @@ type Runtime struct {
 	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is empty if the runtime cannot choose modules
 	// by itself (autonomy).
 	KymaSpec digest.Digest
-	// Deleting is true if the Kyma was deleted, so that the next bundle removes all modules.
-	Deleting bool
+	// IsDeleting is true if the Kyma was deleted, so that the next bundle removes all modules.
+	IsDeleting bool
 	// Validity is the minimum validity period of the runtime's bundles, or 0 for no minimum.
 	Validity time.Duration
-	// Kyma identifies the runtime's Kyma in the control plane or in a file. Former lists the Kymas that owned the
-	// runtime before. Assigned is true if an operator assigned the runtime to Kyma.
-	Kyma     trust.Kyma
-	Former   []trust.Kyma
-	Assigned bool
-	// Remembered is the last published bundle in the Kyma's status, or nil.
-	Remembered *Memory
+	// Kyma identifies the runtime's Kyma in the control plane or in a file. FormerOwners lists the Kymas that owned the
+	// runtime before. IsAssigned is true if an operator assigned the runtime to Kyma.
+	Kyma         trust.Kyma
+	FormerOwners []trust.Kyma
+	IsAssigned   bool
+	// RecordedBundle is the last published bundle in the Kyma's status, or nil.
+	RecordedBundle *RecordedBundle
 	// Installed lists the modules in the runtime's last report. Observed is the digest of the bundle that the runtime
 	// had applied when it created this report.
 	Installed []string
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are the epoch and the sequence number of the bundle in Observed.
 	ObservedEpoch, ObservedSequence int64
-	// LeavesModulesOut is true if the last report was truncated and omits modules.
-	LeavesModulesOut bool
+	// OmitsModules is true if the last report was truncated and omits modules.
+	OmitsModules bool
 	// AgentRollbackFrom lists the digests of agent images. The runtime's agent may roll back from these images to an
 	// older one.
 	AgentRollbackFrom []string
@@ -56,7 +56,7 @@ type Runtime struct {
 	Source *bundle.Source
 	// Secrets contains the Secrets to publish to the runtime. If it is nil, the Secrets in the next bundle do not
 	// change.
-	Secrets *Secrets
+	Secrets *RuntimeSecrets
 	// Sealed contains the encrypted Secrets of the next bundle.
 	Sealed *bundle.Sealed
 	// Request is the spec of the Kyma in the runtime. It is nil if the publisher uses the spec of the control plane's
@@ -64,56 +64,56 @@ type Runtime struct {
 	Request *v1beta2.KymaSpec
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
-	// Changing is a copy of Rules.Changing.
-	Changing bool
-	// InUse is true if the runtime may have modules.
-	InUse bool
+	// IsChanging is a copy of Rules.IsChanging.
+	IsChanging bool
+	// IsInUse is true if the runtime may have modules.
+	IsInUse bool
 }
 
-// Secrets contains the Secrets that the control plane publishes to one runtime.
-type Secrets struct {
+// RuntimeSecrets contains the Secrets that the control plane publishes to one runtime.
+type RuntimeSecrets struct {
 	// Recipient is the runtime's public key to encrypt Secrets with, or empty.
 	Recipient string
-	// All contains the Secrets to publish to the runtime.
-	All []bundle.RuntimeSecret
-	// Known lists the names of all Secrets that may exist in the runtime.
-	Known []string
-	// Partial is true if the publisher could not read some Secrets. The runtime then keeps its existing copies of these
-	// Secrets.
-	Partial bool
+	// Published contains the Secrets to publish to the runtime.
+	Published []bundle.RuntimeSecret
+	// KnownNames lists the names of all Secrets that may exist in the runtime.
+	KnownNames []string
+	// IsPartial is true if the publisher could not read some Secrets. The runtime then keeps its existing copies of
+	// these Secrets.
+	IsPartial bool
 }
 
 // Runtime returns the data about a Kyma's runtime that determines the next bundle. report is the newest report or nil.
 func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtime {
 	id := RuntimeID(kyma)
 	next := Runtime{
-		ID: id, Audience: bundle.Audience{Runtime: id}, Deleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
-		Kyma: Identity(kyma), Former: formerOf(kyma.Status.Runtime), Assigned: Decided(kyma) > 0,
-		Remembered: &Memory{}, Changing: r.Changing, AgentRollbackFrom: r.agentRollbackFrom(kyma),
+		ID: id, Audience: bundle.Audience{Runtime: id}, IsDeleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
+		Kyma: KymaIdentity(kyma), FormerOwners: formerOwners(kyma.Status.Runtime), IsAssigned: AssignedAt(kyma) > 0,
+		RecordedBundle: &RecordedBundle{}, IsChanging: r.IsChanging, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
-	if silence, carried, err := r.Allowed(kyma); carried && err == nil {
+	if silence, carried, err := r.SilenceTimeoutFor(kyma); carried && err == nil {
 		// The bundle must stay valid until an operator has carried it to the runtime.
 		next.Validity = silence
 	}
-	next.InUse = inUse(kyma)
+	next.IsInUse = isInUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
-		next.remember(kyma, r.Root)
+		next.setRecorded(kyma, r.Root)
 		next.Request = ownRequest(kyma)
-		if status.Requested != nil && r.autonomy(kyma) == bundle.AutonomyCatalog {
+		if status.Requested != nil && r.autonomySetting(kyma) == bundle.AutonomyCatalog {
 			next.KymaSpec = bundle.RequestDigest(status.Requested.Spec)
 		}
 	}
 	if report != nil {
 		next.recordReport(report)
-		next.Remembered.Versions = grantedVersions(kyma.Status.Runtime, report)
+		next.RecordedBundle.Versions = grantedVersions(kyma.Status.Runtime, report)
 	}
 	return next
 }
 
-func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
+func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	status := kyma.Status.Runtime
 	if p := status.Published; p != nil {
-		r.Remembered = &Memory{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest),
+		r.RecordedBundle = &RecordedBundle{Epoch: p.Epoch, Sequence: p.Sequence, Digest: digest.Digest(p.Digest),
 			Versions: p.Versions,
 			Removals: p.Removals, RolledBackFrom: p.RolledBackFrom}
 		r.Mandatory = p.Mandatory
@@ -140,43 +140,43 @@ func (r *Runtime) remember(kyma *v1beta2.Kyma, root trust.Root) {
 // removals.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
-		r.Requests = provesKey(report.CertificateRequest, r.Audience.KeyThumbprint)
+		r.RequestsCertificate = isRequestForKey(report.CertificateRequest, r.Audience.KeyThumbprint)
 	}
 	if o := report.Observed; o != nil {
 		r.Observed, r.ObservedEpoch, r.ObservedSequence = o.Digest, o.Epoch, o.Sequence
 	}
-	r.LeavesModulesOut = report.OmitsModules()
+	r.OmitsModules = report.OmitsModules()
 	for _, m := range report.Modules {
 		r.Installed = append(r.Installed, m.Name)
 	}
 }
 
-func (r Runtime) granted() map[string]string {
-	if r.Remembered == nil {
+func (r Runtime) grantedVersions() map[string]string {
+	if r.RecordedBundle == nil {
 		return nil
 	}
-	return r.Remembered.Versions
+	return r.RecordedBundle.Versions
 }
 
-// used returns the highest sequence number of the current epoch in the Kyma's status or the runtime's report. It
-// ignores a reported sequence number that is far in the future.
-func (r Runtime) used(root trust.Root, now time.Time) (newest int64) {
-	if m := r.Remembered; m != nil && m.Epoch == root.Epoch {
+// highestSequence returns the highest sequence number of the current epoch in the Kyma's status or the runtime's
+// report. It ignores a reported sequence number that is far in the future.
+func (r Runtime) highestSequence(root trust.Root, now time.Time) (newest int64) {
+	if m := r.RecordedBundle; m != nil && m.Epoch == root.Epoch {
 		newest = m.Sequence
 	}
-	if r.ObservedEpoch == root.Epoch && !Ahead(r.ObservedSequence, now) {
+	if r.ObservedEpoch == root.Epoch && !IsAhead(r.ObservedSequence, now) {
 		newest = max(newest, r.ObservedSequence)
 	}
 	return newest
 }
 
-func (r Runtime) equivocates(last *Published) bool {
+func (r Runtime) hasConflictingBundle(last *PublishedBundle) bool {
 	p := last.Predicate
 	return r.ObservedEpoch == p.Epoch && r.ObservedSequence == p.Sequence && r.Observed != last.Digest
 }
 
-func provesKey(request, thumbprint string) bool {
-	key, err := trust.Requested(request)
+func isRequestForKey(request, thumbprint string) bool {
+	key, err := trust.RequestKey(request)
 	if err != nil {
 		return false
 	}
@@ -198,9 +198,9 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	return nil
 }
 
-// inUse reports whether the runtime may have modules. A runtime that never enrolled or reported has no modules to
+// isInUse reports whether the runtime may have modules. A runtime that never enrolled or reported has no modules to
 // remove.
-func inUse(kyma *v1beta2.Kyma) bool {
+func isInUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {
 		return false

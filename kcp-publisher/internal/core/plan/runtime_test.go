@@ -36,7 +36,7 @@ func TestReportsOfInventedModulesAddABoundedNumberOfRemovals(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 		Versions: map[string]string{"keda": "1.0.0"}, Removals: []string{"zz-removed"},
 	}}
-	before := lastStated{removals: []string{"zz-removed"}}
+	before := statements{removals: []string{"zz-removed"}}
 	decided, now := []v1beta2.ModuleRemoval(nil), noon
 	for round := range 20 {
 		var modules []bundle.ReportedModule
@@ -44,16 +44,16 @@ func TestReportsOfInventedModulesAddABoundedNumberOfRemovals(t *testing.T) {
 			modules = append(modules, bundle.ReportedModule{Name: fmt.Sprintf("invented-%d-%d", round, i)})
 		}
 		report := &bundle.AcceptedReport{Report: bundle.Report{Modules: modules}}
-		pending := before.pending(nil, nil, (Rules{}).Runtime(kyma, report))
+		pending := before.nextRemovals(nil, nil, (Rules{}).Runtime(kyma, report))
 		if len(pending) > bundle.MaxManifests || !slices.Contains(pending, "zz-removed") {
 			t.Fatalf("got %d removals, want at most %d with the last bundle's removal", len(pending), bundle.MaxManifests)
 		}
-		decided = DecidedRemovals(decided, Verdict{Allowed: pending}, nil, now)
+		decided = RemovalStatuses(decided, RemovalDecision{Allowed: pending}, nil, now)
 		for i := range decided {
 			decided[i].Published = true
 		}
 		now = now.Add(time.Minute)
-		decided = DecidedRemovals(decided, Verdict{}, nil, now)
+		decided = RemovalStatuses(decided, RemovalDecision{}, nil, now)
 	}
 	if len(decided) > maxRecentRemovals {
 		t.Errorf("got %d recorded decisions, want at most %d", len(decided), maxRecentRemovals)

@@ -25,56 +25,55 @@ const (
 // reports.
 const MaxUnrecorded = 24 * time.Hour
 
-// Received contains the creation and arrival times of a report that a publisher accepted.
-type Received struct {
-	Made, Arrived time.Time
-	// Recorded is true if the Kyma's status already contains the report's data.
-	Recorded bool
+// ReceivedReport contains the creation and arrival times of a report that a publisher accepted.
+type ReceivedReport struct {
+	CreatedAt, ArrivedAt time.Time
+	// IsRecorded is true if the Kyma's status already contains the report's data.
+	IsRecorded bool
 }
 
 // LastReport returns the time of the last report of a Kyma's runtime. received is a report that is newer than the
-// Kyma's status, or nil. If the caller has not read a report yet, since is the start time of the publisher. Otherwise,
-// it is zero.
-//
-// Until a report's data is in the status, its time is only in the field Possible of the result.
-func LastReport(kyma *v1beta2.Kyma, received *Received, since time.Time) silence.LastReport {
-	last := silence.LastReport{At: LastReportTime(kyma)}
-	if !since.IsZero() {
-		last.Possible = LatestUnrecorded(kyma, since)
+// Kyma's status, or nil. If the caller has not read a report yet, startedAt is the start time of the publisher.
+// Otherwise, it is zero. Until a report's data is in the status, its time is only in the field PossibleAt of the
+// result.
+func LastReport(kyma *v1beta2.Kyma, received *ReceivedReport, startedAt time.Time) silence.LastReport {
+	last := silence.LastReport{KnownAt: LastReportTime(kyma)}
+	if !startedAt.IsZero() {
+		last.PossibleAt = LatestUnrecorded(kyma, startedAt)
 	}
 	if received == nil {
 		return last
 	}
 	at := LastReportTimeIn(kyma, v1beta2.ObservedBundle{
-		Time: metav1.NewTime(received.Made), Heard: new(metav1.NewTime(received.Arrived)),
+		Time: metav1.NewTime(received.CreatedAt), Heard: new(metav1.NewTime(received.ArrivedAt)),
 	})
 	switch {
-	case !at.After(last.At):
-	case received.Recorded:
-		last.At = at
-	case at.After(last.Possible) && !RefusedReport(kyma):
-		last.Possible = at
+	case !at.After(last.KnownAt):
+	case received.IsRecorded:
+		last.KnownAt = at
+	case at.After(last.PossibleAt) && !HasRefusedReport(kyma):
+		last.PossibleAt = at
 	}
 	return last
 }
 
-// RefusedReport reports whether the Kyma's status shows that the publisher refused the latest report.
-func RefusedReport(kyma *v1beta2.Kyma) bool {
+// HasRefusedReport reports whether the Kyma's status shows that the publisher refused the latest report.
+func HasRefusedReport(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
 // LatestUnrecorded returns the latest time at which another publisher may have received a report that is not in the
-// Kyma's status. It returns zero if this is impossible. began is the start time of this publisher.
-func LatestUnrecorded(kyma *v1beta2.Kyma, began time.Time) time.Time {
+// Kyma's status. It returns zero if this is impossible. startedAt is the start time of this publisher.
+func LatestUnrecorded(kyma *v1beta2.Kyma, startedAt time.Time) time.Time {
 	r := kyma.Status.Runtime
-	if r == nil || r.Observed == nil || r.Observed.Heard == nil || carried(kyma) {
+	if r == nil || r.Observed == nil || r.Observed.Heard == nil || isCarried(kyma) {
 		return time.Time{} // no report yet, or an operator carries the reports by hand
 	}
-	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(began) {
+	if last := r.Observed.Heard.Add(MaxUnrecorded); last.Before(startedAt) {
 		return last
 	}
-	return began
+	return startedAt
 }
 
 // LastReportTime returns the arrival time of the last report, or zero. If an operator carries the reports by hand, it
@@ -86,16 +85,16 @@ func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	return time.Time{}
 }
 
-// Reports reports whether the condition Reporting shows that the runtime is not silent. It returns false if an operator
-// carries the reports by hand.
-func Reports(kyma *v1beta2.Kyma) bool {
+// IsReporting reports whether the condition Reporting shows that the runtime is not silent. It returns false if an
+// operator carries the reports by hand.
+func IsReporting(kyma *v1beta2.Kyma) bool {
 	reporting := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReporting)
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
 // LastReportTimeIn returns the same as LastReportTime, but for a report that is not in the Kyma's status yet.
 func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
-	return LastReportTimeOf(observed, carried(kyma))
+	return LastReportTimeOf(observed, isCarried(kyma))
 }
 
 // LastReportTimeOf returns the same as LastReportTime, but for the given report. carried is true if an operator carries
@@ -108,25 +107,25 @@ func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	return observed.Heard.Time
 }
 
-func carried(kyma *v1beta2.Kyma) bool {
-	_, carried, err := Rules{}.Allowed(kyma)
+func isCarried(kyma *v1beta2.Kyma) bool {
+	_, carried, err := Rules{}.SilenceTimeoutFor(kyma)
 	return carried && err == nil
 }
 
-// Allowed returns the time that a Kyma's runtime may be without a report before it counts as silent. carried is true if
-// an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it returns the
-// default time and an error.
-func (r Rules) Allowed(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
+// SilenceTimeoutFor returns the time that a Kyma's runtime may be without a report before it counts as silent. carried
+// is true if an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it
+// returns the default time and an error.
+func (r Rules) SilenceTimeoutFor(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {
 	case "", v1beta2.False:
-		return r.Silence, false, nil
+		return r.SilenceTimeout, false, nil
 	case v1beta2.True:
 		return carriedSilence, true, nil
 	}
 	allowed, err := time.ParseDuration(annotation)
 	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
-		return r.Silence, false,
+		return r.SilenceTimeout, false,
 			reason.Errorf(reason.AnnotationInvalid,
 				"annotation %s: %q must be true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
 				annotation, maxCarriedSilence.Hours())

@@ -32,7 +32,7 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		kyma := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}},
 		}
-		allowed, carried, err := Rules{Silence: allowedSilence}.Allowed(kyma)
+		allowed, carried, err := Rules{SilenceTimeout: allowedSilence}.SilenceTimeoutFor(kyma)
 		if allowed != want.allowed || carried != want.carried || (err != nil) != (want.problem != "") {
 			t.Errorf("annotation %q: got %s, carried %t, %v, want %s, %t", annotation, allowed, carried, err,
 				want.allowed,

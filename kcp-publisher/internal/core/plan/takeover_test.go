@@ -96,14 +96,14 @@ func TestRequestContainsTakeoverState(t *testing.T) {
 		},
 		"Request older than the takeover": {func(k *v1beta2.Kyma) { k.Status.Runtime.Takeover.Heard = false },
 			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-				if nothing(t, r); len(r.Asked.Modules) != 0 || !r.KeepsAll() {
-					t.Errorf("got request %+v, keeps all %t", r.Asked.Modules, r.KeepsAll())
+				if nothing(t, r); len(r.Requested.Modules) != 0 || !r.KeepsAllModules() {
+					t.Errorf("got request %+v, keeps all %t", r.Requested.Modules, r.KeepsAllModules())
 				}
 			}, ""},
 		"Request unknown": {func(k *v1beta2.Kyma) { k.Status.Runtime.Requested = nil },
 			bundle.TakeoverAdopt, func(t *testing.T, r resolve.Request) {
-				if nothing(t, r); len(r.Asked.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAll() {
-					t.Errorf("got request %+v, seed %+v, keeps all %t", r.Asked.Modules, r.Seed.Modules, r.KeepsAll())
+				if nothing(t, r); len(r.Requested.Modules) != 0 || len(r.Seed.Modules) != 1 || !r.KeepsAllModules() {
+					t.Errorf("got request %+v, seed %+v, keeps all %t", r.Requested.Modules, r.Seed.Modules, r.KeepsAllModules())
 				}
 			}, ""},
 	} {
@@ -123,7 +123,7 @@ func TestRequestContainsTakeoverState(t *testing.T) {
 func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	for value, skipped := range map[string]bool{v1beta2.TakeoverActive: false, v1beta2.TakeoverFinished: false,
 		"": true, "maybe": true} {
-		if got := Skipped(takenOver(labeledTakeover(value))); got != skipped {
+		if got := IsSkipped(takenOver(labeledTakeover(value))); got != skipped {
 			t.Errorf("label %q: got skipped %t, want %t", value, got, skipped)
 		}
 	}
@@ -131,20 +131,21 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 
 // The takeover label after a finished takeover must not remove modules.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
-	last := &Published{
+	last := &PublishedBundle{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},
 		Digest:    "sha256:a",
 		Versions:  map[string]string{"keda": "1.7.0"},
 	}
 	last.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.7.0"}}
 	runtime := Runtime{
-		ID:         "one",
-		Remembered: &Memory{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions},
-		Installed:  []string{"keda"},
-		Observed:   last.Digest,
+		ID:             "one",
+		RecordedBundle: &RecordedBundle{Epoch: 1, Sequence: 1, Digest: last.Digest, Versions: last.Versions},
+		Installed:      []string{"keda"},
+		Observed:       last.Digest,
 	}
 	for keeps, want := range map[bool]int{true: 0, false: 1} {
-		next, _ := Next(Adopted{Last: last, Keep: true, Sequence: 1}, Wanted{KeepsAll: keeps}, runtime,
+		next, _ := NextBundle(Adoption{LastBundle: last, MayKeep: true, Sequence: 1}, ResolvedBundle{KeepsAllModules: keeps},
+			runtime,
 			trust.Root{Epoch: 1}, time.Hour, time.Now())
 		if len(next.Removals) != want {
 			t.Errorf("keeps all modules %t: got removals %v, want %d", keeps, next.Removals, want)

@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// values parses the annotation of a Kyma that contains the runtime's named values.
-func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
+// parseValues parses the annotation of a Kyma that contains the runtime's named values.
+func parseValues(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
 		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationValues, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
-		if secret, is := disclosure.Find(found[name], name, nil); is {
+		if secret, is := disclosure.FindSecret(found[name], name, nil); is {
 			return nil,
 				reason.Errorf(reason.AnnotationInvalid,
 					"annotation %s: %s looks like %s, but bundles are not encrypted: use a Secret",
@@ -28,7 +28,7 @@ func values(kyma *v1beta2.Kyma) (bundle.Values, error) {
 }
 
 // withValues returns the changes in c, plus the modules whose runtime values differ between two bundles.
-func (c *Changes) withValues(before, after Published) *Changes {
+func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
 	}
@@ -43,8 +43,8 @@ func (c *Changes) withValues(before, after Published) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// Since returns the modules that differ between an earlier bundle and p. states contains the differences between the
-// desired states of these bundles. Since adds the differences of runtime values.
-func (p Published) Since(before Published, states *Changes) *Changes {
+// ChangesSince returns the modules that differ between an earlier bundle and p. states contains the differences between
+// the desired states of these bundles. ChangesSince adds the differences of runtime values.
+func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

@@ -35,16 +35,16 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 }
 
 func TestChangedValueCausesBundle(t *testing.T) {
-	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Remembered: &Memory{}}
-	wanted := Wanted{Documents: documents(t, "keda"), Asked: []string{"keda"},
+	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, RecordedBundle: &RecordedBundle{}}
+	wanted := ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"},
 		Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}
 	last := publishedAt(t, noon, nil, "keda")
-	next, why := Next(after(last), wanted, r, trusted, validity, noon)
+	next, why := NextBundle(after(last), wanted, r, trusted, validity, noon)
 	if why != ReasonValuesChanged || next.Values["region"] != "eu" {
 		t.Fatalf("got reason %q and values %v, want %s and region eu", why, next.Values, ReasonValuesChanged)
 	}
 	last.Predicate.Values = next.Values
-	if _, why := Next(after(last), wanted, r, trusted, validity, noon); why != "" {
+	if _, why := NextBundle(after(last), wanted, r, trusted, validity, noon); why != "" {
 		t.Errorf("unchanged values: got reason %q, want none", why)
 	}
 }
@@ -53,13 +53,13 @@ func TestModulesWithChangedValuesCountAsChanged(t *testing.T) {
 	state := bundle.DesiredState{Manifests: []bundle.Manifest{
 		{Module: "keda", Annotations: map[string]string{v1beta2.AnnotationUsesValues: "region"}}, {Module: "nats"},
 	}}
-	before := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "eu"}}}
-	after := Published{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "us"}}}
+	before := PublishedBundle{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "eu"}}}
+	after := PublishedBundle{State: state, Predicate: bundle.Predicate{Values: bundle.Values{"region": "us"}}}
 	states := ChangesBetween(state, state)
-	if got := after.Since(before, states).Modules; !slices.Equal(got, []string{"keda"}) {
+	if got := after.ChangesSince(before, states).Modules; !slices.Equal(got, []string{"keda"}) {
 		t.Errorf("got changed modules %v, want keda", got)
 	}
-	if got := before.Since(before, states).Modules; len(got) != 0 || after.Since(before, nil) != nil {
+	if got := before.ChangesSince(before, states).Modules; len(got) != 0 || after.ChangesSince(before, nil) != nil {
 		t.Errorf("unused values or unknown changes: got changed modules %v, want none", got)
 	}
 }

@@ -14,23 +14,23 @@ import (
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
-	// Awaited contains the IDs of the runtimes whose reports a rollout is waiting for.
-	Awaited map[string]bool
+	// AwaitedRuntimes contains the IDs of the runtimes whose reports a rollout is waiting for.
+	AwaitedRuntimes map[string]bool
 	// If another process plans the rollouts, State identifies the data that this process used. Otherwise, it is empty.
 	State string
 }
 
-// Same reports whether two views lead to the same result for every Kyma.
-func (v *View) Same(other *View) bool {
+// HasSameResult reports whether two views lead to the same result for every Kyma.
+func (v *View) HasSameResult(other *View) bool {
 	if v == nil || other == nil {
 		return v == other
 	}
-	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.Awaited, other.Awaited) &&
-		v.Gates.Same(other.Gates)
+	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.AwaitedRuntimes, other.AwaitedRuntimes) &&
+		v.Gates.HasSameDecisions(other.Gates)
 }
 
-// Awaits reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
-func (v *View) Awaits(runtime string) bool { return v != nil && v.Awaited[runtime] }
+// IsAwaited reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
+func (v *View) IsAwaited(runtime string) bool { return v != nil && v.AwaitedRuntimes[runtime] }
 
 // decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose.
 func (v *View) decisions(
@@ -39,7 +39,7 @@ func (v *View) decisions(
 	if len(v.Gates) == 0 {
 		return nil
 	}
-	versions := versionsOf(known)
+	versions := moduleVersions(known)
 	decisions := map[rollout.Track]rollout.Decision{}
 	ask := func(track rollout.Track, offered string) {
 		if gate := v.Gates[track]; gate != nil {
@@ -48,15 +48,15 @@ func (v *View) decisions(
 			}
 		}
 	}
-	for _, follow := range resolve.Follows(request, v.Catalog) {
+	for _, follow := range resolve.FollowedChannels(request, v.Catalog) {
 		ask(rollout.Track{Module: follow.Module, Channel: follow.Channel}, follow.Version)
 	}
-	for _, leaving := range request.Leaving {
+	for _, leaving := range request.RemovedModules {
 		ask(rollout.Track{Module: leaving.Name, Channel: leaving.Channel}, "")
 	}
 	if request.Settings.Autonomy == bundle.AutonomyCatalog {
 		for track := range v.Gates {
-			if offered, err := v.Catalog.Offered(track.Module, track.Channel, request.Labels); err == nil {
+			if offered, err := v.Catalog.OfferedVersion(track.Module, track.Channel, request.Labels); err == nil {
 				ask(track, offered)
 			}
 		}
@@ -64,17 +64,19 @@ func (v *View) decisions(
 	return decisions
 }
 
-// shown returns the versions to publish in a runtime's catalog for channels whose new version a rollout delays. It
-// returns nil if no version is delayed.
-func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.RuntimeStatus) map[rollout.Track]string {
-	if request.NoCatalog || request.Deleting {
+// catalogVersions returns the versions to publish in a runtime's catalog for channels whose new version a rollout
+// delays. It returns nil if no version is delayed.
+func (v *View) catalogVersions(
+	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
+) map[rollout.Track]string {
+	if request.OmitsCatalog || request.IsDeleting {
 		return nil
 	}
-	versions := versionsOf(known)
+	versions := moduleVersions(known)
 	var shown map[rollout.Track]string
 	for track, gate := range v.Gates {
-		offered := v.Catalog.Channel(track.Module, track.Channel)
-		if version := gate.Shown(runtime, versions[track.Module], offered); offered != "" && version != offered {
+		offered := v.Catalog.ChannelVersion(track.Module, track.Channel)
+		if version := gate.CatalogVersion(runtime, versions[track.Module], offered); offered != "" && version != offered {
 			if shown == nil {
 				shown = map[rollout.Track]string{}
 			}
@@ -84,43 +86,43 @@ func (v *View) shown(runtime string, request resolve.Request, known *v1beta2.Run
 	return shown
 }
 
-func (v *View) checks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.Checks {
-	var all map[rollout.Track]rollout.Checks
+func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[rollout.Track]rollout.WaveChecks {
+	var all map[rollout.Track]rollout.WaveChecks
 	for track, d := range decisions {
 		checks, ok := v.Gates.Checks(track, d)
 		if !ok {
 			continue
 		}
 		if all == nil {
-			all = map[rollout.Track]rollout.Checks{}
+			all = map[rollout.Track]rollout.WaveChecks{}
 		}
 		all[track] = checks
 	}
 	return all
 }
 
-// Decide adds the rollout decisions for a runtime to its request.
-func (v *View) Decide(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
+// AddDecisions adds the rollout decisions for a runtime to its request.
+func (v *View) AddDecisions(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
 	asked := *request
-	asked.Deleting = false
-	request.Gates, request.Shown = v.decisions(runtime, asked, known), v.shown(runtime, asked, known)
-	request.Checks = v.checks(request.Gates)
+	asked.IsDeleting = false
+	request.Gates, request.CatalogVersions = v.decisions(runtime, asked, known), v.catalogVersions(runtime, asked, known)
+	request.Checks = v.rolloutChecks(request.Gates)
 }
 
-// Given maps each module of a published bundle to the rollout that selected the module's version. If a module could not
-// be resolved and its version did not change, it uses the entry in the Kyma's status.
-func (v *View) Given(
-	runtime string, published Published, known *v1beta2.RuntimeStatus,
+// SelectedVersions maps each module of a published bundle to the rollout that selected the module's version. If a
+// module could not be resolved and its version did not change, it uses the entry in the Kyma's status.
+func (v *View) SelectedVersions(
+	runtime string, published PublishedBundle, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
 	if known != nil {
 		before = known.Published
 	}
-	given := v.Gates.Given(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
+	given := v.Gates.SelectedVersions(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
 	if before == nil {
 		return given
 	}
-	resolved := resolve.Versions(published.State)
+	resolved := resolve.ModuleVersions(published.State)
 	for module, known := range before.Given {
 		if _, there := resolved[module]; there || published.Versions[module] != before.Versions[module] {
 			continue
@@ -133,16 +135,16 @@ func (v *View) Given(
 	return given
 }
 
-// Differs returns a function that reports whether the rollout decisions for a Member differ between two views. Both
-// views must have the same catalog.
-func (v *View) Differs(other *View) func(Member) bool {
-	moved, others := v.Gates.Moved(other.Gates), v.shownDifferently(other)
+// DifferenceFilter returns a function that reports whether the rollout decisions for a Member differ between two views.
+// Both views must have the same catalog.
+func (v *View) DifferenceFilter(other *View) func(Member) bool {
+	moved, others := v.Gates.ChangedTracks(other.Gates), v.changedCatalogTracks(other)
 	if len(moved) == 0 {
 		return func(Member) bool { return false }
 	}
 	return func(m Member) bool {
-		versions, unfollowed := versionsOf(m.Kyma.Status.Runtime), len(others)
-		for _, follow := range m.Follows {
+		versions, unfollowed := moduleVersions(m.Kyma.Status.Runtime), len(others)
+		for _, follow := range m.FollowedChannels {
 			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
 			if !moved[track] {
 				continue
@@ -158,14 +160,14 @@ func (v *View) Differs(other *View) func(Member) bool {
 	}
 }
 
-// shownDifferently returns the tracks (modules in channels) whose published catalog version differs between two views.
-// Both views must have the same catalog.
-func (v *View) shownDifferently(other *View) map[rollout.Track]bool {
+// changedCatalogTracks returns the tracks (modules in channels) whose published catalog version differs between two
+// views. Both views must have the same catalog.
+func (v *View) changedCatalogTracks(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
 		for track := range gates {
-			offered := v.Catalog.Channel(track.Module, track.Channel)
-			if v.Gates[track].Shown("", "", offered) != other.Gates[track].Shown("", "", offered) {
+			offered := v.Catalog.ChannelVersion(track.Module, track.Channel)
+			if v.Gates[track].CatalogVersion("", "", offered) != other.Gates[track].CatalogVersion("", "", offered) {
 				tracks[track] = true
 			}
 		}
@@ -173,7 +175,7 @@ func (v *View) shownDifferently(other *View) map[rollout.Track]bool {
 	return tracks
 }
 
-func versionsOf(known *v1beta2.RuntimeStatus) map[string]string {
+func moduleVersions(known *v1beta2.RuntimeStatus) map[string]string {
 	if known == nil || known.Published == nil {
 		return nil
 	}

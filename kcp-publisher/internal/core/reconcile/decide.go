@@ -15,7 +15,7 @@ type State string
 const (
 	// Unknown means that the publisher has not read all control plane objects yet.
 	Unknown State = "Unknown"
-	// Held means that the control plane's objects have been changing for longer than HoldSettles. The publisher only
+	// Held means that the control plane's objects have been changing for longer than HoldTimeout. The publisher only
 	// renews bundles.
 	Held State = "Held"
 	// Gone means that the Kyma is deleted and no longer has the publisher's finalizer.
@@ -35,8 +35,8 @@ type Action string
 
 // These are the actions in a reconcile.
 const (
-	// AskNewest reads the digest of the runtime's newest report.
-	AskNewest Action = "AskNewest"
+	// ReadNewestDigest reads the digest of the runtime's newest report.
+	ReadNewestDigest Action = "AskNewest"
 	// AddFinalizer adds the publisher's finalizer to the Kyma.
 	AddFinalizer Action = "AddFinalizer"
 	// Admit checks whether the publisher can publish bundles for the Kyma.
@@ -61,36 +61,36 @@ const (
 	// Yes means that the action or check succeeded. FetchReport and Publish also return Yes if they failed because of a
 	// problem that affects only this runtime.
 	Yes Result = "Yes"
-	// No means that the check failed. For AskNewest, it means that the runtime has a newer report.
+	// No means that the check failed. For ReadNewestDigest, it means that the runtime has a newer report.
 	No Result = "No"
 	// Down means that the registry does not respond.
 	Down Result = "Down"
 )
 
-// HoldSettles is the time that a change of the control plane's objects can take. If a change takes longer, reconciles
+// HoldTimeout is the time that a change of the control plane's objects can take. If a change takes longer, reconciles
 // end in the state Held.
-const HoldSettles = 5 * time.Second
+const HoldTimeout = 5 * time.Second
 
 // Facts contains the input of Decide.
 type Facts struct {
-	// View is true if the publisher has read a consistent catalog, the rollouts and the Watchers.
-	View bool
-	// Changing is the duration of the change of the control plane's objects that is in progress, or zero.
-	Changing time.Duration
-	// Deleted is true if the Kyma is being deleted. Finalizer is true if the Kyma has the publisher's finalizer.
-	Deleted, Finalizer bool
+	// HasView is true if the publisher has read a consistent catalog, the rollouts and the Watchers.
+	HasView bool
+	// ChangingFor is the duration of the change of the control plane's objects that is in progress, or zero.
+	ChangingFor time.Duration
+	// IsDeleted is true if the Kyma is being deleted. HasFinalizer is true if the Kyma has the publisher's finalizer.
+	IsDeleted, HasFinalizer bool
 	// Requested is true if an operator requested this reconcile. Pending is true if the publisher must publish a new
 	// bundle.
 	Requested, Pending bool
-	// Backoff is true while the publisher waits before it tries the registry again after an error.
-	Backoff bool
-	// Settled is true if an earlier reconcile with the same inputs and the last known report finished all work.
-	Settled bool
-	// Postponed is true if this process can fetch the report later.
-	Postponed bool
-	// Unchanged is true if an earlier reconcile with the same inputs and the report that was fetched now finished all
+	// InBackoff is true while the publisher waits before it tries the registry again after an error.
+	InBackoff bool
+	// IsSettled is true if an earlier reconcile with the same inputs and the last known report finished all work.
+	IsSettled bool
+	// CanPostpone is true if this process can fetch the report later.
+	CanPostpone bool
+	// IsUnchanged is true if an earlier reconcile with the same inputs and the report that was fetched now finished all
 	// work.
-	Unchanged bool
+	IsUnchanged bool
 
 	// These are the results of the actions so far. They are empty for actions that were not executed.
 	Newest, Admitted, Bundle, Report, Renewed, Published Result
@@ -101,41 +101,41 @@ func Decide(f Facts) (State, Action) {
 	if f.mayPoll() {
 		switch f.Newest {
 		case "":
-			return "", AskNewest
+			return "", ReadNewestDigest
 		case Yes:
 			return Settled, End
 		}
 	}
 	switch {
-	case !f.View:
-		return f.hold()
-	case !f.Finalizer && f.Deleted:
+	case !f.HasView:
+		return f.decideOnHold()
+	case !f.HasFinalizer && f.IsDeleted:
 		return Gone, End
-	case !f.Finalizer:
+	case !f.HasFinalizer:
 		return "", AddFinalizer
-	case f.Backoff && !f.Requested:
+	case f.InBackoff && !f.Requested:
 		return Unreachable, End
 	case f.Admitted == "":
 		return "", Admit
 	case f.Admitted == No:
 		return Refused, End
 	}
-	return f.publish()
+	return f.decidePublish()
 }
 
 // mayPoll reports whether the publisher only needs to look for a newer report of the runtime. All other reasons for a
 // reconcile, such as a change of the Kyma, are excluded.
 func (f Facts) mayPoll() bool {
-	return f.View && f.Settled && !f.Requested && !f.Pending && !f.Backoff
+	return f.HasView && f.IsSettled && !f.Requested && !f.Pending && !f.InBackoff
 }
 
-// hold returns the next action while the control plane's objects are unknown or inconsistent. During this time, the
-// publisher can renew bundles but must not change them.
-func (f Facts) hold() (State, Action) {
+// decideOnHold returns the next action while the control plane's objects are unknown or inconsistent. During this time,
+// the publisher can renew bundles but must not change them.
+func (f Facts) decideOnHold() (State, Action) {
 	switch {
-	case f.Changing < HoldSettles:
+	case f.ChangingFor < HoldTimeout:
 		return Unknown, End
-	case f.Backoff, f.Report == Down, f.Renewed == Down:
+	case f.InBackoff, f.Report == Down, f.Renewed == Down:
 		return Unreachable, End
 	case f.Admitted == "":
 		return "", Admit
@@ -147,17 +147,17 @@ func (f Facts) hold() (State, Action) {
 	return Held, End
 }
 
-func (f Facts) publish() (State, Action) {
+func (f Facts) decidePublish() (State, Action) {
 	switch {
-	case f.Postponed && f.Bundle == "":
+	case f.CanPostpone && f.Bundle == "":
 		return "", CheckBundle
-	case f.Postponed && f.Bundle == Yes:
+	case f.CanPostpone && f.Bundle == Yes:
 		return Settled, End
 	case f.Report == "":
 		return "", FetchReport
 	case f.Report == Down:
 		return Unreachable, End
-	case f.Unchanged && !f.Requested:
+	case f.IsUnchanged && !f.Requested:
 		return Settled, End
 	case f.Published == "":
 		return "", Publish

@@ -22,10 +22,10 @@ func run(f Facts, w world) (State, []Action) {
 		switch action {
 		case End:
 			return state, taken
-		case AskNewest:
+		case ReadNewestDigest:
 			f.Newest = w.newest
 		case AddFinalizer:
-			f.Finalizer = true
+			f.HasFinalizer = true
 		case Admit:
 			f.Admitted = w.admitted
 		case CheckBundle:
@@ -42,7 +42,7 @@ func run(f Facts, w world) (State, []Action) {
 }
 
 func TestReconcileTakesActionsForFacts(t *testing.T) {
-	known := Facts{View: true, Finalizer: true}
+	known := Facts{HasView: true, HasFinalizer: true}
 	with := func(change func(*Facts)) Facts {
 		f := known
 		change(&f)
@@ -59,37 +59,37 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 		state State
 		taken []Action
 	}{
-		"new Kyma":     {Facts{View: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, Publish, End}},
-		"settled Kyma": {with(func(f *Facts) { f.Settled = true }), answering, Settled, []Action{AskNewest, End}},
-		"settled Kyma with a new report": {with(func(f *Facts) { f.Settled = true }),
+		"new Kyma":     {Facts{HasView: true}, answering, Due, []Action{AddFinalizer, Admit, FetchReport, Publish, End}},
+		"settled Kyma": {with(func(f *Facts) { f.IsSettled = true }), answering, Settled, []Action{ReadNewestDigest, End}},
+		"settled Kyma with a new report": {with(func(f *Facts) { f.IsSettled = true }),
 			answers(func(w *world) { w.newest = No }), Due,
-			[]Action{AskNewest, Admit, FetchReport, Publish, End}},
+			[]Action{ReadNewestDigest, Admit, FetchReport, Publish, End}},
 		"new report that changes nothing": {
-			with(func(f *Facts) { f.Unchanged = true }), answering, Settled, []Action{Admit, FetchReport, End},
+			with(func(f *Facts) { f.IsUnchanged = true }), answering, Settled, []Action{Admit, FetchReport, End},
 		},
 		"settled Kyma with a requested reconcile": {
-			with(func(f *Facts) { f.Settled, f.Unchanged, f.Requested = true, true, true }), answering, Due,
+			with(func(f *Facts) { f.IsSettled, f.IsUnchanged, f.Requested = true, true, true }), answering, Due,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
 		"settled Kyma that needs a new bundle": {
-			with(func(f *Facts) { f.Settled, f.Pending = true, true }), answering, Due,
+			with(func(f *Facts) { f.IsSettled, f.Pending = true, true }), answering, Due,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
 		"report postponed after a restart": {
-			with(func(f *Facts) { f.Postponed = true }), answering, Settled, []Action{Admit, CheckBundle, End},
+			with(func(f *Facts) { f.CanPostpone = true }), answering, Settled, []Action{Admit, CheckBundle, End},
 		},
-		"outdated bundle overrides a postponed report": {with(func(f *Facts) { f.Postponed = true }),
+		"outdated bundle overrides a postponed report": {with(func(f *Facts) { f.CanPostpone = true }),
 			answers(func(w *world) { w.bundle = No }), Due,
 			[]Action{Admit, CheckBundle, FetchReport, Publish, End}},
 		"refused Kyma": {
 			known, answers(func(w *world) { w.admitted = No }), Refused, []Action{Admit, End},
 		},
-		"deleted Kyma without a finalizer": {Facts{View: true, Deleted: true}, answering, Gone, []Action{End}},
+		"deleted Kyma without a finalizer": {Facts{HasView: true, IsDeleted: true}, answering, Gone, []Action{End}},
 		"Kyma during a registry backoff": {
-			with(func(f *Facts) { f.Backoff = true }), answering, Unreachable, []Action{End},
+			with(func(f *Facts) { f.InBackoff = true }), answering, Unreachable, []Action{End},
 		},
 		"requested reconcile during a registry backoff": {
-			with(func(f *Facts) { f.Backoff, f.Requested = true, true }), answering, Due,
+			with(func(f *Facts) { f.InBackoff, f.Requested = true, true }), answering, Due,
 			[]Action{Admit, FetchReport, Publish, End},
 		},
 		"registry that does not respond to the request for the report": {
@@ -101,23 +101,23 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 		},
 		"state of the control plane not read yet": {Facts{}, answering, Unknown, []Action{End}},
 		"brief partial change of the control plane": {
-			Facts{Changing: HoldSettles - 1, Finalizer: true}, answering, Unknown, []Action{End},
+			Facts{ChangingFor: HoldTimeout - 1, HasFinalizer: true}, answering, Unknown, []Action{End},
 		},
 		"long partial change of the control plane": {
-			Facts{Changing: HoldSettles, Finalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
+			Facts{ChangingFor: HoldTimeout, HasFinalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
 		},
 		"long partial change of the control plane, registry does not respond to the renewal": {
-			Facts{Changing: HoldSettles, Finalizer: true},
+			Facts{ChangingFor: HoldTimeout, HasFinalizer: true},
 			answers(func(w *world) { w.renewed = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Renew, End}},
-		"long partial change of the control plane, refused Kyma": {Facts{Changing: HoldSettles, Finalizer: true},
+		"long partial change of the control plane, refused Kyma": {Facts{ChangingFor: HoldTimeout, HasFinalizer: true},
 			answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
 		"long partial change of the control plane during a registry backoff": {
-			Facts{Changing: time.Hour, Finalizer: true, Backoff: true}, answering, Unreachable, []Action{End},
+			Facts{ChangingFor: time.Hour, HasFinalizer: true, InBackoff: true}, answering, Unreachable, []Action{End},
 		},
 		"long partial change of the control plane, registry does not respond": {
-			Facts{Changing: time.Hour}, answers(func(w *world) { w.report = Down }), Unreachable,
+			Facts{ChangingFor: time.Hour}, answers(func(w *world) { w.report = Down }), Unreachable,
 			[]Action{Admit, FetchReport, End},
 		},
 	} {
@@ -135,9 +135,9 @@ func TestDecideKeepsItsGuarantees(t *testing.T) {
 	states := map[State]int{}
 	for range 100_000 {
 		f := Facts{
-			View: flip(), Changing: time.Duration(random.IntN(3)) * HoldSettles / 2 * 2, Deleted: flip(),
-			Finalizer: flip(), Requested: flip(), Pending: flip(),
-			Backoff: flip(), Settled: flip(), Postponed: flip(), Unchanged: flip(),
+			HasView: flip(), ChangingFor: time.Duration(random.IntN(3)) * HoldTimeout / 2 * 2, IsDeleted: flip(),
+			HasFinalizer: flip(), Requested: flip(), Pending: flip(),
+			InBackoff: flip(), IsSettled: flip(), CanPostpone: flip(), IsUnchanged: flip(),
 		}
 		w := world{one(Yes, No), one(Yes, No), one(Yes, No), one(Yes, Down), one(Yes, Down), one(Yes, No, Down)}
 		state, taken := run(f, w)
@@ -147,18 +147,18 @@ func TestDecideKeepsItsGuarantees(t *testing.T) {
 			"every reconcile ends in a state": state == "",
 			"each action is taken at most once": len(
 				slices.Compact(slices.Sorted(slices.Values(taken)))) != len(taken),
-			"nothing is published without a complete view":        took(Publish) && !f.View,
-			"a complete view publishes instead of renewing":       took(Renew) && f.View,
+			"nothing is published without a complete view":        took(Publish) && !f.HasView,
+			"a complete view publishes instead of renewing":       took(Renew) && f.HasView,
 			"nothing is renewed for a Kyma that is not admitted":  took(Renew) && w.admitted != Yes,
 			"nothing is published to a Kyma that is not admitted": took(Publish) && (!took(Admit) || w.admitted != Yes),
-			"nothing is published without a finalizer":            took(Publish) && !f.Finalizer && !took(AddFinalizer),
+			"nothing is published without a finalizer":            took(Publish) && !f.HasFinalizer && !took(AddFinalizer),
 			"nothing is published without the report": took(Publish) &&
 				(!took(FetchReport) || w.report != Yes),
-			"a deleted Kyma gets no finalizer": took(AddFinalizer) && f.Deleted,
-			"the registry is not called during a backoff": f.Backoff && !f.Requested &&
-				(took(AskNewest) || took(FetchReport) || took(CheckBundle) || took(Publish) || took(Renew)),
-			"a requested reconcile does not use cached results": f.Requested && state == Settled && !f.Postponed,
-			"pending work does not end with a poll":             f.Pending && took(AskNewest),
+			"a deleted Kyma gets no finalizer": took(AddFinalizer) && f.IsDeleted,
+			"the registry is not called during a backoff": f.InBackoff && !f.Requested &&
+				(took(ReadNewestDigest) || took(FetchReport) || took(CheckBundle) || took(Publish) || took(Renew)),
+			"a requested reconcile does not use cached results": f.Requested && state == Settled && !f.CanPostpone,
+			"pending work does not end with a poll":             f.Pending && took(ReadNewestDigest),
 			"state Due requires a publish action":               state == Due && !took(Publish),
 			"state Refused requires an admission":               state == Refused && !took(Admit),
 			"state Settled requires a response of the registry": state == Settled &&

@@ -32,11 +32,11 @@ const (
 // Unrecorded is the reason in the status for an allowed removal of a module that only the runtime's report contains.
 const Unrecorded Reason = "Unrecorded"
 
-// Pending is a removal that no published bundle contains yet.
-type Pending struct {
+// PendingRemoval is a removal that no published bundle contains yet.
+type PendingRemoval struct {
 	Removal
-	// Held is the reason why an earlier decision made the removal wait, or empty.
-	Held Reason
+	// HeldReason is the reason why an earlier decision made the removal wait, or empty.
+	HeldReason Reason
 	// Approved is true if an operator approved the removal.
 	Approved bool
 	// Restored is true if the Kyma's status was older than the runtime's state, and the newest Git commit has not been
@@ -53,7 +53,7 @@ type Fleet struct {
 	// runtime never enrolled.
 	Runtimes int
 	// Pending contains all removals that no published bundle contains yet.
-	Pending []Pending
+	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without an approval within Limits.Window.
 	Recent []Removal
 	// RecentUnrecorded is like Recent, for modules that only reports contained.
@@ -76,23 +76,23 @@ type Limits struct {
 // MaxWindow is the maximum of Limits.Window.
 const MaxWindow = 24 * time.Hour
 
-// Default contains the default limits.
-var Default = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
+// DefaultLimits contains the default limits.
+var DefaultLimits = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
 // Decide returns the pending removals that must wait for an approval, with the reason. All other removals are allowed.
 func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	recorded, unrecorded := f, f
 	unrecorded.Recent = f.RecentUnrecorded
-	isUnrecorded := func(p Pending) bool { return p.Unrecorded }
+	isUnrecorded := func(p PendingRemoval) bool { return p.Unrecorded }
 	recorded.Pending = slices.DeleteFunc(slices.Clone(f.Pending), isUnrecorded)
-	unrecorded.Pending = slices.DeleteFunc(slices.Clone(f.Pending), func(p Pending) bool { return !p.Unrecorded })
+	unrecorded.Pending = slices.DeleteFunc(slices.Clone(f.Pending), func(p PendingRemoval) bool { return !p.Unrecorded })
 	held := l.decide(recorded)
 	maps.Copy(held, l.decide(unrecorded))
 	return held
 }
 
 func (l Limits) decide(f Fleet) map[Removal]Reason {
-	effect, held := f.effect(), map[Removal]Reason{}
+	effect, held := f.countEffect(), map[Removal]Reason{}
 	most := max(l.Count, f.Runtimes*l.Percent/100)
 	for _, p := range f.Pending {
 		switch {
@@ -101,9 +101,9 @@ func (l Limits) decide(f Fleet) map[Removal]Reason {
 			held[p.Removal] = Restored
 		case f.NamespaceDeleted && p.Module == "":
 			held[p.Removal] = NamespaceDeleted
-		case p.waits():
-			held[p.Removal] = p.Held
-		case effect.with(p.Module) > most:
+		case p.isHeld():
+			held[p.Removal] = p.HeldReason
+		case effect.runtimesWithModule(p.Module) > most:
 			held[p.Removal] = FleetShare
 		case len(effect.perModule[p.Module]) > max(l.Count, l.PerModule):
 			held[p.Removal] = ModuleCount
@@ -112,50 +112,53 @@ func (l Limits) decide(f Fleet) map[Removal]Reason {
 	return held
 }
 
-// waits reports whether an earlier decision made the removal wait and its reason still applies.
-func (p Pending) waits() bool { return p.Held != "" && (p.Held != Restored || p.Restored) }
+// isHeld reports whether an earlier decision made the removal wait and its reason still applies.
+func (p PendingRemoval) isHeld() bool {
+	return p.HeldReason != "" && (p.HeldReason != Restored || p.Restored)
+}
 
-// effect counts the runtimes that lose modules. A waiting removal counts toward Limits.PerModule, but not toward
+// effectCounts counts the runtimes that lose modules. A waiting removal counts toward Limits.PerModule, but not toward
 // Limits.Percent and Limits.Count.
-type effect struct {
-	// losing contains the runtimes with a new or a recently allowed removal. waiting contains, for each module, the
-	// runtimes whose removal waits. perModule contains, for each module, all affected runtimes.
-	losing             map[string]bool
+type effectCounts struct {
+	// losingRuntimes contains the runtimes with a new or a recently allowed removal. waiting contains, for each module,
+	// the runtimes whose removal waits. perModule contains, for each module, all affected runtimes.
+	losingRuntimes     map[string]bool
 	waiting, perModule map[string]map[string]bool
 }
 
-func (f Fleet) effect() effect {
-	e := effect{map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
+func (f Fleet) countEffect() effectCounts {
+	e := effectCounts{map[string]bool{}, map[string]map[string]bool{}, map[string]map[string]bool{}}
 	for _, r := range f.Recent {
-		e.losing[r.Runtime] = true
-		add(e.perModule, r)
+		e.losingRuntimes[r.Runtime] = true
+		addRemoval(e.perModule, r)
 	}
 	for _, p := range f.Pending {
 		switch {
 		case p.Approved:
 			continue
-		case p.waits():
-			add(e.waiting, p.Removal)
+		case p.isHeld():
+			addRemoval(e.waiting, p.Removal)
 		default:
-			e.losing[p.Runtime] = true
+			e.losingRuntimes[p.Runtime] = true
 		}
-		add(e.perModule, p.Removal)
+		addRemoval(e.perModule, p.Removal)
 	}
 	return e
 }
 
-func add(to map[string]map[string]bool, r Removal) {
-	if to[r.Module] == nil {
-		to[r.Module] = map[string]bool{}
+func addRemoval(counts map[string]map[string]bool, r Removal) {
+	if counts[r.Module] == nil {
+		counts[r.Module] = map[string]bool{}
 	}
-	to[r.Module][r.Runtime] = true
+	counts[r.Module][r.Runtime] = true
 }
 
-// with returns the number of runtimes that would lose modules if the waiting removals of this module were allowed.
-func (e effect) with(module string) int {
-	runtimes := len(e.losing)
+// runtimesWithModule returns the number of runtimes that would lose modules if the waiting removals of this module were
+// allowed.
+func (e effectCounts) runtimesWithModule(module string) int {
+	runtimes := len(e.losingRuntimes)
 	for runtime := range e.waiting[module] {
-		if !e.losing[runtime] {
+		if !e.losingRuntimes[runtime] {
 			runtimes++
 		}
 	}

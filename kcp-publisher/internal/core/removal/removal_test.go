@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-func pending(module string, runtimes ...string) (all []Pending) {
+func pending(module string, runtimes ...string) (all []PendingRemoval) {
 	for _, runtime := range runtimes {
-		all = append(all, Pending{Removal: Removal{runtime, module}})
+		all = append(all, PendingRemoval{Removal: Removal{runtime, module}})
 	}
 	return all
 }
@@ -22,14 +22,16 @@ func numbered(n int) (names []string) {
 	return names
 }
 
-func with(all []Pending, change func(*Pending)) []Pending {
+func with(all []PendingRemoval, change func(*PendingRemoval)) []PendingRemoval {
 	for i := range all {
 		change(&all[i])
 	}
 	return all
 }
 
-func held(reason Reason) func(*Pending) { return func(p *Pending) { p.Held = reason } }
+func held(reason Reason) func(*PendingRemoval) {
+	return func(p *PendingRemoval) { p.HeldReason = reason }
+}
 
 func TestRemovalsAboveLimitsWait(t *testing.T) {
 	limits := Limits{Percent: 10, Count: 1, PerModule: 20, Window: time.Hour}
@@ -65,11 +67,11 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 			Fleet{Runtimes: 3, Pending: pending("", "a"), Recent: []Removal{{"a", "keda"}}}, nil,
 		},
 		"approved removals above the limits": {
-			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *Pending) { p.Approved = true })}, nil,
+			Fleet{Runtimes: 3, Pending: with(pending("keda", "a", "b"), func(p *PendingRemoval) { p.Approved = true })}, nil,
 		},
 		"approved removals do not count for others": {
-			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *Pending) {
-				p.Held, p.Approved = FleetShare, true
+			Fleet{Runtimes: 3, Pending: append(with(pending("keda", "a", "b"), func(p *PendingRemoval) {
+				p.HeldReason, p.Approved = FleetShare, true
 			}), pending("istio", "c")...)}, nil},
 		"held removal keeps waiting below the limits": {
 			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), held(FleetShare))}, map[Reason]int{FleetShare: 1},
@@ -87,18 +89,18 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 		"removals of invented modules do not affect another runtime's removal": {
 			Fleet{
 				Runtimes: 3, RecentUnrecorded: []Removal{{"a", "invented"}},
-				Pending: append(with(pending("other", "a"), func(p *Pending) { p.Unrecorded = true }),
+				Pending: append(with(pending("other", "a"), func(p *PendingRemoval) { p.Unrecorded = true }),
 					pending("keda", "b")...),
 			}, nil,
 		},
 		"two of three runtimes lose modules that only reports contain": {
 			Fleet{
 				Runtimes: 3, RecentUnrecorded: []Removal{{"a", "forgotten"}},
-				Pending: with(pending("forgotten", "b"), func(p *Pending) { p.Unrecorded = true }),
+				Pending: with(pending("forgotten", "b"), func(p *PendingRemoval) { p.Unrecorded = true }),
 			}, map[Reason]int{FleetShare: 1},
 		},
 		"removal by a restored control plane": {
-			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *Pending) { p.Restored = true })},
+			Fleet{Runtimes: 100, Pending: with(pending("keda", "a"), func(p *PendingRemoval) { p.Restored = true })},
 			map[Reason]int{Restored: 1},
 		},
 		"removal confirmed by Git's newest commit": {
@@ -111,8 +113,8 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 			Fleet{Runtimes: 1, Pending: pending("", "a"), NamespaceDeleted: true}, map[Reason]int{NamespaceDeleted: 1},
 		},
 		"approved deletion of a namespace": {
-			Fleet{Runtimes: 2, NamespaceDeleted: true, Pending: with(pending("", "a", "b"), func(p *Pending) {
-				p.Held, p.Approved = NamespaceDeleted, true
+			Fleet{Runtimes: 2, NamespaceDeleted: true, Pending: with(pending("", "a", "b"), func(p *PendingRemoval) {
+				p.HeldReason, p.Approved = NamespaceDeleted, true
 			})}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,12 +139,12 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 			PerModule: 1 + random.IntN(8),
 		}
 		modules := []string{"", "keda", "istio"}
-		known, recent := map[Removal]Pending{}, []Removal{}
+		known, recent := map[Removal]PendingRemoval{}, []Removal{}
 		for range 30 {
 			for range 1 + random.IntN(6) {
 				r := Removal{runtimes[random.IntN(len(runtimes))], modules[random.IntN(len(modules))]}
 				if _, is := known[r]; !is {
-					known[r] = Pending{Removal: r}
+					known[r] = PendingRemoval{Removal: r}
 				}
 			}
 			fleet := Fleet{Runtimes: len(runtimes), Recent: recent}
@@ -151,7 +153,7 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 			}
 			waits := limits.Decide(fleet)
 			for r, p := range known {
-				if p.Held = waits[r]; p.Held == "" {
+				if p.HeldReason = waits[r]; p.HeldReason == "" {
 					recent = append(recent, r)
 					delete(known, r)
 					continue
@@ -162,7 +164,7 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 		affected, perModule := map[string]bool{}, map[string]map[string]bool{}
 		for _, r := range recent {
 			affected[r.Runtime] = true
-			add(perModule, r)
+			addRemoval(perModule, r)
 		}
 		if most := max(limits.Count, len(runtimes)*limits.Percent/100); len(affected) > most {
 			t.Fatalf("seed %d: %d runtimes lost modules, want at most %d", seed, len(affected), most)

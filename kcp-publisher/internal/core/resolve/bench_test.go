@@ -17,7 +17,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 	const kymas, modules = 10_000, 20
 	var templates []v1beta2.ModuleTemplate
 	var metas []v1beta2.ModuleReleaseMeta
-	contents := map[Ref]Content{}
+	contents := map[ComponentRef]Content{}
 	var asked []v1beta2.Module
 	for i := range modules {
 		name := "module-" + strings.Repeat(string(rune('a'+i)), 3)
@@ -29,7 +29,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 					ModuleName: name, Version: version, Descriptor: runtime.RawExtension{Raw: []byte("{}")},
 				},
 			})
-			contents[Ref{Component: component, Version: version}] = Content{
+			contents[ComponentRef{Component: component, Version: version}] = Content{
 				Install: part("raw-manifest", v1beta2.OCIDir, "application/x-tar", name+version),
 			}
 		}
@@ -53,7 +53,7 @@ func BenchmarkResolve10000Kymas20Modules(b *testing.B) {
 			wish.Modules[(i/modules)%modules].CustomResourcePolicy = v1beta2.PolicyIgnore
 			wish.Modules[(i/modules/modules)%modules].RemoteModuleTemplateRef = fmt.Sprint("manager-",
 				i/modules/modules)
-			request := Request{Labels: map[string]string{"purpose": fmt.Sprint(i)}, Seed: wish, Asked: wish}
+			request := Request{Labels: map[string]string{"purpose": fmt.Sprint(i)}, Seed: wish, Requested: wish}
 			result := Resolve(request, snapshot, contents)
 			if len(result.State.Manifests) != modules {
 				b.Fatalf("got %d manifests", len(result.State.Manifests))

@@ -15,12 +15,12 @@ func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.M
 		return nil
 	}
 	next := *m
-	next.Checks, next.CheckFor = nil, rollout.Checks{}.For
+	next.Checks, next.CheckFor = nil, rollout.WaveChecks{}.Duration
 	own, found := r.Checks[rollout.Track{Module: m.Module, Channel: m.Channel}]
-	switch last := lastManifest(r.Last, m.Module); {
+	switch last := lastManifest(r.LastState, m.Module); {
 	case slices.Contains(r.Unsupported, bundle.FeatureChecks):
 	case found && m.Version == gate.Version:
-		next.Checks, next.CheckFor = own.Checks, own.For
+		next.Checks, next.CheckFor = own.Checks, own.Duration
 	case last != nil && last.Version == m.Version:
 		next.Checks, next.CheckFor = last.Checks, last.CheckFor
 	}

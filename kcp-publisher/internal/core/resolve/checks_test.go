@@ -18,9 +18,9 @@ var regularKeda = rollout.Track{Module: "keda", Channel: "regular"}
 // In the world, a rollout installs version 1.1.0 of keda with a check.
 func (w *world) checked() *world {
 	promoted(w).gated(rollout.Decision{Version: "1.1.0", Checks: 1})
-	w.request.Checks = map[rollout.Track]rollout.Checks{regularKeda: {
-		Checks: []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}},
-		For:    metav1.Duration{Duration: time.Hour},
+	w.request.Checks = map[rollout.Track]rollout.WaveChecks{regularKeda: {
+		Checks:   []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}},
+		Duration: metav1.Duration{Duration: time.Hour},
 	}}
 	return w
 }
@@ -53,7 +53,7 @@ func TestChecksStayUntilTheVersionChanges(t *testing.T) {
 	if again := w.encoded(t); again != output {
 		t.Errorf("the bundle changed with the end of the rollout\nfrom %s\nto   %s", output, again)
 	}
-	w.published(t).gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: "undone"})
+	w.published(t).gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.1.0", HeldReason: "undone"})
 	if got := checksOf(w.resolve(t).State, "keda"); got != 0 {
 		t.Errorf("the last good version has %d checks, want 0", got)
 	}

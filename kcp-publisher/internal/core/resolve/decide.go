@@ -9,61 +9,65 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decide returns the manifest of one module. If the manifest does not match the request, it also returns the problem. A
-// module that cannot be resolved keeps the manifest from the last bundle.
-func decide(
-	w requested, controlPlane bool, last *bundle.Manifest, contents map[Ref]Content,
+// decideManifest returns the manifest of one module. If the manifest does not match the request, it also returns the
+// problem. A module that cannot be resolved keeps the manifest from the last bundle.
+func decideManifest(
+	module requestedModule, controlPlane bool, lastManifest *bundle.Manifest, contents map[ComponentRef]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
-	if !w.module.Managed && last == nil {
-		return w.leftUnmanaged(contents), nil
+	if !module.module.Managed && lastManifest == nil {
+		return module.unmanagedInherited(contents), nil
 	}
-	if !w.module.Managed {
-		return keptUnmanaged(last), nil
+	if !module.module.Managed {
+		return unmanagedManifest(lastManifest), nil
 	}
-	last = reconciled(last)
-	if last != nil && bundle.Older(last.Version, w.floor) && w.gate.Undo != w.floor {
-		last = nil // the runtime already has a newer version than this manifest
+	lastManifest = managedManifest(lastManifest)
+	if lastManifest != nil && bundle.IsOlder(lastManifest.Version, module.minVersion) &&
+		module.gate.ReplacedVersion != module.minVersion {
+		lastManifest = nil // the runtime already has a newer version than this manifest
 	}
 	switch {
-	case w.revoked:
-		return nil, failure(reason.Of(w.err), "%v; its installed objects are removed", w.err)
-	case w.settling:
-		return last, nil
-	case w.err != nil && w.gate.Held != "" && last != nil && last.Version == w.gate.Version:
-		return last, nil // the published manifest works without its ModuleTemplate
-	case w.err != nil:
-		return last, warning(reason.Of(w.err), "%v", w.err)
-	case !controlPlane && w.forControlPlane():
-		return last, w.misplaced()
-	case w.downgrades():
-		return w.keptAtFloor(controlPlane, last, contents), w.olderVersionProblem()
+	case module.isRevoked:
+		return nil, newFailure(reason.Of(module.err), "%v; its installed objects are removed", module.err)
+	case module.isSettling:
+		return lastManifest, nil
+	case module.err != nil && module.gate.HeldReason != "" && lastManifest != nil &&
+		lastManifest.Version == module.gate.Version:
+		return lastManifest, nil // the published manifest works without its ModuleTemplate
+	case module.err != nil:
+		return lastManifest, newWarning(reason.Of(module.err), "%v", module.err)
+	case !controlPlane && module.isForControlPlane():
+		return lastManifest, module.placementProblem()
+	case module.isDowngrade():
+		return module.keptManifest(controlPlane, lastManifest, contents), module.olderVersionProblem()
 	}
-	content, known := contents[refOf(w.choice)]
+	content, known := contents[componentRef(module.choice)]
 	if !known {
-		content.Err = fmt.Errorf("component %s:%s was not read", w.choice.Component, w.choice.Version)
+		content.Err = fmt.Errorf("component %s:%s was not read", module.choice.Component, module.choice.Version)
 	}
-	manifest, err := newManifest(w, content)
+	manifest, err := newManifest(module, content)
 	if err != nil {
-		return last, failure(reason.Of(err), "module %s: %v", w.module.Name, err)
+		return lastManifest, newFailure(reason.Of(err), "module %s: %v", module.module.Name, err)
 	}
-	if changedInPlace(last, manifest) {
-		return last,
-			failure(reason.ComponentBroken,
+	if isContentChanged(lastManifest, manifest) {
+		return lastManifest,
+			newFailure(reason.ComponentBroken,
 				"module %s: component %s:%s changed its content under the same version: release a new version instead",
-				w.module.Name, manifest.Component, manifest.Version)
+				module.module.Name, manifest.Component, manifest.Version)
 	}
 	return manifest, nil
 }
 
-// keptAtFloor returns the manifest with which a module keeps its installed version, because the requested version is
+// keptManifest returns the manifest with which a module keeps its installed version, because the requested version is
 // older. If it returns nil, the bundle contains no manifest for the module, and the module does not change.
-func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, contents map[Ref]Content) *bundle.Manifest {
-	if last != nil || w.kept == nil {
+func (w requestedModule) keptManifest(
+	controlPlane bool, last *bundle.Manifest, contents map[ComponentRef]Content,
+) *bundle.Manifest {
+	if last != nil || w.keptChoice == nil {
 		return last
 	}
-	w.choice = *w.kept
-	content, known := contents[refOf(w.choice)]
-	if !known || !controlPlane && w.forControlPlane() {
+	w.choice = *w.keptChoice
+	content, known := contents[componentRef(w.choice)]
+	if !known || !controlPlane && w.isForControlPlane() {
 		return nil
 	}
 	manifest, err := newManifest(w, content)
@@ -73,7 +77,7 @@ func (w requested) keptAtFloor(controlPlane bool, last *bundle.Manifest, content
 	return manifest
 }
 
-func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
+func unmanagedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil {
 		return nil
 	}
@@ -82,7 +86,7 @@ func keptUnmanaged(last *bundle.Manifest) *bundle.Manifest {
 	return &kept
 }
 
-func reconciled(last *bundle.Manifest) *bundle.Manifest {
+func managedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if last == nil || !last.Unmanaged {
 		return last
 	}
@@ -91,32 +95,33 @@ func reconciled(last *bundle.Manifest) *bundle.Manifest {
 	return &again
 }
 
-func (w *requested) forControlPlane() bool {
+func (w *requestedModule) isForControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// misplaced returns the problem that a module can only be installed in the control plane's own cluster. It returns nil
-// for a mandatory module.
-func (w *requested) misplaced() *bundle.Problem {
+// placementProblem returns the problem that a module can only be installed in the control plane's own cluster. It
+// returns nil for a mandatory module.
+func (w *requestedModule) placementProblem() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
 	}
-	return warning(reason.ModuleNotOffered,
+	return newWarning(reason.ModuleNotOffered,
 		"module %s: ModuleTemplate %s can only be installed in the control plane's own cluster: create a Kyma for "+
 			"that cluster and request the module there",
 		w.module.Name, w.choice.Template.Name)
 }
 
-// downgrades reports whether the requested version is older than the installed version and no rollout rolls the module
+// isDowngrade reports whether the requested version is older than the installed version and no rollout rolls the module
 // back. If the installed version failed and an older one still runs, a request for the running version is not a
 // downgrade.
-func (w *requested) downgrades() bool {
-	return bundle.Older(w.choice.Version, w.floor) && w.gate.Undo != w.floor && w.choice.Version != w.running
+func (w *requestedModule) isDowngrade() bool {
+	return bundle.IsOlder(w.choice.Version, w.minVersion) && w.gate.ReplacedVersion != w.minVersion &&
+		w.choice.Version != w.runningVersion
 }
 
 // olderVersionProblem returns the problem that the requested version is older than the installed version. The message
 // contains the origin of the requested version, such as a channel.
-func (w *requested) olderVersionProblem() *bundle.Problem {
+func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {
 	case w.inherited != nil:
@@ -126,14 +131,14 @@ func (w *requested) olderVersionProblem() *bundle.Problem {
 	case w.module.Pin() != "":
 		by = "the Kyma pins it to " + w.choice.Version
 	}
-	return warning(reason.OlderVersionAsked, "module %s stays at version %s: %s, which is older", w.module.Name,
-		w.floor, by)
+	return newWarning(reason.OlderVersionAsked, "module %s stays at version %s: %s, which is older", w.module.Name,
+		w.minVersion, by)
 }
 
-// changedInPlace reports whether the content of a component changed although its version did not change.
-func changedInPlace(last, next *bundle.Manifest) bool {
+// isContentChanged reports whether the content of a component changed although its version did not change.
+func isContentChanged(last, next *bundle.Manifest) bool {
 	return last != nil && last.Version == next.Version && last.Component == next.Component &&
-		!slices.EqualFunc(installedContent(last), installedContent(next), sameBlob)
+		!slices.EqualFunc(installedContent(last), installedContent(next), isSameBlob)
 }
 
 func installedContent(m *bundle.Manifest) []bundle.Content {
@@ -142,12 +147,12 @@ func installedContent(m *bundle.Manifest) []bundle.Content {
 	})
 }
 
-func sameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }
+func isSameBlob(a, b bundle.Content) bool { return a.Name == b.Name && a.Digest == b.Digest }
 
-func warning(why reason.Reason, format string, args ...any) *bundle.Problem {
+func newWarning(why reason.Reason, format string, args ...any) *bundle.Problem {
 	return &bundle.Problem{State: v1beta2.StateWarning, Reason: why, Message: fmt.Sprintf(format, args...)}
 }
 
-func failure(why reason.Reason, format string, args ...any) *bundle.Problem {
+func newFailure(why reason.Reason, format string, args ...any) *bundle.Problem {
 	return &bundle.Problem{State: v1beta2.StateError, Reason: why, Message: fmt.Sprintf(format, args...)}
 }

@@ -59,26 +59,26 @@ func names(entries []bundle.CatalogEntry) string {
 func TestRequestedModulesIncludeUnresolvedModules(t *testing.T) {
 	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
 		edit(mandatoryMeta("7.0.0"))
-	if got := w.resolve(t).Asked; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
+	if got := w.resolve(t).RequestedNames; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
 		t.Errorf("got asked modules %v, want apart, keda, nope and watch", got)
 	}
 }
 
 func TestNeedsReturnsComponentsOfResolvableModules(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
-	want := []Need{
-		{Ref: Ref{Component: prefix + "keda", Version: "1.0.0"}}, {
-			Ref: Ref{Component: prefix + "watch", Version: "2.0.0"},
+	want := []ComponentNeed{
+		{ComponentRef: ComponentRef{Component: prefix + "keda", Version: "1.0.0"}}, {
+			ComponentRef: ComponentRef{Component: prefix + "watch", Version: "2.0.0"},
 		},
 	}
-	if got := Needs(w.request, w.snapshot(t)); !slices.Equal(got, want) {
+	if got := ListNeeds(w.request, w.snapshot(t)); !slices.Equal(got, want) {
 		t.Errorf("got needs %v, want %v", got, want)
 	}
 }
 
 func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 	w := usual()
-	w.request.Seed = w.request.Asked
+	w.request.Seed = w.request.Requested
 	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret",
 		v1beta2.LabelGlobalAccountID: "g-secret",
 		v1beta2.LabelSubaccountID:    "s-secret", v1beta2.LabelBeta: v1beta2.True}
@@ -94,7 +94,7 @@ func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 		labels[v1beta2.LabelWatchedBy] != v1beta2.ManagedByKyma {
 		t.Errorf("got seed labels %v, want beta, managed-by and watched-by", result.State.Kyma.Labels)
 	}
-	w.request.Carried = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
+	w.request.CopiedLabels = map[string]string{v1beta2.LabelGlobalAccountID: "g-secret"}
 	if labels := w.resolve(t).State.Kyma.Labels; labels[v1beta2.LabelGlobalAccountID] != "g-secret" ||
 		labels[v1beta2.LabelSubaccountID] != "" || labels[v1beta2.LabelBeta] != v1beta2.True {
 		t.Errorf("with an additional label: got seed labels %v, want the global account ID and beta", labels)
@@ -103,14 +103,14 @@ func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 
 func TestResolveDoesNotModifyItsRequest(t *testing.T) {
 	w := usual().ask("other").published(t)
-	w.request.Seed = w.request.Asked
+	w.request.Seed = w.request.Requested
 	before, err := json.Marshal(w.request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.askNothingBut("keda", unmanaged)
 	w.resolve(t)
-	w.request.Asked = w.request.Seed
+	w.request.Requested = w.request.Seed
 	if after, err := json.Marshal(w.request); err != nil || string(after) != string(before) {
 		t.Errorf("error %v: got %s\nwant %s", err, after, before)
 	}
@@ -135,7 +135,7 @@ func TestRemovalsListUnrequestedModules(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Removals(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
+			if got := RemovedNames(c.installed, c.asked, c.confirmed); !slices.Equal(got, c.want) {
 				t.Errorf("got removals %v, want %v", got, c.want)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Outdated is the start of every message about features that the agent does not support.
-const Outdated = "the agent is too old for "
+// OutdatedMessage is the start of every message about features that the agent does not support.
+const OutdatedMessage = "the agent is too old for "
 
 func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	if m == nil || len(r.Unsupported) == 0 {
@@ -27,19 +27,19 @@ func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	return last
 }
 
-func (r *Result) recordOmitted(missing []bundle.Feature) {
+func (r *Result) addUnsupported(missing []bundle.Feature) {
 	r.Unsupported = append(r.Unsupported, missing...)
 	slices.Sort(r.Unsupported)
 	r.Unsupported = slices.Compact(r.Unsupported)
 }
 
-func outdated(module string, missing []bundle.Feature) *bundle.Problem {
+func outdatedProblem(module string, missing []bundle.Feature) *bundle.Problem {
 	names := make([]string, 0, len(missing))
 	for _, f := range missing {
 		names = append(names, string(f))
 	}
-	return warning(reason.AgentOutdated, "module %s: %s%s: the module does not change until the agent is upgraded",
-		module, Outdated, strings.Join(names, ", "))
+	return newWarning(reason.AgentOutdated, "module %s: %s%s: the module does not change until the agent is upgraded",
+		module, OutdatedMessage, strings.Join(names, ", "))
 }
 
 // CheckTakeover returns an error if the runtime is in a takeover but its agent does not support takeovers. Such an
@@ -48,6 +48,6 @@ func (r Request) CheckTakeover() error {
 	if r.Takeover == "" || !slices.Contains(r.Unsupported, bundle.FeatureTakeover) {
 		return nil
 	}
-	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until the agent is upgraded", Outdated,
+	return reason.Errorf(reason.AgentOutdated, "%s%s: nothing is published until the agent is upgraded", OutdatedMessage,
 		bundle.FeatureTakeover)
 }

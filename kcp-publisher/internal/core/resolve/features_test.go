@@ -62,7 +62,7 @@ func rich() *world {
 func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := rich()
-		w.request.Asked.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
+		w.request.Requested.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
 		if rapid.Bool().Draw(rt, "autonomy") {
 			w.request.Settings.Autonomy = bundle.AutonomyCatalog
 		}
@@ -72,7 +72,7 @@ func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 		}
 		if rapid.Bool().Draw(rt, "before") {
 			last := resolveDrawn(rt, w) // for an agent that supported all features before its downgrade
-			w.request.Last = &last.State
+			w.request.LastState = &last.State
 		}
 		w.request.Unsupported = slices.DeleteFunc(bundle.AllFeatures(), func(bundle.Feature) bool {
 			return rapid.Bool().Draw(rt, "has")
@@ -100,8 +100,8 @@ func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 				rt.Fatalf("an agent without features %v must support %s", w.request.Unsupported, f)
 			}
 		}
-		if !slices.Contains(result.Asked, "keda") || !slices.Contains(result.Asked, "serverless") {
-			rt.Fatalf("modules with unsupported features would be removed: got asked modules %v", result.Asked)
+		if !slices.Contains(result.RequestedNames, "keda") || !slices.Contains(result.RequestedNames, "serverless") {
+			rt.Fatalf("modules with unsupported features would be removed: got asked modules %v", result.RequestedNames)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 func TestModuleWithUnsupportedFeatureStaysUnchanged(t *testing.T) {
 	w := rich()
 	w.published(t)
-	w.request.Asked.Channel, w.request.Unsupported = "fast", []bundle.Feature{bundle.FeatureRecreate}
+	w.request.Requested.Channel, w.request.Unsupported = "fast", []bundle.Feature{bundle.FeatureRecreate}
 	result := w.resolve(t)
 	if m := lastManifest(&result.State, "keda"); m == nil || m.Version != "1.0.0" {
 		t.Errorf("got keda manifest %+v, want version 1.0.0", m)
@@ -120,7 +120,7 @@ func TestModuleWithUnsupportedFeatureStaysUnchanged(t *testing.T) {
 		t.Errorf("got problems %+v and unsupported features %v, want one about recreate", result.State.Problems,
 			result.Unsupported)
 	}
-	w.request.Last, w.request.Versions = nil, nil
+	w.request.LastState, w.request.Versions = nil, nil
 	if result = w.resolve(t); lastManifest(&result.State, "keda") != nil || lastManifest(&result.State, "nats") == nil {
 		t.Errorf("module that was never installed: got %v, want only nats", outline(result))
 	}

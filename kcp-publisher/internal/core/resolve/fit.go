@@ -12,15 +12,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// budget tracks the size of a desired state, because an agent refuses a bundle that is too large.
-type budget struct {
+// sizeBudget tracks the size of a desired state, because an agent refuses a bundle that is too large.
+type sizeBudget struct {
 	contentBytes  int64
 	documentBytes int
 	modules       map[string]string // maps Manifest names to module names
 }
 
-// take adds a manifest to the budget. It returns an error if the manifest would exceed a limit.
-func (b *budget) take(m bundle.Manifest) error {
+// reserve adds a manifest to the budget. It returns an error if the manifest would exceed a limit.
+func (b *sizeBudget) reserve(m bundle.Manifest) error {
 	if err := m.Check(); err != nil {
 		return err
 	}
@@ -46,7 +46,7 @@ func (b *budget) take(m bundle.Manifest) error {
 	return nil
 }
 
-func (b *budget) giveBack(m bundle.Manifest) {
+func (b *sizeBudget) release(m bundle.Manifest) {
 	b.contentBytes -= m.ContentBytes()
 	b.documentBytes -= encodedSize(m)
 	delete(b.modules, m.Name)
@@ -62,44 +62,45 @@ func encodedSize(m bundle.Manifest) int {
 	return len(encoded)
 }
 
-// fit omits modules that do not fit into the bundle, because an agent would refuse the whole bundle. It adds a Problem
-// for each omitted module. Mandatory modules have priority, followed by installed versions, upgrades, and new modules.
-func (r *Result) fit(request Request) {
-	b := budget{modules: map[string]string{}}
+// fitManifests omits modules that do not fit into the bundle, because an agent would refuse the whole bundle. It adds a
+// Problem for each omitted module. Mandatory modules have priority, followed by installed versions, upgrades, and new
+// modules.
+func (r *Result) fitManifests(request Request) {
+	b := sizeBudget{modules: map[string]string{}}
 	fitting := map[string]*bundle.Manifest{}
 	lasts := map[string]*bundle.Manifest{}
 	var optional []bundle.Manifest
 	for _, m := range r.State.Manifests {
-		if lasts[m.Module] = request.supportedManifest(lastManifest(request.Last,
+		if lasts[m.Module] = request.supportedManifest(lastManifest(request.LastState,
 			m.Module)); m.Labels[v1beta2.LabelMandatoryModule] != v1beta2.True {
 			optional = append(optional, m)
 			continue
 		}
-		r.choose(&b, m, lasts[m.Module], fitting)
+		r.chooseFitting(&b, m, lasts[m.Module], fitting)
 	}
 	for _, m := range optional {
-		if last := lasts[m.Module]; last != nil && b.take(*last) == nil {
+		if last := lasts[m.Module]; last != nil && b.reserve(*last) == nil {
 			fitting[m.Module] = last
 		}
 	}
 	upgrades, added := partition(optional, func(m bundle.Manifest) bool { return lasts[m.Module] != nil })
 	for _, m := range slices.Concat(upgrades, added) {
 		if reserved := fitting[m.Module]; reserved != nil {
-			b.giveBack(*reserved)
+			b.release(*reserved)
 		}
-		r.choose(&b, m, lasts[m.Module], fitting)
+		r.chooseFitting(&b, m, lasts[m.Module], fitting)
 	}
 	r.fitTried(b, fitting)
 	r.keepFitting(fitting, request)
-	r.State.Leaving = slices.DeleteFunc(r.State.Leaving, func(m bundle.Manifest) bool { return b.take(m) != nil })
+	r.State.Leaving = slices.DeleteFunc(r.State.Leaving, func(m bundle.Manifest) bool { return b.reserve(m) != nil })
 	r.fitOffers(b.modules)
 	r.fitProblems()
 	slices.SortStableFunc(r.State.Problems, func(a, b bundle.Problem) int { return cmp.Compare(a.Module, b.Module) })
 }
 
-func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []bundle.Manifest) {
+func partition(all []bundle.Manifest, matches func(bundle.Manifest) bool) (yes, no []bundle.Manifest) {
 	for _, m := range all {
-		if is(m) {
+		if matches(m) {
 			yes = append(yes, m)
 		} else {
 			no = append(no, m)
@@ -108,37 +109,39 @@ func partition(all []bundle.Manifest, is func(bundle.Manifest) bool) (yes, no []
 	return yes, no
 }
 
-// choose adds a module's manifest to fitting. If the manifest does not fit into the bundle, it adds a Problem and uses
-// the manifest from the last bundle instead.
-func (r *Result) choose(b *budget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest) {
+// chooseFitting adds a module's manifest to fitting. If the manifest does not fit into the bundle, it adds a Problem
+// and uses the manifest from the last bundle instead.
+func (r *Result) chooseFitting(
+	b *sizeBudget, m bundle.Manifest, last *bundle.Manifest, fitting map[string]*bundle.Manifest,
+) {
 	delete(fitting, m.Module)
-	err := b.take(m)
+	err := b.reserve(m)
 	if err == nil {
 		fitting[m.Module] = &m
 		return
 	}
-	r.addLimit(m, err)
-	if last != nil && b.take(*last) == nil {
+	r.addLimitProblem(m, err)
+	if last != nil && b.reserve(*last) == nil {
 		fitting[m.Module] = last
 	}
 }
 
-// fitTried adds a Problem for each manifest in r.tried that would not fit into the bundle.
-func (r *Result) fitTried(b budget, fitting map[string]*bundle.Manifest) {
-	for _, m := range r.tried {
+// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle.
+func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
+	for _, m := range r.triedManifests {
 		with := b
 		with.modules = maps.Clone(b.modules)
 		if reserved := fitting[m.Module]; reserved != nil {
-			with.giveBack(*reserved)
+			with.release(*reserved)
 		}
-		if err := with.take(m); err != nil {
-			r.addLimit(m, err)
+		if err := with.reserve(m); err != nil {
+			r.addLimitProblem(m, err)
 		}
 	}
 }
 
-// addLimit adds a Problem for a manifest that does not fit into the bundle. err contains the exceeded limit.
-func (r *Result) addLimit(m bundle.Manifest, err error) {
+// addLimitProblem adds a Problem for a manifest that does not fit into the bundle. err contains the exceeded limit.
+func (r *Result) addLimitProblem(m bundle.Manifest, err error) {
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
 		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,
 		Message: fmt.Sprintf("module %s: %v", m.Module, err), Version: m.Version,
@@ -156,7 +159,7 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 			continue
 		}
 		delete(r.Versions, m.Module)
-		if version := floor(lastManifest(request.Last, m.Module), request.Versions[m.Module]); version != "" {
+		if version := newerVersion(lastManifest(request.LastState, m.Module), request.Versions[m.Module]); version != "" {
 			r.Versions[m.Module] = version
 		}
 	}

@@ -148,7 +148,7 @@ func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
 	if problem := problemOf(result, "big-8"); !strings.Contains(problem, "content of 31457280 bytes does not fit") {
 		t.Errorf("got problem %q, want the size of the content", problem)
 	}
-	if !slices.Contains(result.Asked, "big-8") {
+	if !slices.Contains(result.RequestedNames, "big-8") {
 		t.Error("a module that does not fit would be removed from the runtime")
 	}
 }
@@ -249,7 +249,7 @@ func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 		if manifestOf(result, "keda") == nil {
 			t.Fatal("the mandatory module was omitted")
 		}
-		for _, module := range w.request.Asked.Modules {
+		for _, module := range w.request.Requested.Modules {
 			if manifestOf(result, module.Name) == nil && problemOf(result, module.Name) == "" {
 				t.Fatalf("module %s is not published and has no problem", module.Name)
 			}

@@ -8,7 +8,7 @@ import (
 )
 
 func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
-	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", Undo: of} }
+	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", ReplacedVersion: of} }
 	for name, c := range map[string]struct {
 		kept     bool // the last bundle is known and contains keda 1.0.0
 		gate     *rollout.Decision
@@ -50,7 +50,7 @@ func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 			}
 			w.request.Versions = c.versions
 			if c.running != "" {
-				w.request.Running = map[string]string{"keda": c.running}
+				w.request.RunningVersions = map[string]string{"keda": c.running}
 			}
 			if c.gate != nil {
 				w.request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *c.gate}

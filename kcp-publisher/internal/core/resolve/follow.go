@@ -10,48 +10,50 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Follow is a requested module that follows a channel. Version is the channel's current version.
-type Follow struct{ Module, Channel, Version string }
+// FollowedChannel is a requested module that follows a channel. Version is the channel's current version.
+type FollowedChannel struct{ Module, Channel, Version string }
 
-// Follows returns the requested modules that follow a channel. It includes a module even if its version has no
+// FollowedChannels returns the requested modules that follow a channel. It includes a module even if its version has no
 // ModuleTemplate.
-func Follows(request Request, snapshot *catalog.Snapshot) []Follow {
-	if request.Deleting {
+func FollowedChannels(request Request, snapshot *catalog.Snapshot) []FollowedChannel {
+	if request.IsDeleting {
 		return nil
 	}
-	var all []Follow
+	var all []FollowedChannel
 	kyma := labels.Set(request.Labels)
-	for _, module := range request.Asked.Modules {
+	for _, module := range request.Requested.Modules {
 		if !module.Managed || module.Pin() != "" {
 			continue
 		}
-		channel, snapshot := cmp.Or(module.Channel, request.Asked.Channel), snapshot.ProvidedBy(module.ControllerName)
-		version, err := snapshot.Offered(module.Name, channel, kyma)
+		channel, snapshot := cmp.Or(module.Channel, request.Requested.Channel), snapshot.ProvidedBy(module.ControllerName)
+		version, err := snapshot.OfferedVersion(module.Name, channel, kyma)
 		if err != nil {
 			continue
 		}
-		choice, err := snapshot.At(module.Name, channel, version, kyma)
-		if err == nil && !request.ControlPlane &&
+		choice, err := snapshot.LookupVersion(module.Name, channel, version, kyma)
+		if err == nil && !request.IsControlPlane &&
 			choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane {
 			continue
 		}
-		all = append(all, Follow{Module: module.Name, Channel: channel, Version: version})
+		all = append(all, FollowedChannel{Module: module.Name, Channel: channel, Version: version})
 	}
 	return all
 }
 
-// lookup finds the module in the catalog, in the version that the channel offers or that a rollout allows.
-func (w *requested) lookup(request Request, snapshot *catalog.Snapshot, channel string) {
+// lookupChoice finds the module in the catalog, in the version that the channel offers or that a rollout allows.
+func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {
 		w.choice, w.err = snapshot.Lookup(w.module.Name, channel, request.Labels)
-		w.version = snapshot.Channel(w.module.Name, channel)
+		w.version = snapshot.ChannelVersion(w.module.Name, channel)
 		return
 	}
 	w.gate, w.version = gate, gate.Version
-	w.choice, w.err = snapshot.At(w.module.Name, channel, gate.Version, request.Labels)
-	if gate.Try != "" {
-		w.tried = &requested{module: w.module, gate: rollout.Decision{Version: gate.Try}, version: gate.Try}
-		w.tried.choice, w.tried.err = snapshot.At(w.module.Name, channel, gate.Try, request.Labels)
+	w.choice, w.err = snapshot.LookupVersion(w.module.Name, channel, gate.Version, request.Labels)
+	if gate.TriedVersion != "" {
+		w.triedModule = &requestedModule{module: w.module, gate: rollout.Decision{Version: gate.TriedVersion},
+			version: gate.TriedVersion}
+		w.triedModule.choice, w.triedModule.err = snapshot.LookupVersion(w.module.Name, channel, gate.TriedVersion,
+			request.Labels)
 	}
 }

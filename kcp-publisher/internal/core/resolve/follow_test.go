@@ -24,7 +24,7 @@ func promoted(w *world) *world {
 
 func TestRolloutGateLimitsTheVersion(t *testing.T) {
 	const why = "rollout keda-regular-1 holds version 1.1.0: wave others"
-	held := rollout.Decision{Version: "1.0.0", Held: why}
+	held := rollout.Decision{Version: "1.0.0", HeldReason: why}
 	for name, c := range map[string]struct {
 		world *world
 		then  func(*world)
@@ -45,11 +45,11 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 			world: usual(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
 		"Rollback returns to the last good version": {
 			world: promoted(usual()),
-			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.1.0", Held: why}) },
+			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.1.0", HeldReason: why}) },
 			want:  []string{"keda@1.0.0 regular"}, remark: true},
 		"Rollback of another version is refused": {
 			world:  promoted(usual()),
-			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", Undo: "1.0.9", Held: why}) },
+			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.0.9", HeldReason: why}) },
 			remark: true,
 			want: []string{
 				"keda@1.1.0 regular",
@@ -72,8 +72,8 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 				t.Errorf("got %q\nwant %q", got, c.want)
 			}
 			problems := []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
-			if held := slices.Equal(result.Held, problems); held != c.held || !held && len(result.Held) > 0 {
-				t.Errorf("got held modules %+v, want held %t", result.Held, c.held)
+			if held := slices.Equal(result.HeldProblems, problems); held != c.held || !held && len(result.HeldProblems) > 0 {
+				t.Errorf("got held modules %+v, want held %t", result.HeldProblems, c.held)
 			}
 			if remark := slices.Equal(result.Remarks, problems); remark != c.remark || !remark &&
 				len(result.Remarks) > 0 {
@@ -85,16 +85,16 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 
 func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	free, held := usual(), usual().gated(rollout.Decision{
-		Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others",
+		Version: "1.0.0", HeldReason: "rollout keda-regular-1 holds version 1.1.0: wave others",
 	})
 	if a, b := encoded(t, free.resolve(t)),
 		encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
 		t.Errorf("the rollout changes the desired state from\n%s\nto\n%s", a.State.Bytes, b.State.Bytes)
 	}
 	shown := promoted(usual()).gated(rollout.Decision{
-		Version: "1.0.0", Held: "rollout keda-regular-1 holds version 1.1.0: wave others",
+		Version: "1.0.0", HeldReason: "rollout keda-regular-1 holds version 1.1.0: wave others",
 	})
-	shown.request.Shown = map[rollout.Track]string{{Module: "keda", Channel: "regular"}: "1.0.0"}
+	shown.request.CatalogVersions = map[rollout.Track]string{{Module: "keda", Channel: "regular"}: "1.0.0"}
 	if a, b := encoded(t, free.resolve(t)),
 		encoded(t, shown.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest ||
 		a.Catalog.Descriptor.Digest != b.Catalog.Descriptor.Digest {
@@ -104,21 +104,21 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 
 func TestHeldModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 	w := usual()
-	w.request.Asked.Modules, w.request.Leaving = nil, []v1beta2.Module{
+	w.request.Requested.Modules, w.request.RemovedModules = nil, []v1beta2.Module{
 		{Name: "keda", Channel: "regular", Managed: true},
 	}
 	if state := w.resolve(t).State; len(state.Leaving) != 1 {
 		t.Fatalf("without a rollout: got leaving modules %+v, want keda", state.Leaving)
 	}
-	if state := w.gated(rollout.Decision{Version: "1.0.0", Held: "held"}).resolve(t).State; len(state.Leaving) != 0 {
+	if state := w.gated(rollout.Decision{Version: "1.0.0", HeldReason: "held"}).resolve(t).State; len(state.Leaving) != 0 {
 		t.Errorf("with a rollout that holds the version back: got leaving modules %+v, want none", state.Leaving)
 	}
 }
 
 func TestOfferedVersionsFollowRolloutGates(t *testing.T) {
 	w := promoted(usual())
-	w.request.Asked.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
-	w.gated(rollout.Decision{Version: "1.0.0", Held: "held"})
+	w.request.Requested.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
+	w.gated(rollout.Decision{Version: "1.0.0", HeldReason: "held"})
 	var got []string
 	for _, m := range w.resolve(t).State.Offers {
 		got = append(got, m.Module+"@"+m.Version+" "+m.Channel)
@@ -131,19 +131,19 @@ func TestOfferedVersionsFollowRolloutGates(t *testing.T) {
 func TestModulesThatFollowAChannelAreListed(t *testing.T) {
 	for name, c := range map[string]struct {
 		world *world
-		want  []Follow
+		want  []FollowedChannel
 	}{
-		"Module follows the Kyma's channel": {usual(), []Follow{{"keda", "regular", "1.0.0"}}},
+		"Module follows the Kyma's channel": {usual(), []FollowedChannel{{"keda", "regular", "1.0.0"}}},
 		"Module's channel overrides the Kyma's": {
-			usual().askNothingBut("keda", inChannel("fast")), []Follow{{"keda", "fast", "1.1.0"}},
+			usual().askNothingBut("keda", inChannel("fast")), []FollowedChannel{{"keda", "fast", "1.1.0"}},
 		},
 		"Module with a missing template": {
 			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
-			[]Follow{{"keda", "regular", "3.0.0"}},
+			[]FollowedChannel{{"keda", "regular", "3.0.0"}},
 		},
 		"Module without a ModuleReleaseMeta": {
 			newWorld().older("keda-regular", "keda", "regular", "1.0.0",
-				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []Follow{{"keda", "regular", "1.0.0"}},
+				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []FollowedChannel{{"keda", "regular", "1.0.0"}},
 		},
 		"Channel without a version": {usual().channel("slow"), nil},
 		"Module that is not offered to the runtime": {
@@ -159,11 +159,11 @@ func TestModulesThatFollowAChannelAreListed(t *testing.T) {
 		}).meta("keda", "regular=1.0.0").ask("keda"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Follows(c.world.request, c.world.snapshot(t)); !slices.Equal(got, c.want) {
+			if got := FollowedChannels(c.world.request, c.world.snapshot(t)); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
-			c.world.request.Deleting = true
-			if got := Follows(c.world.request, c.world.snapshot(t)); got != nil {
+			c.world.request.IsDeleting = true
+			if got := FollowedChannels(c.world.request, c.world.snapshot(t)); got != nil {
 				t.Errorf("deleted Kyma: got followed modules %v, want none", got)
 			}
 		})

@@ -12,23 +12,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// inherit sets each module that lifecycle-manager installed to the installed version. It also adds installed modules
-// that are not requested, because the agent must adopt a module before it can remove it.
-func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []requested {
+// addInherited sets each module that lifecycle-manager installed to the installed version. It also adds installed
+// modules that are not requested, because the agent must adopt a module before it can remove it.
+func addInherited(all []requestedModule, request Request, snapshot *catalog.Snapshot) []requestedModule {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
-		at, channel := slices.IndexFunc(all, func(w requested) bool { return w.module.Name == inherited.Module }),
+		at, channel := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == inherited.Module }),
 			inherited.Channel
 		switch {
 		case at >= 0 && all[at].choice.Mandatory, at >= 0 && all[at].module.Pin() != "":
 			channel = ""
 		case at >= 0:
-			channel = cmp.Or(all[at].module.Channel, request.Asked.Channel)
+			channel = cmp.Or(all[at].module.Channel, request.Requested.Channel)
 		case inherited.Unmanaged:
 			continue // an unmanaged module stays unmanaged if it is not requested
 		default:
 			at = len(all)
-			all = append(all, requested{
+			all = append(all, requestedModule{
 				module: v1beta2.Module{
 					Name: inherited.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 				},
@@ -36,23 +36,23 @@ func inherit(all []requested, request Request, snapshot *catalog.Snapshot) []req
 		}
 		w := &all[at]
 		if w.err == nil {
-			w.offered = w.choice.Version
+			w.offeredVersion = w.choice.Version
 		}
 		w.inherited, w.gate = inherited, rollout.Decision{}
-		if w.choice, w.err = snapshot.Installed(inherited.Module, channel, inherited.Version); w.err != nil {
+		if w.choice, w.err = snapshot.LookupInstalled(inherited.Module, channel, inherited.Version); w.err != nil {
 			w.err = inherited.NotOffered(w.err)
 		}
 	}
 	return all
 }
 
-// leftUnmanaged returns the manifest of an unmanaged module that lifecycle-manager installed, or nil if its version is
-// unknown.
-func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
+// unmanagedInherited returns the manifest of an unmanaged module that lifecycle-manager installed, or nil if its
+// version is unknown.
+func (w requestedModule) unmanagedInherited(contents map[ComponentRef]Content) *bundle.Manifest {
 	if w.inherited == nil || w.err != nil {
 		return nil
 	}
-	content, known := contents[refOf(w.choice)]
+	content, known := contents[componentRef(w.choice)]
 	manifest, err := newManifest(w, content)
 	if !known || err != nil {
 		return nil
@@ -61,16 +61,16 @@ func (w requested) leftUnmanaged(contents map[Ref]Content) *bundle.Manifest {
 	return manifest
 }
 
-// adoptionRemark returns a message with the version that the module gets after the agent has adopted it. It returns ""
+// adoptionMessage returns a message with the version that the module gets after the agent has adopted it. It returns ""
 // if the version stays the same.
-func (w *requested) adoptionRemark() string {
-	if w.inherited == nil || !w.module.Managed || w.offered == "" || w.offered == w.inherited.Version {
+func (w *requestedModule) adoptionMessage() string {
+	if w.inherited == nil || !w.module.Managed || w.offeredVersion == "" || w.offeredVersion == w.inherited.Version {
 		return ""
 	}
-	return w.inherited.Follows(w.offered)
+	return w.inherited.UpgradeMessage(w.offeredVersion)
 }
 
-func (r Result) released(request Request) Result {
+func (r Result) withoutModules(request Request) Result {
 	r.State.Watchers, r.State.Maintenance = nil, nil
 	return r.keepLastModules(request)
 }
@@ -78,11 +78,11 @@ func (r Result) released(request Request) Result {
 // keepLastModules copies the modules of the last bundle to the result. It copies none if the runtime has already given
 // its modules back to lifecycle-manager.
 func (r Result) keepLastModules(request Request) Result {
-	if last := request.Last; last != nil && !phase.Returned(request.Takeover, last) {
+	if last := request.LastState; last != nil && !phase.WasReturned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)
 	}
-	maps.Copy(r.Versions, phase.Floors(request.Takeover, request.Last, request.Versions))
-	maps.Copy(r.Versions, Versions(r.State))
-	r.Asked = slices.Sorted(maps.Keys(r.Versions))
+	maps.Copy(r.Versions, phase.MinimumVersions(request.Takeover, request.LastState, request.Versions))
+	maps.Copy(r.Versions, ModuleVersions(r.State))
+	r.RequestedNames = slices.Sorted(maps.Keys(r.Versions))
 	return r
 }

@@ -31,7 +31,7 @@ func (w *world) untended() *world {
 }
 
 func (w *world) returned(module, version string) *world {
-	w.request.Last = &bundle.DesiredState{
+	w.request.LastState = &bundle.DesiredState{
 		Takeover:  bundle.TakeoverRelease,
 		Manifests: []bundle.Manifest{{Name: module, Module: module, Version: version}},
 	}
@@ -51,15 +51,15 @@ func TestReleasedModulesHaveNoMinimumVersionInNextTakeover(t *testing.T) {
 		Manifests: []bundle.Manifest{guard, {Name: "keda", Module: "keda", Version: "1.1.0"}},
 	}
 	versions := map[string]string{"guard": "1.1.0", "keda": "1.1.0"}
-	if got := phase.Floors(bundle.TakeoverAdopt, last, versions); !maps.Equal(got,
+	if got := phase.MinimumVersions(bundle.TakeoverAdopt, last, versions); !maps.Equal(got,
 		map[string]string{"guard": "1.1.0"}) {
 		t.Errorf("next takeover: got floors %v, want only the mandatory module", got)
 	}
-	if got := phase.Floors(bundle.TakeoverRelease, last, versions); !maps.Equal(got, versions) {
+	if got := phase.MinimumVersions(bundle.TakeoverRelease, last, versions); !maps.Equal(got, versions) {
 		t.Errorf("release: got floors %v, want %v", got, versions)
 	}
 	last.Takeover = ""
-	if got := phase.Floors("", last, versions); !maps.Equal(got, versions) {
+	if got := phase.MinimumVersions("", last, versions); !maps.Equal(got, versions) {
 		t.Errorf("bundle without a takeover: got floors %v, want %v", got, versions)
 	}
 }
@@ -68,7 +68,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
 	gated := usual().installed("keda", "1.0.0")
 	gated.request.Gates = map[rollout.Track]rollout.Decision{
-		{Module: "keda", Channel: "regular"}: {Version: "1.1.0", Held: "waits"},
+		{Module: "keda", Channel: "regular"}: {Version: "1.1.0", HeldReason: "waits"},
 	}
 	for name, c := range map[string]struct {
 		world *world
@@ -138,8 +138,8 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 				}
 			}
 			for _, i := range c.world.request.Inherited {
-				if !slices.Contains(got.Asked, i.Module) {
-					t.Errorf("module %s can be removed: got asked modules %v", i.Module, got.Asked)
+				if !slices.Contains(got.RequestedNames, i.Module) {
+					t.Errorf("module %s can be removed: got asked modules %v", i.Module, got.RequestedNames)
 				}
 			}
 			if (c.held == "") != (len(got.Remarks) == 0) || c.held != "" &&
@@ -181,8 +181,8 @@ func TestModulesReturnedToLifecycleManagerStayUnchanged(t *testing.T) {
 		got.State.Takeover != bundle.TakeoverRelease {
 		t.Errorf("got %q in phase %q, want keda 1.0.0 in phase release", lines, got.State.Takeover)
 	}
-	if !slices.Equal(got.Asked, []string{"keda", "warden"}) {
-		t.Errorf("got asked modules %v, want keda and warden", got.Asked)
+	if !slices.Equal(got.RequestedNames, []string{"keda", "warden"}) {
+		t.Errorf("got asked modules %v, want keda and warden", got.RequestedNames)
 	}
 }
 
@@ -191,10 +191,10 @@ func TestRuntimeKeepsItsModulesUntilItsRequestIsKnown(t *testing.T) {
 	w.request.Takeover, w.request.RequestUnknown = bundle.TakeoverAdopt, true
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||
-		!slices.Equal(got.Asked, []string{"keda"}) {
-		t.Errorf("got %q and asked modules %v, want only keda", lines, got.Asked)
+		!slices.Equal(got.RequestedNames, []string{"keda"}) {
+		t.Errorf("got %q and asked modules %v, want only keda", lines, got.RequestedNames)
 	}
-	w.request.Last.Takeover = bundle.TakeoverRelease // lifecycle-manager can have changed the version since then
+	w.request.LastState.Takeover = bundle.TakeoverRelease // lifecycle-manager can have changed the version since then
 	if lines := outline(w.resolve(t)); len(lines) != 0 {
 		t.Errorf("got manifests %q of modules that were given back", lines)
 	}

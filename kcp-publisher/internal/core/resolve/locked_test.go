@@ -33,20 +33,20 @@ func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
 		want  string
 	}{
 		"released default CR": {
-			catalog(Content{Install: install, Locked: true, DefaultCR: released}, withCR("default")), "",
+			catalog(Content{Install: install, IsLocked: true, DefaultCR: released}, withCR("default")), "",
 		},
-		"module without a CR": {catalog(Content{Install: install, Locked: true}), ""},
+		"module without a CR": {catalog(Content{Install: install, IsLocked: true}), ""},
 		"no release keys":     {catalog(Content{Install: install}, withCR("other")), ""},
 		"default CR that differs": {
-			catalog(Content{Install: install, Locked: true, DefaultCR: released}, withCR("other")), "differs",
+			catalog(Content{Install: install, IsLocked: true, DefaultCR: released}, withCR("other")), "differs",
 		},
 		"component without a default CR": {
-			catalog(Content{Install: install, Locked: true}, withCR("default")), "was not released",
+			catalog(Content{Install: install, IsLocked: true}, withCR("default")), "was not released",
 		},
 		"component of another module": {
-			catalog(Content{Install: install, Locked: true}).edit(func(m *v1beta2.ModuleReleaseMetaSpec) {
+			catalog(Content{Install: install, IsLocked: true}).edit(func(m *v1beta2.ModuleReleaseMetaSpec) {
 				m.OcmComponentName = prefix + "nats"
-			}).whole("nats", "1.0.0", Content{Install: install, Locked: true}), "cannot be module keda",
+			}).whole("nats", "1.0.0", Content{Install: install, IsLocked: true}), "cannot be module keda",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,11 +71,11 @@ func TestReleasedDefaultCRIsNotChangedContent(t *testing.T) {
 	before := &bundle.Manifest{Version: "1.0.0", Component: prefix + "keda", Content: []bundle.Content{install}}
 	after := *before
 	after.Content = []bundle.Content{install, {Name: bundle.ContentDefaultCR, Digest: "sha256:b"}}
-	if changedInPlace(before, &after) || changedInPlace(&after, before) {
+	if isContentChanged(before, &after) || isContentChanged(&after, before) {
 		t.Error("the released default CR counts as changed content")
 	}
 	after.Content[0].Digest = "sha256:c"
-	if !changedInPlace(before, &after) {
+	if !isContentChanged(before, &after) {
 		t.Error("changed content is accepted")
 	}
 }

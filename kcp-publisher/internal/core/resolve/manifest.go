@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-func newManifest(w requested, content Content) (*bundle.Manifest, error) {
+func newManifest(w requestedModule, content Content) (*bundle.Manifest, error) {
 	choice := w.choice
-	if err := w.check(content); err != nil {
+	if err := w.checkContent(content); err != nil {
 		return nil, err
 	}
 	name, err := manifestName(choice.Module)
@@ -45,7 +45,7 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 	if manifest.Spec, err = w.spec(content); err != nil {
 		return nil, err
 	}
-	if content.Locked {
+	if content.IsLocked {
 		if err := w.checkLocked(manifest, content); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func newManifest(w requested, content Content) (*bundle.Manifest, error) {
 
 // checkLocked returns an error if the signed release of the component does not contain this module name or this default
 // CR.
-func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
+func (w *requestedModule) checkLocked(m *bundle.Manifest, content Content) error {
 	var released *unstructured.Unstructured
 	if content.DefaultCR != nil {
 		released = content.DefaultCR.Object
@@ -67,10 +67,10 @@ func (w *requested) checkLocked(m *bundle.Manifest, content Content) error {
 	return nil
 }
 
-// check returns an error if the component could not be read or if agents would refuse its content.
-func (w *requested) check(content Content) error {
+// checkContent returns an error if the component could not be read or if agents would refuse its content.
+func (w *requestedModule) checkContent(content Content) error {
 	if content.Err != nil {
-		return ofComponent(content.Err)
+		return wrapComponentError(content.Err)
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
@@ -81,7 +81,7 @@ func (w *requested) check(content Content) error {
 	return nil
 }
 
-func ofComponent(err error) error {
+func wrapComponentError(err error) error {
 	if reason.Of(err) != reason.Other {
 		return err
 	}
@@ -98,7 +98,7 @@ func manifestName(module string) (string, error) {
 	return name, nil
 }
 
-func (w *requested) labels(name string) map[string]string {
+func (w *requestedModule) labels(name string) map[string]string {
 	all := map[string]string{
 		v1beta2.LabelModuleName: name,
 		v1beta2.LabelKymaName:   v1beta2.RuntimeKymaName,
@@ -116,7 +116,7 @@ func (w *requested) labels(name string) map[string]string {
 	return all
 }
 
-func (w *requested) annotations(name string) (map[string]string, error) {
+func (w *requestedModule) annotations(name string) (map[string]string, error) {
 	all := map[string]string{v1beta2.AnnotationFQDN: w.choice.Component}
 	if name != w.choice.Module {
 		all[v1beta2.AnnotationModule] = w.choice.Module
@@ -150,7 +150,7 @@ func (w *requested) annotations(name string) (map[string]string, error) {
 	return all, nil
 }
 
-func (w *requested) spec(content Content) (v1beta2.ManifestSpec, error) {
+func (w *requestedModule) spec(content Content) (v1beta2.ManifestSpec, error) {
 	template := w.choice.Template
 	source, err := json.Marshal(content.Install.source())
 	if err != nil {

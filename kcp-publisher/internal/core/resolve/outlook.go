@@ -13,72 +13,75 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Prospect is the state that a module in one runtime is expected to have after the next bundle.
-type Prospect struct {
+// ModuleOutlook is the state that a module in one runtime is expected to have after the next bundle.
+type ModuleOutlook struct {
 	Module  string
 	Channel string // empty if the version is pinned
 	// Version is the expected version, or empty if the module is removed.
 	Version string
-	// Held is the reason why the requested version must wait, such as a closed maintenance window, or empty.
-	Held string
+	// HeldReason is the reason why the requested version must wait, such as a closed maintenance window, or empty.
+	HeldReason string
 }
 
-// placeholder replaces the content of components, because Outlook does not read components.
-var placeholder = Part{Content: bundle.Content{Digest: digest.FromString("")}}
+// placeholderContent replaces the content of components, because PredictModules does not read components.
+var placeholderContent = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// Outlook returns the expected state of each module in a runtime. It does not read components. granted contains the
-// runtime's current versions. If a module will be removed, its Prospect has an empty version.
-func Outlook(request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time) []Prospect {
-	request.Last = &bundle.DesiredState{}
+// PredictModules returns the expected state of each module in a runtime. It does not read components. granted contains
+// the runtime's current versions. If a module will be removed, its expected version is empty.
+func PredictModules(
+	request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time,
+) []ModuleOutlook {
+	request.LastState = &bundle.DesiredState{}
 	for module, version := range granted {
 		name, err := manifestName(module)
 		if err != nil {
 			name = module
 		}
-		request.Last.Manifests = append(request.Last.Manifests, bundle.Manifest{
+		request.LastState.Manifests = append(request.LastState.Manifests, bundle.Manifest{
 			Name: name, Module: module, Version: version,
 		})
 	}
-	contents := map[Ref]Content{}
-	for _, need := range Needs(request, snapshot) {
-		contents[need.Ref] = Content{Install: placeholder}
+	contents := map[ComponentRef]Content{}
+	for _, need := range ListNeeds(request, snapshot) {
+		contents[need.ComponentRef] = Content{Install: placeholderContent}
 	}
 	result := Resolve(request, snapshot, contents)
-	prospects := map[string]Prospect{}
+	prospects := map[string]ModuleOutlook{}
 	for module := range granted {
-		prospects[module] = Prospect{Module: module}
+		prospects[module] = ModuleOutlook{Module: module}
 	}
 	for _, m := range result.State.Manifests {
-		prospects[m.Module] = Prospect{
-			Module: m.Module, Channel: m.Channel, Version: m.Version, Held: waits(m, granted[m.Module], request, now),
+		prospects[m.Module] = ModuleOutlook{
+			Module: m.Module, Channel: m.Channel, Version: m.Version,
+			HeldReason: waitMessage(m, granted[m.Module], request, now),
 		}
 	}
 	for _, problem := range result.State.Problems {
 		p := prospects[problem.Module]
-		p.Module, p.Channel, p.Held = problem.Module, problem.Channel, problem.Message
+		p.Module, p.Channel, p.HeldReason = problem.Module, problem.Channel, problem.Message
 		prospects[problem.Module] = p
 	}
-	for _, held := range slices.Concat(result.Held, result.Remarks) {
+	for _, held := range slices.Concat(result.HeldProblems, result.Remarks) {
 		p := prospects[held.Module]
-		p.Module, p.Channel, p.Held = held.Module, held.Channel, held.Message
+		p.Module, p.Channel, p.HeldReason = held.Module, held.Channel, held.Message
 		prospects[held.Module] = p
 	}
-	var all []Prospect
+	var all []ModuleOutlook
 	for _, p := range prospects {
 		all = append(all, p)
 	}
-	slices.SortFunc(all, func(a, b Prospect) int { return cmp.Compare(a.Module, b.Module) })
+	slices.SortFunc(all, func(a, b ModuleOutlook) int { return cmp.Compare(a.Module, b.Module) })
 	return all
 }
 
-// waits returns a message if the upgrade of a module waits for a maintenance window. Otherwise, it returns "".
-func waits(m bundle.Manifest, has string, request Request, now time.Time) string {
-	if !m.RequiresDowntime || has == "" || has == m.Version || request.Maintenance == nil ||
-		request.Maintenance.Early && request.Asked.SkipMaintenanceWindows {
+// waitMessage returns a message if the upgrade of a module waits for a maintenance window. Otherwise, it returns "".
+func waitMessage(m bundle.Manifest, installed string, request Request, now time.Time) string {
+	if !m.RequiresDowntime || installed == "" || installed == m.Version || request.Maintenance == nil ||
+		request.Maintenance.Early && request.Requested.SkipMaintenanceWindows {
 		return ""
 	}
 	switch span, ahead := request.Maintenance.Next(now); {
-	case !ahead && tooShort(request.Maintenance, now):
+	case !ahead && isWindowTooShort(request.Maintenance, now):
 		return fmt.Sprintf(
 			"the upgrade to version %s requires downtime, and no future maintenance window is open for %s", m.Version,
 			request.Maintenance.Minimum.Duration)
@@ -93,7 +96,7 @@ func waits(m bundle.Manifest, has string, request Request, now time.Time) string
 	return ""
 }
 
-func tooShort(schedule *window.Schedule, now time.Time) bool {
+func isWindowTooShort(schedule *window.Schedule, now time.Time) bool {
 	_, short := schedule.TooShort(now)
 	return short
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// Ref identifies a component version. If the component descriptor is in a ModuleTemplate, Template is the name of the
-// ModuleTemplate. Otherwise, it is empty.
-type Ref struct{ Component, Version, Template string }
+// ComponentRef identifies a component version. If the component descriptor is in a ModuleTemplate, Template is the name
+// of the ModuleTemplate. Otherwise, it is empty.
+type ComponentRef struct{ Component, Version, Template string }
 
-// Need is a component version that must be read before Resolve can be called.
-type Need struct {
-	Ref
+// ComponentNeed is a component version that must be read before Resolve can be called.
+type ComponentNeed struct {
+	ComponentRef
 	// Descriptor is the component descriptor in the ModuleTemplate, or nil if the descriptor must be read from a
 	// repository.
 	Descriptor *ocm.Descriptor
-	// NamesItself is true if the component name comes only from the descriptor in the ModuleTemplate.
-	NamesItself bool
+	// IsSelfNamed is true if the component name comes only from the descriptor in the ModuleTemplate.
+	IsSelfNamed bool
 }
 
-func refOf(choice catalog.Choice) Ref {
-	ref := Ref{Component: choice.Component, Version: choice.Version}
+func componentRef(choice catalog.Choice) ComponentRef {
+	ref := ComponentRef{Component: choice.Component, Version: choice.Version}
 	if choice.Descriptor != nil {
 		ref.Template = choice.Template.Namespace + "/" + choice.Template.Name
 	}
@@ -38,10 +38,10 @@ type Content struct {
 	Values *Part
 	// Checks is the resource with the module's checks, or nil.
 	Checks *Part
-	// DefaultCR is the module's default CR in the signed release. Locked is true if the release must contain the
+	// DefaultCR is the module's default CR in the signed release. IsLocked is true if the release must contain the
 	// module's name and default CR. Both are only set if the root of trust contains release keys.
 	DefaultCR *DefaultCR
-	Locked    bool
+	IsLocked  bool
 	// Images lists the image references in the component and in the components that it references, sorted.
 	Images []string
 	// Release contains the documents that prove the signed release of the component. It is empty if the root of trust

@@ -53,7 +53,7 @@ func TestChangedChartValuesOfTheSameVersionAreRefused(t *testing.T) {
 
 func TestInlineDescriptorIsUsed(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", described("keda", "1.0.0")).meta("keda", "regular=1.0.0").ask("keda")
-	needs := Needs(w.request, w.snapshot(t))
+	needs := ListNeeds(w.request, w.snapshot(t))
 	if len(needs) != 1 || needs[0].Descriptor == nil || needs[0].Template != "kcp-system/keda-1.0.0" ||
 		needs[0].Descriptor.Name != prefix+"keda" {
 		t.Errorf("got needs %+v, want the descriptor of ModuleTemplate kcp-system/keda-1.0.0", needs)
@@ -89,17 +89,17 @@ func TestInlineDescriptorOfAnotherComponentIsRefused(t *testing.T) {
 
 func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
 	w := usual().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
-	w.request.Seed = w.request.Asked
+	w.request.Seed = w.request.Requested
 	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
 		t.Errorf("template with disabled sync: got catalog %s, want only templates of keda", shown)
 	}
-	w.request.NoModuleCopy = true
+	w.request.OmitsSeedModules = true
 	result := w.resolve(t)
 	if len(result.State.Kyma.Spec.Modules) != 0 || len(result.State.Manifests) != 1 {
 		t.Errorf("without module copy: got seed %v, manifests %v", result.State.Kyma.Spec.Modules,
 			result.State.Manifests)
 	}
-	w.request.NoCatalog = true
+	w.request.OmitsCatalog = true
 	if shown := w.resolve(t).Catalog; len(shown.ModuleTemplates)+len(shown.ModuleReleaseMetas) != 0 {
 		t.Errorf("without a catalog: got %v, want no entries", shown)
 	}
@@ -107,21 +107,22 @@ func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
 
 func TestLeavingModuleKeepsItsChannel(t *testing.T) {
 	w := usual().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
-	w.request.Leaving = []v1beta2.Module{
+	w.request.RemovedModules = []v1beta2.Module{
 		{Name: "nats", Channel: "regular"}, {Name: "keda", Channel: "fast"}, {Name: "gone", Channel: "regular"},
 	}
 	result := w.resolve(t)
 	if len(result.State.Leaving) != 1 || result.State.Leaving[0].Version != "2.0.0" ||
-		!slices.Equal(result.Asked, []string{"keda"}) || len(result.State.Problems) != 0 {
+		!slices.Equal(result.RequestedNames, []string{"keda"}) || len(result.State.Problems) != 0 {
 		t.Errorf("got leaving modules %v, asked %v, problems %v, want nats 2.0.0 leaving", result.State.Leaving,
-			result.Asked, result.State.Problems)
+			result.RequestedNames, result.State.Problems)
 	}
-	if needs := Needs(w.request, w.snapshot(t)); len(needs) != 3 {
+	if needs := ListNeeds(w.request, w.snapshot(t)); len(needs) != 3 {
 		t.Errorf("got needs %v, want three", needs)
 	}
-	w.request.Deleting = true
-	if result := w.resolve(t); len(result.State.Manifests)+len(result.Asked)+len(result.Catalog.ModuleTemplates) != 0 {
-		t.Errorf("deleted Kyma: got asked modules %v and catalog %v, want none", result.Asked, result.Catalog)
+	w.request.IsDeleting = true
+	if result := w.resolve(t); len(result.State.Manifests)+len(result.RequestedNames)+
+		len(result.Catalog.ModuleTemplates) != 0 {
+		t.Errorf("deleted Kyma: got asked modules %v and catalog %v, want none", result.RequestedNames, result.Catalog)
 	}
 }
 
@@ -134,7 +135,7 @@ func TestControlPlaneModulesAreNotPublishedToRuntimes(t *testing.T) {
 		!strings.Contains(state.Problems[0].Message, "ModuleTemplate board-1.0.0 can only be installed") {
 		t.Errorf("got manifests %v, problems %v", state.Manifests, state.Problems)
 	}
-	w.request.ControlPlane = true
+	w.request.IsControlPlane = true
 	if state := w.resolve(t).State; len(state.Manifests) != 1 || len(state.Problems) != 0 {
 		t.Errorf("in the control plane's cluster: got manifests %v, problems %v", state.Manifests, state.Problems)
 	}
@@ -183,7 +184,7 @@ func TestManifestRequiresDowntime(t *testing.T) {
 		})
 	}
 	w := usual()
-	w.request.Maintenance, w.request.Deleting = schedule, true
+	w.request.Maintenance, w.request.IsDeleting = schedule, true
 	if state := w.resolve(t).State; state.Maintenance != nil {
 		t.Errorf("the bundle of a deleted Kyma has a schedule: %+v", state.Maintenance)
 	}

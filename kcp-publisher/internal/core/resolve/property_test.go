@@ -75,7 +75,7 @@ func drawWorld(t *rapid.T) *world {
 }
 
 func drawWishes(t *rapid.T, w *world, modules []string) {
-	w.request.Asked = v1beta2.KymaSpec{Channel: rapid.SampledFrom([]string{"regular", "fast"}).Draw(t, "channel")}
+	w.request.Requested = v1beta2.KymaSpec{Channel: rapid.SampledFrom([]string{"regular", "fast"}).Draw(t, "channel")}
 	for _, module := range append(modules, "unknown") {
 		if rapid.Bool().Draw(t, "asks for "+module) {
 			w.ask(module, func(m *v1beta2.Module) {
@@ -84,21 +84,21 @@ func drawWishes(t *rapid.T, w *world, modules []string) {
 			})
 		}
 	}
-	w.request.Seed = *w.request.Asked.DeepCopy()
+	w.request.Seed = *w.request.Requested.DeepCopy()
 }
 
 func TestResultDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
 		first := resolveDrawn(t, w)
-		w.request.Last = &first.State
+		w.request.LastState = &first.State
 		drawWishes(t, w, []string{"alpha", "bravo", "carol", "delta", "echo"})
 		want := encoded(t, resolveDrawn(t, w))
 
 		shuffled := *w
 		shuffled.templates = inAnotherOrder(t, w.templates, "templates")
 		shuffled.metas = inAnotherOrder(t, w.metas, "metas")
-		shuffled.request.Asked.Modules = inAnotherOrder(t, w.request.Asked.Modules, "modules")
+		shuffled.request.Requested.Modules = inAnotherOrder(t, w.request.Requested.Modules, "modules")
 		shuffled.request.Seed.Modules = inAnotherOrder(t, w.request.Seed.Modules, "seed")
 		got := encoded(t, resolveDrawn(t, &shuffled))
 		if got.State.Descriptor.Digest != want.State.Descriptor.Digest {
@@ -135,14 +135,14 @@ func TestManifestsAreNeverDowngradedOrLost(t *testing.T) {
 		w := drawWorld(t)
 		last := resolveDrawn(t, w).State
 		next := drawWorld(t)
-		next.request.Last = &last
+		next.request.LastState = &last
 		result := resolveDrawn(t, next)
 		for _, m := range last.Manifests {
 			now := lastManifest(&result.State, m.Module)
-			if now == nil && slices.Contains(result.Asked, m.Module) {
+			if now == nil && slices.Contains(result.RequestedNames, m.Module) {
 				t.Errorf("the requested module %s lost its manifest", m.Module)
 			}
-			if now != nil && bundle.Older(now.Version, m.Version) {
+			if now != nil && bundle.IsOlder(now.Version, m.Version) {
 				t.Errorf("module %s was downgraded from %s to %s", m.Module, m.Version, now.Version)
 			}
 		}

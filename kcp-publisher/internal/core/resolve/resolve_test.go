@@ -82,7 +82,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				"Warning ModuleUnknown: module keda is unknown: no ModuleReleaseMeta or ModuleTemplate has that name",
 			}},
 		"A module that is no longer requested is removed": {
-			world: usual(), then: func(w *world) { w.request.Asked.Modules = nil }, want: []string{}},
+			world: usual(), then: func(w *world) { w.request.Requested.Modules = nil }, want: []string{}},
 		"A version without a ModuleTemplate is a problem that names the missing template": {
 			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			want: []string{
@@ -368,7 +368,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 					"under the same version: release a new version instead"}},
 		"Content that moves to another repository is accepted": {
 			world: usual(), then: func(w *world) {
-				moved := w.contents[Ref{Component: prefix + "keda", Version: "1.0.0"}]
+				moved := w.contents[ComponentRef{Component: prefix + "keda", Version: "1.0.0"}]
 				moved.Install.Repository = "mirror.example/keda"
 				w.whole("keda", "1.0.0", moved)
 			},
@@ -405,7 +405,7 @@ func leftAlone(w *world) *world {
 		panic(err)
 	}
 	first := Resolve(w.request, snapshot, w.contents).State
-	w.request.Last = &first
+	w.request.LastState = &first
 	return w.askNothingBut("keda", unmanaged)
 }
 

@@ -45,7 +45,7 @@ func TestTriedVersionOnlyCausesAProblem(t *testing.T) {
 			c.change(w)
 			track := rollout.Track{Module: "keda", Channel: "regular"}
 			w.request.Gates = map[rollout.Track]rollout.Decision{
-				track: {Version: "1.0.0", Held: "wave one", Try: "2.0.0"},
+				track: {Version: "1.0.0", HeldReason: "wave one", TriedVersion: "2.0.0"},
 			}
 			result := w.resolve(t)
 			state := result.State
@@ -59,8 +59,8 @@ func TestTriedVersionOnlyCausesAProblem(t *testing.T) {
 			if got.Reason != c.want || c.want != "" && got.Version != "2.0.0" || len(state.Problems) > 1 {
 				t.Errorf("got problems %+v, want reason %q", state.Problems, c.want)
 			}
-			needs := Needs(w.request, w.snapshot(t))
-			if !slices.ContainsFunc(needs, func(n Need) bool { return n.Version == "2.0.0" }) {
+			needs := ListNeeds(w.request, w.snapshot(t))
+			if !slices.ContainsFunc(needs, func(n ComponentNeed) bool { return n.Version == "2.0.0" }) {
 				t.Errorf("got needs %+v, want one with version 2.0.0", needs)
 			}
 		})

@@ -29,7 +29,7 @@ func (r Request) undefinedValues(m *bundle.Manifest) []string {
 
 // checkValues returns an error if the ModuleTemplate's list of runtime values is invalid, or if agents would refuse one
 // of its placeholders.
-func (w *requested) checkValues() error {
+func (w *requestedModule) checkValues() error {
 	template := w.choice.Template
 	text := template.Annotations[v1beta2.AnnotationUsesValues]
 	if text == "" {

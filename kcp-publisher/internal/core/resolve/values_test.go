@@ -60,8 +60,8 @@ func TestUndefinedValueBlocksOnlyItsModule(t *testing.T) {
 		!strings.Contains(p[0].Message, "module keda: value labels.example.org/tier is not defined") {
 		t.Errorf("got problems %+v, want one about the undefined value of keda", p)
 	}
-	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" || len(result.Asked) != 2 {
-		t.Errorf("got manifests %+v and asked modules %v, want nats and both modules", m, result.Asked)
+	if m := result.State.Manifests; len(m) != 1 || m[0].Module != "nats" || len(result.RequestedNames) != 2 {
+		t.Errorf("got manifests %+v and asked modules %v, want nats and both modules", m, result.RequestedNames)
 	}
 	w.with(bundle.Values{"region": "eu", "labels.example.org/tier": ""}, t).published(t).with(nil, t)
 	if m := w.resolve(t).State.Manifests; len(m) != 2 || m[0].Version != "1.0.0" {
@@ -100,9 +100,9 @@ func TestAgentWithoutSupportForValuesKeepsTheLastManifest(t *testing.T) {
 	w.request.Unsupported = []bundle.Feature{bundle.FeatureValues}
 	result := w.resolve(t)
 	if p := result.State.Problems; len(p) != 1 || p[0].Reason != reason.AgentOutdated ||
-		len(result.State.Critical()) != 0 {
+		len(result.State.CriticalFeatures()) != 0 {
 		t.Errorf("got problems %+v and critical features %v, want one problem and no features", p,
-			result.State.Critical())
+			result.State.CriticalFeatures())
 	}
 }
 

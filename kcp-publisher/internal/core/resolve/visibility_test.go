@@ -187,10 +187,10 @@ func TestHiddenModuleIsRemoved(t *testing.T) {
 	w.request.Versions = map[string]string{"keda": "1.1.0"}
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} })
 	result := w.resolve(t)
-	if len(result.Asked) != 0 || len(result.Versions) != 0 || len(result.State.Manifests) != 0 {
-		t.Errorf("got asked modules %v and versions %v, want none", result.Asked, result.Versions)
+	if len(result.RequestedNames) != 0 || len(result.Versions) != 0 || len(result.State.Manifests) != 0 {
+		t.Errorf("got asked modules %v and versions %v, want none", result.RequestedNames, result.Versions)
 	}
-	if gone := Removals([]string{"keda"}, result.Asked, nil); !slices.Equal(gone, []string{"keda"}) {
+	if gone := RemovedNames([]string{"keda"}, result.RequestedNames, nil); !slices.Equal(gone, []string{"keda"}) {
 		t.Errorf("got removals %v, want keda", gone)
 	}
 	if again := w.resolve(t); !reflect.DeepEqual(again, result) {

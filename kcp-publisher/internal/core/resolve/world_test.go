@@ -19,13 +19,13 @@ import (
 type world struct {
 	templates         []v1beta2.ModuleTemplate
 	metas             []v1beta2.ModuleReleaseMeta
-	contents          map[Ref]Content
+	contents          map[ComponentRef]Content
 	request           Request
 	restrictedModules []string
 }
 
 func newWorld() *world {
-	return &world{contents: map[Ref]Content{}, request: Request{Asked: v1beta2.KymaSpec{Channel: "regular"}}}
+	return &world{contents: map[ComponentRef]Content{}, request: Request{Requested: v1beta2.KymaSpec{Channel: "regular"}}}
 }
 
 // usual returns a catalog with keda 1.0.0 in channel regular and 1.1.0 in channel fast, and a Kyma in channel regular
@@ -80,9 +80,9 @@ func (w *world) content(module, version, data string) *world {
 }
 
 func (w *world) whole(module, version string, content Content) *world {
-	w.contents[Ref{Component: prefix + module, Version: version}] = content
+	w.contents[ComponentRef{Component: prefix + module, Version: version}] = content
 	for _, t := range w.templates {
-		w.contents[Ref{Component: prefix + module, Version: version, Template: t.Namespace + "/" + t.Name}] = content
+		w.contents[ComponentRef{Component: prefix + module, Version: version, Template: t.Namespace + "/" + t.Name}] = content
 	}
 	return w
 }
@@ -118,12 +118,12 @@ func (w *world) ask(module string, changes ...func(*v1beta2.Module)) *world {
 	for _, change := range changes {
 		change(&m)
 	}
-	w.request.Asked.Modules = append(w.request.Asked.Modules, m)
+	w.request.Requested.Modules = append(w.request.Requested.Modules, m)
 	return w
 }
 
 func (w *world) askNothingBut(module string, changes ...func(*v1beta2.Module)) *world {
-	w.request.Asked.Modules = nil
+	w.request.Requested.Modules = nil
 	return w.ask(module, changes...)
 }
 
@@ -141,14 +141,14 @@ func (w *world) restricted(modules ...string) *world {
 }
 
 func (w *world) channel(channel string) *world {
-	w.request.Asked.Channel = channel
+	w.request.Requested.Channel = channel
 	return w
 }
 
 // published resolves the world and makes the result the last desired state.
 func (w *world) published(t testing.TB) *world {
 	state := w.resolve(t).State
-	w.request.Last = &state
+	w.request.LastState = &state
 	return w
 }
 

@@ -69,7 +69,7 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 			made := ""
 			for pass, channel := range c.channel {
 				now := noon.Add(time.Duration(pass) * time.Minute)
-				round := NextRound(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, now)
+				round := EvaluateAll(c.policies, all, map[Track]Followers{keda: {channel, everyone}}, now)
 				for _, changed := range round.Update {
 					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
 				}
@@ -96,7 +96,7 @@ func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 		r := &fleet.Rollout{
 			Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state},
 		}
-		r.Name = Name(keda, revision)
+		r.Name = ObjectName(keda, revision)
 		return r
 	}
 	for name, c := range map[string]struct {
@@ -127,7 +127,7 @@ func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 		}, "keda-regular-1"},
 	} {
 		got := ""
-		if r := Rejected(c.rollouts, "2.0.0"); r != nil {
+		if r := FindRejected(c.rollouts, "2.0.0"); r != nil {
 			got = r.Name
 		}
 		if got != c.want {
@@ -139,9 +139,9 @@ func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
 func TestLastGoodVersionMustBeReadyInAllRuntimes(t *testing.T) {
 	dev, prod := grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)
 	notReady := prod
-	notReady.Current = false
+	notReady.IsCurrent = false
 	away := prod
-	away.Current, away.LastReport = false, noon.Add(-time.Hour)
+	away.IsCurrent, away.LastReport = false, noon.Add(-time.Hour)
 	for name, c := range map[string]struct {
 		prod Runtime
 		want string
@@ -155,12 +155,12 @@ func TestLastGoodVersionMustBeReadyInAllRuntimes(t *testing.T) {
 		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
 		for range 2 {
 			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, c.prod},
-				Situation{Channel: "2.0.0", Now: noon}).Status
+				PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 		}
 		if r.Status.State != fleet.RolloutProgressing {
 			t.Fatalf("%s: rollout has state %s: %s", name, r.Status.State, r.Status.Message)
 		}
-		spec := Next(&policies("careful")[0], keda, "3.0.0", &r, nil)
+		spec := NextRollout(&policies("careful")[0], keda, "3.0.0", &r, nil)
 		if spec == nil || spec.From != c.want {
 			t.Errorf("%s: got next rollout %+v, want last good version %s", name, spec, c.want)
 		}
@@ -178,7 +178,7 @@ func TestEmptyWaveWaits(t *testing.T) {
 	second := *overlap.Waves[0].DeepCopy()
 	second.Name = "development-again"
 	overlap.Waves = slices.Insert(overlap.Waves, 1, second)
-	began := Plan(first, twoWaves(), fleet.RolloutStatus{}, everyone, Situation{Channel: "2.0.0", Now: noon}).Status
+	began := Plan(first, twoWaves(), fleet.RolloutStatus{}, everyone, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	lost := at("dev", "typo", "1.0.0")
 	for name, c := range map[string]struct {
 		spec   fleet.RolloutSpec
@@ -199,7 +199,7 @@ func TestEmptyWaveWaits(t *testing.T) {
 		"matching runtimes belong to an earlier wave": {spec: overlap, dev: grantedAgo(everyone[0], 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
+			situation := PlanInput{ChannelVersion: "2.0.0", IsProven: c.proven, Now: noon}
 			step := Plan(first, c.spec, c.before, []Runtime{c.dev, everyone[1]}, situation)
 			const message = "wave development selects no runtime: "
 			waits := step.Status.State == fleet.RolloutWaiting && strings.HasPrefix(step.Status.Message, message)
@@ -231,7 +231,7 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 		for i := range runtimes {
 			runtimes[i].LastReport = now
 		}
-		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: now})
+		step := Plan(first, spec, status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: now})
 		status = step.Status
 		for i, d := range step.Decisions {
 			if d.Version == "2.0.0" && runtimes[i].Version != "2.0.0" {
@@ -262,7 +262,7 @@ func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
 		}
 		order = append(order, got[0])
 		runtimes[got[0]] = grantedAgo(runtimes[got[0]], 0)
-		runtimes[got[0]].Given.Time = metav1.NewTime(now)
+		runtimes[got[0]].Selection.Time = metav1.NewTime(now)
 	}
 	if order[2] != stuck || order[0] == order[1] {
 		t.Errorf("got order %v, want runtime %d last", order, stuck)
@@ -279,19 +279,20 @@ func TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true
 	ahead := at("prod", "prod", "3.0.0")
-	passed := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{ahead}, Situation{Channel: "2.0.0", Now: noon}).Status
+	passed := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{ahead},
+		PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	if passed.State != fleet.RolloutWaiting || passed.Waves[0].ProvenAt == nil {
 		t.Fatalf("got rollout state %s: %+v, want Waiting with a proven first wave", passed.State, passed.Waves)
 	}
 	for version, want := range map[string]string{"": "1.0.0", "1.0.0": "1.0.0"} {
 		late := at("late", "dev", version)
 		all := []Runtime{ahead, late}
-		step := Plan(first, spec, passed, all, Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)})
+		step := Plan(first, spec, passed, all, PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(time.Minute)})
 		if got := step.Decisions[1].Version; got != want || step.Status.State != fleet.RolloutWaiting {
 			t.Errorf("late runtime with version %q: got version %s, rollout state %s, want %s, Waiting", version, got,
 				step.Status.State, want)
 		}
-		situation := Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}
+		situation := PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(time.Minute)}
 		of := recordedStep(&fleet.Rollout{Spec: spec, Status: step.Status}, all, situation)
 		if got := of.Decisions[1].Version; got != want {
 			t.Errorf("shard: late runtime with version %q: got version %s, want %s", version, got, want)

@@ -11,16 +11,16 @@ import (
 // Change is a change of a Rollout that is emitted as a Kubernetes Event.
 type Change struct{ Type, Reason, Note string }
 
-// StartedChange returns the Change to emit for a new Rollout.
-func StartedChange(r *fleet.Rollout) []Change {
+// StartChanges returns the Change to emit for a new Rollout.
+func StartChanges(r *fleet.Rollout) []Change {
 	note := fmt.Sprintf("started the rollout of module %s from %s to %s in channel %s, by policy %s", r.Spec.Module,
 		r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// Changes returns the Changes to emit if a Rollout's status changes from before to after: started waves, waves that
-// proved the version, and a new state.
-func Changes(before, after fleet.RolloutStatus) []Change {
+// ChangesBetween returns the Changes to emit if a Rollout's status changes from before to after: started waves, waves
+// that proved the version, and a new state.
+func ChangesBetween(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {
 		was := fleet.WaveStatus{}

@@ -23,18 +23,18 @@ const minCheckFor = 10 * time.Minute
 // A message about checks lists at most maxListed runtimes.
 const maxListed = 5
 
-// Checks contains the checks of a wave, and how long agents measure them. They are added to the module's manifest.
-type Checks struct {
+// WaveChecks contains the checks of a wave, and how long agents measure them. They are added to the module's manifest.
+type WaveChecks struct {
 	// Checks are sorted by name.
-	Checks []fleet.Check
-	For    metav1.Duration
+	Checks   []fleet.Check
+	Duration metav1.Duration
 }
 
-func wavesChecks(course fleet.Course) []Checks {
-	all := make([]Checks, len(course.Waves))
+func checksByWave(course fleet.Course) []WaveChecks {
+	all := make([]WaveChecks, len(course.Waves))
 	for i, w := range course.Waves {
 		if len(w.Checks) > 0 {
-			all[i] = Checks{Checks: slices.Clone(w.Checks), For: metav1.Duration{Duration: checkFor(w)}}
+			all[i] = WaveChecks{Checks: slices.Clone(w.Checks), Duration: metav1.Duration{Duration: checkFor(w)}}
 			slices.SortFunc(all[i].Checks, func(a, b fleet.Check) int { return cmp.Compare(a.Name, b.Name) })
 		}
 	}
@@ -46,73 +46,73 @@ func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
 
-func sameChecks(a, b []Checks) bool {
-	return slices.EqualFunc(a, b, func(a, b Checks) bool { return equality.Semantic.DeepEqual(a, b) })
+func hasSameChecks(a, b []WaveChecks) bool {
+	return slices.EqualFunc(a, b, func(a, b WaveChecks) bool { return equality.Semantic.DeepEqual(a, b) })
 }
 
 // Checks returns the checks of the wave in d.Checks. If ok is false, the runtime keeps its current checks.
-func (g Gates) Checks(track Track, d Decision) (checks Checks, ok bool) {
+func (g Gates) Checks(track Track, d Decision) (checks WaveChecks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
-		return Checks{}, false
+		return WaveChecks{}, false
 	}
 	return gate.checks[d.Checks-1], true
 }
 
-func (p *plan) checks(m *member) []fleet.Check {
+func (p *plan) memberChecks(m *member) []fleet.Check {
 	if m.wave < 0 {
 		return nil
 	}
 	return p.spec.Waves[m.wave].Checks
 }
 
-// accepted reports whether an operator approved a wave although its checks did not pass. It returns false if the wave
+// isAccepted reports whether an operator approved a wave although its checks did not pass. It returns false if the wave
 // needs an approval to start, because that approval was given before the checks ran.
-func (p *plan) accepted(wave int) bool {
+func (p *plan) isAccepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
 
-func (p *plan) waitsForAgent(m *member, r *Runtime) bool {
-	return r.LacksChecks && len(p.checks(m)) > 0 && !p.accepted(m.wave)
+func (p *plan) isWaitingForAgent(m *member, r *Runtime) bool {
+	return r.LacksChecks && len(p.memberChecks(m)) > 0 && !p.isAccepted(m.wave)
 }
 
-// worksIn reports whether a runtime has the promoted version, the module is ready, and all checks of its wave have
-// passed. It is used for runtimes that got the version in another way than from this rollout.
-func (p *plan) worksIn(m *member, r *Runtime) bool {
-	works := r.wasReady() && !p.inTrouble(m, r) && p.failedCheck(m, r) == nil && p.unpassed(m, r) == ""
+// worksInRuntime reports whether a runtime has the promoted version, the module is ready, and all checks of its wave
+// have passed. It is used for runtimes that got the version in another way than from this rollout.
+func (p *plan) worksInRuntime(m *member, r *Runtime) bool {
+	works := r.wasReady() && !p.hasSymptom(m, r) && p.findFailedCheck(m, r) == nil && p.unpassedMessage(m, r) == ""
 	return r.Version == p.spec.To && works
 }
 
-func (r *Runtime) outcome(check string) *v1beta2.CheckOutcome {
-	if r.Given == nil {
+func (r *Runtime) checkOutcome(check string) *v1beta2.CheckOutcome {
+	if r.Selection == nil {
 		return nil
 	}
-	for i := range r.Given.Checks {
-		if r.Given.Checks[i].Name == check {
-			return &r.Given.Checks[i]
+	for i := range r.Selection.Checks {
+		if r.Selection.Checks[i].Name == check {
+			return &r.Selection.Checks[i]
 		}
 	}
 	return nil
 }
 
-func (p *plan) failedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
-	for _, c := range p.checks(m) {
-		if o := r.outcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
+func (p *plan) findFailedCheck(m *member, r *Runtime) *v1beta2.CheckOutcome {
+	for _, c := range p.memberChecks(m) {
+		if o := r.checkOutcome(c.Name); o != nil && o.Result == v1beta2.CheckFailed {
 			return o
 		}
 	}
 	return nil
 }
 
-// unpassed returns a message about the checks that did not pass in a runtime. It returns "" if all passed, or if an
-// operator approved the wave regardless of its checks.
-func (p *plan) unpassed(m *member, r *Runtime) string {
-	if p.accepted(m.wave) {
+// unpassedMessage returns a message about the checks that did not pass in a runtime. It returns "" if all passed, or if
+// an operator approved the wave regardless of its checks.
+func (p *plan) unpassedMessage(m *member, r *Runtime) string {
+	if p.isAccepted(m.wave) {
 		return ""
 	}
 	var texts []string
-	for _, c := range p.checks(m) {
-		switch o := r.outcome(c.Name); {
+	for _, c := range p.memberChecks(m) {
+		switch o := r.checkOutcome(c.Name); {
 		case o == nil:
 			texts = append(texts, "check "+c.Name+" has no result")
 		case o.Result != v1beta2.CheckPassed:
@@ -122,41 +122,42 @@ func (p *plan) unpassed(m *member, r *Runtime) string {
 	return bundle.Bounded(strings.Join(texts, ", "), maxReasonBytes)
 }
 
-func (p *plan) measured(m *member, r *Runtime) bool {
-	return p.situation.Now.After(r.Given.Began().Add(checkFor(p.spec.Waves[m.wave])))
+func (p *plan) isMeasured(m *member, r *Runtime) bool {
+	return p.input.Now.After(r.Selection.Began().Add(checkFor(p.spec.Waves[m.wave])))
 }
 
-// measure counts a runtime whose module is ready but whose checks have not all passed. over is true if the time for
-// measuring the checks is over.
-func (w *wave) measure(r *Runtime, m *member, over bool) {
+// countMeasuring counts a runtime whose module is ready but whose checks have not all passed. isOver is true if the
+// time for measuring the checks is over.
+func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	w.measuring++
-	w.unchecked = append(w.unchecked, r.ID+" ("+m.unchecked+")")
-	if over {
+	w.unchecked = append(w.unchecked, r.ID+" ("+m.uncheckedMessage+")")
+	if isOver {
 		w.overdue++
 	}
 }
 
-// unproven returns a message about the wave's runtimes whose checks did not pass, or "".
-func (w *wave) unproven() string {
+// unprovenMessage returns a message about the wave's runtimes whose checks did not pass, or "".
+func (w *wave) unprovenMessage() string {
 	if len(w.unchecked) == 0 {
 		return ""
 	}
-	return "checks are not Passed in " + listed(w.unchecked)
+	return "checks are not Passed in " + joinListed(w.unchecked)
 }
 
-// stalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have not
-// passed in time.
-func (w *wave) stalled() bool {
+// isStalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have
+// not passed in time.
+func (w *wave) isStalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// missing returns the reason why a wave has not proved the version yet, or "". unready is the reason why the wave is
-// not ready. soaked is true after the soak time. If the wave is stalled by its checks, missing sets the state Waiting.
-func (p *plan) missing(number int, unready string, soaked bool) string {
+// unprovenReason returns the reason why a wave has not proved the version yet, or "". unready is the reason why the
+// wave is not ready. soaked is true after the soak time. If the wave is stalled by its checks, unprovenReason sets the
+// state Waiting.
+func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {
-	case w.stalled() && !p.spec.Paused:
+	case w.isStalled() && !p.spec.Paused:
 		s := &p.status.Waves[number]
 		s.State, s.WaitsForDeferred, p.status.State = fleet.WaveWaiting, false, fleet.RolloutWaiting
 		instead := "approve the wave"
@@ -164,14 +165,14 @@ func (p *plan) missing(number int, unready string, soaked bool) string {
 			// An approval to start the wave does not accept failed checks, so approving again has no effect.
 			instead = "remove the check"
 		}
-		return "waits: " + w.unproven() + "; correct the cause, or " + instead
+		return "waits: " + w.unprovenMessage() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
-		return cmp.Or(w.unreadMessage(), w.unproven())
+		return cmp.Or(w.unreadMessage(), w.unprovenMessage())
 	}
 	return unready
 }
 
-type brokenCheck struct {
+type failedCheckOf struct {
 	runtime string
 	outcome v1beta2.CheckOutcome
 }
@@ -180,20 +181,20 @@ type brokenCheck struct {
 // of a check.
 func (w *wave) addFailedCheck(r *Runtime, failed *v1beta2.CheckOutcome) {
 	if failed != nil {
-		w.broken = append(w.broken, brokenCheck{r.ID, *failed})
+		w.failedChecks = append(w.failedChecks, failedCheckOf{r.ID, *failed})
 	}
 }
 
-// brokenChecks returns a message that lists the failed checks with their runtimes and values, or "".
-func (w *wave) brokenChecks() string {
+// failedChecksMessage returns a message that lists the failed checks with their runtimes and values, or "".
+func (w *wave) failedChecksMessage() string {
 	byCheck := map[string][]string{}
 	var names []string
-	for _, b := range w.broken {
+	for _, b := range w.failedChecks {
 		if byCheck[b.outcome.Name] == nil {
 			names = append(names, b.outcome.Name)
 		}
 		text := b.runtime
-		if values := Values(b.outcome.Value, b.outcome.Before); values != "" {
+		if values := DescribeValues(b.outcome.Value, b.outcome.Before); values != "" {
 			text += " (" + values + ")"
 		}
 		byCheck[b.outcome.Name] = append(byCheck[b.outcome.Name], text)
@@ -201,12 +202,12 @@ func (w *wave) brokenChecks() string {
 	slices.Sort(names)
 	var all strings.Builder
 	for _, name := range names {
-		fmt.Fprintf(&all, "; check %s failed in %s", name, listed(byCheck[name]))
+		fmt.Fprintf(&all, "; check %s failed in %s", name, joinListed(byCheck[name]))
 	}
 	return all.String()
 }
 
-func listed(items []string) string {
+func joinListed(items []string) string {
 	text := strings.Join(items[:min(len(items), maxListed)], ", ")
 	if more := len(items) - maxListed; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
@@ -216,12 +217,12 @@ func listed(items []string) string {
 
 // DescribeCheck describes the result of a check in a runtime, with its values and its message.
 func DescribeCheck(o v1beta2.CheckOutcome) string {
-	return "check " + o.Name + " is " + describe(o)
+	return "check " + o.Name + " is " + describeOutcome(o)
 }
 
-func describe(o v1beta2.CheckOutcome) string {
+func describeOutcome(o v1beta2.CheckOutcome) string {
 	text := string(o.Result)
-	for _, part := range []string{Values(o.Value, o.Before), o.Message} {
+	for _, part := range []string{DescribeValues(o.Value, o.Before), o.Message} {
 		if part != "" {
 			text += ": " + part
 		}
@@ -229,8 +230,8 @@ func describe(o v1beta2.CheckOutcome) string {
 	return text
 }
 
-// Values describes a check's value and its value before the upgrade. It returns "" if the check has no value.
-func Values(value, before string) string {
+// DescribeValues describes a check's value and its value before the upgrade. It returns "" if the check has no value.
+func DescribeValues(value, before string) string {
 	if value == "" || before == "" {
 		return value
 	}
@@ -240,33 +241,33 @@ func Values(value, before string) string {
 // recordChecks writes the results of each wave's checks to the rollout's status. During and after a rollback, it keeps
 // the earlier results, because the runtimes then have another version.
 func (p *plan) recordChecks(runtimes []Runtime) {
-	switch p.before {
+	switch p.previousState {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:
 		return
 	}
 	for i := range p.waves {
-		p.status.Waves[i].Checks = p.summaries(i, runtimes)
+		p.status.Waves[i].Checks = p.summarizeChecks(i, runtimes)
 	}
 }
 
-// summaries summarizes the results of a wave's checks in those runtimes that this rollout updated. It returns nil if
-// the wave has no checks.
-func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
+// summarizeChecks summarizes the results of a wave's checks in those runtimes that this rollout updated. It returns nil
+// if the wave has no checks.
+func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
 		return nil
 	}
 	all := make([]fleet.CheckSummary, len(checks))
-	measured, before := make([][]reading, len(checks)), make([][]reading, len(checks))
+	measured, before := make([][]measuredValue, len(checks)), make([][]measuredValue, len(checks))
 	found := false
 	for i := range p.members {
 		m, r := &p.members[i], &runtimes[i]
-		if m.wave != wave || !m.touched || r.Version != p.spec.To {
+		if m.wave != wave || !m.isSelected || r.Version != p.spec.To {
 			continue
 		}
 		found = true
 		for n, c := range checks {
-			o := r.outcome(c.Name)
+			o := r.checkOutcome(c.Name)
 			switch {
 			case o == nil || o.Result == v1beta2.CheckInconclusive:
 				all[n].Inconclusive++
@@ -278,7 +279,7 @@ func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 			if o == nil {
 				continue
 			}
-			measured[n], before[n] = read(measured[n], r.ID, o.Value), read(before[n], r.ID, o.Before)
+			measured[n], before[n] = addReading(measured[n], r.ID, o.Value), addReading(before[n], r.ID, o.Before)
 		}
 	}
 	if !found {
@@ -286,10 +287,10 @@ func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	}
 	for n, c := range checks {
 		all[n].Name = c.Name
-		all[n].Median, all[n].MedianBefore = median(measured[n]), median(before[n])
-		if worst := worst(c, measured[n]); worst != nil {
+		all[n].Median, all[n].MedianBefore = medianValue(measured[n]), medianValue(before[n])
+		if worst := worstReading(c, measured[n]); worst != nil {
 			all[n].Worst, all[n].WorstRuntime = worst.text, worst.runtime
-			if at := slices.IndexFunc(before[n], func(r reading) bool { return r.runtime == worst.runtime }); at >= 0 {
+			if at := slices.IndexFunc(before[n], func(r measuredValue) bool { return r.runtime == worst.runtime }); at >= 0 {
 				all[n].WorstBefore = before[n][at].text
 			}
 		}
@@ -297,22 +298,23 @@ func (p *plan) summaries(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	return all
 }
 
-type reading struct {
+type measuredValue struct {
 	number  float64
 	text    string
 	runtime string
 }
 
-func read(all []reading, runtime, text string) []reading {
-	number, is := Number(text)
+func addReading(all []measuredValue, runtime, text string) []measuredValue {
+	number, is := ParseValue(text)
 	if !is {
 		return all
 	}
-	return append(all, reading{number, text, runtime})
+	return append(all, measuredValue{number, text, runtime})
 }
 
-// Number parses the value of a check: a finite number, or a duration such as 250ms. It returns a duration in seconds.
-func Number(text string) (number float64, is bool) {
+// ParseValue parses the value of a check: a finite number, or a duration such as 250ms. It returns a duration in
+// seconds.
+func ParseValue(text string) (number float64, ok bool) {
 	if number, err := strconv.ParseFloat(text, 64); err == nil {
 		return number, !math.IsNaN(number) && !math.IsInf(number, 0)
 	}
@@ -320,13 +322,13 @@ func Number(text string) (number float64, is bool) {
 	return duration.Seconds(), err == nil
 }
 
-func byNumber(a, b reading) int {
+func byNumber(a, b measuredValue) int {
 	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
 }
 
-// median returns the median of the readings. For an even number of readings, it returns the lower one of the two middle
-// readings. Without readings, it returns "".
-func median(all []reading) string {
+// medianValue returns the median of the readings. For an even number of readings, it returns the lower one of the two
+// middle readings. Without readings, it returns "".
+func medianValue(all []measuredValue) string {
 	if len(all) == 0 {
 		return ""
 	}
@@ -334,9 +336,9 @@ func median(all []reading) string {
 	return sorted[(len(sorted)-1)/2].text
 }
 
-// worst returns the lowest reading if the check has only a lower bound, and otherwise the highest. Without readings, it
-// returns nil.
-func worst(c fleet.Check, all []reading) *reading {
+// worstReading returns the lowest reading if the check has only a lower bound, and otherwise the highest. Without
+// readings, it returns nil.
+func worstReading(c fleet.Check, all []measuredValue) *measuredValue {
 	if len(all) == 0 {
 		return nil
 	}

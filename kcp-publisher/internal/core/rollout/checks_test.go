@@ -23,9 +23,9 @@ func checkedWaves() fleet.RolloutSpec {
 }
 
 func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
-	g := *r.Given
+	g := *r.Selection
 	g.Checks = outcomes
-	r.Given = &g
+	r.Selection = &g
 	return r
 }
 
@@ -92,19 +92,19 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 
 func TestNumberParsesDurationsAndFiniteNumbers(t *testing.T) {
 	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
-		if got, is := Number(text); !is || got != want {
+		if got, is := ParseValue(text); !is || got != want {
 			t.Errorf("text %q: got %v, %t, want %v", text, got, is, want)
 		}
 	}
 	for _, text := range []string{"", "NaN", "+Inf", "many", "5 s"} {
-		if got, is := Number(text); is {
+		if got, is := ParseValue(text); is {
 			t.Errorf("text %q: got %v, want no number", text, got)
 		}
 	}
 }
 
 func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
-	prod, situation := at("prod", "prod", "1.0.0"), Situation{Channel: "2.0.0", Now: noon.Add(-20 * time.Minute)}
+	prod, situation := at("prod", "prod", "1.0.0"), PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute)}
 	began = Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), prod}, situation)
 	situation.Now = noon
 	return began, Plan(first, spec, began.Status, []Runtime{dev, prod}, situation)
@@ -115,8 +115,8 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
 	dev := measuredBy(grantedAgo(at("dev", "dev", ""), 5), slow)
 	_, failed := twoSteps(spec, dev)
-	dev.Version, dev.Given = "1.0.0", &v1beta2.GivenVersion{Rollout: first}
-	back := Plan(first, spec, failed.Status, []Runtime{dev, prod}, Situation{Channel: "2.0.0", Now: noon})
+	dev.Version, dev.Selection = "1.0.0", &v1beta2.GivenVersion{Rollout: first}
+	back := Plan(first, spec, failed.Status, []Runtime{dev, prod}, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	want := fleet.CheckSummary{
 		Name: "latency", Failed: 1,
 		Median: "0.9", MedianBefore: "0.2", Worst: "0.9", WorstBefore: "0.2", WorstRuntime: "dev",
@@ -138,17 +138,17 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	old := at("dev", "dev", "1.0.0")
 	old.LacksChecks = true
 	fleetOf := []Runtime{old, at("prod", "prod", "1.0.0")}
-	step := Plan(first, spec, fleet.RolloutStatus{}, fleetOf, Situation{Channel: "2.0.0", Now: noon})
+	step := Plan(first, spec, fleet.RolloutStatus{}, fleetOf, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	message := step.Status.Message
 	if step.Status.State != fleet.RolloutWaiting ||
 		!strings.Contains(message, "dev (its agent does not support checks)") {
 		t.Errorf("got rollout state %s: %s, want Waiting", step.Status.State, step.Status.Message)
 	}
-	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.Held, "agent that supports checks") {
+	if d := step.Decisions[0]; d.Version != "1.0.0" || !strings.Contains(d.HeldReason, "agent that supports checks") {
 		t.Errorf("runtime with an old agent: got decision %+v, want version 1.0.0", d)
 	}
 	spec.ApprovedWaves = []string{"development"}
-	approved := Plan(first, spec, step.Status, fleetOf, Situation{Channel: "2.0.0", Now: noon})
+	approved := Plan(first, spec, step.Status, fleetOf, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	if d := approved.Decisions[0]; d != (Decision{Version: "2.0.0"}) {
 		t.Errorf("after the approval: got decision %+v, want version 2.0.0", d)
 	}
@@ -158,9 +158,9 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)
-	dev.Given.Rollout, dev.Given.Ready = "another", true
+	dev.Selection.Rollout, dev.Selection.Ready = "another", true
 	both := []Runtime{dev, at("prod", "prod", "1.0.0")}
-	step := Plan(first, spec, fleet.RolloutStatus{}, both, Situation{Channel: "2.0.0", Now: noon})
+	step := Plan(first, spec, fleet.RolloutStatus{}, both, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	if step.Status.State != fleet.RolloutWaiting || step.Decisions[1].Version != "1.0.0" {
 		t.Errorf("got rollout state %s: %s, version %s for production, want Waiting and 1.0.0", step.Status.State,
 			step.Status.Message, step.Decisions[1].Version)
@@ -172,18 +172,20 @@ func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 		spec := checkedWaves()
 		spec.Waves[0].Checks[0].PromQL.Max = bound
 		runtimes := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
-		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: noon})
+		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 		return Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
 	}
 	a, same, other := gate("0.5"), gate("0.5"), gate("0.6")
-	if !a.Same(same) || !a[keda].Equal(same[keda], "dev", "1.0.0") {
+	if !a.HasSameDecisions(same) || !a[keda].Equal(same[keda], "dev", "1.0.0") {
 		t.Error("equal gates are reported as different")
 	}
-	if a.Same(other) || a[keda].Equal(other[keda], "dev", "1.0.0") || !a[keda].Equal(other[keda], "prod", "1.0.0") {
+	if a.HasSameDecisions(other) || a[keda].Equal(other[keda], "dev", "1.0.0") ||
+		!a[keda].Equal(other[keda], "prod", "1.0.0") {
 		t.Error("gates with different checks must differ only for runtimes with checks")
 	}
 	checks, isSet := a.Checks(keda, a[keda].Decide("dev", "1.0.0"))
-	if !isSet || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" || checks.For.Duration != 10*time.Minute {
+	if !isSet || len(checks.Checks) != 2 || checks.Checks[0].Name != "errors" ||
+		checks.Duration.Duration != 10*time.Minute {
 		t.Errorf("got checks %+v, want two for 10 minutes", checks)
 	}
 	if _, isSet := a.Checks(keda, a[keda].Decide("prod", "1.0.0")); isSet {
@@ -194,13 +196,13 @@ func TestGatesWithDifferentChecksDiffer(t *testing.T) {
 func TestWavesWithInvalidChecksAreRefused(t *testing.T) {
 	spec := checkedWaves()
 	spec.Waves[0].Checks[0].Name = "Latency"
-	if err := Check(spec.Course); err == nil || !strings.HasPrefix(err.Error(), "waves[0].checks[0].name") {
+	if err := CheckCourse(spec.Course); err == nil || !strings.HasPrefix(err.Error(), "waves[0].checks[0].name") {
 		t.Errorf("got %v, want an error about waves[0].checks[0].name", err)
 	}
 }
 
 func TestWorstValueDependsOnTheBounds(t *testing.T) {
-	values := []reading{{number: 3, runtime: "a"}, {number: 1, runtime: "b"}, {number: 2, runtime: "c"}}
+	values := []measuredValue{{number: 3, runtime: "a"}, {number: 1, runtime: "b"}, {number: 2, runtime: "c"}}
 	for name, c := range map[string]struct {
 		check fleet.Check
 		want  string
@@ -210,7 +212,7 @@ func TestWorstValueDependsOnTheBounds(t *testing.T) {
 		"check with a lower and an upper bound": {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
 		"HTTP check":                            {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
 	} {
-		if got := worst(c.check, values); got.runtime != c.want {
+		if got := worstReading(c.check, values); got.runtime != c.want {
 			t.Errorf("%s: got worst runtime %s, want %s", name, got.runtime, c.want)
 		}
 	}
@@ -226,17 +228,17 @@ func TestUnchangedCheckResultsOfTenThousandRuntimesWriteNothing(t *testing.T) {
 	for i := range runtimes {
 		runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
 	}
-	all := NextRound(policy, nil, map[Track]Followers{keda: {"2.0.0", runtimes}}, noon).Create
+	all := EvaluateAll(policy, nil, map[Track]Followers{keda: {"2.0.0", runtimes}}, noon).Create
 	results := []v1beta2.CheckResult{v1beta2.CheckPassed, v1beta2.CheckInconclusive}
 	for i := range runtimes {
 		outcome := v1beta2.CheckOutcome{Name: "works", Result: results[i%2], Value: fmt.Sprint(i)}
 		runtimes[i] = measuredBy(grantedAgo(runtimes[i], 1), outcome)
-		runtimes[i].Given.Ready = true
+		runtimes[i].Selection.Ready = true
 	}
 	stored := []fleet.Rollout{*all[0]}
 	stored[0].ResourceVersion = "7"
 	next := func(now time.Time) []*fleet.Rollout {
-		return NextRound(policy, stored, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update
+		return EvaluateAll(policy, stored, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update
 	}
 	first := next(noon)
 	if len(first) != 1 || first[0].Status.Waves[0].Checks[0].Passed != 5_000 {
@@ -246,7 +248,7 @@ func TestUnchangedCheckResultsOfTenThousandRuntimesWriteNothing(t *testing.T) {
 	if again := next(noon.Add(time.Minute)); len(again) > 0 {
 		t.Errorf("results without a change updated the status from %+v to %+v", stored[0].Status, again[0].Status)
 	}
-	runtimes[0].Given.Checks[0].Result = v1beta2.CheckInconclusive
+	runtimes[0].Selection.Checks[0].Result = v1beta2.CheckInconclusive
 	if changed := next(noon.Add(time.Minute)); len(changed) != 1 {
 		t.Errorf("got %d updates for a changed result, want 1", len(changed))
 	}

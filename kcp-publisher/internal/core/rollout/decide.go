@@ -14,56 +14,56 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	if p.status.State == fleet.RolloutSuperseded || p.status.State == fleet.RolloutSucceeded {
 		return nil
 	}
-	back := p.back()
+	back := p.isRollingBack()
 	held := make([]string, len(p.spec.Waves)+1)
 	for i := range held {
-		held[i] = p.held(i - 1)
+		held[i] = p.heldReason(i - 1)
 	}
 	decisions := make([]Decision, len(runtimes))
 	for i := range runtimes {
 		r, m := &runtimes[i], &p.members[i]
 		has := r.Version == p.spec.To
 		switch {
-		case back && m.touched && has:
-			decisions[i] = Decision{Version: p.spec.From, Undo: p.spec.To, Held: held[m.wave+1]}
-		case has || m.granted:
+		case back && m.isSelected && has:
+			decisions[i] = Decision{Version: p.spec.From, ReplacedVersion: p.spec.To, HeldReason: held[m.wave+1]}
+		case has || m.isGranted:
 			decisions[i] = Decision{Version: p.spec.To}
-			if (m.granted || m.touched) && !r.LacksChecks && len(p.checks(m)) > 0 {
+			if (m.isGranted || m.isSelected) && !r.LacksChecks && len(p.memberChecks(m)) > 0 {
 				decisions[i].Checks = m.wave + 1
 			}
 		default:
-			decisions[i] = Decision{Version: Keep(p.spec.From, r.Version), Held: held[m.wave+1]}
+			decisions[i] = Decision{Version: KeptVersion(p.spec.From, r.Version), HeldReason: held[m.wave+1]}
 			switch {
-			case !p.active():
+			case !p.isActive():
 			case m.state == outdated:
-				decisions[i].Held += ": waiting for an agent that supports checks"
+				decisions[i].HeldReason += ": waiting for an agent that supports checks"
 			case m.state == unresolved:
-				decisions[i].Try = p.spec.To
+				decisions[i].TriedVersion = p.spec.To
 			}
 		}
 		// Every bundle repeats the rollback until the runtime has applied it.
-		if back && m.touched && !has {
-			decisions[i].Undo = p.spec.To
+		if back && m.isSelected && !has {
+			decisions[i].ReplacedVersion = p.spec.To
 		}
 	}
 	return decisions
 }
 
-// Keep returns the version that a runtime has while the rollout does not update it. This is the last good version or,
-// if newer, the runtime's own version.
-func Keep(good, own string) string {
-	if own == "" || own == good || good != "" && bundle.Older(own, good) {
+// KeptVersion returns the version that a runtime has while the rollout does not update it. This is the last good
+// version or, if newer, the runtime's own version.
+func KeptVersion(good, own string) string {
+	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
 		return good
 	}
 	return own
 }
 
-// held returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's progress, so
-// that it rarely changes.
-func (p *plan) held(wave int) string {
+// heldReason returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's
+// progress, so that it rarely changes.
+func (p *plan) heldReason(wave int) string {
 	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
 	switch {
-	case p.back():
+	case p.isRollingBack():
 		return fmt.Sprintf("rollout %s rolled version %s back", p.name, p.spec.To)
 	case p.status.State == fleet.RolloutStopped:
 		return text + ": the rollout was stopped"
@@ -76,7 +76,7 @@ func (p *plan) held(wave int) string {
 // The status lists at most maxListedFailures failed runtimes. Each reason has at most maxReasonBytes.
 const maxListedFailures, maxReasonBytes = 10, 300
 
-func (p *plan) count(runtimes []Runtime) {
+func (p *plan) countRuntimes(runtimes []Runtime) {
 	s := &p.status
 	failedBefore := s.Failed
 	s.Total, s.Updated, s.Failed, s.Deferred, s.Reverted = 0, 0, 0, 0, 0
@@ -91,14 +91,14 @@ func (p *plan) count(runtimes []Runtime) {
 			current = i
 		}
 	}
-	if p.back() {
+	if p.isRollingBack() {
 		s.Failed = max(s.Failed, failedBefore) // after a rollback, its failed runtimes still count
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
 	p.recordFailures(runtimes)
 	p.recordChecks(runtimes)
-	p.estimate(current)
+	p.estimateEnd(current)
 }
 
 // recordFailures writes the failed runtimes to the status. During a rollback, it keeps the failures that caused the
@@ -107,7 +107,7 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
 		m := &p.members[i]
-		if m.touched && runtimes[i].Version == p.spec.From {
+		if m.isSelected && runtimes[i].Version == p.spec.From {
 			p.status.Reverted++
 		}
 		if m.state == failed && len(failures) < maxListedFailures {
@@ -117,14 +117,14 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 			})
 		}
 	}
-	if len(failures) > 0 || p.active() {
+	if len(failures) > 0 || p.isActive() {
 		p.status.Failures = failures
 	}
 }
 
-// estimate sets the estimated end of the rollout from the average time per updated runtime and the remaining soak
+// estimateEnd sets the estimated end of the rollout from the average time per updated runtime and the remaining soak
 // times.
-func (p *plan) estimate(current int) {
+func (p *plan) estimateEnd(current int) {
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
 	if p.status.State != fleet.RolloutProgressing || p.status.Updated == 0 || started == nil {
@@ -134,21 +134,21 @@ func (p *plan) estimate(current int) {
 	for i := range p.status.Waves {
 		soak, w := p.spec.Waves[i].Soak.Duration, &p.status.Waves[i]
 		switch {
-		case i > current && p.waits(i) != "":
+		case i > current && p.waitMessage(i) != "":
 			return // no estimate, because the time of the approval is unknown
 		case w.ProvenAt != nil:
 			soaked += soak
 		case w.ReadyAt != nil:
-			spent := min(p.situation.Now.Sub(w.ReadyAt.Time), soak)
+			spent := min(p.input.Now.Sub(w.ReadyAt.Time), soak)
 			soaked, soaks = soaked+spent, soaks+soak-spent
 		case w.Total > 0:
 			soaks += soak
 		}
 	}
-	work := max(p.situation.Now.Sub(started.Time)-soaked, 0)
+	work := max(p.input.Now.Sub(started.Time)-soaked, 0)
 	left := time.Duration(
 		float64(work) / float64(p.status.Updated) * float64(
 			p.status.Total-p.status.Updated-p.status.Failed-p.status.Deferred))
-	end := metav1.NewTime(p.situation.Now.Add(left + soaks).Truncate(time.Minute).Add(time.Minute))
+	end := metav1.NewTime(p.input.Now.Add(left + soaks).Truncate(time.Minute).Add(time.Minute))
 	p.status.EstimatedEnd = &end
 }

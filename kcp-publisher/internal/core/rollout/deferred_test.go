@@ -13,7 +13,7 @@ import (
 func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 	away := func(id string) Runtime {
 		r := grantedAgo(at(id, "dev", ""), 5)
-		r.Current, r.LastReport = false, noon.Add(-time.Hour)
+		r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour)
 		return r
 	}
 	ready := grantedAgo(at("ready", "dev", ""), 5)
@@ -51,13 +51,13 @@ func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			spec := twoWaves()
 			spec.Waves[0].Soak.Duration = 0
-			began := Plan(first, spec, fleet.RolloutStatus{}, c.runtimes, Situation{
-				Channel: "2.0.0", Now: noon.Add(-5 * time.Minute),
+			began := Plan(first, spec, fleet.RolloutStatus{}, c.runtimes, PlanInput{
+				ChannelVersion: "2.0.0", Now: noon.Add(-5 * time.Minute),
 			}).Status
 			if c.change != nil {
 				c.change(&spec)
 			}
-			status := Plan(first, spec, began, c.runtimes, Situation{Channel: "2.0.0", Now: noon}).Status
+			status := Plan(first, spec, began, c.runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 			wave := status.Waves[0]
 			if wave.WaitsForDeferred != c.waits || AwaitsApproval(spec, wave) != c.waits ||
 				c.waits != (status.State == fleet.RolloutWaiting) || c.waits != strings.Contains(status.Message, command) {

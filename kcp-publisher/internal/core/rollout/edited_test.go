@@ -14,13 +14,13 @@ import (
 func TestAddedWaveHasANameOfItsOwn(t *testing.T) {
 	course := twoWaves().Course
 	course.Waves[1].Percent = new(int32(50))
-	for _, c := range []struct{ last, want string }{{"production", Rest}, {Rest, Rest + "-2"}} {
+	for _, c := range []struct{ last, want string }{{"production", RestWave}, {RestWave, RestWave + "-2"}} {
 		course.Waves[1].Name = c.last
-		waves := Complete(course).Waves
+		waves := CompleteCourse(course).Waves
 		if got := waves[len(waves)-1].Name; len(waves) != 3 || got != c.want {
 			t.Errorf("last wave %s: got %d waves with the last wave %s, want %s", c.last, len(waves), got, c.want)
 		}
-		if err := Check(Complete(course)); err != nil {
+		if err := CheckCourse(CompleteCourse(course)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -47,7 +47,7 @@ func TestEditedWavesCannotSkipRuntimes(t *testing.T) {
 			for i := range 5 {
 				runtimes = append(runtimes, at(fmt.Sprintf("prod-%d", i), "prod", "1.0.0"))
 			}
-			situation := Situation{Channel: "2.0.0", Now: noon}
+			situation := PlanInput{ChannelVersion: "2.0.0", Now: noon}
 			status := Plan(first, spec, fleet.RolloutStatus{}, runtimes, situation).Status
 			c.edit(&spec)
 			for range 3 {
@@ -74,10 +74,10 @@ func TestOneOldRuntimeDoesNotStartARolloutOfTheChannelsVersion(t *testing.T) {
 		runtimes = append(runtimes, at(fmt.Sprint("r-", i), "prod", "2.0.0"))
 	}
 	runtimes = append(runtimes, at("old", "prod", "1.0.0"))
-	if spec := Next(policy, keda, "2.0.0", nil, runtimes); spec != nil {
+	if spec := NextRollout(policy, keda, "2.0.0", nil, runtimes); spec != nil {
 		t.Errorf("got rollout %s to %s, want none", spec.From, spec.To)
 	}
-	if spec := Next(policy, keda, "3.0.0", nil, runtimes); spec == nil || spec.From != "2.0.0" {
+	if spec := NextRollout(policy, keda, "3.0.0", nil, runtimes); spec == nil || spec.From != "2.0.0" {
 		t.Errorf("got rollout %+v, want one from 2.0.0", spec)
 	}
 }
@@ -88,7 +88,7 @@ func TestDeletionOfTheLatestRolloutsRestartsThePromotion(t *testing.T) {
 		Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Revision: 1},
 		Status: fleet.RolloutStatus{State: fleet.RolloutSuperseded},
 	}
-	spec := Next(policy, keda, "2.0.0", superseded, []Runtime{at("r", "prod", "1.0.0")})
+	spec := NextRollout(policy, keda, "2.0.0", superseded, []Runtime{at("r", "prod", "1.0.0")})
 	if spec == nil || spec.From != "1.0.0" || spec.Revision != 2 {
 		t.Errorf("got %+v, want a second rollout from 1.0.0", spec)
 	}
@@ -123,17 +123,17 @@ func TestRefusedRolloutHoldsOnlyItsTrack(t *testing.T) {
 	refused := &fleet.Rollout{Spec: spec}
 	refused.Name = "keda-regular-1"
 	round := Round{Gates: Gates{}, Create: []*fleet.Rollout{refused}, Newest: []*fleet.Rollout{refused}}
-	round.Hold(refused, "rollout keda-regular-1 cannot be created")
+	round.HoldRefused(refused, "rollout keda-regular-1 cannot be created")
 	gate := round.Gates[Track{spec.Module, spec.Channel}]
 	for own, want := range map[string]string{"1.0.0": "1.0.0", "2.0.0": "2.0.0", "": "1.0.0"} {
 		if d := gate.Decide("any", own); d.Version != want {
 			t.Errorf("runtime with version %q: got %q, want %q", own, d.Version, want)
 		}
 	}
-	if d := gate.Decide("any", "1.0.0"); !strings.Contains(d.Held, "cannot be created") {
-		t.Errorf("got message %q, want the reason", d.Held)
+	if d := gate.Decide("any", "1.0.0"); !strings.Contains(d.HeldReason, "cannot be created") {
+		t.Errorf("got message %q, want the reason", d.HeldReason)
 	}
-	if len(round.Create)+len(round.Newest) != 0 || !round.Active {
+	if len(round.Create)+len(round.Newest) != 0 || !round.IsActive {
 		t.Errorf("got %+v, want no rollout and another round", round)
 	}
 }

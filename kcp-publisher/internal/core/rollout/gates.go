@@ -25,18 +25,18 @@ type Gates map[Track]*Gate
 
 // Gate decides which version each runtime that follows a track can have.
 type Gate struct {
-	rollout  string
-	from, to string
-	open     bool
-	held     string
-	// decisions contains each different Decision once. decided maps a runtime ID to an index in decisions. A runtime
-	// that is not in decided is new.
-	decisions []Decision
-	decided   map[string]int32
+	rollout    string
+	from, to   string
+	isOpen     bool
+	heldReason string
+	// decisions contains each different Decision once. decisionIndex maps a runtime ID to an index in decisions. A
+	// runtime that is not in decisionIndex is new.
+	decisions     []Decision
+	decisionIndex map[string]int32
 	// checks contains the checks of each wave.
-	checks []Checks
-	// awaited contains the IDs of the runtimes whose reports the rollout is waiting for.
-	awaited []string
+	checks []WaveChecks
+	// awaitedRuntimes contains the IDs of the runtimes whose reports the rollout is waiting for.
+	awaitedRuntimes []string
 }
 
 // NewGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
@@ -44,12 +44,12 @@ type Gate struct {
 func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
-		g.open, g.to = true, lastGood(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
+		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
 		return g
 	}
-	g.held = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).held(-1)
-	g.checks = wavesChecks(newest.Spec.Course)
-	g.decided = make(map[string]int32, len(step.Decisions))
+	g.heldReason = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).heldReason(-1)
+	g.checks = checksByWave(newest.Spec.Course)
+	g.decisionIndex = make(map[string]int32, len(step.Decisions))
 	last := 0
 	for i, d := range step.Decisions {
 		if last >= len(g.decisions) || g.decisions[last] != d {
@@ -57,19 +57,19 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 				last, g.decisions = len(g.decisions), append(g.decisions, d)
 			}
 		}
-		g.decided[runtimes[i].ID] = int32(last)
+		g.decisionIndex[runtimes[i].ID] = int32(last)
 	}
-	for i, is := range step.Awaited {
+	for i, is := range step.AwaitsReport {
 		if is {
-			g.awaited = append(g.awaited, runtimes[i].ID)
+			g.awaitedRuntimes = append(g.awaitedRuntimes, runtimes[i].ID)
 		}
 	}
 	return g
 }
 
-// decision returns the Decision for a runtime. It returns false if the rollout's plan did not contain the runtime.
-func (g *Gate) decision(runtime string) (Decision, bool) {
-	at, known := g.decided[runtime]
+// findDecision returns the Decision for a runtime. It returns false if the rollout's plan did not contain the runtime.
+func (g *Gate) findDecision(runtime string) (Decision, bool) {
+	at, known := g.decisionIndex[runtime]
 	if !known {
 		return Decision{}, false
 	}
@@ -78,58 +78,59 @@ func (g *Gate) decision(runtime string) (Decision, bool) {
 
 // Decide returns the Decision for a runtime. own is the runtime's current version. A new runtime does not get the
 // promoted version. A runtime with a newer version than the last good version keeps it. A Decision is a rollback only
-// if Undo is set.
+// if ReplacedVersion is set.
 func (g *Gate) Decide(runtime, own string) Decision {
-	d, known := g.decision(runtime)
+	d, known := g.findDecision(runtime)
 	switch {
-	case g.open, d.Undo == "" && own != "" && own == g.to:
+	case g.isOpen, d.ReplacedVersion == "" && own != "" && own == g.to:
 		return Decision{Version: g.to, Checks: d.Checks}
 	case known:
-		if d.Undo == "" && d.Held != "" {
-			d.Version = Keep(d.Version, own)
+		if d.ReplacedVersion == "" && d.HeldReason != "" {
+			d.Version = KeptVersion(d.Version, own)
 		}
 		return d
 	}
-	return Decision{Version: Keep(g.from, own), Held: g.held}
+	return Decision{Version: KeptVersion(g.from, own), HeldReason: g.heldReason}
 }
 
-// Shown returns the version of the track's channel to publish in a runtime's catalog. It is the version that the
-// rollout allows in the runtime. own is the runtime's current version. offered is the channel's version in the control
-// plane.
-func (g *Gate) Shown(runtime, own, offered string) string {
-	if g == nil || g.open {
+// CatalogVersion returns the version of the track's channel to publish in a runtime's catalog. It is the version that
+// the rollout allows in the runtime. own is the runtime's current version. offered is the channel's version in the
+// control plane.
+func (g *Gate) CatalogVersion(runtime, own, offered string) string {
+	if g == nil || g.isOpen {
 		return offered
 	}
-	if _, known := g.decision(runtime); known {
+	if _, known := g.findDecision(runtime); known {
 		return cmp.Or(g.Decide(runtime, own).Version, offered)
 	}
 	return cmp.Or(g.from, offered)
 }
 
-// alike reports whether two Gates certainly make the same decisions: they are the same object, or both let all runtimes
-// have the same version.
-func (g *Gate) alike(other *Gate) bool {
+// isSameGate reports whether two Gates certainly make the same decisions: they are the same object, or both let all
+// runtimes have the same version.
+func (g *Gate) isSameGate(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
 	}
-	return g.open && other.open && g.to == other.to
+	return g.isOpen && other.isOpen && g.to == other.to
 }
 
-// Same reports whether g and others make the same decisions and wait for the reports of the same runtimes.
-func (g Gates) Same(others Gates) bool {
+// HasSameDecisions reports whether g and others make the same decisions and wait for the reports of the same runtimes.
+func (g Gates) HasSameDecisions(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
-		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.open == b.open && a.held == b.held &&
-			slices.Equal(a.decisions, b.decisions) && sameChecks(a.checks, b.checks) &&
-			maps.Equal(a.decided, b.decided) && slices.Equal(a.awaited, b.awaited)
+		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.isOpen == b.isOpen &&
+			a.heldReason == b.heldReason &&
+			slices.Equal(a.decisions, b.decisions) && hasSameChecks(a.checks, b.checks) &&
+			maps.Equal(a.decisionIndex, b.decisionIndex) && slices.Equal(a.awaitedRuntimes, b.awaitedRuntimes)
 	})
 }
 
-// Moved returns the tracks whose gates may make different decisions in g and others.
-func (g Gates) Moved(others Gates) map[Track]bool {
+// ChangedTracks returns the tracks whose gates may make different decisions in g and others.
+func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	moved := map[Track]bool{}
 	for _, gates := range []Gates{g, others} {
 		for track := range gates {
-			if !g[track].alike(others[track]) {
+			if !g[track].isSameGate(others[track]) {
 				moved[track] = true
 			}
 		}
@@ -143,27 +144,27 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 		return g == other
 	}
 	a, b := g.Decide(runtime, own), other.Decide(runtime, own)
-	if a.Undo == "" && b.Undo == "" && a.Held != "" && b.Held != "" {
-		// Bundles contain the text in Held only during a rollback.
-		a.Held, b.Held = "", ""
+	if a.ReplacedVersion == "" && b.ReplacedVersion == "" && a.HeldReason != "" && b.HeldReason != "" {
+		// Bundles contain the text in HeldReason only during a rollback.
+		a.HeldReason, b.HeldReason = "", ""
 	}
-	return a == b && (a.Checks == 0 || sameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
+	return a == b && (a.Checks == 0 || hasSameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
-// Awaited returns the IDs of the runtimes whose reports a rollout is waiting for.
-func (g Gates) Awaited() map[string]bool {
+// AwaitedRuntimes returns the IDs of the runtimes whose reports a rollout is waiting for.
+func (g Gates) AwaitedRuntimes() map[string]bool {
 	all := map[string]bool{}
 	for _, gate := range g {
-		for _, runtime := range gate.awaited {
+		for _, runtime := range gate.awaitedRuntimes {
 			all[runtime] = true
 		}
 	}
 	return all
 }
 
-// Given maps each module of a new bundle to the rollout that selected the module's version. before is the entry of the
-// previous bundle in the Kyma's status, or nil. issued is the time of the new bundle.
-func (g Gates) Given(
+// SelectedVersions maps each module of a new bundle to the rollout that selected the module's version. before is the
+// entry of the previous bundle in the Kyma's status, or nil. issued is the time of the new bundle.
+func (g Gates) SelectedVersions(
 	runtime string, manifests []bundle.Manifest, before *v1beta2.PublishedBundle, issued time.Time,
 ) map[string]v1beta2.GivenVersion {
 	versions := map[string]v1beta2.GivenVersion{}
@@ -178,8 +179,8 @@ func (g Gates) Given(
 		if gate == nil || gate.rollout == "" {
 			continue
 		}
-		decided, _ := gate.decision(runtime)
-		if m.Version == gate.to || m.Version == gate.from && decided.Undo != "" {
+		decided, _ := gate.findDecision(runtime)
+		if m.Version == gate.to || m.Version == gate.from && decided.ReplacedVersion != "" {
 			versions[m.Module] = v1beta2.GivenVersion{
 				Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second)),
 			}

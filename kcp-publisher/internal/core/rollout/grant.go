@@ -11,18 +11,19 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// A postponed runtime counts toward maxConcurrent for postponeSettles, because the publisher may already be pushing its
+// A postponed runtime counts toward maxConcurrent for postponeDelay, because the publisher may already be pushing its
 // bundle.
-const postponeSettles = time.Minute
+const postponeDelay = time.Minute
 
-// grant selects the runtimes to update next from the started waves, within maxConcurrent. Postponed runtimes come last.
-func (p *plan) grant(runtimes []Runtime) {
-	forward := p.active() || p.status.State == fleet.RolloutSucceeded
+// grantSlots selects the runtimes to update next from the started waves, within maxConcurrent. Postponed runtimes come
+// last.
+func (p *plan) grantSlots(runtimes []Runtime) {
+	forward := p.isActive() || p.status.State == fleet.RolloutSucceeded
 	updated := 0
 	for i := range p.waves {
 		updated += p.waves[i].updated
 	}
-	open := p.open(updated)
+	open := p.hasOpenSlots(updated)
 	for i := range p.waves {
 		w, s := &p.waves[i], &p.status.Waves[i]
 		before, postponed := s.Granted, s.Postponed
@@ -32,56 +33,56 @@ func (p *plan) grant(runtimes []Runtime) {
 		}
 		if w.maxConcurrent < 0 || p.status.State == fleet.RolloutSucceeded {
 			for _, r := range w.reachable {
-				p.members[r].granted = open
+				p.members[r].isGranted = open
 			}
 			continue
 		}
 		slots := p.keepSlots(i, before, postponed, runtimes)
-		free := w.maxConcurrent - w.inFlight - slots.taken
+		free := w.maxConcurrent - w.inFlight - slots.takenCount
 		slices.SortFunc(w.reachable, func(a, b int) int {
-			sinceA, sinceB := slots.since(runtimes[a].ID), slots.since(runtimes[b].ID)
+			sinceA, sinceB := slots.postponedAt(runtimes[a].ID), slots.postponedAt(runtimes[b].ID)
 			return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(p.members[a].place, p.members[b].place))
 		})
 		for _, r := range w.reachable {
-			if open && free > 0 && !p.members[r].granted && !slots.settling(runtimes[r].ID, p.situation.Now) {
-				p.members[r].granted = true
+			if open && free > 0 && !p.members[r].isGranted && !slots.isSettling(runtimes[r].ID, p.input.Now) {
+				p.members[r].isGranted = true
 				free--
 			}
 		}
 		for r := range p.members {
-			if p.members[r].wave == i && p.members[r].granted {
+			if p.members[r].wave == i && p.members[r].isGranted {
 				s.Granted = append(s.Granted, runtimes[r].ID)
 			}
 		}
 		slices.Sort(s.Granted)
-		s.Postponed = slots.status()
+		s.Postponed = slots.postponedStatus()
 	}
 }
 
-// open reports whether the rollout may update more runtimes. It returns false if the rollout is paused. It also returns
-// false if the rollout is waiting and has not updated any runtime yet.
-func (p *plan) open(updated int) bool {
+// hasOpenSlots reports whether the rollout may update more runtimes. It returns false if the rollout is paused. It also
+// returns false if the rollout is waiting and has not updated any runtime yet.
+func (p *plan) hasOpenSlots(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// slots counts the part of a wave's maxConcurrent that is taken by runtimes that were selected but do not have the
+// waveSlots counts the part of a wave's maxConcurrent that is taken by runtimes that were selected but do not have the
 // version yet.
-type slots struct {
-	taken int
+type waveSlots struct {
+	takenCount int
 	// postponed maps the ID of each postponed runtime to the time at which it was postponed.
 	postponed map[string]metav1.Time
 }
 
-// since returns the time at which a runtime was postponed. It returns zero if the runtime is not postponed.
-func (s slots) since(runtime string) time.Time { return s.postponed[runtime].Time }
+// postponedAt returns the time at which a runtime was postponed. It returns zero if the runtime is not postponed.
+func (s waveSlots) postponedAt(runtime string) time.Time { return s.postponed[runtime].Time }
 
-// settling reports whether the publisher may still be pushing the bundle of a postponed runtime.
-func (s slots) settling(runtime string, now time.Time) bool {
+// isSettling reports whether the publisher may still be pushing the bundle of a postponed runtime.
+func (s waveSlots) isSettling(runtime string, now time.Time) bool {
 	since, is := s.postponed[runtime]
-	return is && now.Before(since.Add(postponeSettles))
+	return is && now.Before(since.Add(postponeDelay))
 }
 
-func (s slots) status() []fleet.PostponedRuntime {
+func (s waveSlots) postponedStatus() []fleet.PostponedRuntime {
 	var all []fleet.PostponedRuntime
 	for _, id := range slices.Sorted(maps.Keys(s.postponed)) {
 		all = append(all, fleet.PostponedRuntime{Runtime: id, Since: s.postponed[id]})
@@ -92,8 +93,10 @@ func (s slots) status() []fleet.PostponedRuntime {
 // keepSlots selects those runtimes again that were selected before and have not received the version yet. granted
 // contains the IDs of the runtimes that were selected before. keepSlots postpones a runtime if the version cannot be
 // resolved for it, or if the publisher could not publish to it for longer than offlineAfter.
-func (p *plan) keepSlots(number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime) slots {
-	kept := slots{postponed: map[string]metav1.Time{}}
+func (p *plan) keepSlots(
+	number int, granted []string, postponed []fleet.PostponedRuntime, runtimes []Runtime,
+) waveSlots {
+	kept := waveSlots{postponed: map[string]metav1.Time{}}
 	if len(granted)+len(postponed) == 0 {
 		return kept
 	}
@@ -117,16 +120,16 @@ func (p *plan) keepSlots(number int, granted []string, postponed []fleet.Postpon
 		if had[id] && (m.state == unresolved || recordable && p.isStuck(&runtimes[r])) {
 			had[id] = false
 			if recordable {
-				kept.postponed[id] = p.stamp()
+				kept.postponed[id] = p.currentTime()
 			}
 		}
-		if m.granted = had[id]; m.granted || kept.settling(id, p.situation.Now) {
-			kept.taken++
+		if m.isGranted = had[id]; m.isGranted || kept.isSettling(id, p.input.Now) {
+			kept.takenCount++
 		}
 	}
 	return kept
 }
 
 func (p *plan) isStuck(r *Runtime) bool {
-	return r.Unpublishable && p.situation.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
+	return r.Unpublishable && p.input.Now.Sub(r.UnpublishableSince) > p.spec.OfflineAfter.Duration
 }

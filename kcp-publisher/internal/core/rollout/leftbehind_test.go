@@ -65,7 +65,7 @@ func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 				followers := map[Track]Followers{keda: {s.channel, []Runtime{at("dev", "dev", had), at("prod", "prod", had)}}}
 				had = s.channel
 				now := noon.Add(time.Duration(i) * time.Minute)
-				round := NextRound(covering, all, followers, now)
+				round := EvaluateAll(covering, all, followers, now)
 				for _, changed := range round.Update {
 					all[slices.IndexFunc(all, func(r fleet.Rollout) bool { return r.Name == changed.Name })] = *changed
 				}
@@ -74,19 +74,19 @@ func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 					r.ResourceVersion = "1"
 					all = append(all, *r)
 				}
-				if again := NextRound(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
+				if again := EvaluateAll(covering, all, followers, now); len(again.Update)+len(again.Create) > 0 {
 					t.Errorf("step %d: a second round updates %+v and creates %+v", i, again.Update, again.Create)
 				}
 				if i < len(c.steps)-1 {
 					continue
 				}
 				for place, gates := range map[string]Gates{
-					"planner": round.Gates, "shard": Written(covering, all, followers, now),
+					"planner": round.Gates, "shard": RecordedGates(covering, all, followers, now),
 				} {
 					fresh := s.channel
 					if gate := gates[keda]; gate != nil {
 						fresh = gate.Decide("fresh", "").Version
-						if gate.open {
+						if gate.isOpen {
 							fresh = s.channel
 						}
 					}

@@ -44,17 +44,17 @@ type member struct {
 	place int64
 	wave  int // index of the runtime's wave, or -1
 	state memberState
-	// touched is true if this rollout selected the runtime's current version.
-	touched bool
-	granted bool
-	// works is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
+	// isSelected is true if this rollout selected the runtime's current version.
+	isSelected bool
+	isGranted  bool
+	// isWorking is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
 	// runtime's wave have passed.
-	works bool
-	// unsure is true if the runtime looks silent but another publisher may have received a newer report.
-	unsure bool
-	reason string // reason for the state failed
-	// unchecked describes the checks that have not passed, or is empty.
-	unchecked string
+	isWorking bool
+	// isUncertain is true if the runtime looks silent but another publisher may have received a newer report.
+	isUncertain bool
+	reason      string // reason for the state failed
+	// uncheckedMessage describes the checks that have not passed, or is empty.
+	uncheckedMessage string
 }
 
 // classify sets the memberState of every runtime and counts the runtimes of each wave by state.
@@ -68,18 +68,18 @@ func (p *plan) classify(runtimes []Runtime) {
 		w := &p.waves[m.wave]
 		if m.state == unaffected {
 			w.unaffected++
-			if m.works {
-				w.countWorking(&runtimes[i], p.start())
+			if m.isWorking {
+				w.countWorking(&runtimes[i], p.startTime())
 			}
 			continue
 		}
 		w.total++
 		if runtimes[i].Version == "" {
-			w.fresh++
+			w.newCount++
 		}
 		switch m.state {
 		case waiting:
-			if !m.unsure {
+			if !m.isUncertain {
 				w.reachable = append(w.reachable, i)
 			}
 		case inFlight:
@@ -89,15 +89,15 @@ func (p *plan) classify(runtimes []Runtime) {
 			w.unchecked = append(w.unchecked, runtimes[i].ID+" (its agent does not support checks)")
 		case measuring:
 			w.inFlight++
-			w.measure(&runtimes[i], m, p.measured(m, &runtimes[i]))
+			w.countMeasuring(&runtimes[i], m, p.isMeasured(m, &runtimes[i]))
 		case updated:
 			w.updated++
-			if p.unread(&runtimes[i]) {
-				w.unread++
+			if p.isReportUnread(&runtimes[i]) {
+				w.unreadCount++
 			}
 		case failed:
 			w.failed++
-			w.addFailedCheck(&runtimes[i], p.failedCheck(m, &runtimes[i]))
+			w.addFailedCheck(&runtimes[i], p.findFailedCheck(m, &runtimes[i]))
 		case unresolved:
 			w.deferred++
 			w.addUnresolved(&runtimes[i])
@@ -107,8 +107,8 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 	for i := range p.waves {
 		w := &p.waves[i]
-		w.budgets(p.spec.Waves[i])
-		w.unmatched = w.selector != nil && w.total+w.unaffected == 0 && !w.matches(runtimes)
+		w.setBudgets(p.spec.Waves[i])
+		w.isUnmatched = w.selector != nil && w.total+w.unaffected == 0 && !w.matchesAny(runtimes)
 	}
 }
 
@@ -117,101 +117,101 @@ func (p *plan) classify(runtimes []Runtime) {
 func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	w.working++
 	since := rolloutStart
-	if r.Given != nil {
-		since = r.Given.Time.Time
+	if r.Selection != nil {
+		since = r.Selection.Time.Time
 	}
 	if since.After(w.workingSince) {
 		w.workingSince = since
 	}
 }
 
-// start returns the time when the rollout started. Before the first step, it returns the current time.
-func (p *plan) start() time.Time {
+// startTime returns the time when the rollout started. Before the first step, it returns the current time.
+func (p *plan) startTime() time.Time {
 	if p.status.StartedAt != nil {
 		return p.status.StartedAt.Time
 	}
-	return p.situation.Now
+	return p.input.Now
 }
 
-// unread reports whether another publisher may have received a report of the runtime that is not in the Kyma's status
-// yet. A rollout waits for such a report, but not longer than offlineAfter.
-func (p *plan) unread(r *Runtime) bool {
-	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.situation.Now)
+// isReportUnread reports whether another publisher may have received a report of the runtime that is not in the Kyma's
+// status yet. A rollout waits for such a report, but not longer than offlineAfter.
+func (p *plan) isReportUnread(r *Runtime) bool {
+	return r.lastReport().MayArrive(p.spec.OfflineAfter.Duration, p.input.Now)
 }
 
 func (r *Runtime) lastReport() silence.LastReport {
-	return silence.LastReport{At: r.LastReport, Possible: r.LatestUnrecorded}
+	return silence.LastReport{KnownAt: r.LastReport, PossibleAt: r.LatestUnrecorded}
 }
 
 func (p *plan) classifyMember(m *member, r *Runtime) {
-	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.situation.Now)
-	quiet := state == silence.Never || state == silence.Silent
+	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.input.Now)
+	quiet := state == silence.NeverReported || state == silence.Silent
 	// If unsure is true, the rollout waits until this publisher has read the runtime's report.
-	m.unsure = state == silence.Uncertain
-	m.touched = r.Given != nil && r.Given.Rollout == p.name
+	m.isUncertain = state == silence.Uncertain
+	m.isSelected = r.Selection != nil && r.Selection.Rollout == p.name
 	switch {
-	case m.touched && r.Version == p.spec.To:
+	case m.isSelected && r.Version == p.spec.To:
 		p.classifyWithVersion(m, r, quiet)
-	case m.touched && r.Version == p.spec.From && p.back():
+	case m.isSelected && r.Version == p.spec.From && p.isRollingBack():
 		m.state = inFlight
 		// The runtime may never have installed the promoted version, for example because it waited for its maintenance
 		// window.
-		if r.Current || r.Waits || quiet || p.late(m, r) {
+		if r.IsCurrent || r.WaitsForWindow || quiet || p.isLate(m, r) {
 			m.state = reverted
 		}
-	case r.Version == p.spec.To || p.newer(r.Version):
-		m.touched, m.state = false, unaffected
-		m.works = p.worksIn(m, r)
+	case r.Version == p.spec.To || p.isNewer(r.Version):
+		m.isSelected, m.state = false, unaffected
+		m.isWorking = p.worksInRuntime(m, r)
 	case quiet, r.Unpublishable:
-		m.touched, m.state = false, silent
-	case r.Unresolved == p.spec.To:
-		m.touched, m.state = false, unresolved
-	case p.waitsForAgent(m, r):
-		m.touched, m.state = false, outdated
+		m.isSelected, m.state = false, silent
+	case r.UnresolvedVersion == p.spec.To:
+		m.isSelected, m.state = false, unresolved
+	case p.isWaitingForAgent(m, r):
+		m.isSelected, m.state = false, outdated
 	default:
-		m.touched, m.state = false, waiting
+		m.isSelected, m.state = false, waiting
 	}
 }
 
-// inTrouble reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
+// hasSymptom reports whether the runtime's last report is about the newest bundle and shows a symptom in the wave's
 // failsOn.
-func (p *plan) inTrouble(m *member, r *Runtime) bool {
-	symptom := symptom(r.State)
-	return r.Current && symptom != "" && p.failsOn(m.wave, symptom)
+func (p *plan) hasSymptom(m *member, r *Runtime) bool {
+	symptom := stateSymptom(r.State)
+	return r.IsCurrent && symptom != "" && p.failsOn(m.wave, symptom)
 }
 
 func (r *Runtime) wasReady() bool {
-	return r.Given != nil && r.Given.Ready || r.Current && r.State == v1beta2.StateReady
+	return r.Selection != nil && r.Selection.Ready || r.IsCurrent && r.State == v1beta2.StateReady
 }
 
-// newer reports whether a version is newer than the promoted version. Most runtimes have the last good version, so its
-// result is computed only once.
-func (p *plan) newer(version string) bool {
+// isNewer reports whether a version is newer than the promoted version. Most runtimes have the last good version, so
+// its result is computed only once.
+func (p *plan) isNewer(version string) bool {
 	if version == p.spec.From {
-		return p.downwards
+		return p.isDowngrade
 	}
-	return bundle.Older(p.spec.To, version)
+	return bundle.IsOlder(p.spec.To, version)
 }
 
 func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 	switch {
-	case p.inTrouble(m, r):
+	case p.hasSymptom(m, r):
 		m.state = failed
 		m.reason = fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
-	case p.failedCheck(m, r) != nil:
-		m.state, m.reason = failed, DescribeCheck(*p.failedCheck(m, r))
-	case r.wasReady() && p.unpassed(m, r) == "":
+	case p.findFailedCheck(m, r) != nil:
+		m.state, m.reason = failed, DescribeCheck(*p.findFailedCheck(m, r))
+	case r.wasReady() && p.unpassedMessage(m, r) == "":
 		m.state = updated
 	case r.wasReady() && !quiet:
-		m.state, m.unchecked = measuring, p.unpassed(m, r)
-	case quiet, r.Waits:
+		m.state, m.uncheckedMessage = measuring, p.unpassedMessage(m, r)
+	case quiet, r.WaitsForWindow:
 		m.state = deferred
-	case r.Unpublishable && p.unpublishableTooLong(m, r):
+	case r.Unpublishable && p.isUnpublishableTooLong(m, r):
 		m.state = deferred
 	case r.Unpublishable:
 		// The publisher does not record the reports of a runtime to which it cannot publish.
 		m.state = inFlight
-	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.late(m, r):
+	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.isLate(m, r):
 		m.state, m.reason = failed,
 			fmt.Sprintf("not ready %s after the version was published: %s", p.spec.Waves[m.wave].Deadline.Duration,
 				lateReason(r))
@@ -221,13 +221,13 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 }
 
 func lateReason(r *Runtime) string {
-	if !r.Current {
+	if !r.IsCurrent {
 		return "the last report does not describe the published bundle"
 	}
 	return fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 }
 
-func symptom(state v1beta2.State) fleet.Symptom {
+func stateSymptom(state v1beta2.State) fleet.Symptom {
 	switch state {
 	case v1beta2.StateError:
 		return fleet.SymptomError
@@ -241,9 +241,9 @@ func (p *plan) failsOn(wave int, symptom fleet.Symptom) bool {
 	return wave >= 0 && slices.Contains(p.spec.Waves[wave].FailsOn, symptom)
 }
 
-// unpublishableTooLong reports whether the publisher has been unable to publish to a runtime for longer than the
+// isUnpublishableTooLong reports whether the publisher has been unable to publish to a runtime for longer than the
 // deadline of the started wave. Such a runtime must not block the wave.
-func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
+func (p *plan) isUnpublishableTooLong(m *member, r *Runtime) bool {
 	if m.wave < 0 || p.status.Waves[m.wave].StartedAt == nil {
 		return false
 	}
@@ -251,15 +251,15 @@ func (p *plan) unpublishableTooLong(m *member, r *Runtime) bool {
 	if started := p.status.Waves[m.wave].StartedAt.Time; started.After(since) {
 		since = started // the problem may be older than the wave
 	}
-	return p.situation.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
+	return p.input.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
 }
 
-// late reports whether the deadline has passed and the runtime has sent a report since then. A silent runtime is never
-// late.
-func (p *plan) late(m *member, r *Runtime) bool {
+// isLate reports whether the deadline has passed and the runtime has sent a report since then. A silent runtime is
+// never late.
+func (p *plan) isLate(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false
 	}
-	until := r.Given.Began().Add(p.spec.Waves[m.wave].Deadline.Duration)
-	return p.situation.Now.After(until) && r.LastReport.After(until)
+	until := r.Selection.Began().Add(p.spec.Waves[m.wave].Deadline.Duration)
+	return p.input.Now.After(until) && r.LastReport.After(until)
 }

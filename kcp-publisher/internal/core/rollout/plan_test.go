@@ -38,13 +38,13 @@ func twoWaves() fleet.RolloutSpec {
 
 func at(id, stage, version string) Runtime {
 	return Runtime{
-		ID: id, Labels: map[string]string{"stage": stage}, LastReport: noon, Version: version, Current: true,
+		ID: id, Labels: map[string]string{"stage": stage}, LastReport: noon, Version: version, IsCurrent: true,
 		State: v1beta2.StateReady,
 	}
 }
 
 func grantedAgo(r Runtime, minutesAgo int) Runtime {
-	r.Version, r.Given = "2.0.0", &v1beta2.GivenVersion{
+	r.Version, r.Selection = "2.0.0", &v1beta2.GivenVersion{
 		Rollout: first, Time: metav1.NewTime(noon.Add(-time.Duration(minutesAgo) * time.Minute)),
 	}
 	return r
@@ -63,15 +63,15 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary ready with another bundle": {
 			func(r *Runtime) {
-				r.Current, r.LastReport = false, noon.Add(-12*time.Minute)
+				r.IsCurrent, r.LastReport = false, noon.Add(-12*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary was ready before a newer bundle was published": {
-			func(r *Runtime) { r.Current, r.Given.Ready = false, true }, fleet.RolloutProgressing, "production", true,
+			func(r *Runtime) { r.IsCurrent, r.Selection.Ready = false, true }, fleet.RolloutProgressing, "production", true,
 		},
 		"canary was ready and is now in state Error": {
 			func(r *Runtime) {
-				r.Given.Ready, r.State = true, v1beta2.StateError
+				r.Selection.Ready, r.State = true, v1beta2.StateError
 			}, fleet.RolloutRollingBack, "1 of 1 runtimes failed", false,
 		},
 		"canary in state Error": {
@@ -81,12 +81,12 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary in state Error with another bundle": {
 			func(r *Runtime) {
-				r.State, r.Current, r.Given.Time = v1beta2.StateError, false, metav1.NewTime(noon)
+				r.State, r.IsCurrent, r.Selection.Time = v1beta2.StateError, false, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary in state Warning, which failsOn does not list": {
 			func(r *Runtime) {
-				r.State, r.Given.Time = v1beta2.StateWarning, metav1.NewTime(noon)
+				r.State, r.Selection.Time = v1beta2.StateWarning, metav1.NewTime(noon)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary reports after the deadline that it is not ready": {
@@ -96,67 +96,67 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary not ready and silent since the deadline": {
 			func(r *Runtime) {
-				r.Current, r.LastReport = false, noon.Add(-11*time.Minute)
+				r.IsCurrent, r.LastReport = false, noon.Add(-11*time.Minute)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary silent for longer than offlineAfter": {
 			func(r *Runtime) {
-				r.Current, r.LastReport = false, noon.Add(-time.Hour)
+				r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour)
 			}, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary got the version without a rollout": {
-			func(r *Runtime) { r.Given = nil }, fleet.RolloutProgressing, "production", true,
+			func(r *Runtime) { r.Selection = nil }, fleet.RolloutProgressing, "production", true,
 		},
 		"canary got the version without a rollout and never reported": {
 			func(r *Runtime) { *r = Runtime{ID: r.ID, Labels: r.Labels, Version: r.Version} }, fleet.RolloutWaiting,
 			"none shows that 2.0.0 works", false,
 		},
 		"canary got the version without a rollout and has not reported it": {
-			func(r *Runtime) { r.Given, r.Current = nil, false }, fleet.RolloutWaiting, "none shows that 2.0.0 works",
+			func(r *Runtime) { r.Selection, r.IsCurrent = nil, false }, fleet.RolloutWaiting, "none shows that 2.0.0 works",
 			false,
 		},
 		"canary got the version without a rollout and is in state Error": {
-			func(r *Runtime) { r.Given, r.State = nil, v1beta2.StateError }, fleet.RolloutWaiting,
+			func(r *Runtime) { r.Selection, r.State = nil, v1beta2.StateError }, fleet.RolloutWaiting,
 			"none shows that 2.0.0 works", false,
 		},
 		"canary has a newer version": {
 			func(r *Runtime) {
-				r.Version, r.Given = "3.0.0", nil
+				r.Version, r.Selection = "3.0.0", nil
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is not ready": {
 			func(r *Runtime) {
-				r.Given.Rollout, r.Current = "another", false
+				r.Selection.Rollout, r.IsCurrent = "another", false
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is in state Error": {
 			func(r *Runtime) {
-				r.Given.Rollout, r.State = "another", v1beta2.StateError
+				r.Selection.Rollout, r.State = "another", v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
 		"canary not ready after the deadline, no bundle can be published to it": {
-			func(r *Runtime) { r.Current, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
+			func(r *Runtime) { r.IsCurrent, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
 		},
 		"canary got the version from a superseded rollout, was ready and is now in state Error": {
 			func(r *Runtime) {
-				r.Given.Rollout, r.Given.Ready, r.State = "another", true, v1beta2.StateError
+				r.Selection.Rollout, r.Selection.Ready, r.State = "another", true, v1beta2.StateError
 			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is ready": {
-			func(r *Runtime) { r.Given.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
+			func(r *Runtime) { r.Selection.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := dev
-			g := *dev.Given
-			r.Given = &g
+			g := *dev.Selection
+			r.Selection = &g
 			c.change(&r)
 			started := Plan(first, twoWaves(), fleet.RolloutStatus{},
-				[]Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}, Situation{
-					Channel: "2.0.0", Now: noon.Add(-20 * time.Minute),
+				[]Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}, PlanInput{
+					ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute),
 				})
 			step := Plan(first, twoWaves(), started.Status, []Runtime{r, at("prod", "prod", "1.0.0")},
-				Situation{Channel: "2.0.0", Now: noon})
+				PlanInput{ChannelVersion: "2.0.0", Now: noon})
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
 				t.Errorf("got rollout state %s: %s, want %s: %s", step.Status.State, step.Status.Message, c.state,
 					c.message)
@@ -210,7 +210,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			situation := Situation{Channel: "2.0.0", Proven: c.proven, Now: noon}
+			situation := PlanInput{ChannelVersion: "2.0.0", IsProven: c.proven, Now: noon}
 			step := Plan(first, c.spec, fleet.RolloutStatus{}, c.runtimes, situation)
 			if step.Status.State != c.state || !strings.Contains(step.Status.Message, c.message) {
 				t.Errorf("got rollout state %s: %s, want %s: %s", step.Status.State, step.Status.Message, c.state,
@@ -249,10 +249,10 @@ func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
 			r := at("dev", "dev", "2.0.0")
 			if c.granted {
 				r = grantedAgo(r, c.minutesAgo)
-				r.Given.Rollout = "the-one-before"
+				r.Selection.Rollout = "the-one-before"
 			}
 			step := Plan(first, soaking, fleet.RolloutStatus{}, []Runtime{r, at("prod", "prod", "1.0.0")},
-				Situation{Channel: "2.0.0", Proven: c.proven, Now: noon})
+				PlanInput{ChannelVersion: "2.0.0", IsProven: c.proven, Now: noon})
 			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
 				t.Errorf("got version %s for production, rollout message %s", step.Decisions[1].Version,
 					step.Status.Message)
@@ -275,28 +275,28 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 	}{
 		"runtime reported the last good version": {func(*Runtime) {}, fleet.RolloutRolledBack},
 		"runtime has not reported the last good version": {
-			func(r *Runtime) { r.Current = false }, fleet.RolloutRollingBack,
+			func(r *Runtime) { r.IsCurrent = false }, fleet.RolloutRollingBack,
 		},
 		"runtime waited for its maintenance window": {
-			func(r *Runtime) { r.Current, r.Waits = false, true }, fleet.RolloutRolledBack,
+			func(r *Runtime) { r.IsCurrent, r.WaitsForWindow = false, true }, fleet.RolloutRolledBack,
 		},
 		"silent runtime": {
-			func(r *Runtime) { r.Current, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
+			func(r *Runtime) { r.IsCurrent, r.LastReport = false, noon.Add(-time.Hour) }, fleet.RolloutRolledBack,
 		},
 		"runtime reported after the deadline without the last good version": {
 			func(r *Runtime) {
-				r.Current, r.Given.Time = false, metav1.NewTime(noon.Add(-time.Hour))
+				r.IsCurrent, r.Selection.Time = false, metav1.NewTime(noon.Add(-time.Hour))
 			}, fleet.RolloutRolledBack,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")},
-				Situation{Channel: "2.0.0", Now: noon.Add(-5 * time.Minute)})
+				PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-5 * time.Minute)})
 			r := grantedAgo(at("dev", "dev", ""), 1)
-			back := Plan(first, undone, before.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
+			back := Plan(first, undone, before.Status, []Runtime{r}, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 			r.Version = "1.0.0"
 			c.change(&r)
-			step := Plan(first, undone, back.Status, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
+			step := Plan(first, undone, back.Status, []Runtime{r}, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 			if step.Status.State != c.want {
 				t.Errorf("got rollout state %s: %s, want %s", step.Status.State, step.Status.Message, c.want)
 			}
@@ -310,8 +310,8 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	// The runtimes are ready with the previous version.
 	stale := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
 	for minute := range 30 {
-		step := Plan(first, twoWaves(), status, stale, Situation{
-			Channel: "2.0.0", Now: noon.Add(time.Duration(minute) * time.Second),
+		step := Plan(first, twoWaves(), status, stale, PlanInput{
+			ChannelVersion: "2.0.0", Now: noon.Add(time.Duration(minute) * time.Second),
 		})
 		if step.Decisions[0].Version != "2.0.0" || step.Decisions[1].Version != "1.0.0" ||
 			step.Status.Waves[1].StartedAt != nil {
@@ -321,14 +321,14 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	}
 	// The bundle is published, but the report is still about the previous bundle.
 	stale[0] = grantedAgo(stale[0], 0)
-	stale[0].Current = false
+	stale[0].IsCurrent = false
 	if step := Plan(first, twoWaves(), status, stale,
-		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
+		PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "1.0.0" {
 		t.Error("a report about the previous bundle started wave production")
 	}
-	stale[0].Current = true
+	stale[0].IsCurrent = true
 	if step := Plan(first, twoWaves(), status, stale,
-		Situation{Channel: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
+		PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(time.Minute)}); step.Decisions[1].Version != "2.0.0" {
 		t.Errorf("development is ready, but production does not get the version: %+v", step.Status)
 	}
 }
@@ -343,7 +343,7 @@ func TestCanariesStayTheSame(t *testing.T) {
 		}
 		chosen := map[string]bool{}
 		for i, d := range Plan(first, spec, fleet.RolloutStatus{}, runtimes,
-			Situation{Channel: "2.0.0", Now: noon}).Decisions {
+			PlanInput{ChannelVersion: "2.0.0", Now: noon}).Decisions {
 			if d.Version == "2.0.0" {
 				chosen[runtimes[i].ID] = true
 			}
@@ -380,7 +380,7 @@ func TestInvalidWaveHoldsAllRuntimes(t *testing.T) {
 		spec := twoWaves()
 		spoil(&spec.Waves[0])
 		step := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0")},
-			Situation{Channel: "2.0.0", Now: noon})
+			PlanInput{ChannelVersion: "2.0.0", Now: noon})
 		if step.Status.State != fleet.RolloutWaiting || !strings.HasPrefix(step.Status.Message, field) ||
 			step.Decisions[0].Version != "1.0.0" {
 			t.Errorf("invalid %s: got state %s, message %q, decisions %+v, want Waiting and 1.0.0", field,
@@ -393,9 +393,9 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Soak = minutes(10)
 	canary := grantedAgo(at("dev", "dev", ""), 20)
-	canary.Given.Ready = true
+	canary.Selection.Ready = true
 	soaking := Plan(first, spec, carriedOut("").Status, []Runtime{canary, everyone[1]},
-		Situation{Channel: "2.0.0", Now: noon})
+		PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	started := noon.Add(10 * time.Minute) // the start of this publisher
 	for what, c := range map[string]struct {
 		unnoted time.Time
@@ -420,8 +420,8 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 		},
 	} {
 		canary.LastReport, canary.LatestUnrecorded, canary.State = noon, c.unnoted, c.state
-		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, Situation{
-			Channel: "2.0.0", Now: started.Add(c.after),
+		step := Plan(first, spec, soaking.Status, []Runtime{canary, everyone[1]}, PlanInput{
+			ChannelVersion: "2.0.0", Now: started.Add(c.after),
 		})
 		if proven := step.Status.Waves[0].ProvenAt != nil; proven != c.proven || step.Status.State != c.want ||
 			!strings.Contains(step.Status.Message, c.message) {

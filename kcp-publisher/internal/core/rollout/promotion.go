@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Covering returns the RolloutPolicy that applies to a track, or nil. If several policies match the track, the first
+// FindPolicy returns the RolloutPolicy that applies to a track, or nil. If several policies match the track, the first
 // one by name applies.
-func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
+func FindPolicy(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
 	var first *fleet.RolloutPolicy
 	for i := range policies {
 		p := &policies[i]
@@ -26,8 +26,8 @@ func Covering(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy 
 	return first
 }
 
-// Newest returns the newest rollout of one track, or nil.
-func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
+// NewestRollout returns the newest rollout of one track, or nil.
+func NewestRollout(rollouts []*fleet.Rollout) *fleet.Rollout {
 	if len(rollouts) == 0 {
 		return nil
 	}
@@ -36,81 +36,82 @@ func Newest(rollouts []*fleet.Rollout) *fleet.Rollout {
 	})
 }
 
-// Newer returns the name of the newest rollout of the same track. It returns "" if the given rollout is the newest.
-func Newer(than *fleet.Rollout, all []fleet.Rollout) string {
-	newest := than
+// FindNewer returns the name of the newest rollout of the same track. It returns "" if the given rollout is the newest.
+func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
+	newest := given
 	for i := range all {
 		r := &all[i]
-		if r.Spec.Module == than.Spec.Module && r.Spec.Channel == than.Spec.Channel &&
+		if r.Spec.Module == given.Spec.Module && r.Spec.Channel == given.Spec.Channel &&
 			r.Spec.Revision > newest.Spec.Revision {
 			newest = r
 		}
 	}
-	if newest == than {
+	if newest == given {
 		return ""
 	}
 	return newest.Name
 }
 
-// Name returns the object name of the Rollout of a track with this revision.
-func Name(track Track, revision int64) string {
+// ObjectName returns the object name of the Rollout of a track with this revision.
+func ObjectName(track Track, revision int64) string {
 	// The name also contains the channel and the revision, and can have at most 253 bytes.
 	const maxModule = 180
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
 }
 
-// Next returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes contains the
-// runtimes that follow the track.
-func Next(
+// NextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes
+// contains the runtimes that follow the track.
+func NextRollout(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
 	if newest == nil {
-		from = mostCommon(version, runtimes)
+		from = mostCommonVersion(version, runtimes)
 	} else {
 		if newest.Status.State == fleet.RolloutRollingBack {
 			return nil // no new rollout before the rollback is finished
 		}
-		if newest.Spec.To == version && !repeatable(newest) {
+		if newest.Spec.To == version && !isRepeatable(newest) {
 			return nil
 		}
-		from, revision = lastGood(newest), newest.Spec.Revision+1
+		from, revision = lastGoodVersion(newest), newest.Spec.Revision+1
 	}
 	if from == "" || from == version {
 		return nil
 	}
 	return &fleet.RolloutSpec{
 		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
-		Course: Complete(policy.Spec.Course),
+		Course: CompleteCourse(policy.Spec.Course),
 	}
 }
 
-// repeatable reports whether a new rollout may promote the same version as an ended rollout. If the ended rollout was
+// isRepeatable reports whether a new rollout may promote the same version as an ended rollout. If the ended rollout was
 // stopped or rolled back, an operator must have requested a retry, or the channel must have had another version since
 // then.
-func repeatable(ended *fleet.Rollout) bool {
+func isRepeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return state == fleet.RolloutSuperseded || (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// releasable reports whether a rollout was stopped or rolled back and its channel no longer has the promoted version.
-func releasable(state fleet.RolloutState, held, channel string) bool {
+// isReleasable reports whether a rollout was stopped or rolled back and its channel no longer has the promoted version.
+func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
 }
 
-// lastGood returns the version to which runtimes return if the next promotion fails. before is the previous rollout.
+// lastGoodVersion returns the version to which runtimes return if the next promotion fails. before is the previous
+// rollout.
 //   - If a version was published without a policy after the previous rollout, it is that version.
 //   - If every runtime has the promoted version of the previous rollout, it is that version.
 //   - Otherwise, it is the last good version of the previous rollout.
-func lastGood(before *fleet.Rollout) string {
+func lastGoodVersion(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
 	}
 	if state := before.Status.State; state == fleet.RolloutSucceeded ||
-		!Finished(state) && updatedEverywhere(before.Status) {
+		!IsFinished(state) && isUpdatedEverywhere(before.Status) {
 		return before.Spec.To
 	}
 	return before.Spec.From
@@ -121,13 +122,13 @@ func lastGood(before *fleet.Rollout) string {
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	// If the runtimes must return to an older version, the newest rollout must roll them back.
 	returns := channel == newest.Spec.From || newest.Spec.Undo
-	return Finished(newest.Status.State) && newest.Spec.To != channel && !returns &&
+	return IsFinished(newest.Status.State) && newest.Spec.To != channel && !returns &&
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
-// updatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves have proved
+// isUpdatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves have proved
 // the version.
-func updatedEverywhere(status fleet.RolloutStatus) bool {
+func isUpdatedEverywhere(status fleet.RolloutStatus) bool {
 	if status.Total == 0 || status.Updated < status.Total {
 		return false
 	}
@@ -139,26 +140,26 @@ func updatedEverywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// proven reports whether an earlier rollout of the track proved this version: it promoted the version successfully, or
-// the version was its last good version.
-func proven(of *fleet.Rollout, own []*fleet.Rollout) bool {
+// isProven reports whether an earlier rollout of the track proved this version: it promoted the version successfully,
+// or the version was its last good version.
+func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
-		brought := r.Spec.To == of.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
-		return r.Spec.Revision < of.Spec.Revision && (brought || r.Spec.From == of.Spec.To)
+		brought := r.Spec.To == candidate.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
+		return r.Spec.Revision < candidate.Spec.Revision && (brought || r.Spec.From == candidate.Spec.To)
 	})
 }
 
-// mostCommon returns the most common version that is older than the promoted one. It is the last good version of a
-// track without rollouts. If at least as many runtimes already have the promoted version, it returns "", because no
+// mostCommonVersion returns the most common version that is older than the promoted one. It is the last good version of
+// a track without rollouts. If at least as many runtimes already have the promoted version, it returns "", because no
 // rollout is needed.
-func mostCommon(promoted string, runtimes []Runtime) string {
+func mostCommonVersion(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {
 		votes[runtimes[i].Version]++
 	}
 	best := ""
 	for _, version := range slices.Sorted(maps.Keys(votes)) { // sorting is cheap, because a fleet has few versions
-		if bundle.Older(version, promoted) && (best == "" || votes[version] > votes[best]) {
+		if bundle.IsOlder(version, promoted) && (best == "" || votes[version] > votes[best]) {
 			best = version
 		}
 	}

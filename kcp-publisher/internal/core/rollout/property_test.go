@@ -60,7 +60,7 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
 						}
 						continued.Add(w.continued)
-						switch Newest(w.rollouts).Status.State {
+						switch NewestRollout(w.rollouts).Status.State {
 						case fleet.RolloutSucceeded:
 							ended.Add(1)
 						case fleet.RolloutRolledBack:
@@ -104,7 +104,7 @@ func (w *world) live() {
 	}
 	// From now on, operators only resume and approve the last rollout.
 	for range 60 {
-		if newest := Newest(w.rollouts); newest != nil {
+		if newest := NewestRollout(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
 			for _, wave := range newest.Spec.Waves {
 				newest.Spec.ApprovedWaves = append(
@@ -112,8 +112,8 @@ func (w *world) live() {
 					wave.Name)
 				newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
 			}
-			again := newest.Spec.To == w.channel && repeatable(newest)
-			if Finished(newest.Status.State) && !again &&
+			again := newest.Spec.To == w.channel && isRepeatable(newest)
+			if IsFinished(newest.Status.State) && !again &&
 				(newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
 				w.settled(newest)
 				return
@@ -126,7 +126,7 @@ func (w *world) live() {
 		}
 		w.now = w.now.Add(time.Minute)
 	}
-	newest := Newest(w.rollouts)
+	newest := NewestRollout(w.rollouts)
 	w.fail("%s still has state %s an hour after the last failure: %s", newest.Name, newest.Status.State,
 		newest.Status.Message)
 }
@@ -186,7 +186,7 @@ func (w *world) stir() {
 			m.polled = false
 		}
 	}
-	if newest := Newest(w.rollouts); newest != nil {
+	if newest := NewestRollout(w.rollouts); newest != nil {
 		switch w.random.IntN(40) {
 		case 0, 1:
 			newest.Spec.Paused = !newest.Spec.Paused
@@ -207,7 +207,7 @@ func (w *world) stir() {
 		case 11:
 			w.channel = newest.Spec.To
 		case 12:
-			newest.Spec.Retry = Finished(newest.Status.State)
+			newest.Spec.Retry = IsFinished(newest.Status.State)
 		case 13, 14:
 			for _, wave := range newest.Status.Waves {
 				if wave.WaitsForDeferred && AwaitsApproval(newest.Spec, wave) {
@@ -225,7 +225,7 @@ func (w *world) stir() {
 
 // check fails the test if a step of a rollout contradicts the actual events in the runtimes.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
-	active := !Finished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
+	active := !IsFinished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
 		started := step.Status.Waves[i].StartedAt != nil
 		if i > 0 && started && step.Status.Waves[i-1].ProvenAt == nil {
@@ -237,8 +237,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 		}
 	}
 	fresh, flying, failing, wave := map[int]int{}, map[int]int{}, map[int]int{}, map[int]int{}
-	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
-	p.begin(facts)
+	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, input: PlanInput{Now: w.now}}
+	p.assignRuntimes(facts)
 	for i, m := range w.machines {
 		n := p.members[i].wave
 		wave[n]++
@@ -300,18 +300,18 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 
 // checkProof fails the test if a wave is proven although the actual reports do not prove the version.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
-	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, situation: Situation{Now: w.now}}
-	p.begin(facts)
+	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, input: PlanInput{Now: w.now}}
+	p.assignRuntimes(facts)
 	count, concerned, shown, unshown, later := 0, 0, 0, 0, 0
 	for i, m := range w.machines {
 		has := m.known.Versions[keda.Module]
-		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.Older(r.Spec.To, has)
+		aside := has == r.Spec.To && m.known.Given[keda.Module].Rollout != r.Name || bundle.IsOlder(r.Spec.To, has)
 		if p.members[i].wave > wave && !aside {
 			later++
 		}
 		if p.members[i].wave == wave && aside {
 			if has == r.Spec.To &&
-				(m.known.Given[keda.Module].Rollout == "" || m.known.Given[keda.Module].Ready || facts[i].Current &&
+				(m.known.Given[keda.Module].Rollout == "" || m.known.Given[keda.Module].Ready || facts[i].IsCurrent &&
 					facts[i].State == v1beta2.StateReady) {
 				shown++
 			} else {
@@ -324,9 +324,9 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 		concerned++
 		w.checkChecks(r, wave, m, has)
 		unread := !m.polled && w.now.Sub(w.began) <= r.Spec.OfflineAfter.Duration
-		failed := facts[i].Current && facts[i].State == v1beta2.StateError ||
-			p.failedCheck(&p.members[i], &facts[i]) != nil
-		if given := facts[i].Given; unread && given != nil && given.Rollout == r.Name && given.Ready &&
+		failed := facts[i].IsCurrent && facts[i].State == v1beta2.StateError ||
+			p.findFailedCheck(&p.members[i], &facts[i]) != nil
+		if given := facts[i].Selection; unread && given != nil && given.Rollout == r.Name && given.Ready &&
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
@@ -339,7 +339,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 	selector := r.Spec.Waves[wave].Selector
 	approved := slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
-	if selector != nil && !r.Spec.Waves[wave].AllowEmpty && !approved && later > 0 && !proven(r, w.rollouts) {
+	if selector != nil && !r.Spec.Waves[wave].AllowEmpty && !approved && later > 0 && !isProven(r, w.rollouts) {
 		canary := func(m *machine) bool { return m.labels["canary"] == "yes" }
 		if !slices.ContainsFunc(w.machines, canary) {
 			w.fail("%s: wave %d is proven but selects no runtime", r.Name, wave)
@@ -409,11 +409,11 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 // checkBelief repeats a step. A restarted publisher must make the same decisions, and a report about another bundle
 // must not change them.
 func (w *world) checkBelief(
-	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation Situation,
+	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation PlanInput,
 ) {
 	lies := append([]Runtime(nil), facts...)
 	for i := range lies {
-		if !lies[i].Current {
+		if !lies[i].IsCurrent {
 			lies[i].State = []v1beta2.State{v1beta2.StateReady, v1beta2.StateError,
 				v1beta2.StateWarning}[w.random.IntN(3)]
 		}
@@ -438,7 +438,7 @@ func (w *world) settled(r *fleet.Rollout) {
 	}
 	for _, m := range w.machines {
 		switch {
-		case r.Status.State == fleet.RolloutSucceeded && bundle.Older(m.version, r.Spec.To):
+		case r.Status.State == fleet.RolloutSucceeded && bundle.IsOlder(m.version, r.Spec.To):
 			w.fail("%s succeeded, but %s has %s", r.Name, m.id, m.version)
 		case r.Status.State == fleet.RolloutRolledBack && m.version == r.Spec.To && m.givenBy == r.Name:
 			w.fail("%s was rolled back, but %s still has the version", r.Name, m.id)
@@ -447,13 +447,13 @@ func (w *world) settled(r *fleet.Rollout) {
 }
 
 func (w *world) promoteSurely() {
-	newest := Newest(w.rollouts)
+	newest := NewestRollout(w.rollouts)
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {
 		facts[i] = w.fact(m)
 	}
-	step := Plan(newest.Name, newest.Spec, newest.Status, facts, Situation{
-		Channel: w.channel, Proven: proven(newest, w.rollouts), Now: w.now,
+	step := Plan(newest.Name, newest.Spec, newest.Status, facts, PlanInput{
+		ChannelVersion: w.channel, IsProven: isProven(newest, w.rollouts), Now: w.now,
 	})
 	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}
 }

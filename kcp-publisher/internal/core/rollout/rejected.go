@@ -7,9 +7,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Rejected returns the newest rollout that promoted a version if it was stopped or rolled back. Otherwise, it returns
-// nil. rollouts contains the rollouts of one track.
-func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
+// FindRejected returns the newest rollout that promoted a version if it was stopped or rolled back. Otherwise, it
+// returns nil. rollouts contains the rollouts of one track.
+func FindRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
 	for _, r := range rollouts {
 		if r.Spec.To != version || r.Status.State == fleet.RolloutSuperseded {
@@ -29,14 +29,14 @@ func Rejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	return nil
 }
 
-// Rejections returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They have the
-// order of the channels in metas.
-func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
-	byTrack := tracked(rollouts)
+// ListRejected returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They have
+// the order of the channels in metas.
+func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
+	byTrack := groupByTrack(rollouts)
 	for i := range metas {
 		module := metas[i].Spec.ModuleName
 		for _, c := range metas[i].Spec.Channels {
-			if r := Rejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
+			if r := FindRejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
 				all = append(all, r)
 			}
 		}
@@ -44,8 +44,8 @@ func Rejections(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (al
 	return all
 }
 
-// Rejection returns a message about a version whose rollout r was stopped or rolled back.
-func Rejection(r *fleet.Rollout) string {
+// RejectionMessage returns a message about a version whose rollout r was stopped or rolled back.
+func RejectionMessage(r *fleet.Rollout) string {
 	what := "rolled it back"
 	if r.Status.State == fleet.RolloutStopped {
 		what = "stopped"

@@ -36,53 +36,53 @@ type Runtime struct {
 	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// Unresolved is the promoted version if the publisher could not resolve it for the runtime. Message is then the
-	// reason. Otherwise, Unresolved is empty.
-	Unresolved string
+	// UnresolvedVersion is the promoted version if the publisher could not resolve it for the runtime. Message is then
+	// the reason. Otherwise, UnresolvedVersion is empty.
+	UnresolvedVersion string
 	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
 	Version string
-	// Given contains the rollout that selected Version and the reported results. It is nil if no rollout selected
+	// Selection contains the rollout that selected Version and the reported results. It is nil if no rollout selected
 	// Version.
-	Given *v1beta2.GivenVersion
-	// Current is true if the last report is about the newest bundle and the same generation of the runtime's Kyma, and
-	// contains the module in Version. State and Message are the module's state and message in that report. They are
-	// only valid if Current is true. The only exception is Message if Unresolved is set.
-	Current bool
-	State   v1beta2.State
-	Message string
-	// Waits is true if the runtime waits for its maintenance window.
-	Waits bool
+	Selection *v1beta2.GivenVersion
+	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma,
+	// and contains the module in Version. State and Message are the module's state and message in that report. They are
+	// only valid if IsCurrent is true. The only exception is Message if UnresolvedVersion is set.
+	IsCurrent bool
+	State     v1beta2.State
+	Message   string
+	// WaitsForWindow is true if the runtime waits for its maintenance window.
+	WaitsForWindow bool
 	// LacksChecks is true if the runtime's agent does not support checks.
 	LacksChecks bool
 }
 
-// Situation contains the inputs of Plan other than the rollout and its runtimes.
-type Situation struct {
-	// Newer is the name of a newer rollout of the same track. It is empty for the newest rollout.
-	Newer string
-	// Channel is the version that the channel has now.
-	Channel string
-	// Proven is true if an earlier rollout has already proved the promoted version.
-	Proven bool
-	Now    time.Time
+// PlanInput contains the inputs of Plan other than the rollout and its runtimes.
+type PlanInput struct {
+	// NewerRollout is the name of a newer rollout of the same track. It is empty for the newest rollout.
+	NewerRollout string
+	// ChannelVersion is the version that the channel has now.
+	ChannelVersion string
+	// IsProven is true if an earlier rollout has already proved the promoted version.
+	IsProven bool
+	Now      time.Time
 
 	// places caches the positions of runtimes in the order in which waves select them. It can be nil.
-	places places
+	places placeCache
 }
 
 // Decision is the version of the module that a rollout allows in a runtime.
 type Decision struct {
 	// Version is the allowed version, or empty if the runtime must not get the module yet.
 	Version string
-	// Undo is the version that a rollback replaces with the older one in Version. It is empty if the Decision is not a
-	// rollback.
-	Undo string
-	// Held is the reason why the runtime does not get the promoted version, or empty.
-	Held string
-	// Try is the promoted version if the publisher could not resolve it for the runtime. The publisher tries to resolve
-	// it in addition to Version, to find out when the problem is solved. Otherwise, Try is empty.
-	Try string
+	// ReplacedVersion is the version that a rollback replaces with the older one in Version. It is empty if the
+	// Decision is not a rollback.
+	ReplacedVersion string
+	// HeldReason is the reason why the runtime does not get the promoted version, or empty.
+	HeldReason string
+	// TriedVersion is the promoted version if the publisher could not resolve it for the runtime. The publisher tries
+	// to resolve it in addition to Version, to find out when the problem is solved. Otherwise, TriedVersion is empty.
+	TriedVersion string
 	// Checks is the number of a wave, starting at 1. The runtime gets this wave's checks together with Version. If
 	// Checks is 0, the runtime keeps its current checks.
 	Checks int
@@ -94,12 +94,12 @@ type Step struct {
 	// Decisions contains a Decision for each runtime, in the order of the runtimes. It is nil if the rollout has
 	// succeeded or was superseded.
 	Decisions []Decision
-	// Awaited is true for each runtime whose report the rollout is waiting for, in the order of the runtimes.
-	Awaited []bool
+	// AwaitsReport is true for each runtime whose report the rollout is waiting for, in the order of the runtimes.
+	AwaitsReport []bool
 }
 
-// Finished reports whether a rollout in this state has ended. A rollback is the only change that can follow.
-func Finished(state fleet.RolloutState) bool {
+// IsFinished reports whether a rollout in this state has ended. A rollback is the only change that can follow.
+func IsFinished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
 		return true
@@ -109,88 +109,88 @@ func Finished(state fleet.RolloutState) bool {
 
 // plan computes one Step of a rollout.
 type plan struct {
-	name      string
-	spec      fleet.RolloutSpec
-	status    fleet.RolloutStatus
-	situation Situation
-	members   []member
-	waves     []wave
-	// before is the rollout's state before this step.
-	before fleet.RolloutState
-	// downwards is true if the promoted version is older than the last good version. In this case, runtimes with the
+	name    string
+	spec    fleet.RolloutSpec
+	status  fleet.RolloutStatus
+	input   PlanInput
+	members []member
+	waves   []wave
+	// previousState is the rollout's state before this step.
+	previousState fleet.RolloutState
+	// isDowngrade is true if the promoted version is older than the last good version. In this case, runtimes with the
 	// last good version keep it.
-	downwards bool
+	isDowngrade bool
 }
 
 // Plan decides the next Step of a rollout. Equal arguments lead to equal results.
 func Plan(
-	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, situation Situation,
+	name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, runtimes []Runtime, input PlanInput,
 ) Step {
-	p := newPlan(name, spec, before, situation)
-	if err := Check(spec.Course); err != nil {
-		return p.stuck(runtimes, err)
+	p := newPlan(name, spec, before, input)
+	if err := CheckCourse(spec.Course); err != nil {
+		return p.invalidStep(runtimes, err)
 	}
-	p.begin(runtimes)
-	if err := p.checkWaves(runtimes); err != nil && p.active() {
-		return p.stuck(runtimes, err)
+	p.assignRuntimes(runtimes)
+	if err := p.checkWaves(runtimes); err != nil && p.isActive() {
+		return p.invalidStep(runtimes, err)
 	}
 	for i := range p.status.Waves {
 		p.status.Waves[i].WaitsForDeferred = false
 	}
 	p.classify(runtimes)
 	p.changeDirection()
-	p.release()
-	if p.active() {
-		p.advance()
+	p.recordRelease()
+	if p.isActive() {
+		p.advanceWaves()
 	}
-	p.grant(runtimes)
-	p.count(runtimes)
-	return Step{Status: p.status, Decisions: p.decide(runtimes), Awaited: p.awaited(runtimes)}
+	p.grantSlots(runtimes)
+	p.countRuntimes(runtimes)
+	return Step{Status: p.status, Decisions: p.decide(runtimes), AwaitsReport: p.awaitedReports(runtimes)}
 }
 
-func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, situation Situation) *plan {
-	status, downwards := *before.DeepCopy(), bundle.Older(spec.To, spec.From)
+func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, input PlanInput) *plan {
+	status, downwards := *before.DeepCopy(), bundle.IsOlder(spec.To, spec.From)
 	return &plan{
-		name: name, spec: spec, status: status, before: status.State, situation: situation, downwards: downwards,
+		name: name, spec: spec, status: status, previousState: status.State, input: input, isDowngrade: downwards,
 	}
 }
 
-func (p *plan) awaited(runtimes []Runtime) []bool {
+func (p *plan) awaitedReports(runtimes []Runtime) []bool {
 	all := make([]bool, len(runtimes))
-	if Finished(p.status.State) {
+	if IsFinished(p.status.State) {
 		return all
 	}
 	for i := range runtimes {
 		m := &p.members[i]
-		all[i] = m.state == inFlight || m.state == measuring || m.granted && !m.touched ||
-			p.back() && m.touched && m.state != reverted
+		all[i] = m.state == inFlight || m.state == measuring || m.isGranted && !m.isSelected ||
+			p.isRollingBack() && m.isSelected && m.state != reverted
 	}
 	return all
 }
 
-// stuck returns a Step for an invalid course. Every runtime keeps its version.
-func (p *plan) stuck(runtimes []Runtime, why error) Step {
-	if p.active() {
-		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+why.Error()
+// invalidStep returns a Step for an invalid course. Every runtime keeps its version.
+func (p *plan) invalidStep(runtimes []Runtime, cause error) Step {
+	if p.isActive() {
+		p.status.State, p.status.Message = fleet.RolloutWaiting, "spec."+cause.Error()
 	}
-	return p.hold(runtimes)
+	return p.holdAll(runtimes)
 }
 
-// hold returns a Step in which every runtime keeps its version.
-func (p *plan) hold(runtimes []Runtime) Step {
+// holdAll returns a Step in which every runtime keeps its version.
+func (p *plan) holdAll(runtimes []Runtime) Step {
 	p.members = make([]member, len(runtimes))
 	for i, r := range runtimes {
-		p.members[i] = member{wave: -1, touched: r.Given != nil && r.Given.Rollout == p.name}
+		p.members[i] = member{wave: -1, isSelected: r.Selection != nil && r.Selection.Rollout == p.name}
 	}
 	return Step{Status: p.status, Decisions: p.decide(runtimes)}
 }
 
-// active reports whether the rollout can still update runtimes: it has not ended and is not rolling back.
-func (p *plan) active() bool {
-	return !Finished(p.status.State) && p.status.State != fleet.RolloutRollingBack
+// isActive reports whether the rollout can still update runtimes: it has not ended and is not rolling back.
+func (p *plan) isActive() bool {
+	return !IsFinished(p.status.State) && p.status.State != fleet.RolloutRollingBack
 }
 
-func (p *plan) back() bool {
+func (p *plan) isRollingBack() bool {
 	return p.status.State == fleet.RolloutRollingBack || p.status.State == fleet.RolloutRolledBack
 }
 
@@ -198,56 +198,57 @@ func (p *plan) back() bool {
 // rollout requires it.
 func (p *plan) changeDirection() {
 	state := &p.status.State
-	withdrawn := p.situation.Channel == p.spec.From && (p.active() || *state == fleet.RolloutStopped)
-	switch failed := p.overBudget(); {
+	withdrawn := p.input.ChannelVersion == p.spec.From && (p.isActive() || *state == fleet.RolloutStopped)
+	switch failed := p.budgetMessage(); {
 	case *state == fleet.RolloutSuperseded || *state == fleet.RolloutRolledBack:
 	case *state == fleet.RolloutRollingBack:
 		p.checkRolledBack()
-	case p.situation.Newer != "":
-		if p.active() {
-			p.end(fleet.RolloutSuperseded, "rollout "+p.situation.Newer+" replaces this rollout")
+	case p.input.NewerRollout != "":
+		if p.isActive() {
+			p.endRollout(fleet.RolloutSuperseded, "rollout "+p.input.NewerRollout+" replaces this rollout")
 		}
 	case p.spec.Undo:
 		p.startRollback("undone by an operator")
 	case withdrawn:
 		p.startRollback("channel " + p.spec.Channel + " has " + p.spec.From + " again")
-	case !p.active():
+	case !p.isActive():
 	case p.spec.Abort:
-		p.end(fleet.RolloutStopped, "aborted by an operator")
+		p.endRollout(fleet.RolloutStopped, "aborted by an operator")
 	case failed != "" && p.spec.OnFailure == fleet.OnFailureStop:
-		p.end(fleet.RolloutStopped, failed)
+		p.endRollout(fleet.RolloutStopped, failed)
 	case failed != "":
 		p.startRollback(failed)
 	}
 }
 
-// release records the first time at which the channel no longer has the promoted version of a stopped or rolled-back
-// rollout.
-func (p *plan) release() {
-	if s := &p.status; s.ReleasedAt == nil && p.situation.Newer == "" &&
-		releasable(s.State, p.spec.To, p.situation.Channel) {
-		now := p.stamp()
+// recordRelease records the first time at which the channel no longer has the promoted version of a stopped or
+// rolled-back rollout.
+func (p *plan) recordRelease() {
+	if s := &p.status; s.ReleasedAt == nil && p.input.NewerRollout == "" &&
+		isReleasable(s.State, p.spec.To, p.input.ChannelVersion) {
+		now := p.currentTime()
 		s.ReleasedAt = &now
 	}
 }
 
-// stamp returns the current time in whole seconds, as in the API. It rounds up, so that a soak time is never too short.
-func (p *plan) stamp() metav1.Time {
-	now := p.situation.Now.UTC().Truncate(time.Second)
-	if now.Before(p.situation.Now) {
+// currentTime returns the current time in whole seconds, as in the API. It rounds up, so that a soak time is never too
+// short.
+func (p *plan) currentTime() metav1.Time {
+	now := p.input.Now.UTC().Truncate(time.Second)
+	if now.Before(p.input.Now) {
 		now = now.Add(time.Second)
 	}
 	return metav1.NewTime(now)
 }
 
-func (p *plan) end(state fleet.RolloutState, why string) {
-	now := p.stamp()
-	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd = state, why, &now, nil
+func (p *plan) endRollout(state fleet.RolloutState, reason string) {
+	now := p.currentTime()
+	p.status.State, p.status.Message, p.status.FinishedAt, p.status.EstimatedEnd = state, reason, &now, nil
 }
 
-func (p *plan) startRollback(why string) {
-	now := p.stamp()
-	p.status.State, p.status.Message, p.status.BackSince = fleet.RolloutRollingBack, why, &now
+func (p *plan) startRollback(reason string) {
+	now := p.currentTime()
+	p.status.State, p.status.Message, p.status.BackSince = fleet.RolloutRollingBack, reason, &now
 	p.status.FinishedAt, p.status.EstimatedEnd = nil, nil
 	p.checkRolledBack()
 }
@@ -257,33 +258,33 @@ func (p *plan) startRollback(why string) {
 func (p *plan) checkRolledBack() {
 	for i := range p.members {
 		m := &p.members[i]
-		if m.touched && m.state != reverted && m.state != unaffected && !p.overdue(m) {
+		if m.isSelected && m.state != reverted && m.state != unaffected && !p.isOverdue(m) {
 			return
 		}
 	}
-	p.end(fleet.RolloutRolledBack, p.status.Message)
+	p.endRollout(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// overdue reports whether a runtime has missed the deadline for its rollback.
-func (p *plan) overdue(m *member) bool {
+// isOverdue reports whether a runtime has missed the deadline for its rollback.
+func (p *plan) isOverdue(m *member) bool {
 	since := p.status.BackSince
-	return since == nil || m.wave < 0 || p.situation.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
+	return since == nil || m.wave < 0 || p.input.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// overBudget returns a message about the first wave with more failures than maxFailures, or "".
-func (p *plan) overBudget() string {
+// budgetMessage returns a message about the first wave with more failures than maxFailures, or "".
+func (p *plan) budgetMessage() string {
 	for i := range p.waves {
 		w := &p.waves[i]
 		if p.status.Waves[i].StartedAt != nil && w.failed > w.maxFailures {
 			p.status.Waves[i].State = fleet.WaveFailed
-			return w.failure(p.spec.Waves[i].Name)
+			return w.failureMessage(p.spec.Waves[i].Name)
 		}
 	}
 	return ""
 }
 
-func (p *plan) advance() {
-	now := p.stamp()
+func (p *plan) advanceWaves() {
+	now := p.currentTime()
 	p.status.State = fleet.RolloutProgressing
 	if p.spec.Paused {
 		p.status.State, p.status.Message = fleet.RolloutPaused, "the rollout is paused"
@@ -296,7 +297,7 @@ func (p *plan) advance() {
 		if s.StartedAt == nil && p.spec.Paused {
 			return
 		}
-		if waits := p.waits(i); waits != "" && !p.spec.Paused {
+		if waits := p.waitMessage(i); waits != "" && !p.spec.Paused {
 			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting,
 				"wave "+s.Name+" "+waits
 			return
@@ -311,8 +312,8 @@ func (p *plan) advance() {
 		if why == "" && s.ReadyAt == nil {
 			s.ReadyAt, s.State = &now, fleet.WaveSoaking
 		}
-		soaked := s.ReadyAt != nil && !p.situation.Now.Before(p.soakedAt(i, s.ReadyAt.Time))
-		why = p.missing(i, why, soaked)
+		soaked := s.ReadyAt != nil && !p.input.Now.Before(p.soakEnd(i, s.ReadyAt.Time))
+		why = p.unprovenReason(i, why, soaked)
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {
 				p.status.Message = "wave " + s.Name + ": " + w.progressMessage(why, s.ReadyAt != nil)
@@ -321,23 +322,24 @@ func (p *plan) advance() {
 		}
 		s.ProvenAt, s.State = &now, fleet.WaveProven
 	}
-	p.end(fleet.RolloutSucceeded, p.success())
+	p.endRollout(fleet.RolloutSucceeded, p.successMessage())
 }
 
-func (p *plan) success() string {
+func (p *plan) successMessage() string {
 	if slices.ContainsFunc(p.waves, func(w wave) bool { return w.total > 0 }) {
 		return "every wave is proven"
 	}
 	return "no runtime had to be updated"
 }
 
-// waits returns a message if a wave waits for an approval or its selector matches no runtime. Otherwise, it returns "".
-func (p *plan) waits(wave int) string {
+// waitMessage returns a message if a wave waits for an approval or its selector matches no runtime. Otherwise, it
+// returns "".
+func (p *plan) waitMessage(wave int) string {
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
 	}
-	switch untried := p.unprovenRuntimes(wave); {
-	case p.empty(wave):
+	switch untried := p.countUnproven(wave); {
+	case p.isEmptyWave(wave):
 		return "selects no runtime: label runtimes, correct the selector in spec.waves, or approve the wave"
 	case untried > 0:
 		return fmt.Sprintf(
@@ -349,14 +351,14 @@ func (p *plan) waits(wave int) string {
 	return ""
 }
 
-// unprovenRuntimes returns the number of runtimes in a wave if none of them can prove the promoted version, for example
+// countUnproven returns the number of runtimes in a wave if none of them can prove the promoted version, for example
 // because they all have a newer version. It returns 0 if other runtimes prove the version.
-func (p *plan) unprovenRuntimes(number int) int {
+func (p *plan) countUnproven(number int) int {
 	var all wave
 	later := 0
 	for i := range p.waves {
 		w := &p.waves[i]
-		all.total, all.fresh, all.updated = all.total+w.total, all.fresh+w.fresh, all.updated+w.updated
+		all.total, all.newCount, all.updated = all.total+w.total, all.newCount+w.newCount, all.updated+w.updated
 		all.unaffected, all.working = all.unaffected+w.unaffected, all.working+w.working
 		if i > number {
 			later += w.total
@@ -364,9 +366,9 @@ func (p *plan) unprovenRuntimes(number int) int {
 	}
 	w := &p.waves[number]
 	switch {
-	case p.situation.Proven:
+	case p.input.IsProven:
 		return 0
-	case number == len(p.waves)-1 && (all.total == all.fresh || w.total == 0) && all.working+all.updated == 0:
+	case number == len(p.waves)-1 && (all.total == all.newCount || w.total == 0) && all.working+all.updated == 0:
 		return all.unaffected
 	case w.total == 0 && w.working == 0 && later > 0:
 		return w.unaffected

@@ -23,34 +23,34 @@ type Followers struct {
 // uses Gates.
 type Round struct {
 	// Create contains the new Rollouts with their first status. Update contains the Rollouts whose status changed.
-	// Forget contains the old Rollouts to delete.
-	Create, Update, Forget []*fleet.Rollout
+	// Delete contains the old Rollouts to delete.
+	Create, Update, Delete []*fleet.Rollout
 	// Gates maps each track (a module in a channel) to the decisions about its runtimes. If a track is missing, all
 	// runtimes can have the channel's version.
 	Gates Gates
 	// Newest contains the newest Rollout of each track, sorted by name.
 	Newest []*fleet.Rollout
-	// Active is true if a rollout is in progress.
-	Active bool
+	// IsActive is true if a rollout is in progress.
+	IsActive bool
 
-	places places
+	places placeCache
 }
 
-// AtRest returns a function that reports whether a track needs no Plan. This is the case if it has neither a policy nor
-// a Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
-func AtRest(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
-	byTrack := tracked(rollouts)
+// RestFilter returns a function that reports whether a track needs no Plan. This is the case if it has neither a policy
+// nor a Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
+func RestFilter(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
+	byTrack := groupByTrack(rollouts)
 	return func(track Track, channel string) bool {
-		newest := Newest(byTrack[track])
+		newest := NewestRollout(byTrack[track])
 		if newest == nil {
-			return Covering(policies, track) == nil
+			return FindPolicy(policies, track) == nil
 		}
-		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && lastGood(newest) == channel
+		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && lastGoodVersion(newest) == channel
 	}
 }
 
-// tracked groups the Rollouts by track. It omits Rollouts that are being deleted.
-func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
+// groupByTrack groups the Rollouts by track. It omits Rollouts that are being deleted.
+func groupByTrack(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	byTrack := map[Track][]*fleet.Rollout{}
 	for i := range rollouts {
 		r := &rollouts[i]
@@ -61,15 +61,15 @@ func tracked(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	return byTrack
 }
 
-// The newest keptRollouts Rollouts of a track are never deleted.
-const keptRollouts = 10
+// The newest maxKeptRollouts Rollouts of a track are never deleted.
+const maxKeptRollouts = 10
 
-// NextRound decides the next step of all Rollouts. If followers does not contain a track, the Rollouts of this track do
-// not change.
-func NextRound(
+// EvaluateAll decides the next step of all Rollouts. If followers does not contain a track, the Rollouts of this track
+// do not change.
+func EvaluateAll(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Round {
-	byTrack := tracked(rollouts)
+	byTrack := groupByTrack(rollouts)
 	tracks := map[Track]bool{}
 	for track := range byTrack {
 		tracks[track] = true
@@ -77,28 +77,29 @@ func NextRound(
 	for track := range followers {
 		tracks[track] = true
 	}
-	round := Round{Gates: Gates{}, places: places{}}
+	round := Round{Gates: Gates{}, places: placeCache{}}
 	for _, track := range slices.SortedFunc(maps.Keys(tracks), func(a, b Track) int {
 		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel))
 	}) {
 		seen, followed := followers[track]
-		round.track(track, Covering(policies, track), byTrack[track], seen, followed, now)
+		round.addTrack(track, FindPolicy(policies, track), byTrack[track], seen, followed, now)
 	}
 	return round
 }
 
-func (r *Round) track(
-	track Track, policy *fleet.RolloutPolicy, own []*fleet.Rollout, seen Followers, followed bool, now time.Time,
+func (r *Round) addTrack(
+	track Track, policy *fleet.RolloutPolicy, rollouts []*fleet.Rollout, followers Followers, isFollowed bool,
+	now time.Time,
 ) {
-	newest := Newest(own)
-	if !followed {
+	newest := NewestRollout(rollouts)
+	if !isFollowed {
 		if newest != nil {
 			r.addRecordedGate(newest)
 		}
 		return
 	}
-	if newest != nil && needsNoRollout(newest, seen.Channel, policy) {
-		r.recordAllowedVersion(newest, seen.Channel, now)
+	if newest != nil && needsNoRollout(newest, followers.Channel, policy) {
+		r.recordAllowedVersion(newest, followers.Channel, now)
 		return
 	}
 	if policy == nil && newest != nil {
@@ -110,10 +111,10 @@ func (r *Round) track(
 	if policy == nil {
 		return
 	}
-	if spec := Next(policy, track, seen.Channel, newest, seen.Runtimes); spec != nil {
+	if spec := NextRollout(policy, track, followers.Channel, newest, followers.Runtimes); spec != nil {
 		next := &fleet.Rollout{Spec: *spec}
-		next.Name = Name(track, spec.Revision)
-		own, newest = append(own, next), next
+		next.Name = ObjectName(track, spec.Revision)
+		rollouts, newest = append(rollouts, next), next
 	}
 	if newest == nil {
 		return
@@ -121,38 +122,39 @@ func (r *Round) track(
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
 		// The newest Rollout succeeded, so update runtimes that were offline immediately.
 		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
-		r.forget(own)
+		r.deleteOld(rollouts)
 		return
 	}
-	situation := Situation{Channel: seen.Channel, Proven: proven(newest, own), Now: now, places: r.places}
-	step := Plan(newest.Name, newest.Spec, newest.Status, seen.Runtimes, situation)
-	r.Gates[track] = NewGate(newest, step, seen.Runtimes)
+	situation := PlanInput{ChannelVersion: followers.Channel, IsProven: isProven(newest, rollouts),
+		Now: now, places: r.places}
+	step := Plan(newest.Name, newest.Spec, newest.Status, followers.Runtimes, situation)
+	r.Gates[track] = NewGate(newest, step, followers.Runtimes)
 	r.addRollout(newest, step.Status, now)
-	for _, old := range own {
-		if old != newest && !Finished(old.Status.State) {
-			situation := Situation{Channel: seen.Channel, Newer: newest.Name, Now: now, places: r.places}
-			r.addRollout(old, Plan(old.Name, old.Spec, old.Status, seen.Runtimes, situation).Status, now)
+	for _, old := range rollouts {
+		if old != newest && !IsFinished(old.Status.State) {
+			situation := PlanInput{ChannelVersion: followers.Channel, NewerRollout: newest.Name, Now: now, places: r.places}
+			r.addRollout(old, Plan(old.Name, old.Spec, old.Status, followers.Runtimes, situation).Status, now)
 		}
 	}
-	r.forget(own)
+	r.deleteOld(rollouts)
 }
 
-// Hold must be called if the API server refuses to create a Rollout. It removes the Rollout from r, and all runtimes
-// keep their versions. why becomes the message of the module in these runtimes.
-func (r *Round) Hold(refused *fleet.Rollout, why string) {
+// HoldRefused must be called if the API server refuses to create a Rollout. It removes the Rollout from r, and all
+// runtimes keep their versions. reason becomes the message of the module in these runtimes.
+func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
 	r.Gates[Track{refused.Spec.Module, refused.Spec.Channel}] = &Gate{
-		from: refused.Spec.From, to: refused.Spec.To, held: why,
+		from: refused.Spec.From, to: refused.Spec.To, heldReason: reason,
 	}
-	r.Active = true
+	r.IsActive = true
 }
 
 // recordAllowedVersion writes the version that all runtimes can have without a rollout to the status of an ended
 // Rollout. An empty version means the version that this Rollout promoted.
 func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now time.Time) *fleet.Rollout {
-	p := newPlan(ended.Name, ended.Spec, ended.Status, Situation{Channel: version, Now: now})
-	p.release()
+	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{ChannelVersion: version, Now: now})
+	p.recordRelease()
 	p.status.VersionWithoutPolicy = version
 	if equality.Semantic.DeepEqual(ended.Status, p.status) {
 		return ended
@@ -185,7 +187,7 @@ func (r *Round) addRollout(rollout *fleet.Rollout, status fleet.RolloutStatus, n
 	if status.State != fleet.RolloutSuperseded {
 		r.Newest = append(r.Newest, next)
 	}
-	r.Active = r.Active || !Finished(status.State)
+	r.IsActive = r.IsActive || !IsFinished(status.State)
 }
 
 // conditions returns the standard conditions for a Rollout's status. Tools such as `kubectl wait` use them.
@@ -213,16 +215,16 @@ func conditions(before []metav1.Condition, status fleet.RolloutStatus, now time.
 	return after
 }
 
-func (r *Round) forget(own []*fleet.Rollout) {
-	if len(own) <= keptRollouts {
+func (r *Round) deleteOld(own []*fleet.Rollout) {
+	if len(own) <= maxKeptRollouts {
 		return
 	}
 	oldest := slices.SortedFunc(slices.Values(own), func(a, b *fleet.Rollout) int {
 		return cmp.Compare(b.Spec.Revision, a.Spec.Revision)
 	})
-	for _, old := range oldest[keptRollouts:] {
-		if Finished(old.Status.State) {
-			r.Forget = append(r.Forget, old)
+	for _, old := range oldest[maxKeptRollouts:] {
+		if IsFinished(old.Status.State) {
+			r.Delete = append(r.Delete, old)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func policies(names ...string) []fleet.RolloutPolicy {
 func carriedOut(state fleet.RolloutState) fleet.Rollout {
 	r := fleet.Rollout{Spec: twoWaves()}
 	r.Name, r.ResourceVersion = first, "7"
-	r.Status = Plan(first, r.Spec, fleet.RolloutStatus{}, everyone, Situation{Channel: "2.0.0", Now: noon}).Status
+	r.Status = Plan(first, r.Spec, fleet.RolloutStatus{}, everyone, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	if state != "" {
 		r.Status.State = state
 	}
@@ -96,7 +96,7 @@ func TestRolloutsAreCreatedAndContinued(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			round := NextRound(c.policies, c.rollouts, c.followers, noon)
+			round := EvaluateAll(c.policies, c.rollouts, c.followers, noon)
 			made := ""
 			for _, r := range round.Create {
 				made += r.Name
@@ -131,7 +131,7 @@ func deleted(r fleet.Rollout) fleet.Rollout {
 
 func TestChannelWithoutRuntimesChangesNoRollout(t *testing.T) {
 	started := carriedOut("")
-	round := NextRound(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
+	round := EvaluateAll(policies("careful"), []fleet.Rollout{started}, nil, noon.Add(time.Hour))
 	if len(round.Update)+len(round.Create) > 0 {
 		t.Errorf("got updated rollouts %+v, want none", round.Update)
 	}
@@ -139,8 +139,8 @@ func TestChannelWithoutRuntimesChangesNoRollout(t *testing.T) {
 
 func TestUnchangedFactsWriteNothing(t *testing.T) {
 	all := []fleet.Rollout{carriedOut("")}
-	round := NextRound(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
-	if len(round.Create)+len(round.Update)+len(round.Forget) > 0 || !round.Active {
+	round := EvaluateAll(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
+	if len(round.Create)+len(round.Update)+len(round.Delete) > 0 || !round.IsActive {
 		t.Errorf("got round %+v, want an active round without changes", round)
 	}
 }
@@ -148,7 +148,7 @@ func TestUnchangedFactsWriteNothing(t *testing.T) {
 func TestRestartedPublisherSupersedesOlderRollout(t *testing.T) {
 	older, newer := carriedOut(""), carriedOut("")
 	newer.Name, newer.Spec.Revision, newer.Spec.To, newer.Status = "keda-regular-2", 2, "3.0.0", fleet.RolloutStatus{}
-	round := NextRound(policies("careful"), []fleet.Rollout{older, newer},
+	round := EvaluateAll(policies("careful"), []fleet.Rollout{older, newer},
 		map[Track]Followers{keda: {"3.0.0", everyone}},
 		noon)
 	if len(round.Create) > 0 || len(round.Update) != 2 || round.Update[1].Name != first ||
@@ -159,15 +159,15 @@ func TestRestartedPublisherSupersedesOlderRollout(t *testing.T) {
 
 func TestOldRolloutsAreDeleted(t *testing.T) {
 	var all []fleet.Rollout
-	for i := range keptRollouts + 3 {
+	for i := range maxKeptRollouts + 3 {
 		r := carriedOut(fleet.RolloutSucceeded)
 		r.Spec.Revision = int64(i + 1)
-		r.Name = Name(keda, r.Spec.Revision)
+		r.Name = ObjectName(keda, r.Spec.Revision)
 		all = append(all, r)
 	}
-	round := NextRound(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon)
+	round := EvaluateAll(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon)
 	forgotten := ""
-	for _, r := range round.Forget {
+	for _, r := range round.Delete {
 		forgotten += " " + r.Name
 	}
 	if forgotten != " keda-regular-3 keda-regular-2 keda-regular-1" {
@@ -179,7 +179,7 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 	back := grantedAgo(at("dev", "dev", ""), 30)
 	back.Version = "1.0.0" // rolled back by a deleted rollout with the same name
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{back, everyone[1]},
-		Situation{Channel: "2.0.0", Now: noon})
+		PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	if step.Decisions[0].Version != "2.0.0" || step.Status.Waves[0].Total != 1 {
 		t.Errorf("got decision %+v and wave %+v, want version 2.0.0", step.Decisions[0], step.Status.Waves[0])
 	}
@@ -187,9 +187,9 @@ func TestRecreatedRolloutReachesRolledBackRuntimes(t *testing.T) {
 
 func TestUpgradeThatWaitsForAWindowIsDeferred(t *testing.T) {
 	waits := grantedAgo(at("dev", "dev", ""), 20) // longer ago than the deadline
-	waits.Current, waits.Waits = false, true
+	waits.IsCurrent, waits.WaitsForWindow = false, true
 	step := Plan(first, twoWaves(), carriedOut("").Status, []Runtime{waits, everyone[1]},
-		Situation{Channel: "2.0.0", Now: noon})
+		PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	if w := step.Status.Waves[0]; w.Deferred != 1 || w.Failed != 0 || step.Decisions[1].Version != "1.0.0" {
 		t.Errorf("got wave %+v and decision %+v for production, want one deferred runtime", w, step.Decisions[1])
 	}
@@ -202,15 +202,15 @@ func TestRollbackEndsAtDeadlineOfUnpublishableRuntime(t *testing.T) {
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	runtimes := []Runtime{broken, everyone[1]}
-	back := Plan(first, twoWaves(), carriedOut("").Status, runtimes, Situation{Channel: "2.0.0", Now: noon})
+	back := Plan(first, twoWaves(), carriedOut("").Status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 	for _, c := range []struct {
 		minutes int
 		want    fleet.RolloutState
 	}{{9, fleet.RolloutRollingBack}, {11, fleet.RolloutRolledBack}} {
-		later := Plan(first, twoWaves(), back.Status, runtimes, Situation{
-			Channel: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute),
+		later := Plan(first, twoWaves(), back.Status, runtimes, PlanInput{
+			ChannelVersion: "2.0.0", Now: noon.Add(time.Duration(c.minutes) * time.Minute),
 		})
-		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.Undo != "2.0.0" {
+		if d := later.Decisions[0]; later.Status.State != c.want || d.Version != "1.0.0" || d.ReplacedVersion != "2.0.0" {
 			t.Errorf("after %d minutes: got state %s and decision %+v, want %s and a rollback", c.minutes,
 				later.Status.State, d, c.want)
 		}
@@ -225,10 +225,11 @@ func TestRolledBackRolloutKeepsItsFailures(t *testing.T) {
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	going := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
-		Situation{Channel: "2.0.0", Now: noon}).Status
+		PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	back := grantedAgo(at("dev", "dev", ""), 1)
 	back.Version = "1.0.0"
-	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]}, Situation{Channel: "2.0.0", Now: noon}).Status
+	done := Plan(first, twoWaves(), going, []Runtime{back, everyone[1]},
+		PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	if done.State != fleet.RolloutRolledBack || done.Failed != 1 || done.Reverted != 1 || len(done.Failures) != 1 {
 		t.Errorf("got state %s, %d failed, %d reverted, failures %+v", done.State, done.Failed, done.Reverted,
 			done.Failures)
@@ -273,19 +274,19 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 
 func TestRolloutChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
-	if got := Changes(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
+	if got := ChangesBetween(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
 		t.Errorf("first status: got changes %+v, want WaveStarted", got)
 	}
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
-		Situation{Channel: "2.0.0", Now: noon}).Status
-	if got := Changes(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
+		PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
+	if got := ChangesBetween(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
 		got[0].Reason != "RolloutRollingBack" ||
 		got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
 		t.Errorf("failed wave: got changes %+v, want RolloutRollingBack with the failures", got)
 	}
-	if got := Changes(stopped, stopped); len(got) > 0 {
+	if got := ChangesBetween(stopped, stopped); len(got) > 0 {
 		t.Errorf("unchanged status: got changes %+v, want none", got)
 	}
 }
@@ -303,20 +304,20 @@ func BenchmarkNextRound(b *testing.B) {
 		}
 		followers[track] = Followers{"2.0.0", runtimes}
 	}
-	for _, r := range NextRound(policy, nil, followers, noon).Create {
+	for _, r := range EvaluateAll(policy, nil, followers, noon).Create {
 		r.ResourceVersion = "1"
 		rollouts = append(rollouts, *r)
 		for i := range followers[Track{r.Spec.Module, "regular"}].Runtimes {
 			runtime := &followers[Track{r.Spec.Module, "regular"}].Runtimes[i]
 			if i%20 == 0 {
 				*runtime = grantedAgo(*runtime, 1)
-				runtime.Given.Rollout = r.Name
+				runtime.Selection.Rollout = r.Name
 			}
 		}
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if round := NextRound(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
+		if round := EvaluateAll(policy, rollouts, followers, noon.Add(time.Minute)); len(round.Gates) != 50 ||
 			len(round.Update) != 50 {
 			b.Fatalf("got %d gates, %d updates", len(round.Gates), len(round.Update))
 		}
@@ -361,7 +362,7 @@ func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 			policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false,
 		},
 	} {
-		if got := AtRest(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
+		if got := RestFilter(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
 			t.Errorf("%s: got at rest %t, want %t", name, got, c.want)
 		}
 	}

@@ -29,28 +29,28 @@ func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
 		for i := range runtimes {
 			runtimes[i].LastReport = now
 		}
-		step := Plan(first, spec, status, runtimes, Situation{Channel: "2.0.0", Now: now})
+		step := Plan(first, spec, status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: now})
 		status = step.Status
 		for i, d := range step.Decisions {
 			if d.Version == "2.0.0" && runtimes[i].Version != "2.0.0" {
 				granted = append(granted, i)
 			}
-			if d.Try != "" {
-				tried += runtimes[i].ID + "=" + d.Try
+			if d.TriedVersion != "" {
+				tried += runtimes[i].ID + "=" + d.TriedVersion
 			}
 		}
 		return granted, tried
 	}
 	install := func(i int) {
 		runtimes[i] = grantedAgo(runtimes[i], 0)
-		runtimes[i].Given.Time = metav1.NewTime(now)
+		runtimes[i].Selection.Time = metav1.NewTime(now)
 	}
 	begun, _ := poll()
 	if len(begun) != 1 {
 		t.Fatalf("at the start: got granted runtimes %v, want one", begun)
 	}
 	broken := &runtimes[begun[0]]
-	broken.Unresolved, broken.Message = "2.0.0", "module keda: value region is not defined"
+	broken.UnresolvedVersion, broken.Message = "2.0.0", "module keda: value region is not defined"
 	if got, tried := poll(); len(got) > 0 || tried != broken.ID+"=2.0.0" {
 		t.Fatalf("unresolved: got granted runtimes %v and tried versions %q", got, tried)
 	}
@@ -65,7 +65,7 @@ func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
 		!strings.Contains(status.Message, broken.ID+" (module keda: value region is not defined)") {
 		t.Errorf("got rollout state %s, message %q, tried versions %q", status.State, status.Message, tried)
 	}
-	broken.Unresolved, broken.Message = "", ""
+	broken.UnresolvedVersion, broken.Message = "", ""
 	if got, tried := poll(); !slices.Equal(got, begun) || tried != "" {
 		t.Fatalf("resolved again: got granted runtimes %v and tried versions %q, want %v", got, tried, begun)
 	}
@@ -77,9 +77,9 @@ func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
 
 func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
 	r := at("r", "dev", "1.0.0")
-	r.Unresolved = "1.0.0"
-	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{r}, Situation{Channel: "2.0.0", Now: noon})
-	if d := step.Decisions[0]; d.Version != "2.0.0" || d.Try != "" {
+	r.UnresolvedVersion = "1.0.0"
+	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{r}, PlanInput{ChannelVersion: "2.0.0", Now: noon})
+	if d := step.Decisions[0]; d.Version != "2.0.0" || d.TriedVersion != "" {
 		t.Errorf("got decision %+v, want version 2.0.0", d)
 	}
 }
@@ -89,11 +89,11 @@ func TestUnresolvedRuntimesReleaseAllSlots(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
 	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))
-	status := Plan(first, spec, fleet.RolloutStatus{}, nil, Situation{Channel: "2.0.0", Now: noon}).Status
+	status := Plan(first, spec, fleet.RolloutStatus{}, nil, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 	runtimes := make([]Runtime, maxGranted+1)
 	for i := range runtimes {
 		runtimes[i] = at(fmt.Sprint("r-", i), "prod", "1.0.0")
-		runtimes[i].LastReport, runtimes[i].Unresolved = noon, "2.0.0"
+		runtimes[i].LastReport, runtimes[i].UnresolvedVersion = noon, "2.0.0"
 		if i < maxGranted {
 			status.Waves[0].Postponed = append(status.Waves[0].Postponed,
 				fleet.PostponedRuntime{Runtime: runtimes[i].ID, Since: metav1.NewTime(noon.Add(-time.Hour))})
@@ -101,7 +101,7 @@ func TestUnresolvedRuntimesReleaseAllSlots(t *testing.T) {
 	}
 	status.State, status.Waves[0].ProvenAt, status.FinishedAt = fleet.RolloutProgressing, nil, nil
 	status.Waves[0].Granted = []string{runtimes[maxGranted].ID}
-	situation := Situation{Channel: "2.0.0", Now: noon}
+	situation := PlanInput{ChannelVersion: "2.0.0", Now: noon}
 	step := Plan(first, spec, status, runtimes, situation)
 	if w := step.Status.Waves[0]; len(w.Granted) > 0 || len(w.Postponed) != maxGranted {
 		t.Errorf("got granted runtimes %v and %d postponed runtimes, want none and %d", w.Granted, len(w.Postponed),

@@ -19,30 +19,30 @@ import (
 // maxGranted limits the number of runtime IDs in the status of one wave.
 const maxGranted = 500
 
-// Rest is the name of the wave that Complete adds for runtimes that no other wave selects.
-const Rest = "rest"
+// RestWave is the name of the wave that CompleteCourse adds for runtimes that no other wave selects.
+const RestWave = "rest"
 
-// Complete returns the course with one more wave at the end, for the runtimes that no other wave selects. This wave has
-// the settings of the last wave in the course.
-func Complete(course fleet.Course) fleet.Course {
+// CompleteCourse returns the course with one more wave at the end, for the runtimes that no other wave selects. This
+// wave has the settings of the last wave in the course.
+func CompleteCourse(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
 	if last.Percent != nil && *last.Percent == 100 {
 		return all
 	}
 	rest := *last.DeepCopy()
-	rest.Name = Rest
+	rest.Name = RestWave
 	for i := 2; slices.ContainsFunc(all.Waves, func(w fleet.Wave) bool { return w.Name == rest.Name }); i++ {
-		rest.Name = fmt.Sprintf("%s-%d", Rest, i)
+		rest.Name = fmt.Sprintf("%s-%d", RestWave, i)
 	}
 	rest.Selector, rest.Count, rest.Percent, rest.MinReady = nil, nil, new(int32(100)), nil
 	all.Waves = append(all.Waves, rest)
 	return all
 }
 
-// Check returns an error if a course is invalid in a way that the API server cannot detect with the CRD schema. The
-// error contains the field.
-func Check(course fleet.Course) error {
+// CheckCourse returns an error if a course is invalid in a way that the API server cannot detect with the CRD schema.
+// The error contains the field.
+func CheckCourse(course fleet.Course) error {
 	names := map[string]bool{}
 	for i, w := range course.Waves {
 		if names[w.Name] {
@@ -72,20 +72,20 @@ func Check(course fleet.Course) error {
 	return nil
 }
 
-// place returns a runtime's position in the order in which waves with a percentage or a count select runtimes. The
+// hashPlace returns a runtime's position in the order in which waves with a percentage or a count select runtimes. The
 // position is a hash of the policy and the runtime, so it is the same in all rollouts of a policy. It has 52 bits,
 // because JSON numbers can represent these exactly.
-func place(policy, runtime string) int64 {
+func hashPlace(policy, runtime string) int64 {
 	sum := sha256.Sum256([]byte(policy + "\x00" + runtime))
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
-// places maps a policy and a runtime to the result of place.
-type places map[string]map[string]int64
+// placeCache maps a policy and a runtime to the result of hashPlace.
+type placeCache map[string]map[string]int64
 
-func (p places) of(policy, runtime string) int64 {
+func (p placeCache) get(policy, runtime string) int64 {
 	if p == nil {
-		return place(policy, runtime)
+		return hashPlace(policy, runtime)
 	}
 	known := p[policy]
 	if known == nil {
@@ -94,7 +94,7 @@ func (p places) of(policy, runtime string) int64 {
 	}
 	at, is := known[runtime]
 	if !is {
-		at = place(policy, runtime)
+		at = hashPlace(policy, runtime)
 		known[runtime] = at
 	}
 	return at
@@ -103,27 +103,27 @@ func (p places) of(policy, runtime string) int64 {
 // wave counts a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave with a percentage or a count
-	// unmatched is true if the selector matches no runtime.
-	unmatched bool
+	// isUnmatched is true if the selector matches no runtime.
+	isUnmatched bool
 	// total is the number of the wave's runtimes, except unaffected ones. The other fields count these runtimes by
 	// state.
 	total, updated, inFlight, failed, deferred int
-	// fresh counts the runtimes that do not have the module yet.
-	fresh int
+	// newCount counts the runtimes that do not have the module yet.
+	newCount int
 	// unaffected counts the runtimes that have the promoted version or a newer one, but not because of this rollout.
 	// working counts those of them in which the promoted version works.
 	unaffected, working int
 	// workingSince is the time at which the last of the working runtimes was updated, or zero.
 	workingSince time.Time
-	// unread counts the updated runtimes whose reports this publisher has not read since it started.
-	unread int
+	// unreadCount counts the updated runtimes whose reports this publisher has not read since it started.
+	unreadCount int
 	// unchecked describes the runtimes whose checks have not passed. measuring counts the ready runtimes whose agents
 	// still measure the checks. overdue counts those of them whose time for measuring is over. outdated counts the
 	// runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
-	// broken lists the failed checks and their runtimes.
-	broken []brokenCheck
+	// failedChecks lists the failed checks and their runtimes.
+	failedChecks []failedCheckOf
 	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
 	// deferred includes these runtimes.
 	unresolved []string
@@ -134,38 +134,38 @@ type wave struct {
 	minReady, maxFailures, maxDeferred, maxConcurrent int
 }
 
-func (p *plan) selectors() {
+func (p *plan) parseSelectors() {
 	p.waves = make([]wave, len(p.spec.Waves))
 	for i := range p.spec.Waves {
 		if s := p.spec.Waves[i].Selector; s != nil {
-			// The error is always nil, because the function Check validated the selector.
+			// The error is always nil, because CheckCourse validated the selector.
 			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s)
 		}
 	}
 }
 
-// empty reports whether a wave's selector matches no runtime although the wave does not set allowEmpty.
-func (p *plan) empty(number int) bool {
-	if !p.waves[number].unmatched || p.spec.Waves[number].AllowEmpty || p.situation.Proven {
+// isEmptyWave reports whether a wave's selector matches no runtime although the wave does not set allowEmpty.
+func (p *plan) isEmptyWave(number int) bool {
+	if !p.waves[number].isUnmatched || p.spec.Waves[number].AllowEmpty || p.input.IsProven {
 		return false
 	}
 	return slices.ContainsFunc(p.waves[number+1:], func(later wave) bool { return later.total > 0 })
 }
 
-func (w *wave) matches(runtimes []Runtime) bool {
+func (w *wave) matchesAny(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// begin assigns the runtimes to waves. In the first step, it also writes the last place of each wave with a percentage
-// or a count to the status, because such a wave must not change during the rollout.
-func (p *plan) begin(runtimes []Runtime) {
-	p.selectors()
+// assignRuntimes assigns the runtimes to waves. In the first step, it also writes the last place of each wave with a
+// percentage or a count to the status, because such a wave must not change during the rollout.
+func (p *plan) assignRuntimes(runtimes []Runtime) {
+	p.parseSelectors()
 	p.members = make([]member, len(runtimes))
 	for i := range runtimes {
-		p.members[i].place = p.situation.places.of(p.spec.Policy, runtimes[i].ID)
+		p.members[i].place = p.input.places.get(p.spec.Policy, runtimes[i].ID)
 	}
 	if len(p.status.Waves) != len(p.spec.Waves) {
-		now := p.stamp()
+		now := p.currentTime()
 		p.status.StartedAt = &now
 		p.status.Waves = make([]fleet.WaveStatus, len(p.spec.Waves))
 		for i := range p.status.Waves {
@@ -174,7 +174,7 @@ func (p *plan) begin(runtimes []Runtime) {
 		p.fixPlaces(runtimes)
 	}
 	for i := range runtimes {
-		p.members[i].wave = p.waveOf(i, runtimes[i].Labels)
+		p.members[i].wave = p.findWave(i, runtimes[i].Labels)
 	}
 }
 
@@ -230,8 +230,8 @@ func (p *plan) fixPlaces(runtimes []Runtime) {
 	}
 }
 
-// waveOf returns the index of the first wave that selects a runtime, or -1 if no wave selects it.
-func (p *plan) waveOf(runtime int, own labels.Set) int {
+// findWave returns the index of the first wave that selects a runtime, or -1 if no wave selects it.
+func (p *plan) findWave(runtime int, own labels.Set) int {
 	for i := range p.waves {
 		if s := p.waves[i].selector; s != nil && s.Matches(own) {
 			return i
@@ -243,12 +243,12 @@ func (p *plan) waveOf(runtime int, own labels.Set) int {
 	return -1
 }
 
-func (w *wave) budgets(spec fleet.Wave) {
+func (w *wave) setBudgets(spec fleet.Wave) {
 	scaled := func(v *intstr.IntOrString, of int, up bool, otherwise int) int {
 		if v == nil {
 			return otherwise
 		}
-		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // cannot fail: the function Check validated the value
+		n, _ := intstr.GetScaledValueFromIntOrPercent(v, of, up) // cannot fail: CheckCourse validated the value
 		return n
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
@@ -272,8 +272,8 @@ func defaultFailures(total int) int {
 // A wave with fewer than smallWave runtimes tolerates no failures by default.
 const smallWave = 10
 
-// unready returns the reason why a wave is not ready, or "" if it is ready.
-func (w *wave) unready() string {
+// unreadyReason returns the reason why a wave is not ready, or "" if it is ready.
+func (w *wave) unreadyReason() string {
 	need := w.minReady
 	if need < 0 {
 		need = w.total - w.deferred - w.failed
@@ -291,7 +291,7 @@ func (w *wave) unready() string {
 // sets the state Waiting, because an operator can approve the wave.
 func (p *plan) unready(number int) string {
 	w, s := &p.waves[number], &p.status.Waves[number]
-	if why := w.unready(); why != "" {
+	if why := w.unreadyReason(); why != "" {
 		return why
 	}
 	if w.deferred <= w.maxDeferred || slices.Contains(p.spec.ApprovedDeferredWaves, s.Name) {
@@ -315,12 +315,12 @@ func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
 	return wave.State == fleet.WaveWaiting && !slices.Contains(approved, wave.Name)
 }
 
-// soakedAt returns the end of a wave's soak time. ready is the time at which the wave became ready. For a wave without
+// soakEnd returns the end of a wave's soak time. ready is the time at which the wave became ready. For a wave without
 // runtimes to update, the soak time starts when the last working runtime was updated.
-func (p *plan) soakedAt(number int, ready time.Time) time.Time {
+func (p *plan) soakEnd(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.workingSince
-		if p.situation.Proven {
+		if p.input.IsProven {
 			ready = time.Time{}
 		}
 	}
@@ -333,7 +333,7 @@ func (w *wave) progressMessage(unready string, soaking bool) string {
 		text = "soaking before the next wave starts"
 	}
 	if len(w.unresolved) > 0 {
-		text += "; the version cannot be resolved for " + listed(w.unresolved)
+		text += "; the version cannot be resolved for " + joinListed(w.unresolved)
 	}
 	return text
 }
@@ -347,13 +347,13 @@ func (w *wave) addUnresolved(r *Runtime) {
 // unreadMessage returns a message if this publisher must first read the reports of some updated runtimes. Otherwise, it
 // returns "".
 func (w *wave) unreadMessage() string {
-	if w.unread == 0 {
+	if w.unreadCount == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the reports of %d updated runtimes have not been read yet", w.unread)
+	return fmt.Sprintf("the reports of %d updated runtimes have not been read yet", w.unreadCount)
 }
 
-func (w *wave) failure(name string) string {
+func (w *wave) failureMessage(name string) string {
 	return fmt.Sprintf("wave %s failed: %d of %d runtimes failed, maxFailures allows %d%s",
-		name, w.failed, w.total, w.maxFailures, w.brokenChecks())
+		name, w.failed, w.total, w.maxFailures, w.failedChecksMessage())
 }

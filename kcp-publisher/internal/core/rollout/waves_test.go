@@ -25,7 +25,7 @@ func TestMaxFailuresDefaultsToOnePercent(t *testing.T) {
 		"wave with 50 runtimes and maxFailures 10%":   {50, new(intstr.FromString("10%")), 5},
 	} {
 		w := wave{total: c.total}
-		if w.budgets(fleet.Wave{MaxFailures: c.asked}); w.maxFailures != c.want {
+		if w.setBudgets(fleet.Wave{MaxFailures: c.asked}); w.maxFailures != c.want {
 			t.Errorf("%s: got maxFailures %d, want %d", name, w.maxFailures, c.want)
 		}
 	}
@@ -50,15 +50,16 @@ func TestUnpublishableRuntimeDoesNotStopAWave(t *testing.T) {
 			for i := range 20 {
 				r := grantedAgo(at(fmt.Sprintf("dev-%d", i), "dev", ""), 60)
 				if i < c.unpublishable {
-					r.Current, r.State, r.Unpublishable = false, "", true
+					r.IsCurrent, r.State, r.Unpublishable = false, "", true
 					r.UnpublishableSince = noon.Add(-time.Duration(c.minutes) * time.Minute)
 				}
 				runtimes = append(runtimes, r)
 			}
 			runtimes = append(runtimes, at("prod", "prod", "1.0.0"))
 			began := noon.Add(-time.Duration(c.started) * time.Minute)
-			status := Plan(first, twoWaves(), fleet.RolloutStatus{}, runtimes, Situation{Channel: "2.0.0", Now: began}).Status
-			step := Plan(first, twoWaves(), status, runtimes, Situation{Channel: "2.0.0", Now: noon})
+			status := Plan(first, twoWaves(), fleet.RolloutStatus{}, runtimes,
+				PlanInput{ChannelVersion: "2.0.0", Now: began}).Status
+			step := Plan(first, twoWaves(), status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
 			if got := step.Decisions[20].Version == "2.0.0"; got != c.want {
 				t.Errorf("got version %s for production, rollout message %s", step.Decisions[20].Version,
 					step.Status.Message)

@@ -63,14 +63,14 @@ type reported struct {
 func (w *world) fact(m *machine) Runtime {
 	r := Runtime{
 		ID: m.id, Labels: m.labels, LastReport: m.lastReport, Version: m.known.Versions[keda.Module],
-		Current: m.reported == m.knownDigest, State: m.saidState,
+		IsCurrent: m.reported == m.knownDigest, State: m.saidState,
 	}
 	if given, ok := m.known.Given[keda.Module]; ok {
-		r.Given = &given
+		r.Selection = &given
 	}
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
-	r.Unresolved = m.unresolved
+	r.UnresolvedVersion = m.unresolved
 	if !m.polled {
 		r.LastReport, r.LatestUnrecorded = m.noted, w.began
 	}
@@ -102,7 +102,7 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
 
 func newWorld(random *rand.Rand) *world {
-	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: &Gate{to: "1.0.0", open: true}}}
+	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: &Gate{to: "1.0.0", isOpen: true}}}
 	w.policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: w.course()}}
 	w.policy.Name = "careful"
 	for i := range 2 + random.IntN(5) {
@@ -178,24 +178,24 @@ func (w *world) publish(m *machine) {
 	gate := w.gates[keda]
 	d := gate.Decide(m.id, m.known.Versions[keda.Module])
 	m.unresolved = ""
-	if m.broken != "" && (d.Version == m.broken || d.Try == m.broken) && m.version != m.broken {
+	if m.broken != "" && (d.Version == m.broken || d.TriedVersion == m.broken) && m.version != m.broken {
 		m.unresolved = m.broken
 	}
 	switch {
 	case d.Version == m.version:
 	case m.broken != "" && d.Version == m.broken: // the runtime keeps its version
 	case m.version == "":
-		if newest := Newest(w.rollouts); newest != nil && !w.shown(d.Version) &&
-			(Finished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
+		if newest := NewestRollout(w.rollouts); newest != nil && !w.shown(d.Version) &&
+			(IsFinished(newest.Status.State) || newest.Status.State == fleet.RolloutWaiting) {
 			w.fail("new runtime %s gets %s, with which no runtime was ever ready, and %s is %s", m.id, d.Version,
 				newest.Name, newest.Status.State)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
 		w.push(m)
-	case bundle.Older(d.Version, m.version) && d.Undo != m.version: // refused as a downgrade
+	case bundle.IsOlder(d.Version, m.version) && d.ReplacedVersion != m.version: // refused as a downgrade
 	default:
 		noted := m.known.Given[keda.Module].Rollout
-		if bundle.Older(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
+		if bundle.IsOlder(d.Version, m.version) && m.givenBy != gate.rollout && noted != gate.rollout {
 			w.fail("%s is rolled back from %s to %s, but not touched by %s", m.id, m.version, d.Version, gate.rollout)
 		}
 		m.version, m.givenBy = d.Version, gate.rollout
@@ -206,7 +206,7 @@ func (w *world) publish(m *machine) {
 
 func (w *world) write(m *machine) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
-	given := w.gates.Given(m.id, manifests, &m.known, w.now)
+	given := w.gates.SelectedVersions(m.id, manifests, &m.known, w.now)
 	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}
 	m.knownDigest, m.noted, m.polled = m.digest, m.lastReport, true
 	w.believe(m)
@@ -270,25 +270,25 @@ func (w *world) promote() {
 	for i, m := range w.machines {
 		facts[i] = w.fact(m)
 	}
-	newest := Newest(w.rollouts)
-	if spec := Next(w.policy, keda, w.channel, newest, facts); spec != nil {
+	newest := NewestRollout(w.rollouts)
+	if spec := NextRollout(w.policy, keda, w.channel, newest, facts); spec != nil {
 		next := &fleet.Rollout{Spec: *spec}
-		next.Name = Name(keda, spec.Revision)
+		next.Name = ObjectName(keda, spec.Revision)
 		if !w.shown(spec.From) {
 			w.fail("%s returns to %s, with which no runtime was ever ready, without an approval", next.Name,
 				spec.From)
 		}
 		w.rollouts = append(w.rollouts, next)
-		if newest != nil && !Finished(newest.Status.State) {
+		if newest != nil && !IsFinished(newest.Status.State) {
 			newest.Status = Plan(newest.Name, newest.Spec, newest.Status, facts,
-				Situation{Newer: next.Name, Channel: w.channel, Now: w.now}).Status
+				PlanInput{NewerRollout: next.Name, ChannelVersion: w.channel, Now: w.now}).Status
 		}
 		newest = next
 	}
 	if newest == nil {
 		return
 	}
-	situation := Situation{Channel: w.channel, Proven: proven(newest, w.rollouts), Now: w.now}
+	situation := PlanInput{ChannelVersion: w.channel, IsProven: isProven(newest, w.rollouts), Now: w.now}
 	before := *newest.Status.DeepCopy()
 	step := Plan(newest.Name, newest.Spec, before, facts, situation)
 	w.check(newest, before, step, facts)

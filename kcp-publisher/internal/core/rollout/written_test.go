@@ -20,16 +20,17 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 		if len(part) > 0 {
 			followers[keda] = Followers{Channel: w.channel, Runtimes: part}
 		}
-		gate := Written(policies, written, followers, w.now)[keda]
+		gate := RecordedGates(policies, written, followers, w.now)[keda]
 		for _, fact := range part {
 			want, got := all.Decide(fact.ID, fact.Version), gate.Decide(fact.ID, fact.Version)
 			if got != want {
 				w.fail("%s: shard decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want,
 					step.Status)
 			}
-			if got := gate.Shown(fact.ID, fact.Version, w.channel); got != all.Shown(fact.ID, fact.Version, w.channel) {
+			if got := gate.CatalogVersion(fact.ID, fact.Version, w.channel); got != all.CatalogVersion(fact.ID, fact.Version,
+				w.channel) {
 				w.fail("%s: shard shows runtime %s version %s, want %s", r.Name, fact.ID, got,
-					all.Shown(fact.ID, fact.Version, w.channel))
+					all.CatalogVersion(fact.ID, fact.Version, w.channel))
 			}
 		}
 		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
@@ -43,10 +44,10 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 // checkEarlier fails the test if a shard updates a runtime before the rollout's first step was written.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
-	gate := Written(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
+	gate := RecordedGates(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
 	for _, fact := range facts {
 		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To &&
-			!bundle.Older(r.Spec.To, r.Spec.From) {
+			!bundle.IsOlder(r.Spec.To, r.Spec.From) {
 			w.fail("%s: %s gets %s before the first step was written", r.Name, fact.ID, d.Version)
 		}
 	}

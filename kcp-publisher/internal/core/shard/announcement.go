@@ -54,7 +54,7 @@ func (a Announcement) Current(shards int, holder string) bool {
 	if a.Held != "" {
 		state.State = a.Held
 	}
-	return state.Valid(shards, holder)
+	return state.IsValid(shards, holder)
 }
 
 // Supersedes reports whether an Announcement must replace another one. A delayed write of the same process can
@@ -63,15 +63,15 @@ func (a Announcement) Supersedes(other Announcement) bool {
 	return a.Holder != other.Holder || a.Number >= other.Number
 }
 
-// Valid reports whether an Announcement has this number of shards and comes from holder. The caller must read holder
+// IsValid reports whether an Announcement has this number of shards and comes from holder. The caller must read holder
 // from the planner's Lease.
-func (a Announcement) Valid(shards int, holder string) bool {
+func (a Announcement) IsValid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// State returns a hash of the objects that determine the rollout decisions: the catalog, the RolloutPolicies, and the
-// newest Rollout of each track. A Rollout's progress does not change the hash.
-func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
+// HashState returns a hash of the objects that determine the rollout decisions: the catalog, the RolloutPolicies, and
+// the newest Rollout of each track. A Rollout's progress does not change the hash.
+func HashState(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string
 		UID        types.UID
@@ -86,7 +86,7 @@ func State(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Roll
 		p := &policies[i]
 		state.Policies = append(state.Policies, named{p.Name, p.UID, p.Generation, !p.DeletionTimestamp.IsZero()})
 	}
-	for _, r := range rollout.NewestOfAll(rollouts) {
+	for _, r := range rollout.NewestRollouts(rollouts) {
 		state.Rollouts = append(state.Rollouts, named{Name: r.Name, UID: r.UID})
 	}
 	for _, all := range [][]named{state.Policies, state.Rollouts} {

@@ -26,7 +26,7 @@ func rolloutOf(module string, revision int64, uid types.UID) (r fleet.Rollout) {
 func TestAnnouncedStateChangesWithPoliciesAndRollouts(t *testing.T) {
 	policies := []fleet.RolloutPolicy{policy("a", 1), policy("b", 1)}
 	rollouts := []fleet.Rollout{rolloutOf("keda", 1, "k1"), rolloutOf("keda", 2, "k2"), rolloutOf("btp", 1, "b1")}
-	state := State("catalog", policies, rollouts)
+	state := HashState("catalog", policies, rollouts)
 	further := slices.Clone(rollouts)
 	further[1].Status.State, further[1].ResourceVersion = fleet.RolloutProgressing, "7"
 	deleted := slices.Clone(rollouts)
@@ -38,26 +38,26 @@ func TestAnnouncedStateChangesWithPoliciesAndRollouts(t *testing.T) {
 		same bool
 	}{
 		"objects in another order": {
-			State("catalog", []fleet.RolloutPolicy{policies[1], policies[0]},
+			HashState("catalog", []fleet.RolloutPolicy{policies[1], policies[0]},
 				[]fleet.Rollout{rollouts[2], rollouts[1], rollouts[0]}), true,
 		},
-		"rollout made progress": {State("catalog", policies, further), true},
-		"older rollout deleted": {State("catalog", policies, rollouts[1:]), true},
-		"catalog changed":       {State("other", policies, rollouts), false},
+		"rollout made progress": {HashState("catalog", policies, further), true},
+		"older rollout deleted": {HashState("catalog", policies, rollouts[1:]), true},
+		"catalog changed":       {HashState("other", policies, rollouts), false},
 		"policy changed": {
-			State("catalog", []fleet.RolloutPolicy{policy("a", 2), policy("b", 1)}, rollouts), false,
+			HashState("catalog", []fleet.RolloutPolicy{policy("a", 2), policy("b", 1)}, rollouts), false,
 		},
-		"policy deleted":       {State("catalog", policies[:1], rollouts), false},
-		"policy being deleted": {State("catalog", leaving, rollouts), false},
+		"policy deleted":       {HashState("catalog", policies[:1], rollouts), false},
+		"policy being deleted": {HashState("catalog", leaving, rollouts), false},
 		"newest rollout missing": {
-			State("catalog", policies, []fleet.Rollout{rollouts[0], rollouts[2]}), false,
+			HashState("catalog", policies, []fleet.Rollout{rollouts[0], rollouts[2]}), false,
 		},
-		"newest rollout being deleted": {State("catalog", policies, deleted), false},
+		"newest rollout being deleted": {HashState("catalog", policies, deleted), false},
 		"rollout recreated with the same name": {
-			State("catalog", policies, []fleet.Rollout{rolloutOf("keda", 2, "k3"), rollouts[2]}), false,
+			HashState("catalog", policies, []fleet.Rollout{rolloutOf("keda", 2, "k3"), rollouts[2]}), false,
 		},
 		"newer rollout added": {
-			State("catalog", policies, append(slices.Clone(rollouts), rolloutOf("keda", 3, "k3"))), false,
+			HashState("catalog", policies, append(slices.Clone(rollouts), rolloutOf("keda", 3, "k3"))), false,
 		},
 	} {
 		if (c.got == state) != c.same {
@@ -68,15 +68,15 @@ func TestAnnouncedStateChangesWithPoliciesAndRollouts(t *testing.T) {
 
 func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	a := Announcement{Holder: "one", Shards: 3, State: "s"}
-	if !a.Valid(3, "one") || a.Valid(3, "two") || a.Valid(2, "one") ||
-		(Announcement{Holder: "one", Shards: 3}).Valid(3, "one") || (Announcement{Shards: 3, State: "s"}).Valid(3, "") {
+	if !a.IsValid(3, "one") || a.IsValid(3, "two") || a.IsValid(2, "one") ||
+		(Announcement{Holder: "one", Shards: 3}).IsValid(3, "one") || (Announcement{Shards: 3, State: "s"}).IsValid(3, "") {
 		t.Errorf("announcement %+v must be valid only for holder one and three shards", a)
 	}
 }
 
 func TestHoldIsCurrentButNotValid(t *testing.T) {
 	held := Announcement{Holder: "one", Shards: 3, Held: "commit c1 is applied in part"}
-	if held.Valid(3, "one") || !held.Current(3, "one") || held.Current(2, "one") || held.Current(3, "two") {
+	if held.IsValid(3, "one") || !held.Current(3, "one") || held.Current(2, "one") || held.Current(3, "two") {
 		t.Errorf("announcement %+v must be current only for its planner and number of shards, and never valid", held)
 	}
 	if (Announcement{Holder: "one", Shards: 3}).Current(3, "one") {

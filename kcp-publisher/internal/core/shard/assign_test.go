@@ -97,7 +97,7 @@ func TestRuntimesAreSpreadEvenlyOverShards(t *testing.T) {
 	const runtimes, n = 30_000, 6
 	counts := [n]int{}
 	for i := range runtimes {
-		counts[Of(fmt.Sprint("runtime-", i), n)]++
+		counts[ShardOf(fmt.Sprint("runtime-", i), n)]++
 	}
 	for shard, count := range counts {
 		if count < runtimes/n*95/100 || count > runtimes/n*105/100 {

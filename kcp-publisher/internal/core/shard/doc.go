@@ -18,12 +18,12 @@ import (
 // MaxShards limits the number of shards.
 const MaxShards = 64
 
-// Of returns the shard of a runtime, from 0 to n-1.
-func Of(runtime string, n int) int {
+// ShardOf returns the shard of a runtime, from 0 to n-1.
+func ShardOf(runtime string, n int) int {
 	sum := sha256.Sum256([]byte(runtime))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
 }
 
-// Label returns the value of a Kyma's shard label. The value contains the number of shards, so that a process with a
-// different number ignores the label.
-func Label(shard, n int) string { return fmt.Sprintf("%d-of-%d", shard, n) }
+// LabelValue returns the value of a Kyma's shard label. The value contains the number of shards, so that a process with
+// a different number ignores the label.
+func LabelValue(shard, n int) string { return fmt.Sprintf("%d-of-%d", shard, n) }

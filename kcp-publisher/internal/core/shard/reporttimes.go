@@ -30,15 +30,15 @@ const contentDigits = 12
 // NewReportTime returns the ReportTime of a report. content is the digest of the report's content, such as
 // sha256:0a1b….
 func NewReportTime(made, arrived time.Time, content string) ReportTime {
-	return ReportTime{made.Unix(), arrived.Unix(), shortened(content)}
+	return ReportTime{made.Unix(), arrived.Unix(), shortenDigest(content)}
 }
 
 // HasContent reports whether the report's content has this digest. It compares only the first contentDigits digits.
 func (h ReportTime) HasContent(content string) bool {
-	return h.Content != "" && h.Content == shortened(content)
+	return h.Content != "" && h.Content == shortenDigest(content)
 }
 
-func shortened(digest string) string {
+func shortenDigest(digest string) string {
 	const algorithm = len("sha256:")
 	if len(digest) < algorithm+contentDigits {
 		return ""

@@ -22,12 +22,12 @@ func (s Share) Contains(kyma map[string]string, runtime string) bool {
 	if s.Selector != nil && !s.Selector.Matches(labels.Set(kyma)) {
 		return false
 	}
-	return s.Count < 2 || Of(runtime, s.Count) == s.Number
+	return s.Count < 2 || ShardOf(runtime, s.Count) == s.Number
 }
 
-// Cached returns the selector of the Kymas that the process caches. It includes the shard label, so the API server does
-// not send the Kymas of other shards.
-func (s Share) Cached() labels.Selector {
+// CacheSelector returns the selector of the Kymas that the process caches. It includes the shard label, so the API
+// server does not send the Kymas of other shards.
+func (s Share) CacheSelector() labels.Selector {
 	selector := s.Selector
 	if selector == nil {
 		selector = labels.Everything()
@@ -35,15 +35,15 @@ func (s Share) Cached() labels.Selector {
 	if s.Count < 2 {
 		return selector
 	}
-	own, err := labels.NewRequirement(v1beta2.LabelShard, selection.Equals, []string{Label(s.Number, s.Count)})
+	own, err := labels.NewRequirement(v1beta2.LabelShard, selection.Equals, []string{LabelValue(s.Number, s.Count)})
 	if err != nil {
 		panic("a shard's label is always valid: " + err.Error())
 	}
 	return selector.Add(*own)
 }
 
-// First reports whether this process emits the Events about objects that all shards share, such as the catalog.
-func (s Share) First() bool { return s.Number == 0 }
+// IsFirst reports whether this process emits the Events about objects that all shards share, such as the catalog.
+func (s Share) IsFirst() bool { return s.Number == 0 }
 
-// Selected reports whether a selector excludes some Kymas of the control plane.
-func (s Share) Selected() bool { return s.Selector != nil && !s.Selector.Empty() }
+// HasSelector reports whether a selector excludes some Kymas of the control plane.
+func (s Share) HasSelector() bool { return s.Selector != nil && !s.Selector.Empty() }

@@ -20,7 +20,7 @@ func selector(t *testing.T, text string) labels.Selector {
 
 func TestShareContainsSelectedKymasOfItsShard(t *testing.T) {
 	const runtime = "r"
-	at := Of(runtime, 3)
+	at := ShardOf(runtime, 3)
 	one := map[string]string{"publisher": "one"}
 	for name, c := range map[string]struct {
 		share Share
@@ -49,7 +49,7 @@ func TestShareContainsSelectedKymasOfItsShard(t *testing.T) {
 }
 
 func shardLabel(number, count int) map[string]string {
-	return map[string]string{v1beta2.LabelShard: Label(number, count)}
+	return map[string]string{v1beta2.LabelShard: LabelValue(number, count)}
 }
 
 func TestEveryKymaBelongsToExactlyOneShare(t *testing.T) {
@@ -72,10 +72,10 @@ func TestEveryKymaBelongsToExactlyOneShare(t *testing.T) {
 			}
 			owners++
 			if s.Count > 1 { // the planner's label
-				kyma[v1beta2.LabelShard] = Label(Of(runtime, s.Count), s.Count)
+				kyma[v1beta2.LabelShard] = LabelValue(ShardOf(runtime, s.Count), s.Count)
 			}
-			if !s.Cached().Matches(labels.Set(kyma)) {
-				t.Errorf("%s: the cache %s of its share does not contain its Kyma %v", runtime, s.Cached(), kyma)
+			if !s.CacheSelector().Matches(labels.Set(kyma)) {
+				t.Errorf("%s: the cache %s of its share does not contain its Kyma %v", runtime, s.CacheSelector(), kyma)
 			}
 		}
 		if owners != 1 {
@@ -94,7 +94,7 @@ func TestCacheContainsOnlyTheShare(t *testing.T) {
 		"shard":               {Share{Number: 2, Count: 6}, "kyma-pull.dev/shard=2-of-6"},
 		"both":                {Share{selector(t, "a=b"), 2, 6}, "a=b,kyma-pull.dev/shard=2-of-6"},
 	} {
-		if got := c.share.Cached().String(); got != c.want {
+		if got := c.share.CacheSelector().String(); got != c.want {
 			t.Errorf("%s: got the selector %q for the cache, want %q", name, got, c.want)
 		}
 	}
@@ -103,20 +103,20 @@ func TestCacheContainsOnlyTheShare(t *testing.T) {
 func TestFirstShardEmitsEventsAboutSharedObjects(t *testing.T) {
 	first := 0
 	for number := range 3 {
-		if (Share{Number: number, Count: 3}).First() {
+		if (Share{Number: number, Count: 3}).IsFirst() {
 			first++
 		}
 	}
-	if first != 1 || !(Share{}).First() {
-		t.Errorf("got %d first shards of three, want 1; without shards: %t", first, Share{}.First())
+	if first != 1 || !(Share{}).IsFirst() {
+		t.Errorf("got %d first shards of three, want 1; without shards: %t", first, Share{}.IsFirst())
 	}
 }
 
 func TestSelectorExcludesKymasUnlessEmpty(t *testing.T) {
-	if (Share{}).Selected() || (Share{Selector: labels.Everything(), Count: 3}).Selected() {
+	if (Share{}).HasSelector() || (Share{Selector: labels.Everything(), Count: 3}).HasSelector() {
 		t.Error("a share without a selector: got selected, want all Kymas")
 	}
-	if !(Share{Selector: selector(t, "a")}).Selected() {
+	if !(Share{Selector: selector(t, "a")}).HasSelector() {
 		t.Error("a share with a selector: got all Kymas, want selected")
 	}
 }

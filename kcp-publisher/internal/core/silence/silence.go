@@ -9,11 +9,11 @@ import "time"
 
 // LastReport contains the known and the possible time of a runtime's last report.
 type LastReport struct {
-	// At is the time of the last report that is known, or zero.
-	At time.Time
-	// Possible is the latest time at which another publisher may have received a report that is not in the Kyma's
+	// KnownAt is the time of the last report that is known, or zero.
+	KnownAt time.Time
+	// PossibleAt is the latest time at which another publisher may have received a report that is not in the Kyma's
 	// status. It is zero if this is impossible.
-	Possible time.Time
+	PossibleAt time.Time
 }
 
 // State describes whether a runtime still sends reports.
@@ -21,8 +21,8 @@ type State int
 
 // These are the possible states of a runtime.
 const (
-	// Never means that the runtime has not reported yet.
-	Never State = iota
+	// NeverReported means that the runtime has not reported yet.
+	NeverReported State = iota
 	// Reporting means that the last report is recent enough.
 	Reporting
 	// Uncertain means that the last known report is too old, but another publisher may have received a newer one.
@@ -31,14 +31,14 @@ const (
 	Silent
 )
 
-// State returns the state of a runtime at the time now. A runtime may be without a report for the time allowed.
-func (l LastReport) State(allowed time.Duration, now time.Time) State {
+// State returns the state of a runtime at the time now. A runtime may be without a report for the duration timeout.
+func (l LastReport) State(timeout time.Duration, now time.Time) State {
 	switch {
-	case l.At.IsZero():
-		return Never
-	case now.Sub(l.At) <= allowed:
+	case l.KnownAt.IsZero():
+		return NeverReported
+	case now.Sub(l.KnownAt) <= timeout:
 		return Reporting
-	case l.MayArrive(allowed, now):
+	case l.MayArrive(timeout, now):
 		return Uncertain
 	}
 	return Silent
@@ -46,6 +46,6 @@ func (l LastReport) State(allowed time.Duration, now time.Time) State {
 
 // MayArrive reports whether another publisher may have received a report that is recent enough but not in the Kyma's
 // status.
-func (l LastReport) MayArrive(allowed time.Duration, now time.Time) bool {
-	return !l.Possible.IsZero() && now.Sub(l.Possible) <= allowed
+func (l LastReport) MayArrive(timeout time.Duration, now time.Time) bool {
+	return !l.PossibleAt.IsZero() && now.Sub(l.PossibleAt) <= timeout
 }

@@ -12,23 +12,23 @@ func TestSilenceDependsOnLastAndPossibleReport(t *testing.T) {
 		last LastReport
 		want State
 	}{
-		"runtime without a report":                 {LastReport{}, Never},
-		"runtime without a report after a restart": {LastReport{Possible: now}, Never},
-		"recent report":                            {LastReport{At: ago(time.Minute)}, Reporting},
-		"report as old as allowed":                 {LastReport{At: ago(time.Hour)}, Reporting},
-		"old report":                               {LastReport{At: ago(time.Hour + 1)}, Silent},
+		"runtime without a report":                 {LastReport{}, NeverReported},
+		"runtime without a report after a restart": {LastReport{PossibleAt: now}, NeverReported},
+		"recent report":                            {LastReport{KnownAt: ago(time.Minute)}, Reporting},
+		"report as old as allowed":                 {LastReport{KnownAt: ago(time.Hour)}, Reporting},
+		"old report":                               {LastReport{KnownAt: ago(time.Hour + 1)}, Silent},
 		"old report after a recent restart": {
-			LastReport{At: ago(3 * time.Hour), Possible: ago(time.Minute)}, Uncertain,
+			LastReport{KnownAt: ago(3 * time.Hour), PossibleAt: ago(time.Minute)}, Uncertain,
 		},
 		"old report long after a restart": {
-			LastReport{At: ago(3 * time.Hour), Possible: ago(time.Hour + 1)}, Silent,
+			LastReport{KnownAt: ago(3 * time.Hour), PossibleAt: ago(time.Hour + 1)}, Silent,
 		},
 		"recent report long after a restart": {
-			LastReport{At: ago(time.Minute), Possible: ago(2 * time.Hour)}, Reporting,
+			LastReport{KnownAt: ago(time.Minute), PossibleAt: ago(2 * time.Hour)}, Reporting,
 		},
-		"report in the future": {LastReport{At: now.Add(time.Hour)}, Reporting},
+		"report in the future": {LastReport{KnownAt: now.Add(time.Hour)}, Reporting},
 		"old report with a restart in the future": {
-			LastReport{At: ago(3 * time.Hour), Possible: now.Add(time.Hour)}, Uncertain,
+			LastReport{KnownAt: ago(3 * time.Hour), PossibleAt: now.Add(time.Hour)}, Uncertain,
 		},
 	} {
 		if got := c.last.State(time.Hour, now); got != c.want {

@@ -7,10 +7,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// arrival returns the expected time at which the version is promoted to the next channel. It returns zero if this
-// depends on anything other than time.
-func (c *chain) arrival(
-	entry *fleet.TrainVersion, channel *fleet.TrainChannel, to string, after *fleet.TrainVersion, waits []wait,
+// expectedPromotion returns the expected time at which the version is promoted to the next channel. It returns zero if
+// this depends on anything other than time.
+func (c *chain) expectedPromotion(
+	entry *fleet.TrainVersion, channel *fleet.TrainChannel, nextChannel string, nextEntry *fleet.TrainVersion,
+	waits []waitCondition,
 ) time.Time {
 	at := c.Now
 	later := func(t time.Time) {
@@ -23,15 +24,15 @@ func (c *chain) arrival(
 		case fleet.WaitTimeNotReached:
 			later(entry.Since.Add(channel.After.Duration))
 		case fleet.WaitRolloutActive:
-			end := c.estimatedEnd(channel.Name)
+			end := c.estimatedRolloutEnd(channel.Name)
 			if end.IsZero() {
 				return time.Time{}
 			}
 			later(end.Add(channel.After.Duration))
 		case fleet.WaitNextChannelBusy:
-			free := c.estimatedEnd(to)
-			if isMoving(after) && after.Arrival != nil && after.Arrival.After(free) {
-				free = after.Arrival.Time
+			free := c.estimatedRolloutEnd(nextChannel)
+			if isMoving(nextEntry) && nextEntry.Arrival != nil && nextEntry.Arrival.After(free) {
+				free = nextEntry.Arrival.Time
 			}
 			if free.IsZero() {
 				return time.Time{}
@@ -42,13 +43,14 @@ func (c *chain) arrival(
 			return time.Time{}
 		}
 	}
-	return c.calendar.next(at).UTC()
+	return c.calendar.nextOpen(at).UTC()
 }
 
-// estimatedEnd returns the expected end of the active rollout in a channel. Without an estimate, it returns zero.
-func (c *chain) estimatedEnd(channel string) time.Time {
-	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
-	if newest == nil || rollout.Finished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||
+// estimatedRolloutEnd returns the expected end of the active rollout in a channel. Without an estimate, it returns
+// zero.
+func (c *chain) estimatedRolloutEnd(channel string) time.Time {
+	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
+	if newest == nil || rollout.IsFinished(newest.Status.State) || newest.Status.EstimatedEnd == nil ||
 		newest.Status.EstimatedEnd.Time.Before(c.Now) {
 		return time.Time{}
 	}

@@ -32,7 +32,7 @@ func versionsOf(positions []Position) (versions string) {
 func TestBlockedPromotionsNeedAnOperator(t *testing.T) {
 	p := waiting(v1alpha1.WaitTimeNotReached, v1alpha1.WaitTooManyFailures, v1alpha1.WaitPolicyHeld,
 		v1alpha1.WaitPromoted, v1alpha1.WaitChannelMissing, v1alpha1.WaitArrived)
-	if got := versionsOf(Blocked(p)); got != "2.0.0 5.0.0 " {
+	if got := versionsOf(BlockedVersions(p)); got != "2.0.0 5.0.0 " {
 		t.Errorf("got blocked versions %q, want 2.0.0 and 5.0.0", got)
 	}
 }

@@ -12,9 +12,9 @@ import (
 // calendar contains the times at which promotions are not allowed. It has a time zone and respects daylight saving
 // time, unlike the windows in package bundle/window, which have UTC offsets.
 type calendar struct {
-	zone    *time.Location
-	notOn   [7]bool
-	freezes []freeze
+	zone       *time.Location
+	closedDays [7]bool
+	freezes    []freeze
 }
 
 type freeze struct {
@@ -41,17 +41,17 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 		if number < 0 {
 			return c, fmt.Errorf("notOn: %q is not a day of the week", day)
 		}
-		c.notOn[number] = true
+		c.closedDays[number] = true
 	}
-	if !slices.Contains(c.notOn[:], false) {
+	if !slices.Contains(c.closedDays[:], false) {
 		return c, fmt.Errorf("notOn excludes every day")
 	}
 	for i, f := range spec.Freezes {
-		from, err := c.local(f.From)
+		from, err := c.parseLocal(f.From)
 		if err != nil {
 			return c, fmt.Errorf("freezes[%d].from: %w", i, err)
 		}
-		until, err := c.local(f.Until)
+		until, err := c.parseLocal(f.Until)
 		if err != nil {
 			return c, fmt.Errorf("freezes[%d].until: %w", i, err)
 		}
@@ -65,8 +65,8 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 
 var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// local parses a date or a local time in the calendar's time zone.
-func (c *calendar) local(text string) (time.Time, error) {
+// parseLocal parses a date or a local time in the calendar's time zone.
+func (c *calendar) parseLocal(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if t, err := time.ParseInLocation(layout, text, c.zone); err == nil {
 			return t, nil
@@ -75,14 +75,14 @@ func (c *calendar) local(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
 }
 
-// closed returns the reason why the calendar does not allow a promotion now, or "".
-func (c *calendar) closed(now time.Time) string {
+// closedReason returns the reason why the calendar does not allow a promotion now, or "".
+func (c *calendar) closedReason(now time.Time) string {
 	for _, f := range c.freezes {
 		if !now.Before(f.from) && now.Before(f.until) {
 			return fmt.Sprintf("freeze %s lasts until %s", f.name, f.until.Format(time.RFC3339))
 		}
 	}
-	if day := now.In(c.zone).Weekday(); c.notOn[day] {
+	if day := now.In(c.zone).Weekday(); c.closedDays[day] {
 		return fmt.Sprintf("no promotions on %s in %s", weekdays[day], c.zone)
 	}
 	return ""
@@ -92,11 +92,11 @@ func (c *calendar) closed(now time.Time) string {
 // a year.
 const maxSteps = 500
 
-// next returns the first time at which the calendar allows a promotion, or zero.
-func (c *calendar) next(now time.Time) time.Time {
+// nextOpen returns the first time at which the calendar allows a promotion, or zero.
+func (c *calendar) nextOpen(now time.Time) time.Time {
 	at := now
 	for range maxSteps {
-		if c.closed(at) == "" {
+		if c.closedReason(at) == "" {
 			return at
 		}
 		for _, f := range c.freezes {
@@ -104,7 +104,7 @@ func (c *calendar) next(now time.Time) time.Time {
 				at = f.until
 			}
 		}
-		if local := at.In(c.zone); c.notOn[local.Weekday()] {
+		if local := at.In(c.zone); c.closedDays[local.Weekday()] {
 			at = time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, c.zone)
 		}
 	}

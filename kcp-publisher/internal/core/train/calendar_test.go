@@ -30,10 +30,10 @@ func TestCalendarFollowsItsTimeZone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := c.next(now).UTC().Format(time.RFC3339); got != want {
+		if got := c.nextOpen(now).UTC().Format(time.RFC3339); got != want {
 			t.Errorf("next open time after %s: got %s, want %s", at, got, want)
 		}
-		if open := c.closed(now) == ""; open != (at == want) {
+		if open := c.closedReason(now) == ""; open != (at == want) {
 			t.Errorf("calendar at %s: got open %t, want %t", at, open, at == want)
 		}
 	}
@@ -46,7 +46,7 @@ func TestCalendarWithoutOpenTimeReturnsZero(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := c.next(monday); got.Year() != 2099 {
+	if got := c.nextOpen(monday); got.Year() != 2099 {
 		t.Errorf("got next open time %s, want zero", got)
 	}
 	all := fleet.PromotionCalendar{NotOn: []fleet.Weekday{"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"}}

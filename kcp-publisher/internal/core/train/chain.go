@@ -15,43 +15,43 @@ import (
 )
 
 type chain struct {
-	*world
+	*inputIndex
 	policy *fleet.PromotionPolicy
 	module string
 	// meta is nil unless exactly one ModuleReleaseMeta has the module's name.
 	meta     *v1beta2.ModuleReleaseMeta
 	calendar *calendar
 	// invalid describes the problems of the policy's spec, or is empty.
-	invalid string
-	before  fleet.ModuleTrain
-	next    fleet.ModuleTrain
+	invalid  string
+	previous fleet.ModuleTrain
+	next     fleet.ModuleTrain
 }
 
-type wait struct {
+type waitCondition struct {
 	reason  fleet.WaitReason
 	message string
 }
 
-// plan adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status keeps its
-// versions, so that a channel that is later reverted to an older version can be detected.
-func (c *chain) plan(out *Outcome) {
-	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejected()}
+// planModule adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status
+// keeps its versions, so that a channel that is later reverted to an older version can be detected.
+func (c *chain) planModule(out *Outcome) {
+	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions()}
 	if c.meta == nil {
-		c.next.Versions = c.before.Versions
+		c.next.Versions = c.previous.Versions
 	} else {
-		c.positions(out)
+		c.planPositions(out)
 	}
 	if len(c.next.Versions)+len(c.next.Rejected) > 0 {
 		out.Status.Modules = append(out.Status.Modules, c.next)
 	}
 }
 
-func (c *chain) positions(out *Outcome) {
+func (c *chain) planPositions(out *Outcome) {
 	channels := c.policy.Spec.Channels
 	// A channel's promotion depends on the state of the next channel, so start with the last channel.
 	after := (*fleet.TrainVersion)(nil)
 	for i := len(channels) - 1; i >= 0; i-- {
-		version := versionIn(c.meta, channels[i].Name)
+		version := channelVersion(c.meta, channels[i].Name)
 		if version == "" {
 			after = nil
 			continue
@@ -59,18 +59,18 @@ func (c *chain) positions(out *Outcome) {
 		entry := fleet.TrainVersion{
 			Channel: channels[i].Name,
 			Version: version,
-			Since:   c.since(channels[i].Name, version),
+			Since:   c.waitingSince(channels[i].Name, version),
 		}
-		c.position(&entry, i, after, out)
+		c.planPosition(&entry, i, after, out)
 		c.next.Versions = append(c.next.Versions, entry)
 		after = &entry
 	}
 	slices.Reverse(c.next.Versions)
 }
 
-// position decides whether the version in channel i is promoted to the next channel. If it is, position adds the
-// promotion to out. Otherwise, it sets the reason for waiting in entry. after is the entry of the next channel.
-func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
+// planPosition decides whether the version in channel i is promoted to the next channel. If it is, planPosition adds
+// the promotion to out. Otherwise, it sets the reason for waiting in entry. after is the entry of the next channel.
+func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
 	case i == len(channels)-1:
@@ -81,22 +81,23 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 		return
 	}
 	to := channels[i+1].Name
-	counts, counted := c.counts(entry)
-	entry.Ready, entry.Failed = counts.Ready, c.failed(entry, counts)
-	waits := c.final(entry, to)
+	counts, counted := c.channelCounts(entry)
+	entry.Ready, entry.Failed = counts.Ready, c.failedCount(entry, counts)
+	waits := c.finalReasons(entry, to)
 	if len(waits) == 0 {
-		waits = slices.Concat(c.unknown(entry, to, counted), c.unproven(entry, &channels[i], counts, counted),
-			c.early(entry, &channels[i]), c.busy(to, after), c.closed())
+		waits = slices.Concat(c.unresolvedConditions(entry, to, counted),
+			c.unmetConditions(entry, &channels[i], counts, counted),
+			c.waitingTimeCondition(entry, &channels[i]), c.busyCondition(to, after), c.closedCondition())
 	}
 	if len(waits) == 0 {
 		promotion := Promotion{
-			Policy:  c.policy.Name,
-			Module:  c.module,
-			Meta:    c.meta.Name,
-			From:    entry.Channel,
-			To:      to,
-			Had:     after.Version,
-			Version: entry.Version,
+			Policy:          c.policy.Name,
+			Module:          c.module,
+			Meta:            c.meta.Name,
+			From:            entry.Channel,
+			To:              to,
+			PreviousVersion: after.Version,
+			Version:         entry.Version,
 			ByCommand: c.policy.Spec.PromoteBy == fleet.PromoteByCommand ||
 				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
 		}
@@ -104,8 +105,8 @@ func (c *chain) position(entry *fleet.TrainVersion, i int, after *fleet.TrainVer
 		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueMessage()
 		return
 	}
-	entry.Reason, entry.Message = waits[0].reason, joined(waits)
-	if at := c.arrival(entry, &channels[i], to, after, waits); !at.IsZero() {
+	entry.Reason, entry.Message = waits[0].reason, joinWaits(waits)
+	if at := c.expectedPromotion(entry, &channels[i], to, after, waits); !at.IsZero() {
 		entry.Arrival = &metav1.Time{Time: at}
 		if out.Next.IsZero() || at.Before(out.Next) {
 			out.Next = at
@@ -120,43 +121,43 @@ func (p Promotion) dueMessage() string {
 	return "the publisher promotes the version next"
 }
 
-// final returns the reasons why the version will not be promoted to the next channel. They stay valid until an operator
-// changes a channel. to is the name of the next channel.
-func (c *chain) final(entry *fleet.TrainVersion, to string) []wait {
+// finalReasons returns the reasons why the version will not be promoted to the next channel. They stay valid until an
+// operator changes a channel. to is the name of the next channel.
+func (c *chain) finalReasons(entry *fleet.TrainVersion, to string) []waitCondition {
 	for _, r := range c.next.Rejected {
 		if r.Version == entry.Version {
-			return []wait{{fleet.WaitRejected, r.Message}}
+			return []waitCondition{{fleet.WaitRejected, r.Message}}
 		}
 	}
-	switch has := versionIn(c.meta, to); {
+	switch has := channelVersion(c.meta, to); {
 	case has == "":
-		return []wait{
+		return []waitCondition{
 			{
 				fleet.WaitChannelMissing,
 				fmt.Sprintf("channel %s has no version: add the first one to ModuleReleaseMeta %s", to, c.meta.Name),
 			},
 		}
-	case !bundle.Older(has, entry.Version):
-		return []wait{{fleet.WaitNotNewer, fmt.Sprintf("channel %s has %s", to, has)}}
+	case !bundle.IsOlder(has, entry.Version):
+		return []waitCondition{{fleet.WaitNotNewer, fmt.Sprintf("channel %s has %s", to, has)}}
 	}
 	return nil
 }
 
-// unknown returns the conditions that an operator must resolve, and the conditions that cannot be evaluated because
-// some data is not available.
-func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (waits []wait) {
-	templates := c.templatesOf(entry.Version)
+// unresolvedConditions returns the conditions that an operator must resolve, and the conditions that cannot be
+// evaluated because some data is not available.
+func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, counted bool) (waits []waitCondition) {
+	templates := c.findTemplates(entry.Version)
 	if len(templates) != 1 {
 		waits = append(
 			waits,
-			wait{
+			waitCondition{
 				fleet.WaitTemplateMissing,
 				fmt.Sprintf("version %s has %d ModuleTemplates, must be exactly 1", entry.Version, len(templates)),
 			},
 		)
 	}
-	if owner := c.owner(c.module, to); owner != c.policy.Name {
-		waits = append(waits, wait{
+	if owner := c.promotingPolicy(c.module, to); owner != c.policy.Name {
+		waits = append(waits, waitCondition{
 			fleet.WaitOtherPolicy, fmt.Sprintf("policy %s promotes the module to channel %s", owner, to),
 		})
 	}
@@ -165,29 +166,29 @@ func (c *chain) unknown(entry *fleet.TrainVersion, to string, counted bool) (wai
 		if c.policy.Spec.Hold {
 			why = "spec.hold is set"
 		}
-		waits = append(waits, wait{fleet.WaitPolicyHeld, why})
+		waits = append(waits, waitCondition{fleet.WaitPolicyHeld, why})
 	}
 	for _, t := range templates {
 		if why, held := t.Annotations[v1beta2.AnnotationHoldPromotion]; held {
 			waits = append(
 				waits,
-				wait{
+				waitCondition{
 					fleet.WaitVersionHeld,
-					fmt.Sprintf("ModuleTemplate %s holds the version: %s", t.Name, bounded(why, 200)),
+					fmt.Sprintf("ModuleTemplate %s holds the version: %s", t.Name, truncate(why, 200)),
 				},
 			)
 			break
 		}
 	}
 	if !counted {
-		waits = append(waits, wait{
+		waits = append(waits, waitCondition{
 			fleet.WaitFleetUnknown, "the publisher does not know all runtimes of channel " + entry.Channel,
 		})
 	}
 	return waits
 }
 
-func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
+func (c *chain) findTemplates(version string) (found []*v1beta2.ModuleTemplate) {
 	for i := range c.Templates {
 		t := &c.Templates[i]
 		of := t.Spec.ModuleName
@@ -204,41 +205,41 @@ func (c *chain) templatesOf(version string) (found []*v1beta2.ModuleTemplate) {
 	return found
 }
 
-// unproven returns the conditions about the channel's runtimes that are not met yet, such as the number of ready
+// unmetConditions returns the conditions about the channel's runtimes that are not met yet, such as the number of ready
 // runtimes.
-func (c *chain) unproven(
+func (c *chain) unmetConditions(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
-) (waits []wait) {
+) (waits []waitCondition) {
 	if failed, all := entry.Failed,
 		entry.Ready+entry.Failed; int64(failed)*100 > int64(channel.MaxFailurePercent)*int64(all) {
 		waits = append(
 			waits,
-			wait{
+			waitCondition{
 				fleet.WaitTooManyFailures,
 				fmt.Sprintf("%d of %d runtimes failed, maxFailurePercent is %d", failed, all,
 					channel.MaxFailurePercent),
 			},
 		)
 	}
-	if why := c.failedChecks(entry, counts); why != "" {
-		waits = append(waits, wait{fleet.WaitCheckFailed, why})
+	if why := c.failedChecksMessage(entry, counts); why != "" {
+		waits = append(waits, waitCondition{fleet.WaitCheckFailed, why})
 	}
 	track := rollout.Track{Module: c.module, Channel: channel.Name}
-	switch newest := rollout.Newest(c.rollouts[track]); {
+	switch newest := rollout.NewestRollout(c.rollouts[track]); {
 	case newest != nil && newest.Spec.To == entry.Version && newest.Status.State != fleet.RolloutSucceeded:
-		waits = append(waits, wait{
-			fleet.WaitRolloutActive, fmt.Sprintf("rollout %s is %s", newest.Name, stateOf(newest)),
+		waits = append(waits, waitCondition{
+			fleet.WaitRolloutActive, fmt.Sprintf("rollout %s is %s", newest.Name, rolloutState(newest)),
 		})
 	case (newest == nil || newest.Spec.To != entry.Version) && counts.Behind > 0 &&
-		rollout.Covering(c.Waves, track) != nil:
-		waits = append(waits, wait{
+		rollout.FindPolicy(c.RolloutPolicies, track) != nil:
+		waits = append(waits, waitCondition{
 			fleet.WaitRolloutActive, fmt.Sprintf("the rollout in channel %s has not started", channel.Name),
 		})
 	}
 	if least := max(channel.MinRuntimes, 1); counted && entry.Ready < least {
 		waits = append(
 			waits,
-			wait{
+			waitCondition{
 				fleet.WaitTooFewRuntimes,
 				fmt.Sprintf("%d runtimes of channel %s are ready with the version, minRuntimes is %d", entry.Ready,
 					channel.Name, least),
@@ -248,22 +249,22 @@ func (c *chain) unproven(
 	return waits
 }
 
-func stateOf(r *fleet.Rollout) string {
+func rolloutState(r *fleet.Rollout) string {
 	if r.Status.State == "" {
 		return "new"
 	}
 	return string(r.Status.State)
 }
 
-func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []wait {
+func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []waitCondition {
 	if channel.After == nil {
-		return []wait{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s requires after", channel.Name)}}
+		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s requires after", channel.Name)}}
 	}
 	until := entry.Since.Add(channel.After.Duration)
 	if !c.Now.Before(until) {
 		return nil
 	}
-	return []wait{
+	return []waitCondition{
 		{
 			fleet.WaitTimeNotReached,
 			fmt.Sprintf("the waiting time in channel %s ends at %s", channel.Name, until.UTC().Format(time.RFC3339)),
@@ -271,20 +272,20 @@ func (c *chain) early(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []
 	}
 }
 
-// busy returns the condition that the next channel has an active Rollout or a pending promotion. Without this
+// busyCondition returns the condition that the next channel has an active Rollout or a pending promotion. Without this
 // condition, frequent new versions would replace each other before any of them reaches the last channel.
-func (c *chain) busy(to string, after *fleet.TrainVersion) []wait {
-	if newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
-		!rollout.Finished(newest.Status.State) {
-		return []wait{
+func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondition {
+	if newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
+		!rollout.IsFinished(newest.Status.State) {
+		return []waitCondition{
 			{
 				fleet.WaitNextChannelBusy,
-				fmt.Sprintf("rollout %s in channel %s is %s", newest.Name, to, stateOf(newest)),
+				fmt.Sprintf("rollout %s in channel %s is %s", newest.Name, to, rolloutState(newest)),
 			},
 		}
 	}
 	if isMoving(after) {
-		return []wait{
+		return []waitCondition{
 			{
 				fleet.WaitNextChannelBusy,
 				fmt.Sprintf("channel %s has %s, which is still moving to the next channel", to, after.Version),
@@ -310,22 +311,22 @@ func isMoving(entry *fleet.TrainVersion) bool {
 	return false
 }
 
-func (c *chain) closed() []wait {
-	if why := c.calendar.closed(c.Now); why != "" {
-		return []wait{{fleet.WaitCalendarClosed, why}}
+func (c *chain) closedCondition() []waitCondition {
+	if why := c.calendar.closedReason(c.Now); why != "" {
+		return []waitCondition{{fleet.WaitCalendarClosed, why}}
 	}
 	return nil
 }
 
-func joined(waits []wait) string {
+func joinWaits(waits []waitCondition) string {
 	texts := make([]string, len(waits))
 	for i, w := range waits {
 		texts[i] = w.message
 	}
-	return bounded(strings.Join(texts, "; "), 600)
+	return truncate(strings.Join(texts, "; "), 600)
 }
 
-func bounded(text string, bytes int) string {
+func truncate(text string, bytes int) string {
 	if len(text) <= bytes {
 		return text
 	}

@@ -34,18 +34,18 @@ func Count(members []plan.Member) Fleet {
 	all := Fleet{}
 	for i := range members {
 		kyma := members[i].Kyma
-		for _, follow := range members[i].Follows {
+		for _, follow := range members[i].FollowedChannels {
 			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
 			counts := all[track]
 			counts.Version = follow.Version
-			counts.add(kyma, follow.Module)
+			counts.countKyma(kyma, follow.Module)
 			all[track] = counts
 		}
 	}
 	return all
 }
 
-func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
+func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string) {
 	published, isCurrent := "", false
 	if r := kyma.Status.Runtime; r != nil && r.Published != nil {
 		published = r.Published.Versions[module]
@@ -54,7 +54,7 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 		}
 		isCurrent = r.Observed != nil && r.Observed.Digest == r.Published.Digest
 	}
-	if published == "" || bundle.Older(published, c.Version) {
+	if published == "" || bundle.IsOlder(published, c.Version) {
 		c.Behind++
 	}
 	for i := range kyma.Status.Modules {
@@ -76,10 +76,10 @@ func (c *Counts) add(kyma *v1beta2.Kyma, module string) {
 
 func isFailed(check v1beta2.CheckOutcome) bool { return check.Result == v1beta2.CheckFailed }
 
-// failedChecks returns a message about the version's checks that failed in the channel, or "". It includes failures in
-// the status of the version's Rollout, because a runtime may have another bundle now.
-func (c *chain) failedChecks(entry *fleet.TrainVersion, counts Counts) string {
-	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
+// failedChecksMessage returns a message about the version's checks that failed in the channel, or "". It includes
+// failures in the status of the version's Rollout, because a runtime may have another bundle now.
+func (c *chain) failedChecksMessage(entry *fleet.TrainVersion, counts Counts) string {
+	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {
 		for _, wave := range newest.Status.Waves {
 			for _, check := range wave.Checks {
@@ -96,9 +96,9 @@ func (c *chain) failedChecks(entry *fleet.TrainVersion, counts Counts) string {
 	return ""
 }
 
-// counts returns the numbers of runtimes that follow the channel in entry. known is false if not all runtimes are
-// known, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
-func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
+// channelCounts returns the numbers of runtimes that follow the channel in entry. known is false if not all runtimes
+// are known, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
+func (c *chain) channelCounts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false
 	}
@@ -109,10 +109,10 @@ func (c *chain) counts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	return counts, true
 }
 
-// failed returns the number of failed runtimes. Reports and the version's Rollout can contain different numbers, so it
-// returns the larger one.
-func (c *chain) failed(entry *fleet.TrainVersion, counts Counts) int32 {
-	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
+// failedCount returns the number of failed runtimes. Reports and the version's Rollout can contain different numbers,
+// so it returns the larger one.
+func (c *chain) failedCount(entry *fleet.TrainVersion, counts Counts) int32 {
+	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: entry.Channel}])
 	if newest != nil && newest.Spec.To == entry.Version {
 		return max(counts.Failed, newest.Status.Failed)
 	}

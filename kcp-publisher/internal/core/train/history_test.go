@@ -63,23 +63,23 @@ func (h *history) count(channel string, ready, failed int32) {
 func (h *history) set(channel, version string) {
 	before := h.versions[channel]
 	h.versions[channel], h.changed[channel] = version, h.now
-	if bundle.Older(version, before) {
+	if bundle.IsOlder(version, before) {
 		h.rejected[before] = true
 	}
 	for i := range h.rollouts {
-		if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.Finished(r.Status.State) {
+		if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.IsFinished(r.Status.State) {
 			h.end(r, fleet.RolloutSuperseded)
 		}
 	}
-	if bundle.Older(before, version) {
+	if bundle.IsOlder(before, version) {
 		h.revision++
-		h.rollouts = append(h.rollouts, rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, stamp(h.now)))
+		h.rollouts = append(h.rollouts, rolloutOf(channel, version, h.revision, fleet.RolloutProgressing, roundUp(h.now)))
 	}
 	h.count(channel, 0, 0)
 }
 
 func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
-	r.Status.State, r.Status.FinishedAt = state, new(stamp(h.now))
+	r.Status.State, r.Status.FinishedAt = state, new(roundUp(h.now))
 	if state == fleet.RolloutStopped || state == fleet.RolloutRolledBack {
 		h.rejected[r.Spec.To] = true
 	}
@@ -109,7 +109,7 @@ func (h *history) step() {
 		}
 	case "finish":
 		for i := range h.rollouts {
-			if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.Finished(r.Status.State) {
+			if r := &h.rollouts[i]; r.Spec.Channel == channel && !rollout.IsFinished(r.Status.State) {
 				h.end(
 					r,
 					rapid.SampledFrom(
@@ -139,7 +139,7 @@ func (h *history) step() {
 	case "unknown":
 		h.unknown = !h.unknown
 	case "forget":
-		if len(h.rollouts) > 0 && rollout.Finished(h.rollouts[0].Status.State) {
+		if len(h.rollouts) > 0 && rollout.IsFinished(h.rollouts[0].Status.State) {
 			h.rollouts = h.rollouts[1:]
 		}
 	}
@@ -195,12 +195,12 @@ func (h *history) check(p Promotion) {
 	}
 	channel, counts := h.policy.Spec.Channels[from], h.counts[p.From]
 	switch berlin := h.now.In(mustZone(h.t, "Europe/Berlin")); {
-	case chainOf[from+1] != p.To || h.versions[p.From] != p.Version || h.versions[p.To] != p.Had:
+	case chainOf[from+1] != p.To || h.versions[p.From] != p.Version || h.versions[p.To] != p.PreviousVersion:
 		h.t.Fatalf("promotion %+v does not follow the channels %v", p, h.versions)
 	case h.now.Before(h.changed[p.From].Add(channel.After.Duration)):
 		h.t.Fatalf("promotion %+v at %s is too early: channel %s has the version since %s", p, h.now, p.From,
 			h.changed[p.From])
-	case !bundle.Older(p.Had, p.Version):
+	case !bundle.IsOlder(p.PreviousVersion, p.Version):
 		h.t.Fatalf("promotion %+v replaces a newer version", p)
 	case h.rejected[p.Version]:
 		h.t.Fatalf("promotion %+v has a version that was rolled back", p)
@@ -219,7 +219,7 @@ func (h *history) check(p Promotion) {
 		if r.Spec.To != p.Version || r.Spec.Channel != p.From {
 			continue
 		}
-		if !rollout.Finished(r.Status.State) || h.now.Before(r.Status.FinishedAt.Add(channel.After.Duration)) {
+		if !rollout.IsFinished(r.Status.State) || h.now.Before(r.Status.FinishedAt.Add(channel.After.Duration)) {
 			h.t.Fatalf("promotion %+v at %s is too early after its rollout: %+v", p, h.now, r.Status)
 		}
 	}

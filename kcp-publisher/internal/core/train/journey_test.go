@@ -49,7 +49,7 @@ func (j *journey) until(now time.Time, channel int, version string, reason fleet
 func (j *journey) rollout(channel int, state fleet.RolloutState) {
 	j.revision++
 	j.in.Rollouts = append(j.in.Rollouts,
-		rolloutOf(chainOf[channel], j.versions[channel], j.revision, state, stamp(j.now)))
+		rolloutOf(chainOf[channel], j.versions[channel], j.revision, state, roundUp(j.now)))
 }
 
 func TestVersionsTravelThroughThreeChannels(t *testing.T) {

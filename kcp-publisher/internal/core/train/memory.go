@@ -14,16 +14,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// since returns the time from which a version's waiting time in a channel is counted. This is the time in the policy's
-// status, or now for a new version. If a Rollout of the version succeeded later, it is the end of that Rollout.
-func (c *chain) since(channel, version string) metav1.Time {
-	newest := rollout.Newest(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
+// waitingSince returns the time from which a version's waiting time in a channel is counted. This is the time in the
+// policy's status, or now for a new version. If a Rollout of the version succeeded later, it is the end of that
+// Rollout.
+func (c *chain) waitingSince(channel, version string) metav1.Time {
+	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
 	if newest != nil && newest.Spec.To == version && newest.Status.State == fleet.RolloutSucceeded {
 		proven = newest.Status.FinishedAt
 	}
-	since := stamp(c.Now)
-	switch recorded := c.recorded(channel); {
+	since := roundUp(c.Now)
+	switch recorded := c.recordedVersion(channel); {
 	case recorded != nil && recorded.Version == version:
 		since = recorded.Since
 	case recorded == nil && proven != nil && proven.Time.Before(c.Now):
@@ -35,17 +36,17 @@ func (c *chain) since(channel, version string) metav1.Time {
 	return since
 }
 
-func (c *chain) recorded(channel string) *fleet.TrainVersion {
-	for i := range c.before.Versions {
-		if c.before.Versions[i].Channel == channel {
-			return &c.before.Versions[i]
+func (c *chain) recordedVersion(channel string) *fleet.TrainVersion {
+	for i := range c.previous.Versions {
+		if c.previous.Versions[i].Channel == channel {
+			return &c.previous.Versions[i]
 		}
 	}
 	return nil
 }
 
-// stamp returns a time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
-func stamp(now time.Time) metav1.Time {
+// roundUp returns a time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
+func roundUp(now time.Time) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
 		at = at.Add(time.Second)
@@ -56,13 +57,13 @@ func stamp(now time.Time) metav1.Time {
 // maxRejected limits the number of rejected versions per module in the policy's status.
 const maxRejected = 20
 
-// rejected returns the versions that must not be promoted, because their rollout was stopped or rolled back, or because
-// a channel was reverted to an older version.
-func (c *chain) rejected() []fleet.RejectedVersion {
-	all := slices.Clone(c.before.Rejected)
+// rejectedVersions returns the versions that must not be promoted, because their rollout was stopped or rolled back, or
+// because a channel was reverted to an older version.
+func (c *chain) rejectedVersions() []fleet.RejectedVersion {
+	all := slices.Clone(c.previous.Rejected)
 	add := func(version, channel, message string) {
 		if !slices.ContainsFunc(all, func(r fleet.RejectedVersion) bool { return r.Version == version }) {
-			all = append(all, fleet.RejectedVersion{Version: version, Channel: channel, Message: bounded(message, 300)})
+			all = append(all, fleet.RejectedVersion{Version: version, Channel: channel, Message: truncate(message, 300)})
 		}
 	}
 	for _, channel := range c.policy.Spec.Channels {
@@ -72,22 +73,22 @@ func (c *chain) rejected() []fleet.RejectedVersion {
 				add(r.Spec.To, channel.Name,
 					fmt.Sprintf("rollout %s in channel %s is %s: %s", r.Name, channel.Name, ended, r.Status.Message))
 			} else if r.Spec.Undo ||
-				r.Spec.Abort && !rollout.Finished(ended) {
+				r.Spec.Abort && !rollout.IsFinished(ended) {
 				add(r.Spec.To, channel.Name,
 					fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, channel.Name))
 			}
 		}
-		had, has := c.recorded(channel.Name), versionIn(c.meta, channel.Name)
-		if had != nil && bundle.Older(has, had.Version) {
+		had, has := c.recordedVersion(channel.Name), channelVersion(c.meta, channel.Name)
+		if had != nil && bundle.IsOlder(has, had.Version) {
 			add(had.Version, channel.Name,
 				fmt.Sprintf("channel %s was set back from %s to %s", channel.Name, had.Version, has))
 		}
 	}
 	slices.SortFunc(all, func(a, b fleet.RejectedVersion) int {
 		switch {
-		case bundle.Older(a.Version, b.Version):
+		case bundle.IsOlder(a.Version, b.Version):
 			return -1
-		case bundle.Older(b.Version, a.Version):
+		case bundle.IsOlder(b.Version, a.Version):
 			return 1
 		}
 		return strings.Compare(a.Version, b.Version)
@@ -95,7 +96,7 @@ func (c *chain) rejected() []fleet.RejectedVersion {
 	return all[max(0, len(all)-maxRejected):]
 }
 
-func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {
+func setCondition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {
 	ready := metav1.Condition{
 		Type:               fleet.ConditionReady,
 		Status:             metav1.ConditionTrue,
@@ -106,11 +107,11 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 	}
 	if len(missing) > 0 {
 		ready.Reason, ready.Message = fleet.PolicyModulesMissing,
-			bounded("no ModuleReleaseMeta found for modules: "+strings.Join(missing, ", "), 1000)
+			truncate("no ModuleReleaseMeta found for modules: "+strings.Join(missing, ", "), 1000)
 	}
 	if len(problems) > 0 {
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, fleet.PolicyInvalid,
-			bounded(strings.Join(problems, "; "), 1000)
+			truncate(strings.Join(problems, "; "), 1000)
 	}
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
@@ -118,7 +119,7 @@ func condition(status *fleet.PromotionPolicyStatus, generation int64, problems, 
 // Record writes a promotion to the policy's status, so that a channel that is later reverted to an older version can be
 // detected.
 func (o *Outcome) Record(p Promotion, now time.Time) {
-	at := stamp(now)
+	at := roundUp(now)
 	o.Status.LastPromotion = &at
 	for i := range o.Status.Modules {
 		if o.Status.Modules[i].Name != p.Module {
@@ -155,7 +156,7 @@ func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 		Status:             metav1.ConditionFalse,
 		Reason:             fleet.PolicyPromotionFailed,
 		ObservedGeneration: o.Policy.Generation,
-		Message: bounded(fmt.Sprintf("promote module %s to %s in channel %s: %v", p.Module, p.Version, p.To, err),
+		Message: truncate(fmt.Sprintf("promote module %s to %s in channel %s: %v", p.Module, p.Version, p.To, err),
 			1000),
 		LastTransitionTime: metav1.NewTime(now.UTC().Truncate(time.Second)),
 	}

@@ -28,8 +28,8 @@ type Input struct {
 	Metas     []v1beta2.ModuleReleaseMeta
 	Templates []v1beta2.ModuleTemplate
 	Rollouts  []fleet.Rollout
-	// Waves contains all RolloutPolicies.
-	Waves []fleet.RolloutPolicy
+	// RolloutPolicies contains all RolloutPolicies.
+	RolloutPolicies []fleet.RolloutPolicy
 	// Fleet contains the numbers of runtimes by track (a module in a channel) and state. It is nil if not all runtimes
 	// are known.
 	Fleet Fleet
@@ -44,9 +44,10 @@ type Promotion struct {
 	Meta string `json:"meta"`
 	From string `json:"from"`
 	To   string `json:"to"`
-	// Had is the version of channel To before the promotion. Version is its version after the promotion.
-	Had     string `json:"had"`
-	Version string `json:"version"`
+	// PreviousVersion is the version of the channel in To before the promotion. Version is its version after the
+	// promotion.
+	PreviousVersion string `json:"had"`
+	Version         string `json:"version"`
 	// ByCommand is true if the publisher does not promote the version itself, and an operator must run `kcp-publisher
 	// train promote`.
 	ByCommand bool `json:"byCommand,omitempty"`
@@ -68,16 +69,16 @@ const maxModules = 300
 
 // Plan returns the outcomes for all policies, sorted by name. Equal inputs give equal outcomes.
 func Plan(in Input) []Outcome {
-	w := newWorld(in)
+	w := newInputIndex(in)
 	all := make([]Outcome, 0, len(w.policies))
 	for _, policy := range w.policies {
-		all = append(all, w.plan(policy))
+		all = append(all, w.planPolicy(policy))
 	}
 	return all
 }
 
-// world contains an Input and indexes of its objects.
-type world struct {
+// inputIndex contains an Input and indexes of its objects.
+type inputIndex struct {
 	Input
 	// policies contains the policies that are not being deleted, sorted by name.
 	policies []*fleet.PromotionPolicy
@@ -85,8 +86,8 @@ type world struct {
 	rollouts map[rollout.Track][]*fleet.Rollout
 }
 
-func newWorld(in Input) *world {
-	w := &world{
+func newInputIndex(in Input) *inputIndex {
+	w := &inputIndex{
 		Input:    in,
 		metas:    map[string][]*v1beta2.ModuleReleaseMeta{},
 		rollouts: map[rollout.Track][]*fleet.Rollout{},
@@ -110,10 +111,10 @@ func newWorld(in Input) *world {
 	return w
 }
 
-func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
+func (w *inputIndex) planPolicy(policy *fleet.PromotionPolicy) Outcome {
 	out := Outcome{Policy: policy, Status: *policy.Status.DeepCopy()}
 	out.Status.ObservedGeneration = policy.Generation
-	modules := w.selected(policy)
+	modules := w.selectedModules(policy)
 	var problems []string
 	var calendar *calendar
 	var err error
@@ -134,12 +135,12 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 	var missing []string
 	for _, name := range modules {
 		c := &chain{
-			world:    w,
-			policy:   policy,
-			module:   name,
-			calendar: calendar,
-			invalid:  invalid,
-			before:   before[name],
+			inputIndex: w,
+			policy:     policy,
+			module:     name,
+			calendar:   calendar,
+			invalid:    invalid,
+			previous:   before[name],
 		}
 		switch metas := w.metas[name]; len(metas) {
 		case 0:
@@ -150,18 +151,18 @@ func (w *world) plan(policy *fleet.PromotionPolicy) Outcome {
 			problems = append(problems,
 				fmt.Sprintf("module %s has %d ModuleReleaseMetas: remove all except one", name, len(metas)))
 		}
-		c.plan(&out)
+		c.planModule(&out)
 		delete(before, name)
 	}
-	out.Status.Modules = append(out.Status.Modules, remembered(before, maxModules-len(out.Status.Modules))...)
+	out.Status.Modules = append(out.Status.Modules, unselectedModules(before, maxModules-len(out.Status.Modules))...)
 	slices.SortFunc(out.Status.Modules, func(a, b fleet.ModuleTrain) int { return strings.Compare(a.Name, b.Name) })
-	condition(&out.Status, policy.Generation, problems, missing, w.Now)
+	setCondition(&out.Status, policy.Generation, problems, missing, w.Now)
 	return out
 }
 
-// remembered returns the status entries of modules that the policy no longer selects. They contain rejected versions,
-// which are needed if the policy selects the module again. It returns at most limit entries.
-func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
+// unselectedModules returns the status entries of modules that the policy no longer selects. They contain rejected
+// versions, which are needed if the policy selects the module again. It returns at most limit entries.
+func unselectedModules(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
 		if rejected := unselected[name].Rejected; len(rejected) > 0 && len(kept) < limit {
@@ -171,9 +172,9 @@ func remembered(unselected map[string]fleet.ModuleTrain, limit int) []fleet.Modu
 	return kept
 }
 
-// selected returns the modules that a policy promotes. If spec.modules is empty, these are all modules with a version
-// in one of the policy's channels.
-func (w *world) selected(policy *fleet.PromotionPolicy) []string {
+// selectedModules returns the modules that a policy promotes. If spec.modules is empty, these are all modules with a
+// version in one of the policy's channels.
+func (w *inputIndex) selectedModules(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {
 		return slices.Compact(slices.Sorted(slices.Values(policy.Spec.Modules)))
 	}
@@ -181,7 +182,7 @@ func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	for name, metas := range w.metas {
 		for _, meta := range metas {
 			if slices.ContainsFunc(policy.Spec.Channels,
-				func(c fleet.TrainChannel) bool { return versionIn(meta, c.Name) != "" }) {
+				func(c fleet.TrainChannel) bool { return channelVersion(meta, c.Name) != "" }) {
 				all = append(all, name)
 				break
 			}
@@ -191,8 +192,9 @@ func (w *world) selected(policy *fleet.PromotionPolicy) []string {
 	return all
 }
 
-// owner returns the name of the first policy that promotes a module to a channel. to is the name of the channel.
-func (w *world) owner(module, to string) string {
+// promotingPolicy returns the name of the first policy that promotes a module to a channel. to is the name of the
+// channel.
+func (w *inputIndex) promotingPolicy(module, to string) string {
 	for _, p := range w.policies {
 		if len(p.Spec.Modules) > 0 && !slices.Contains(p.Spec.Modules, module) {
 			continue
@@ -206,7 +208,7 @@ func (w *world) owner(module, to string) string {
 	return ""
 }
 
-func versionIn(meta *v1beta2.ModuleReleaseMeta, channel string) string {
+func channelVersion(meta *v1beta2.ModuleReleaseMeta, channel string) string {
 	if meta == nil {
 		return ""
 	}

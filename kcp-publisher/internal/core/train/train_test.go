@@ -84,7 +84,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 		},
 		"version waits for a rollout that does not exist yet": {
 			change: func(in *Input) {
-				in.Waves = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
+				in.RolloutPolicies = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
 				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 5, Behind: 1}
 			},
 			reason: fleet.WaitRolloutActive, message: "the rollout in channel fast has not started",

@@ -32,8 +32,8 @@ type Position struct {
 	Arrival *time.Time          `json:"arrival,omitempty"`
 }
 
-// Show returns the View of a PromotionPolicy, computed from the policy's status.
-func Show(p *v1alpha1.PromotionPolicy) View {
+// NewView returns the View of a PromotionPolicy, computed from the policy's status.
+func NewView(p *v1alpha1.PromotionPolicy) View {
 	view := View{
 		Namespace: p.Namespace,
 		Policy:    p.Name,
@@ -49,14 +49,14 @@ func Show(p *v1alpha1.PromotionPolicy) View {
 	for _, m := range p.Status.Modules {
 		for _, v := range m.Versions {
 			if v.Reason != v1alpha1.WaitPromoted {
-				view.Versions = append(view.Versions, position(p, m.Name, v))
+				view.Versions = append(view.Versions, newPosition(p, m.Name, v))
 			}
 		}
 	}
 	return view
 }
 
-func position(p *v1alpha1.PromotionPolicy, module string, v v1alpha1.TrainVersion) Position {
+func newPosition(p *v1alpha1.PromotionPolicy, module string, v v1alpha1.TrainVersion) Position {
 	at := Position{
 		Module: module, Version: v.Version, Channel: v.Channel, Since: v.Since.UTC(), Reason: v.Reason,
 		Message: v.Message,

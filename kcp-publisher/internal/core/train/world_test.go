@@ -57,8 +57,8 @@ func rolloutOf(channel, version string, revision int64, state fleet.RolloutState
 	r := fleet.Rollout{
 		Spec: fleet.RolloutSpec{Module: module, Channel: channel, Revision: revision, From: "0.9.0", To: version},
 	}
-	r.Name, r.Status.State = rollout.Name(track, revision), state
-	if rollout.Finished(state) {
+	r.Name, r.Status.State = rollout.ObjectName(track, revision), state
+	if rollout.IsFinished(state) {
 		r.Status.FinishedAt = &finished
 	}
 	return r

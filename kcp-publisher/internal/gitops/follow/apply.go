@@ -42,8 +42,8 @@ func (f *Follower) apply(
 			changed, pruned = changed+len(s.Plan.Apply), pruned+len(s.Plan.Prune)
 			continue
 		}
-		if s.Plan.sharedObjectsDiffer() && f.holds(s.record, repository, commit) {
-			return overwritten(s.Plan)
+		if s.Plan.sharedObjectsDiffer() && f.mustHold(s.record, repository, commit) {
+			return newOverwrittenError(s.Plan)
 		}
 		if err := f.untilSeen(ctx, s); err != nil {
 			return err
@@ -58,8 +58,8 @@ func (f *Follower) apply(
 				"changed", changed, "pruned", pruned, "protected", len(s.Plan.Protected), "ignored",
 				append(s.Left, commit.Ignored...))
 		}
-		if !s.Plan.equal() {
-			return overwritten(s.Plan)
+		if !s.Plan.isEmpty() {
+			return newOverwrittenError(s.Plan)
 		}
 		return nil
 	}
@@ -75,19 +75,19 @@ func (f *Follower) permission(held *PruneError) error {
 	}
 }
 
-// overwritten returns the error for an applied commit that the control plane still does not match.
-func overwritten(plan Plan) error {
+// newOverwrittenError returns the error for an applied commit that the control plane still does not match.
+func newOverwrittenError(plan Plan) error {
 	if plan.Changes() == 0 {
 		const message = "the commit was applied, but %s is being deleted: the publisher creates the object again " +
 			"afterwards; to delete it permanently, remove it from Git"
-		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(plan.Deleting))}
+		return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, joinKeys(plan.Deleting))}
 	}
 	keys := slices.Clone(plan.Prune)
 	for _, w := range plan.Apply {
 		keys = append(keys, KeyOf(&w.Object))
 	}
 	const message = "the commit was applied, but another client changes its objects: %s: stop the other client"
-	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, named(keys))}
+	return &failure{v1beta2.ReasonCommitOverwritten, fmt.Errorf(message, joinKeys(keys))}
 }
 
 // finish records that the whole commit is applied. From then on, bundles refer to this commit.
@@ -102,9 +102,9 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	}
 	if len(s.Plan.Protected) > 0 {
 		state[fieldMessage] += fmt.Sprintf("; not in the commit but protected by the annotation %s: %s",
-			v1beta2.AnnotationPrune, named(s.Plan.Protected))
+			v1beta2.AnnotationPrune, joinKeys(s.Plan.Protected))
 	}
-	if !s.Plan.equal() {
+	if !s.Plan.isEmpty() {
 		// apply then returns an error, and report records its reason and message
 		state = map[string]string{fieldReady: string(metav1.ConditionFalse)}
 	}
@@ -120,7 +120,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
 	}
-	f.last = appliedCommit{repository.URL, repository.Revision(), commit.Hash}
+	f.lastCommit = appliedCommit{repository.URL, repository.Revision(), commit.Hash}
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
 	f.setPartial("")
@@ -134,11 +134,11 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 		return &failure{refusedOr(f.partial), err}
 	}
 	// The record lists new objects before their creation, so a restarted process finds them.
-	fields, err := begun(s)
+	fields, err := startFields(s)
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
 	}
-	if f.holds(s.record, repository, commit) {
+	if f.mustHold(s.record, repository, commit) {
 		fields[fieldApplying] = commit.Hash
 		f.setPartial(commit.Hash)
 		if err := f.stop(ctx); err != nil {
@@ -153,11 +153,11 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 		return err
 	}
 	changes.WithLabelValues("apply").Add(float64(len(s.Plan.Apply)))
-	if err := f.prune(ctx, s.Plan.Prune, s.Live); err != nil {
+	if err := f.pruneObjects(ctx, s.Plan.Prune, s.Live); err != nil {
 		return err
 	}
 	changes.WithLabelValues("prune").Add(float64(len(s.Plan.Prune)))
-	return f.disown(ctx, s.Plan.Disown, s.Live)
+	return f.disownObjects(ctx, s.Plan.Disown, s.Live)
 }
 
 // stop waits until no replica publishes.
@@ -171,9 +171,9 @@ func (f *Follower) stop(ctx context.Context) error {
 	return nil
 }
 
-// holds reports whether to stop publishing while a commit is applied. Reverting another client's edit does not stop
+// mustHold reports whether to stop publishing while a commit is applied. Reverting another client's edit does not stop
 // publishing, because one edit could otherwise stop the whole fleet.
-func (f *Follower) holds(r *record, repository *git.Repository, commit *git.Commit) bool {
+func (f *Follower) mustHold(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
@@ -186,14 +186,14 @@ func refusedOr(partial string) string {
 	return v1beta2.ReasonCommitRefused
 }
 
-// begun returns the record's fields at the start of a step, which list the objects to create.
-func begun(s Survey) (map[string]string, error) {
+// startFields returns the record's fields at the start of a step, which list the objects to create.
+func startFields(s Survey) (map[string]string, error) {
 	known := map[Key]bool{}
-	for _, key := range s.before.Keys {
+	for _, key := range s.previous.Keys {
 		known[key] = true
 	}
-	added := slices.Clone(s.before.Added)
-	inventory := slices.Clone(s.before.Keys)
+	added := slices.Clone(s.previous.Added)
+	inventory := slices.Clone(s.previous.Keys)
 	for _, key := range s.Plan.Inventory {
 		// Existing objects belong to the repository only after the whole commit was applied. Reverting a partially
 		// applied commit must not delete them.

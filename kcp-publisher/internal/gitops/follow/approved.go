@@ -31,27 +31,27 @@ func (f *Follower) recordApproved(commit string, s Survey) {
 			case key.Kind.Kind == kindKyma:
 				next.Kymas[object.GetUID()] = true
 			case isMandatory(object):
-				next.Modules[moduleOf(key, object)] = true
+				next.Modules[removedModule(key, object)] = true
 			}
 		}
 		// The approval covers modules without any remaining mandatory definition.
 		for key, object := range s.Live {
 			if isMandatory(object) && !slices.Contains(s.Plan.Prune, key) {
-				delete(next.Modules, moduleOf(key, object))
+				delete(next.Modules, removedModule(key, object))
 			}
 		}
 	}
 	f.approved.Store(&next)
 }
 
-func moduleOf(key Key, object *unstructured.Unstructured) string {
+func removedModule(key Key, object *unstructured.Unstructured) string {
 	module, _, _ := unstructured.NestedString(object.Object, "spec", "moduleName")
 	return cmp.Or(module, key.Name)
 }
 
-// Approved returns the time when an operator approved a removal together with the current commit, or zero. An empty
+// ApprovedAt returns the time when an operator approved a removal together with the current commit, or zero. An empty
 // module means all modules of the deleted Kyma with this UID.
-func (f *Follower) Approved(kyma types.UID, module string) time.Time {
+func (f *Follower) ApprovedAt(kyma types.UID, module string) time.Time {
 	return f.Approvals().Of(kyma, module)
 }
 

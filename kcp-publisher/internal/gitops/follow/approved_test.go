@@ -24,7 +24,7 @@ func pruning(allowed bool) Survey {
 
 func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
 	f := &Follower{}
-	approved := func(kyma types.UID, module string) bool { return !f.Approved(kyma, module).IsZero() }
+	approved := func(kyma types.UID, module string) bool { return !f.ApprovedAt(kyma, module).IsZero() }
 	current := func(commit string) { f.current.Store(&bundle.Source{Commit: commit}) }
 	check := func(when string, want bool) {
 		t.Helper()
@@ -40,10 +40,10 @@ func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
 	if approved("uid-of-a-later-kyma", "") || approved("uid-berlin", "other") {
 		t.Error("the approval covers a Kyma or module that the commit does not remove")
 	}
-	at := f.Approved("uid-berlin", "")
+	at := f.ApprovedAt("uid-berlin", "")
 	f.recordApproved("c1", Survey{}) // a later poll finds nothing to prune
 	check("after another poll of the commit", true)
-	if !f.Approved("uid-berlin", "").Equal(at) {
+	if !f.ApprovedAt("uid-berlin", "").Equal(at) {
 		t.Error("another poll renewed the approval")
 	}
 	f.recordApproved("c2", Survey{})
@@ -75,7 +75,7 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 				Live: map[Key]*unstructured.Unstructured{older: olderTemplate, newer: newerTemplate},
 			})
 			f.current.Store(&bundle.Source{Commit: "c1"})
-			if got := !f.Approved("", "watchdog").IsZero(); got != c.approved {
+			if got := !f.ApprovedAt("", "watchdog").IsZero(); got != c.approved {
 				t.Errorf("got approval %t, want %t", got, c.approved)
 			}
 		})

@@ -48,21 +48,21 @@ type Follower struct {
 
 	current  atomic.Pointer[bundle.Source]
 	approved atomic.Pointer[shard.Approvals]
-	// compared is the result of Compared.
+	// compared is the result of ComparedAt.
 	compared atomic.Pointer[time.Time]
-	// holding is the result of Holding.
+	// holding is the result of HoldReason.
 	holding atomic.Pointer[string]
 	// edited is true after another client changed an object of a commit.
 	edited atomic.Bool
 
 	// Only the goroutine of Start uses the fields below.
-	release   func()
-	partial   string // the partially applied commit
-	begun     bool   // true once this process has read the branch
-	last      appliedCommit
-	done      string    // the branch's hash when it was last applied
-	checked   time.Time // when the control plane was last compared with the branch
-	lastError string
+	release     func()
+	partial     string // the partially applied commit
+	hasRead     bool   // true once this process has read the branch
+	lastCommit  appliedCommit
+	appliedHash string    // the branch's hash when it was last applied
+	checked     time.Time // when the control plane was last compared with the branch
+	lastError   string
 }
 
 // Full comparisons find differences that no watch reported.
@@ -71,24 +71,24 @@ const compareInterval = 10 * time.Minute
 // Source returns the current commit, or nil before it is known.
 func (f *Follower) Source() *bundle.Source { return f.current.Load() }
 
-// Compared returns the start time of the last Poll that found the newest commit completely applied, or zero.
-func (f *Follower) Compared() time.Time {
+// ComparedAt returns the start time of the last Poll that found the newest commit completely applied, or zero.
+func (f *Follower) ComparedAt() time.Time {
 	if at := f.compared.Load(); at != nil {
 		return *at
 	}
 	return time.Time{}
 }
 
-// Holding returns the reason why publishing is stopped, or "".
-func (f *Follower) Holding() string {
+// HoldReason returns the reason why publishing is stopped, or "".
+func (f *Follower) HoldReason() string {
 	if why := f.holding.Load(); why != nil {
 		return *why
 	}
 	return ""
 }
 
-// Compare makes the next Poll compare the control plane with the branch's newest commit.
-func (f *Follower) Compare() { f.edited.Store(true) }
+// RequestComparison makes the next Poll compare the control plane with the branch's newest commit.
+func (f *Follower) RequestComparison() { f.edited.Store(true) }
 
 // HoldUntilStarted stops publishing until Start has read the state of the current commit.
 func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
@@ -96,12 +96,12 @@ func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
 // Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
-	f.hold(true) // A commit can be partially applied when the context ends.
+	f.setHold(true) // A commit can be partially applied when the context ends.
 	for {
 		// A restarted process completes the commit before anything is published.
 		var err error
 		if f.release != nil {
-			err = f.recall(ctx)
+			err = f.restoreState(ctx)
 		}
 		if err == nil {
 			err = f.Poll(ctx)
@@ -115,7 +115,7 @@ func (f *Follower) Start(ctx context.Context) error {
 	}
 }
 
-func (f *Follower) hold(wanted bool) {
+func (f *Follower) setHold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
@@ -136,8 +136,9 @@ func (f *Follower) hold(wanted bool) {
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 
-// recall restores the state of an earlier process from the record. Publishing is stopped until the record can be read.
-func (f *Follower) recall(ctx context.Context) error {
+// restoreState restores the state of an earlier process from the record. Publishing is stopped until the record can be
+// read.
+func (f *Follower) restoreState(ctx context.Context) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
 		return err
@@ -150,13 +151,13 @@ func (f *Follower) recall(ctx context.Context) error {
 }
 
 // If another client empties the record, this process still remembers the partially applied commit.
-func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applying(), f.partial)) }
+func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applyingCommit(), f.partial)) }
 
 // setPartial stops publishing while a commit is partially applied. An empty commit resumes publishing.
 func (f *Follower) setPartial(commit string) {
 	f.partial = commit
-	if holding, wanted := f.release != nil, commit != "" || !f.begun; holding != wanted {
-		f.hold(wanted)
+	if holding, wanted := f.release != nil, commit != "" || !f.hasRead; holding != wanted {
+		f.setHold(wanted)
 	}
 }
 
@@ -173,8 +174,8 @@ func (f *Follower) Poll(ctx context.Context) error {
 
 // Publishing resumes after the first Poll that read a commit.
 func (f *Follower) endStartHold(err error) {
-	if !f.begun && (err == nil || isRefusal(err)) {
-		f.begun = true
+	if !f.hasRead && (err == nil || isRefusal(err)) {
+		f.hasRead = true
 		f.setPartial(f.partial)
 	}
 }
@@ -183,28 +184,28 @@ func (f *Follower) endStartHold(err error) {
 func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	repository, err := f.Open()
 	if err != nil {
-		return false, failed(v1beta2.ReasonFetchFailed, err)
+		return false, newFailure(v1beta2.ReasonFetchFailed, err)
 	}
 	head, err := repository.Head(ctx)
 	if err != nil {
-		return false, failed(v1beta2.ReasonFetchFailed, err)
+		return false, newFailure(v1beta2.ReasonFetchFailed, err)
 	}
-	if edited := f.edited.Swap(false); head == f.done && !edited && time.Since(f.checked) < compareInterval {
+	if edited := f.edited.Swap(false); head == f.appliedHash && !edited && time.Since(f.checked) < compareInterval {
 		return false, nil
 	}
-	f.done = ""
+	f.appliedHash = ""
 	commit, objects, err := source.Commit(ctx, repository)
 	if err != nil {
-		return false, failed(v1beta2.ReasonCommitRefused, err)
+		return false, newFailure(v1beta2.ReasonCommitRefused, err)
 	}
-	if err := f.follows(ctx, repository, commit); err != nil {
-		return false, failed(v1beta2.ReasonFetchFailed, err)
+	if err := f.checkDescendant(ctx, repository, commit); err != nil {
+		return false, newFailure(v1beta2.ReasonFetchFailed, err)
 	}
 	if err := f.apply(ctx, repository, commit, objects); err != nil {
 		return false,
-			failed(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
+			newFailure(v1beta2.ReasonCommitApplyFailed, fmt.Errorf("commit %s of %s: %w", commit.Hash, repository.URL, err))
 	}
-	f.done, f.checked = commit.Head, time.Now()
+	f.appliedHash, f.checked = commit.Head, time.Now()
 	return true, nil
 }
 
@@ -217,21 +218,21 @@ func isRefusal(err error) bool {
 	}, known.reason)
 }
 
-// follows returns an error for a commit that does not descend from the last applied commit of the same branch.
+// checkDescendant returns an error for a commit that does not descend from the last applied commit of the same branch.
 // Otherwise, the Git server could return an old signed commit.
-func (f *Follower) follows(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
+func (f *Follower) checkDescendant(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
 	if err != nil {
 		return err
 	}
-	last := r.lastOf(repository)
-	if known := f.last; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
+	last := r.lastApplied(repository)
+	if known := f.lastCommit; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
 		last = known.commit // the record was deleted
 	}
 	if last == "" || last == commit.Hash || f.AllowRewind {
 		return nil
 	}
-	descends, err := repository.Descends(ctx, commit, last)
+	descends, err := repository.IsDescendant(ctx, commit, last)
 	if err != nil {
 		return fmt.Errorf("check whether commit %s of %s descends from commit %s: %w", commit.Hash, repository.URL,
 			last, err)
@@ -257,7 +258,7 @@ type failure struct {
 func (f *failure) Unwrap() error { return f.error }
 
 // A reason that the error already has takes precedence.
-func failed(reason string, err error) error {
+func newFailure(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
 	switch {
@@ -295,7 +296,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	switch {
 	case f.partial != "":
 		text = fmt.Sprintf("publishing is held while commit %s is applied in part: %s", f.partial, text)
-	case !f.begun:
+	case !f.hasRead:
 		text = "publishing is held until the branch is compared with the control plane: " + text
 	}
 	if text == f.lastError {
@@ -310,7 +311,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	}
 	r, readErr := f.readRecord(ctx)
 	if readErr == nil {
-		readErr = f.write(ctx, r, f.failureFields(reason, text, waiting(err), r))
+		readErr = f.write(ctx, r, f.failureFields(reason, text, waitingReason(err), r))
 	}
 	if readErr != nil {
 		f.lastError = "" // report the failure again at the next poll
@@ -328,12 +329,12 @@ func (f *Follower) failureFields(reason, text, waiting string, r *record) map[st
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason,
 		fieldMessage:  bundle.Bounded(text, maxMessageBytes),
-		fieldApplying: cmp.Or(r.applying(), f.partial), fieldHeld: map[bool]string{false: "true"}[f.begun],
+		fieldApplying: cmp.Or(r.applyingCommit(), f.partial), fieldHeld: map[bool]string{false: "true"}[f.hasRead],
 		fieldWaiting: waiting,
 	}
 }
 
-func waiting(err error) string {
+func waitingReason(err error) string {
 	var held *PruneError
 	if errors.As(err, &held) {
 		return held.Commit

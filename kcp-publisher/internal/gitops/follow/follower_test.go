@@ -33,11 +33,11 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 		held bool
 	}{
 		{"before the start", f.HoldUntilStarted, true},
-		{"start", func() { f.partial = "c1"; f.hold(true) }, true},
+		{"start", func() { f.partial = "c1"; f.setHold(true) }, true},
 		{"record of a partial commit", func() { f.setPartial("c1") }, true},
 		{"another partial commit", func() { f.setPartial("c2") }, true},
 		{"commit complete, branch not read yet", func() { f.setPartial("") }, true},
-		{"branch read", func() { f.begun = true; f.setPartial("") }, false},
+		{"branch read", func() { f.hasRead = true; f.setPartial("") }, false},
 		{"no change", func() { f.setPartial("") }, false},
 		{"next commit begins", func() { f.setPartial("c3") }, true},
 	} {
@@ -52,13 +52,13 @@ func TestFirstReadOfTheBranchEndsTheHoldAfterAStart(t *testing.T) {
 		err  error
 		held bool
 	}{
-		"branch cannot be read":                 {failed(v1beta2.ReasonFetchFailed, errors.New("x")), true},
+		"branch cannot be read":                 {newFailure(v1beta2.ReasonFetchFailed, errors.New("x")), true},
 		"API server fails":                      {errors.New("x"), true},
-		"commit applied in part":                {failed(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
-		"commit refused":                        {failed(v1beta2.ReasonCommitRefused, errors.New("x")), false},
-		"commit waits for an approval":          {failed(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
-		"commit from a rewound branch":          {failed(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
-		"objects overwritten by another client": {failed(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
+		"commit applied in part":                {newFailure(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
+		"commit refused":                        {newFailure(v1beta2.ReasonCommitRefused, errors.New("x")), false},
+		"commit waits for an approval":          {newFailure(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
+		"commit from a rewound branch":          {newFailure(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
+		"objects overwritten by another client": {newFailure(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
 		"commit applied":                        {nil, false},
 	} {
 		holds := 0
@@ -68,7 +68,7 @@ func TestFirstReadOfTheBranchEndsTheHoldAfterAStart(t *testing.T) {
 		if (holds > 0) != c.held {
 			t.Errorf("%s: held %t, want %t", name, holds > 0, c.held)
 		}
-		if f.endStartHold(failed(v1beta2.ReasonFetchFailed, errors.New("x"))); holds > 0 != c.held {
+		if f.endStartHold(newFailure(v1beta2.ReasonFetchFailed, errors.New("x"))); holds > 0 != c.held {
 			t.Errorf("%s: a later failure changes the hold", name)
 		}
 	}
@@ -99,7 +99,7 @@ func TestFailedPollHasAReason(t *testing.T) {
 		"commit refused, no partial commit": {&failure{refusedOr(""), errors.New("x")}, v1beta2.ReasonCommitRefused},
 	} {
 		var known *failure
-		if err := failed(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want ||
+		if err := newFailure(v1beta2.ReasonCommitRefused, c.err); !errors.As(err, &known) || known.reason != c.want ||
 			!errors.Is(err, c.err) {
 			t.Errorf("%s: got %v, want %s", name, known.reason, c.want)
 		}
@@ -144,10 +144,10 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	holds := 0
 	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
-	f.begun = true
-	f.hold(true)
+	f.hasRead = true
+	f.setHold(true)
 	f.setPartial("c2")
-	if err := f.recall(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
+	if err := f.restoreState(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
 		t.Errorf("deleted record: got %d holds, commit %q, error %v, want one hold and c2", holds, f.partial, err)
 	}
 	// Another client removed the applying commit from the record.
@@ -189,7 +189,7 @@ func TestOnlyAPartialCommitHoldsPublishing(t *testing.T) {
 		"control plane without a record": {&record{}, "c1", "", true},
 	} {
 		if got := (&Follower{partial: c.partial}).
-			holds(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
+			mustHold(c.record, repository, &git.Commit{Hash: c.commit}); got != c.want {
 			t.Errorf("%s: got held %t, want %t", name, got, c.want)
 		}
 	}

@@ -72,8 +72,8 @@ func reclaimSpec(entries []metav1.ManagedFieldsEntry) (reclaimed []metav1.Manage
 	return reclaimed, changed, err
 }
 
-// reclaiming returns the JSON patch that makes fieldManager the owner of an object's spec, or nil.
-func reclaiming(object *unstructured.Unstructured) ([]byte, error) {
+// reclaimPatch returns the JSON patch that makes fieldManager the owner of an object's spec, or nil.
+func reclaimPatch(object *unstructured.Unstructured) ([]byte, error) {
 	fields, changed, err := reclaimSpec(object.GetManagedFields())
 	if err != nil || !changed || len(fields) == 0 {
 		return nil, err
@@ -102,14 +102,14 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	}
 	object = object.DeepCopy()
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		patch, err := reclaiming(object)
+		patch, err := reclaimPatch(object)
 		if err != nil || patch == nil {
 			return err
 		}
 		err = f.Client.Patch(ctx, object.DeepCopy(), client.RawPatch(types.JSONPatchType, patch),
 			client.FieldOwner(fieldManager))
 		if apierrors.IsConflict(err) {
-			if err := f.reread(ctx, object); err != nil {
+			if err := f.readAgain(ctx, object); err != nil {
 				return err
 			}
 		}
@@ -118,8 +118,8 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// reread uses a list, because the publisher has no permission to get single objects.
-func (f *Follower) reread(ctx context.Context, object *unstructured.Unstructured) error {
+// readAgain uses a list, because the publisher has no permission to get single objects.
+func (f *Follower) readAgain(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))
 	byName := client.MatchingFields{"metadata.name": object.GetName()}

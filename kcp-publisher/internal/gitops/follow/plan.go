@@ -28,18 +28,18 @@ type Key struct {
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
 // Referenced kinds are applied first.
-var kinds = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
+var kindOrder = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 
-// Wanted returns the objects of a commit for a namespace, in the order of their application. omitted contains the names
-// of Secrets and other kinds that a commit must not contain.
-func Wanted(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
+// WantedObjects returns the objects of a commit for a namespace, in the order of their application. omitted contains
+// the names of Secrets and other kinds that a commit must not contain.
+func WantedObjects(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
 		object := *w.Object.DeepCopy()
 		kind := object.GetKind()
-		if !slices.Contains(kinds, kind) {
+		if !slices.Contains(kindOrder, kind) {
 			omitted = append(omitted, fmt.Sprintf("%s: %s %s", w.Place, kind, object.GetName()))
 			continue
 		}
@@ -49,11 +49,11 @@ func Wanted(written []source.Written, namespace string) (wanted []source.Written
 					namespace))
 		}
 		object.SetNamespace(namespace)
-		strip(object.Object)
+		removeServerFields(object.Object)
 		wanted = append(wanted, source.Written{Object: object, Place: w.Place})
 	}
 	slices.SortStableFunc(wanted, func(a, b source.Written) int {
-		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Object.GetKind()), slices.Index(kinds, b.Object.GetKind())),
+		return cmp.Or(cmp.Compare(slices.Index(kindOrder, a.Object.GetKind()), slices.Index(kindOrder, b.Object.GetKind())),
 			strings.Compare(a.Object.GetName(), b.Object.GetName()))
 	})
 	for i := 1; i < len(wanted); i++ {
@@ -71,8 +71,8 @@ func KeyOf(object *unstructured.Unstructured) Key {
 	return Key{object.GroupVersionKind().GroupKind(), object.GetName()}
 }
 
-// strip removes fields that only the API server and controllers write.
-func strip(object map[string]any) {
+// removeServerFields removes fields that only the API server and controllers write.
+func removeServerFields(object map[string]any) {
 	delete(object, "status")
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		for _, field := range []string{
@@ -108,16 +108,16 @@ type Plan struct {
 // Changes returns the number of objects that the plan changes.
 func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 
-// equal reports whether the control plane matches the commit.
-func (p Plan) equal() bool { return p.Changes()+len(p.Deleting) == 0 }
+// isEmpty reports whether the control plane matches the commit.
+func (p Plan) isEmpty() bool { return p.Changes()+len(p.Deleting) == 0 }
 
 // Differences in objects other than Kymas affect many runtimes.
 func (p Plan) sharedObjectsDiffer() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
-	return slices.ContainsFunc(p.differing(), isShared)
+	return slices.ContainsFunc(p.differingKeys(), isShared)
 }
 
-func (p Plan) differing() []Key {
+func (p Plan) differingKeys() []Key {
 	keys := slices.Concat(p.Prune, p.Deleting)
 	for _, w := range p.Apply {
 		keys = append(keys, KeyOf(&w.Object))
@@ -143,7 +143,7 @@ func NewPlan(
 		key := KeyOf(&w.Object)
 		has[key] = true
 		plan.Inventory = append(plan.Inventory, key)
-		digest, err := digestOf(&w.Object)
+		digest, err := objectDigest(&w.Object)
 		if err != nil {
 			return Plan{}, fmt.Errorf("%s: %w", w.Place, err)
 		}
@@ -153,7 +153,7 @@ func NewPlan(
 		}
 		isApplied := found != nil && found.GetAnnotations()[v1beta2.AnnotationGitDigest] == digest &&
 			found.GetAnnotations()[v1beta2.AnnotationGitCommit] != ""
-		if isApplied && covers(found.Object, w.Object.Object) && ownsSpec(found) {
+		if isApplied && isCovered(found.Object, w.Object.Object) && ownsSpec(found) {
 			continue
 		}
 		next := w.Object.DeepCopy()
@@ -167,7 +167,7 @@ func NewPlan(
 	}
 	plan.planDisown(live, before, has)
 	lost := plan.planPrune(live, before, has)
-	if pruning.allows(commit) {
+	if pruning.isApproved(commit) {
 		return plan, nil
 	}
 	if len(wanted) == 0 {
@@ -178,7 +178,7 @@ func NewPlan(
 	return plan, err
 }
 
-func digestOf(object *unstructured.Unstructured) (string, error) {
+func objectDigest(object *unstructured.Unstructured) (string, error) {
 	data, err := object.MarshalJSON()
 	if err != nil {
 		return "", err
@@ -187,22 +187,22 @@ func digestOf(object *unstructured.Unstructured) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// covers reports whether the live object has all values of the wanted object and no additional list entries.
-func covers(live, wanted any) bool {
+// isCovered reports whether the live object has all values of the wanted object and no additional list entries.
+func isCovered(live, wanted any) bool {
 	switch w := wanted.(type) {
 	case nil:
 		return live == nil
 	case map[string]any:
 		l, ok := live.(map[string]any)
 		for key, value := range w {
-			if !ok || !covers(l[key], value) {
+			if !ok || !isCovered(l[key], value) {
 				return false
 			}
 		}
 		return ok || len(w) == 0 && live == nil
 	case []any:
 		l, _ := live.([]any)
-		return slices.EqualFunc(l, w, covers)
+		return slices.EqualFunc(l, w, isCovered)
 	}
 	return fmt.Sprint(live) == fmt.Sprint(wanted) // the same number can be an integer or a float
 }

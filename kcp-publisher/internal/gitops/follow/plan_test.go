@@ -56,7 +56,7 @@ func written(t *testing.T, documents ...string) []source.Written {
 
 func wanted(t *testing.T, documents ...string) []source.Written {
 	t.Helper()
-	all, _, err := Wanted(written(t, documents...), "kcp-system")
+	all, _, err := WantedObjects(written(t, documents...), "kcp-system")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func namesOf(objects []source.Written) string {
 }
 
 func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
-	all, left, err := Wanted(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
+	all, left, err := WantedObjects(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestObjectsOfOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 		"duplicate in other namespace": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace is "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := Wanted(written(t, c.documents...), "kcp-system"); err == nil ||
+			if _, _, err := WantedObjects(written(t, c.documents...), "kcp-system"); err == nil ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -246,7 +246,7 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	now := metav1.Now()
 	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
 	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
-	if err != nil || plan.equal() || plan.Changes() != 0 || len(plan.Deleting) != 1 ||
+	if err != nil || plan.isEmpty() || plan.Changes() != 0 || len(plan.Deleting) != 1 ||
 		plan.Deleting[0] != key("Kyma", "one") {
 		t.Errorf("got plan %+v and error %v, want Kyma one in Deleting", plan, err)
 	}

@@ -22,7 +22,7 @@ type Pruning struct {
 	Allowed string
 }
 
-func (p Pruning) allows(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
+func (p Pruning) isApproved(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
 
 // PruneError means that a commit waits for an approval of its deletions.
 type PruneError struct {
@@ -38,23 +38,23 @@ func (e *PruneError) Error() string {
 	var parts []string
 	if len(e.Live) > 0 {
 		parts = append(parts,
-			fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), named(e.Live)))
+			fmt.Sprintf("%d Kymas with a live runtime, which would be emptied: %s", len(e.Live), joinKeys(e.Live)))
 	}
 	if len(e.Mandatory) > 0 {
 		parts = append(parts,
 			fmt.Sprintf("%d objects of mandatory modules, which would be removed from every runtime: %s",
-				len(e.Mandatory), named(e.Mandatory)))
+				len(e.Mandatory), joinKeys(e.Mandatory)))
 	}
 	if len(e.Rest) > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %d other objects (at most %d or %d%% without permission): %s",
-			len(e.Rest), e.Total, e.Limits.MaxCount, e.Limits.MaxPercent, named(e.Rest)))
+			len(e.Rest), e.Total, e.Limits.MaxCount, e.Limits.MaxPercent, joinKeys(e.Rest)))
 	}
 	return "would prune " + strings.Join(parts, "; ")
 }
 
 const maxNamed = 10
 
-func named(keys []Key) string {
+func joinKeys(keys []Key) string {
 	var names []string
 	for _, key := range keys[:min(len(keys), maxNamed)] {
 		names = append(names, key.String())
@@ -65,8 +65,8 @@ func named(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// loss describes the objects that a commit removes.
-type loss struct {
+// removalLoss describes the objects that a commit removes.
+type removalLoss struct {
 	// objects counts the objects of earlier commits. kept and pruned count how many of them the commit contains and
 	// deletes.
 	objects, kept, pruned counts
@@ -87,8 +87,8 @@ func (c *counts) add(key Key) {
 }
 
 // kept contains the objects of the commit.
-func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) loss {
-	var lost loss
+func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) removalLoss {
+	var lost removalLoss
 	isAdded := map[Key]bool{}
 	for _, key := range before.Added {
 		isAdded[key] = true
@@ -98,7 +98,7 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 		if kept[key] {
 			lost.kept.add(key)
 		}
-		asks := asksFor(key, live[key], isAdded[key])
+		asks := requiredPermission(key, live[key], isAdded[key])
 		if asks == asksBeyondLimits {
 			lost.limited++
 		}
@@ -120,7 +120,7 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 
 // permission returns the reason why a commit must wait for an approval, or nil. The error means that the commit is most
 // likely a mistake.
-func (l *loss) permission(commit string, limits Pruning) (*PruneError, error) {
+func (l *removalLoss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
 		return nil,
@@ -173,7 +173,7 @@ const (
 
 // An object that only a partially applied commit created needs no approval, unless it is a Kyma with a published
 // bundle.
-func asksFor(key Key, object *unstructured.Unstructured, added bool) permission {
+func requiredPermission(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
 	case added && (!isKyma || !hasRuntimeField(object, "published")):
@@ -188,7 +188,7 @@ func asksFor(key Key, object *unstructured.Unstructured, added bool) permission 
 	return asksBeyondLimits
 }
 
-func (l *loss) add(key Key, asks permission) {
+func (l *removalLoss) add(key Key, asks permission) {
 	switch asks {
 	case asksForRuntime:
 		l.live = append(l.live, key)

@@ -185,7 +185,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fields, err := begun(Survey{Plan: plan, Live: live, before: Inventory{Keys: inventory}})
+	fields, err := startFields(Survey{Plan: plan, Live: live, previous: Inventory{Keys: inventory}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 		t.Fatalf("revert: got held %v and error %v, want none", back.Held, err)
 	}
 	if !reflect.DeepEqual(back.Prune, []Key{key("Kyma", "new")}) ||
-		!reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.equal() {
+		!reflect.DeepEqual(back.Disown, []Key{key("Kyma", "theirs")}) || back.isEmpty() {
 		t.Errorf("revert: got pruned objects %v and disowned objects %v, want Kyma new and Kyma theirs",
 			back.Prune, back.Disown)
 	}
@@ -210,7 +210,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	delete(annotations, v1beta2.AnnotationGitCommit)
 	live[key("Kyma", "theirs")].SetAnnotations(annotations)
 	delete(live, key("Kyma", "new"))
-	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.equal() ||
+	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.isEmpty() ||
 		len(done.Disown) > 0 {
 		t.Errorf("reverted commit: got plan %+v and error %v, want no changes", done, err)
 	}

@@ -56,16 +56,16 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", nil
-	case err != nil || r.applying() == "" && r.Data[fieldHeld] == "":
+	case err != nil || r.applyingCommit() == "" && r.Data[fieldHeld] == "":
 		return "", err
 	case r.Data[fieldReady] == string(metav1.ConditionFalse):
 		return r.Data[fieldMessage], nil
 	}
-	return fmt.Sprintf("commit %s is being applied to the control plane", r.applying()), nil
+	return fmt.Sprintf("commit %s is being applied to the control plane", r.applyingCommit()), nil
 }
 
-// Waiting returns the commit that waits for an approval, and the reason, or two empty strings.
-func Waiting(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
+// WaitingCommit returns the commit that waits for an approval, and the reason, or two empty strings.
+func WaitingCommit(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
 	r, err := readRecord(ctx, reader, namespace)
 	if err != nil || r.Data[fieldWaiting] == "" {
 		return "", "", err
@@ -73,8 +73,8 @@ func Waiting(ctx context.Context, reader client.Reader, namespace string) (commi
 	return r.Data[fieldWaiting], r.Data[fieldMessage], nil
 }
 
-// Allow approves the deletions of a waiting commit.
-func Allow(ctx context.Context, api client.Client, namespace, commit string) error {
+// AllowDeletions approves the deletions of a waiting commit.
+func AllowDeletions(ctx context.Context, api client.Client, namespace, commit string) error {
 	r, err := readRecord(ctx, api, namespace)
 	if err != nil {
 		return err
@@ -102,7 +102,7 @@ func readRecord(ctx context.Context, reader client.Reader, namespace string) (*r
 	return r, nil
 }
 
-func (r *record) applying() string { return r.Data[fieldApplying] }
+func (r *record) applyingCommit() string { return r.Data[fieldApplying] }
 
 // isWhole reports whether a commit is the last completely applied commit of the repository and path.
 func (r *record) isWhole(repository *git.Repository, commit string) bool {
@@ -110,8 +110,8 @@ func (r *record) isWhole(repository *git.Repository, commit string) bool {
 		r.Data[fieldPath] == repository.Path
 }
 
-// lastOf returns the last completely applied commit of the repository's branch or tag, or "".
-func (r *record) lastOf(repository *git.Repository) string {
+// lastApplied returns the last completely applied commit of the repository's branch or tag, or "".
+func (r *record) lastApplied(repository *git.Repository) string {
 	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
 		return ""
 	}

@@ -25,7 +25,7 @@ const (
 	visiblePoll   = 100 * time.Millisecond
 )
 
-func lists() map[schema.GroupKind]client.ObjectList {
+func newLists() map[schema.GroupKind]client.ObjectList {
 	lists := map[schema.GroupKind]client.ObjectList{
 		v1alpha1.GroupVersion.WithKind("RolloutPolicy").GroupKind():   &v1alpha1.RolloutPolicyList{},
 		v1alpha1.GroupVersion.WithKind("PromotionPolicy").GroupKind(): &v1alpha1.PromotionPolicyList{},
@@ -50,11 +50,11 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 		if err != nil {
 			return false, err
 		}
-		missing = unseen(s, cached)
+		missing = outdatedInCache(s, cached)
 		return len(missing) == 0, nil
 	})
 	if wait.Interrupted(err) && len(missing) > 0 {
-		err = errors.New("the publisher's cache is outdated for " + named(missing))
+		err = errors.New("the publisher's cache is outdated for " + joinKeys(missing))
 	}
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitApplyFailed, fmt.Errorf("wait for the cache after the apply: %w", err)}
@@ -64,13 +64,13 @@ func (f *Follower) untilSeen(ctx context.Context, s Survey) error {
 
 func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object, error) {
 	wanted := map[schema.GroupKind]bool{}
-	for _, keys := range [][]Key{s.Plan.Inventory, s.before.Keys} {
+	for _, keys := range [][]Key{s.Plan.Inventory, s.previous.Keys} {
 		for _, key := range keys {
 			wanted[key.Kind] = true
 		}
 	}
 	cached := map[Key]metav1.Object{}
-	for kind, list := range lists() {
+	for kind, list := range newLists() {
 		if !wanted[kind] {
 			continue
 		}
@@ -94,10 +94,10 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 	return cached, nil
 }
 
-// unseen returns the commit's objects with an outdated copy in the cache.
-func unseen(s Survey, cached map[Key]metav1.Object) []Key {
+// outdatedInCache returns the commit's objects with an outdated copy in the cache.
+func outdatedInCache(s Survey, cached map[Key]metav1.Object) []Key {
 	settled, has := map[Key]bool{}, map[Key]bool{}
-	for _, key := range s.Plan.differing() {
+	for _, key := range s.Plan.differingKeys() {
 		settled[key] = true
 	}
 	for _, key := range s.Plan.Protected {
@@ -112,7 +112,7 @@ func unseen(s Survey, cached map[Key]metav1.Object) []Key {
 			missing = append(missing, key)
 		}
 	}
-	for _, key := range s.before.Keys {
+	for _, key := range s.previous.Keys {
 		object := cached[key]
 		if has[key] || settled[key] || object == nil || object.GetDeletionTimestamp() != nil {
 			continue

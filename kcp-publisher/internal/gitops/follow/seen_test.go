@@ -15,10 +15,10 @@ func TestHoldLastsUntilTheCacheContainsTheWholeCommit(t *testing.T) {
 	older, _ := inForce(t, template, strings.Replace(releaseMeta, "1.0.0", "0.9.0", 1), a("one"), a("two"))
 	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live,
 		Inventory{Keys: append(inventory, key("Kyma", "two"))}, limits)
-	if err != nil || !plan.equal() {
+	if err != nil || !plan.isEmpty() {
 		t.Fatal(plan, err)
 	}
-	s := Survey{Plan: plan, Live: live, before: Inventory{Keys: append(inventory, key("Kyma", "two"))}}
+	s := Survey{Plan: plan, Live: live, previous: Inventory{Keys: append(inventory, key("Kyma", "two"))}}
 	now := metav1.Now()
 	for name, c := range map[string]struct {
 		change func(map[Key]metav1.Object)
@@ -52,15 +52,15 @@ func TestHoldLastsUntilTheCacheContainsTheWholeCommit(t *testing.T) {
 			cached[key] = object
 		}
 		c.change(cached)
-		if got := unseen(s, cached); !reflect.DeepEqual(got, c.want) {
+		if got := outdatedInCache(s, cached); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s: got missing objects %v, want %v", name, got, c.want)
 		}
 	}
 }
 
 func TestCacheIsReadForEveryKindOfACommit(t *testing.T) {
-	all := lists()
-	for _, kind := range kinds {
+	all := newLists()
+	for _, kind := range kindOrder {
 		group := v1beta2.Group
 		if kind == "RolloutPolicy" || kind == "PromotionPolicy" {
 			group = "fleet.kyma-project.io"

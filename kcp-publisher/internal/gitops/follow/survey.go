@@ -21,14 +21,14 @@ type Survey struct {
 	// Left contains the names of the commit's objects that are not applied.
 	Left []string
 
-	record  *record
-	before  Inventory
-	allowed bool
+	record   *record
+	previous Inventory
+	allowed  bool
 }
 
 // Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
 func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
-	wanted, left, err := Wanted(objects.Written, f.Namespace)
+	wanted, left, err := WantedObjects(objects.Written, f.Namespace)
 	if err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
@@ -36,23 +36,23 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	if s.record, err = f.readRecord(ctx); err != nil {
 		return Survey{}, err
 	}
-	if s.before, err = s.record.inventory(); err != nil {
+	if s.previous, err = s.record.inventory(); err != nil {
 		return Survey{}, err
 	}
-	if s.Live, err = f.live(ctx, wanted, s.before.Keys); err != nil {
+	if s.Live, err = f.readLive(ctx, wanted, s.previous.Keys); err != nil {
 		return Survey{}, err
 	}
 	pruning := f.Pruning
 	pruning.Allowed = s.record.Annotations[v1beta2.AnnotationAllowPrune]
-	s.allowed = pruning.allows(commit)
-	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.before, pruning); err != nil {
+	s.allowed = pruning.isApproved(commit)
+	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.previous, pruning); err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
 	return s, nil
 }
 
 // A kind that the API server does not serve has no objects. The dry run reports the missing kind.
-func (f *Follower) live(
+func (f *Follower) readLive(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {
 	versions := map[schema.GroupKind]string{}

@@ -68,7 +68,7 @@ func (f *Follower) mayWrite() error {
 	return f.MayWrite()
 }
 
-func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+func (f *Follower) pruneObjects(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	var problems []error
 	for _, key := range keys {
 		if err := f.mayWrite(); err != nil {
@@ -85,7 +85,7 @@ func (f *Follower) prune(ctx context.Context, keys []Key, live map[Key]*unstruct
 }
 
 // Disowned objects stay, but do not belong to the repository.
-func (f *Follower) disown(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
+func (f *Follower) disownObjects(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
 		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))
 	var problems []error

@@ -12,10 +12,10 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// Descends reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor. If the
+// IsDescendant reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor. If the
 // server does not send all of them, the result is false.
-func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
-	defer r.finished()
+func (r *Repository) IsDescendant(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
+	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	if !plumbing.IsHash(ancestor) {
@@ -31,11 +31,11 @@ func (r *Repository) Descends(ctx context.Context, commit *Commit, ancestor stri
 			return false, r.fetchError("fetch the history of", err)
 		}
 	}
-	return reaches(objects, plumbing.NewHash(commit.Hash), from)
+	return isReachable(objects, plumbing.NewHash(commit.Hash), from)
 }
 
 func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (storer.EncodedObjectStorer, error) {
-	advertised, session, refs, err := r.advertised(ctx)
+	advertised, session, refs, err := r.readAdvertised(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,10 +58,10 @@ func (r *Repository) fetchSince(ctx context.Context, head, from plumbing.Hash) (
 		return nil, err
 	}
 	defer func() { _ = response.Close() }()
-	return unpacked(unframed(request.Capabilities, response))
+	return unpackObjects(unframePack(request.Capabilities, response))
 }
 
-func reaches(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (bool, error) {
+func isReachable(objects storer.EncodedObjectStorer, head, ancestor plumbing.Hash) (bool, error) {
 	seen, next := map[plumbing.Hash]bool{head: true}, []plumbing.Hash{head}
 	for len(next) > 0 {
 		hash := next[0]

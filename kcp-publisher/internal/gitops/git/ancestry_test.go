@@ -49,14 +49,14 @@ func TestDescendsFollowsTheParentsOfACommit(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, err := r.Descends(t.Context(), commit, c.ancestor); err != nil || got != c.want {
+				if got, err := r.IsDescendant(t.Context(), commit, c.ancestor); err != nil || got != c.want {
 					t.Errorf("got descends %t, error %v, want %t", got, err, c.want)
 				}
 			})
 		}
 	}
 	local := places["local folder"]
-	if _, err := open(t, local).Descends(t.Context(), fetched(t, local), "main"); err == nil {
+	if _, err := open(t, local).IsDescendant(t.Context(), fetched(t, local), "main"); err == nil {
 		t.Error("a branch name is accepted as a hash")
 	}
 }

@@ -54,7 +54,7 @@ type Commit struct {
 
 // Commit fetches the newest commit.
 func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
-	defer r.finished()
+	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	head, branch, objects, err := r.fetch(ctx, 1)
@@ -63,16 +63,16 @@ func (r *Repository) Commit(ctx context.Context) (*Commit, error) {
 	}
 	commit, err := r.read(head, objects)
 	if err != nil {
-		return nil, r.failed("read "+r.Revision()+" of", err)
+		return nil, r.newFetchError("read "+r.Revision()+" of", err)
 	}
 	commit.Branch = branch
 	return commit, nil
 }
 
-func (r *Repository) advertised(
+func (r *Repository) readAdvertised(
 	ctx context.Context,
 ) (plumbing.Hash, transport.UploadPackSession, *packp.AdvRefs, error) {
-	session, err := opened(ctx, func() (transport.UploadPackSession, error) {
+	session, err := openWithContext(ctx, func() (transport.UploadPackSession, error) {
 		return r.client.NewUploadPackSession(r.endpoint, r.auth)
 	})
 	if err != nil {
@@ -81,14 +81,14 @@ func (r *Repository) advertised(
 	refs, err := session.AdvertisedReferencesContext(ctx)
 	if err == nil {
 		var hash plumbing.Hash
-		if hash, err = r.selected(refs); err == nil {
+		if hash, err = r.selectCommit(refs); err == nil {
 			return hash, session, refs, nil
 		}
 	}
 	return plumbing.ZeroHash, nil, nil, errors.Join(err, session.Close())
 }
 
-func (r *Repository) selected(refs *packp.AdvRefs) (plumbing.Hash, error) {
+func (r *Repository) selectCommit(refs *packp.AdvRefs) (plumbing.Hash, error) {
 	name := plumbing.NewBranchReferenceName(r.Branch).String()
 	if r.Tag != "" {
 		name = plumbing.NewTagReferenceName(r.Tag).String()
@@ -123,7 +123,7 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 func (r *Repository) fetch(
 	ctx context.Context, commits int,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
-	head, session, refs, err := r.advertised(ctx)
+	head, session, refs, err := r.readAdvertised(ctx)
 	if err != nil {
 		return head, "", nil, err
 	}
@@ -147,24 +147,24 @@ func (r *Repository) fetch(
 		return head, "", nil, err
 	}
 	defer func() { _ = response.Close() }()
-	objects, err = unpacked(unframed(request.Capabilities, response))
+	objects, err = unpackObjects(unframePack(request.Capabilities, response))
 	return head, branch, objects, err
 }
 
-// unpacked checks the size of all objects before it stores any.
-func unpacked(from io.Reader) (storer.EncodedObjectStorer, error) {
+// unpackObjects checks the size of all objects before it stores any.
+func unpackObjects(from io.Reader) (storer.EncodedObjectStorer, error) {
 	var pack bytes.Buffer
 	if _, err := io.Copy(&pack, bounded.NewReader(from, maxPackBytes, errTooLarge)); err != nil {
 		return nil, err
 	}
-	if err := measure(pack.Bytes()); err != nil {
+	if err := checkPackSize(pack.Bytes()); err != nil {
 		return nil, err
 	}
 	objects := memory.NewStorage()
 	return objects, packfile.UpdateObjectStorage(objects, &pack)
 }
 
-func unframed(capabilities *capability.List, from io.Reader) io.Reader {
+func unframePack(capabilities *capability.List, from io.Reader) io.Reader {
 	switch {
 	case capabilities.Supports(capability.Sideband64k):
 		return sideband.NewDemuxer(sideband.Sideband64k, from)
@@ -175,7 +175,7 @@ func unframed(capabilities *capability.List, from io.Reader) io.Reader {
 }
 
 func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer) (*Commit, error) {
-	found, err := commitOf(head, objects)
+	found, err := findCommit(head, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -204,7 +204,7 @@ func (r *Repository) read(head plumbing.Hash, objects storer.EncodedObjectStorer
 	return commit, nil
 }
 
-func commitOf(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.Commit, error) {
+func findCommit(head plumbing.Hash, objects storer.EncodedObjectStorer) (*object.Commit, error) {
 	tag, err := object.GetTag(objects, head)
 	if err == nil {
 		return tag.Commit()
@@ -249,12 +249,12 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 				return fmt.Errorf("%s: %w", at, err)
 			}
 		case filemode.Symlink:
-			err := c.unread(at, "is a symbolic link, which is not followed")
+			err := c.refuseEntry(at, "is a symbolic link, which is not followed")
 			if err != nil {
 				return err
 			}
 		case filemode.Submodule:
-			err := c.unread(at, "is a submodule, which is not fetched")
+			err := c.refuseEntry(at, "is a submodule, which is not fetched")
 			if err != nil {
 				return err
 			}
@@ -265,9 +265,9 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// unread returns an error for a link or submodule. It can replace files of an earlier commit, and the objects in these
-// files would look deleted.
-func (c *collector) unread(at, what string) error {
+// refuseEntry returns an error for a link or submodule. It can replace files of an earlier commit, and the objects in
+// these files would look deleted.
+func (c *collector) refuseEntry(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)
 	if inHidden || isHidden(path.Base(at)) && !slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(at)) {

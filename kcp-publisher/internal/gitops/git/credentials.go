@@ -73,8 +73,8 @@ func readBounded(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// secret reports whether the credentials require an encrypted connection.
-func (c Credentials) secret() bool { return c.password != "" || c.bearerToken != "" }
+// needEncryption reports whether the credentials require an encrypted connection.
+func (c Credentials) needEncryption() bool { return c.password != "" || c.bearerToken != "" }
 
 func (c Credentials) http() transport.AuthMethod {
 	switch {

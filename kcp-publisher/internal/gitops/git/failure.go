@@ -79,6 +79,6 @@ func (r *Repository) fetchError(what string, err error) error {
 		strings.Contains(err.Error(), "ssh: unable to authenticate"):
 		failure.Cause = CredentialsRefused
 	}
-	failure.err = r.failed(what, failure.err)
+	failure.err = r.newFetchError(what, failure.err)
 	return failure
 }

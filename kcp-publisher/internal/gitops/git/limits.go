@@ -24,8 +24,8 @@ const (
 var errTooLarge = fmt.Errorf("the repository sends more than %d MiB: keep the fleet's files in a separate repository",
 	maxPackBytes>>20)
 
-// measure refuses a pack with too many or too large objects before it is stored.
-func measure(pack []byte) error {
+// checkPackSize refuses a pack with too many or too large objects before it is stored.
+func checkPackSize(pack []byte) error {
 	scanner := packfile.NewScanner(bytes.NewReader(pack))
 	_, count, err := scanner.Header()
 	if err != nil {

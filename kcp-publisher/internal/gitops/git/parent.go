@@ -12,7 +12,7 @@ import (
 // Parent fetches the only parent of the branch's newest commit. It returns an error if commit is not the newest commit
 // any more, or does not have exactly one parent.
 func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error) {
-	defer r.finished()
+	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	if n := commit.commit.NumParents(); n != 1 {
@@ -27,7 +27,7 @@ func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error
 	}
 	parent, err := r.read(commit.commit.ParentHashes[0], objects)
 	if err != nil {
-		return nil, r.failed("read the parent of commit "+commit.Hash+" of", err)
+		return nil, r.newFetchError("read the parent of commit "+commit.Hash+" of", err)
 	}
 	return parent, nil
 }
@@ -36,7 +36,7 @@ func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error
 func (r *Repository) IsChange(commit, parent *Commit, change Change) (bool, error) {
 	composed, err := r.compose(parent, change, memory.NewStorage())
 	if err != nil {
-		return false, r.failed("change", err)
+		return false, r.newFetchError("change", err)
 	}
 	return composed.TreeHash == commit.commit.TreeHash, nil
 }

@@ -43,7 +43,7 @@ var ErrExists = errors.New("already exists: choose another name")
 
 // Push commits the change on top of base and returns the hash. branch is either the branch of base or a new branch.
 func (r *Repository) Push(ctx context.Context, base *Commit, change Change, branch string) (string, error) {
-	defer r.finished()
+	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	old := plumbing.ZeroHash
@@ -53,7 +53,7 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 	made := memory.NewStorage()
 	commit, err := r.compose(base, change, made)
 	if err != nil {
-		return "", r.failed("change", err)
+		return "", r.newFetchError("change", err)
 	}
 	hash := commit.Hash
 	command := &packp.Command{Name: plumbing.NewBranchReferenceName(branch), Old: old, New: hash}
@@ -61,12 +61,12 @@ func (r *Repository) Push(ctx context.Context, base *Commit, change Change, bran
 		return "", fmt.Errorf("%q is not a valid branch name", branch)
 	}
 	if r.isLocal() {
-		err = r.keep(made, command)
+		err = r.storeLocally(made, command)
 	} else {
 		err = r.send(ctx, made, command)
 	}
 	if err != nil {
-		return "", r.failed("push branch "+branch+" to", err)
+		return "", r.newFetchError("push branch "+branch+" to", err)
 	}
 	return hash.String(), nil
 }
@@ -76,19 +76,19 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	made := memory.NewStorage()
 	commit, err := r.compose(base, change, made)
 	if err != nil {
-		return "", r.failed("change", err)
+		return "", r.newFetchError("change", err)
 	}
 	before, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {
-		return "", r.failed("change", err)
+		return "", r.newFetchError("change", err)
 	}
-	after, err := object.GetTree(both{made, base.objects}, commit.TreeHash)
+	after, err := object.GetTree(combinedStorage{made, base.objects}, commit.TreeHash)
 	if err != nil {
-		return "", r.failed("change", err)
+		return "", r.newFetchError("change", err)
 	}
 	patch, err := before.Patch(after)
 	if err != nil {
-		return "", r.failed("change", err)
+		return "", r.newFetchError("change", err)
 	}
 	return commit.String() + "\n" + patch.String(), nil
 }
@@ -115,10 +115,10 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 			return nil, err
 		}
 		at := path.Join(r.Path, name)
-		if root, err = replaced(tree, strings.Split(at, "/"), hash, made); err != nil {
+		if root, err = replaceFile(tree, strings.Split(at, "/"), hash, made); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
-		if tree, err = object.GetTree(both{made, base.objects}, root); err != nil {
+		if tree, err = object.GetTree(combinedStorage{made, base.objects}, root); err != nil {
 			return nil, err
 		}
 	}
@@ -132,36 +132,36 @@ func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) 
 			return nil, err
 		}
 	}
-	commit.Hash, err = stored(made, commit)
+	commit.Hash, err = storeObject(made, commit)
 	return commit, err
 }
 
-// replaced returns the hash of a tree in which one file has new content.
-func replaced(tree *object.Tree, at []string, blob plumbing.Hash, made *memory.Storage) (plumbing.Hash, error) {
+// replaceFile returns the hash of a tree in which one file has new content.
+func replaceFile(tree *object.Tree, path []string, blob plumbing.Hash, made *memory.Storage) (plumbing.Hash, error) {
 	next := &object.Tree{Entries: slices.Clone(tree.Entries)}
-	i := slices.IndexFunc(next.Entries, func(e object.TreeEntry) bool { return e.Name == at[0] })
+	i := slices.IndexFunc(next.Entries, func(e object.TreeEntry) bool { return e.Name == path[0] })
 	if i < 0 {
 		return plumbing.ZeroHash, object.ErrFileNotFound
 	}
 	entry := &next.Entries[i]
-	if len(at) == 1 {
+	if len(path) == 1 {
 		entry.Hash = blob
-		return stored(made, next)
+		return storeObject(made, next)
 	}
 	if entry.Mode != filemode.Dir {
 		return plumbing.ZeroHash, object.ErrDirectoryNotFound
 	}
-	inner, err := tree.Tree(at[0])
+	inner, err := tree.Tree(path[0])
 	if err != nil {
 		return plumbing.ZeroHash, err
 	}
-	if entry.Hash, err = replaced(inner, at[1:], blob, made); err != nil {
+	if entry.Hash, err = replaceFile(inner, path[1:], blob, made); err != nil {
 		return plumbing.ZeroHash, err
 	}
-	return stored(made, next)
+	return storeObject(made, next)
 }
 
-func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
+func storeObject(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	encoded := made.NewEncodedObject()
 	if err := o.Encode(encoded); err != nil {
 		return plumbing.ZeroHash, err
@@ -169,21 +169,21 @@ func stored(made *memory.Storage, o object.Object) (plumbing.Hash, error) {
 	return made.SetEncodedObject(encoded)
 }
 
-// both combines the new objects with the objects of the base commit.
-type both struct {
+// combinedStorage combines the new objects with the objects of the base commit.
+type combinedStorage struct {
 	*memory.Storage
 	base storer.EncodedObjectStorer
 }
 
-func (b both) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
+func (b combinedStorage) EncodedObject(kind plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
 	if found, err := b.Storage.EncodedObject(kind, hash); err == nil {
 		return found, nil
 	}
 	return b.base.EncodedObject(kind, hash)
 }
 
-// keep stores the new commit in a repository on this machine and moves the branch to it.
-func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
+// storeLocally stores the new commit in a repository on this machine and moves the branch to it.
+func (r *Repository) storeLocally(made *memory.Storage, command *packp.Command) error {
 	repository, err := gogit.PlainOpen(r.endpoint.Path)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *Repository) keep(made *memory.Storage, command *packp.Command) error {
 	existing, err := repository.Storer.Reference(command.Name)
 	switch {
 	case err == nil && existing.Hash() != command.Old:
-		return moved(command)
+		return checkMoved(command)
 	case errors.Is(err, plumbing.ErrReferenceNotFound) && command.Old != plumbing.ZeroHash:
 		return ErrMoved
 	case err != nil && !errors.Is(err, plumbing.ErrReferenceNotFound):
@@ -229,7 +229,7 @@ func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) 
 	return nil
 }
 
-func moved(command *packp.Command) error {
+func checkMoved(command *packp.Command) error {
 	if command.Old == plumbing.ZeroHash {
 		return fmt.Errorf("branch %s %w", command.Name.Short(), ErrExists)
 	}
@@ -237,7 +237,7 @@ func moved(command *packp.Command) error {
 }
 
 func (r *Repository) send(ctx context.Context, made *memory.Storage, command *packp.Command) error {
-	session, err := opened(ctx, func() (transport.ReceivePackSession, error) {
+	session, err := openWithContext(ctx, func() (transport.ReceivePackSession, error) {
 		return r.client.NewReceivePackSession(r.endpoint, r.auth)
 	})
 	if err != nil {
@@ -249,7 +249,7 @@ func (r *Repository) send(ctx context.Context, made *memory.Storage, command *pa
 		return err
 	}
 	if refs.References[command.Name.String()] != command.Old {
-		return moved(command)
+		return checkMoved(command)
 	}
 	request := packp.NewReferenceUpdateRequestFromCapabilities(refs.Capabilities)
 	if refs.Capabilities.Supports(capability.Sideband64k) {

@@ -101,7 +101,7 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		r.client = server.NewClient(local{})
 		return nil
 	case "http", "https":
-		if protocol == "http" && r.Credentials.secret() && !isLoopback(r.endpoint.Host) {
+		if protocol == "http" && r.Credentials.needEncryption() && !isLoopback(r.endpoint.Host) {
 			return fmt.Errorf("%s would send the credentials in clear text: use https", r.URL)
 		}
 		web := http.DefaultTransport.(*http.Transport).Clone()
@@ -127,8 +127,8 @@ func (r *Repository) connectBy(protocol string) (err error) {
 	return fmt.Errorf("%s: scheme %q is not supported, must be https, http, ssh or file", r.URL, protocol)
 }
 
-// Is reports whether an address refers to a repository rather than a folder.
-func Is(address string) bool {
+// IsRepository reports whether an address refers to a repository rather than a folder.
+func IsRepository(address string) bool {
 	if strings.Contains(address, "://") {
 		return true
 	}
@@ -147,15 +147,15 @@ func (r *Repository) Revision() string {
 	return "HEAD"
 }
 
-// At returns the repository with another branch or tag.
-func (r *Repository) At(branch, tag string) *Repository {
+// WithRevision returns the repository with another branch or tag.
+func (r *Repository) WithRevision(branch, tag string) *Repository {
 	other := *r
 	other.Branch, other.Tag = branch, tag
 	return &other
 }
 
 // The follower opens the repository for each poll, so idle connections would accumulate.
-func (r *Repository) finished() {
+func (r *Repository) closeConnections() {
 	if r.closeIdle != nil {
 		r.closeIdle()
 	}
@@ -163,10 +163,10 @@ func (r *Repository) finished() {
 
 // Head returns the hash of the newest commit or annotated tag without fetching it.
 func (r *Repository) Head(ctx context.Context) (string, error) {
-	defer r.finished()
+	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
-	hash, session, _, err := r.advertised(ctx)
+	hash, session, _, err := r.readAdvertised(ctx)
 	if err != nil {
 		return "", r.fetchError("read the references of", err)
 	}
@@ -174,7 +174,7 @@ func (r *Repository) Head(ctx context.Context) (string, error) {
 	return hash.String(), nil
 }
 
-func (r *Repository) failed(what string, err error) error {
+func (r *Repository) newFetchError(what string, err error) error {
 	return fmt.Errorf("%s %s: %w", what, r.URL, err)
 }
 

@@ -338,22 +338,23 @@ func pack(t *testing.T, content []byte) []byte {
 }
 
 func TestPackIsMeasuredBeforeItIsStored(t *testing.T) {
-	if _, err := unpacked(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
+	if _, err := unpackObjects(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
 		t.Errorf("valid pack: got error %v, want none", err)
 	}
 	bomb := pack(t, make([]byte, maxInflatedBytes+1))
 	if len(bomb) > 1<<20 {
 		t.Fatalf("got a pack of %d bytes, want at most 1 MiB", len(bomb))
 	}
-	if _, err := unpacked(bytes.NewReader(bomb)); err == nil || !strings.Contains(err.Error(), "larger than 256 MiB") {
+	if _, err := unpackObjects(bytes.NewReader(bomb)); err == nil ||
+		!strings.Contains(err.Error(), "larger than 256 MiB") {
 		t.Errorf("pack that unpacks to more than 256 MiB: got error %v, want the size limit", err)
 	}
-	if _, err := unpacked(endless{}); !errors.Is(err, errTooLarge) {
+	if _, err := unpackObjects(endless{}); !errors.Is(err, errTooLarge) {
 		t.Errorf("endless pack: got error %v, want errTooLarge", err)
 	}
 	many := pack(t, []byte("x"))
 	binary.BigEndian.PutUint32(many[8:], maxObjects+1)
-	if _, err := unpacked(bytes.NewReader(many)); err == nil ||
+	if _, err := unpackObjects(bytes.NewReader(many)); err == nil ||
 		!strings.Contains(err.Error(), "objects, must be at most") {
 		t.Errorf("pack with too many objects: got error %v, want the limit", err)
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// In sets the version of a channel of a ModuleReleaseMeta to the version of the channel source, in place. A missing
-// channel is an error unless create is set.
-func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
+// PromoteIn sets the version of a channel of a ModuleReleaseMeta to the version of the channel source, in place. A
+// missing channel is an error unless create is set.
+func PromoteIn(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
 	p := Promotion{Module: spec.ModuleName, Source: source, Channel: channel}
 	if source == channel {
 		return p, fmt.Errorf("channel %q is both the source and the target of the promotion", channel)
@@ -41,7 +41,7 @@ func In(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool
 	switch p.From = spec.Channels[to].Version; {
 	case p.From == p.To:
 		return p, fmt.Errorf("%w: channel %q has version %s", ErrNothing, channel, p.To)
-	case bundle.Older(p.To, p.From):
+	case bundle.IsOlder(p.To, p.From):
 		return p, fmt.Errorf(
 			"channel %q has version %s, and runtimes do not downgrade to the older version %s: use "+
 				"`kcp-publisher rollout undo`, or release a newer version",

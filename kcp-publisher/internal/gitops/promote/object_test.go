@@ -25,7 +25,7 @@ func TestPromotionChangesOneVersion(t *testing.T) {
 			{Channel: "fast", Version: "1.9.0"}, {Channel: "regular", Version: "1.8.0"}, {Channel: "slow",
 				Version: "2.0.0"},
 		}}
-		p, err := In(&spec, c.source, c.channel, c.create)
+		p, err := PromoteIn(&spec, c.source, c.channel, c.create)
 		if c.wrong != "" {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%s: got error %v, want %q", name, err, c.wrong)
@@ -39,7 +39,7 @@ func TestPromotionChangesOneVersion(t *testing.T) {
 		if err != nil || strings.Join(got, " ") != c.want || p.To != "1.9.0" || p.Module != "keda" {
 			t.Errorf("%s: got channels %v, promotion %+v, error %v, want %s", name, got, p, err, c.want)
 		}
-		if _, again := In(&spec, c.source, c.channel, false); !errors.Is(again, ErrNothing) {
+		if _, again := PromoteIn(&spec, c.source, c.channel, false); !errors.Is(again, ErrNothing) {
 			t.Errorf("%s, promoted again: got error %v, want ErrNothing", name, again)
 		}
 	}

@@ -46,25 +46,25 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	if source == channel {
 		return nil, p, fmt.Errorf("channel %q is both the source and the target of the promotion", channel)
 	}
-	documents, err := strict.Documents(file, strict.Limits{})
+	documents, err := strict.ParseYAML(file, strict.Limits{})
 	if err != nil {
 		return nil, p, err
 	}
 	var channels *yaml.Node
 	for _, document := range documents {
 		if document.Line == line {
-			channels = field(field(document, "spec"), "channels")
+			channels = findField(findField(document, "spec"), "channels")
 		}
 	}
 	if channels == nil || channels.Kind != yaml.SequenceNode {
 		return nil, p, fmt.Errorf("line %d: ModuleReleaseMeta of module %s: spec.channels: is required", line, module)
 	}
-	from, to := item(channels, source), item(channels, channel)
-	version := field(from, "version")
+	from, to := findChannel(channels, source), findChannel(channels, channel)
+	version := findField(from, "version")
 	if version == nil || version.Value == "" {
 		return nil, p,
 			fmt.Errorf("line %d: module %s: channel %q has no version: the channels are %s", channels.Line, module,
-				source, strings.Join(names(channels), ", "))
+				source, strings.Join(channelNames(channels), ", "))
 	}
 	p.To = version.Value
 	if hasOtherLineBreaks(file) {
@@ -74,20 +74,20 @@ func Edit(file []byte, line int, module, source, channel string, create bool) ([
 	switch {
 	case to == nil && !create:
 		err = fmt.Errorf("the channel does not exist; the channels are %s: use --create to add it",
-			strings.Join(names(channels), ", "))
+			strings.Join(channelNames(channels), ", "))
 	case to == nil:
-		err = e.add(channels, from, channel)
+		err = e.addChannel(channels, from, channel)
 	default:
-		err = e.replace(field(to, "version"), &p)
+		err = e.replace(findField(to, "version"), &p)
 	}
 	if err != nil {
 		return nil, p, fmt.Errorf("line %d: module %s: channel %q: %w", channels.Line, module, channel, err)
 	}
 	edited := []byte(strings.Join(e.lines, ""))
-	return edited, p, check(file, edited, line, p)
+	return edited, p, checkEdit(file, edited, line, p)
 }
 
-func field(mapping *yaml.Node, key string) *yaml.Node {
+func findField(mapping *yaml.Node, key string) *yaml.Node {
 	if mapping == nil || mapping.Kind != yaml.MappingNode {
 		return nil
 	}
@@ -99,18 +99,18 @@ func field(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-func names(channels *yaml.Node) (all []string) {
+func channelNames(channels *yaml.Node) (all []string) {
 	for _, c := range channels.Content {
-		if name := field(c, "channel"); name != nil {
+		if name := findField(c, "channel"); name != nil {
 			all = append(all, name.Value)
 		}
 	}
 	return all
 }
 
-func item(channels *yaml.Node, channel string) *yaml.Node {
+func findChannel(channels *yaml.Node, channel string) *yaml.Node {
 	for _, c := range channels.Content {
-		if name := field(c, "channel"); name != nil && name.Value == channel {
+		if name := findField(c, "channel"); name != nil && name.Value == channel {
 			return c
 		}
 	}
@@ -126,16 +126,16 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	switch p.From = version.Value; {
 	case p.From == p.To:
 		return fmt.Errorf("%w: it has version %s", ErrNothing, p.To)
-	case bundle.Older(p.To, p.From):
+	case bundle.IsOlder(p.To, p.From):
 		return fmt.Errorf(
 			"it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and "+
 				"release a newer version", p.From, p.To)
 	}
-	return e.put(version, version.Line-1, p.To)
+	return e.replaceScalar(version, version.Line-1, p.To)
 }
 
-// put replaces the value of a scalar and keeps its quotes. The first line is 0.
-func (e *editor) put(scalar *yaml.Node, line int, value string) error {
+// replaceScalar replaces the value of a scalar and keeps its quotes. The first line is 0.
+func (e *editor) replaceScalar(scalar *yaml.Node, line int, value string) error {
 	quote := ""
 	switch scalar.Style &^ yaml.TaggedStyle {
 	case 0:
@@ -156,15 +156,15 @@ func (e *editor) put(scalar *yaml.Node, line int, value string) error {
 	return nil
 }
 
-// add uses the notation of the source channel.
-func (e *editor) add(channels, from *yaml.Node, channel string) error {
+// addChannel uses the notation of the source channel.
+func (e *editor) addChannel(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand
 	}
-	name := field(from, "channel")
+	name := findField(from, "channel")
 	first, last := from.Line-1, lastLine(from)
 	copied := &editor{lines: append([]string(nil), e.lines[first:last]...)}
-	if err := copied.put(name, name.Line-1-first, channel); err != nil {
+	if err := copied.replaceScalar(name, name.Line-1-first, channel); err != nil {
 		return err
 	}
 	end := lastLine(channels)
@@ -194,8 +194,8 @@ func hasOtherLineBreaks(file []byte) bool {
 
 var errByHand = errors.New("this YAML notation cannot be edited automatically: edit the file by hand")
 
-// check verifies that the edited file contains the promotion and no other change.
-func check(before, after []byte, line int, p Promotion) error {
+// checkEdit verifies that the edited file contains the promotion and no other change.
+func checkEdit(before, after []byte, line int, p Promotion) error {
 	old, err := decode(before)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ type document struct {
 }
 
 func decode(file []byte) ([]document, error) {
-	nodes, err := strict.Documents(file, strict.Limits{})
+	nodes, err := strict.ParseYAML(file, strict.Limits{})
 	if err != nil {
 		return nil, err
 	}

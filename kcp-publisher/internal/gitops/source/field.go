@@ -7,16 +7,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// fieldIn returns the node of a field such as spec.modules[2].name or, for a missing field, of its innermost existing
+// findField returns the node of a field such as spec.modules[2].name or, for a missing field, of its innermost existing
 // parent.
-func fieldIn(document *yaml.Node, path string) *yaml.Node {
+func findField(document *yaml.Node, path string) *yaml.Node {
 	value := document
 	if value.Kind == yaml.DocumentNode && len(value.Content) == 1 {
 		value = value.Content[0]
 	}
 	at := value
 	for path != "" {
-		key, next, rest := step(value, path)
+		key, next, rest := resolveStep(value, path)
 		if next == nil {
 			break
 		}
@@ -25,8 +25,9 @@ func fieldIn(document *yaml.Node, path string) *yaml.Node {
 	return at
 }
 
-// step resolves the first part of a path. It returns the nodes of the key and its value, and the rest of the path.
-func step(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
+// resolveStep resolves the first part of a path. It returns the nodes of the key and its value, and the rest of the
+// path.
+func resolveStep(value *yaml.Node, path string) (key, next *yaml.Node, rest string) {
 	switch value.Kind {
 	case yaml.SequenceNode:
 		index, rest, found := strings.Cut(strings.TrimPrefix(path, "["), "]")

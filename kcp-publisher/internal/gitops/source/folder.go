@@ -69,7 +69,7 @@ func Files(files fs.FS, root string) (Objects, error) {
 		if entry.IsDir() {
 			if _, err := fs.Stat(files, path.Join(name, archiveIndex)); err == nil {
 				objects.Components = append(objects.Components, name)
-				problems = append(problems, hidden(files, name, root))
+				problems = append(problems, checkHidden(files, name, root))
 				return fs.SkipDir
 			}
 			if name != "." && strings.HasPrefix(entry.Name(), ".") {
@@ -105,7 +105,7 @@ func Files(files fs.FS, root string) (Objects, error) {
 
 // An archive's folder must not contain object files. Otherwise, adding an archive's index file to a folder would hide
 // all its objects, which would look deleted.
-func hidden(files fs.FS, archive, root string) error {
+func checkHidden(files fs.FS, archive, root string) error {
 	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err == nil && name == path.Join(archive, archiveBlobs):

@@ -34,7 +34,7 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	if err != nil {
 		return err
 	}
-	documents, err := strict.Documents(data, strict.Limits{})
+	documents, err := strict.ParseYAML(data, strict.Limits{})
 	if err != nil {
 		return fmt.Errorf("%s: %w", shown, err)
 	}
@@ -42,19 +42,19 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 	for _, document := range documents {
 		written := Written{Place: fmt.Sprintf("%s:%d", shown, document.Line), File: name, Line: document.Line}
 		for _, problem := range o.add(document, written, seen) {
-			problems = append(problems, fmt.Errorf("%s: %w", placeOf(problem, document, shown), problem))
+			problems = append(problems, fmt.Errorf("%s: %w", problemPlace(problem, document, shown), problem))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// placeOf returns the file, line and column of a problem's field, or the object's first line.
-func placeOf(problem error, document *yaml.Node, shown string) string {
+// problemPlace returns the file, line and column of a problem's field, or the object's first line.
+func problemPlace(problem error, document *yaml.Node, shown string) string {
 	var of *crdschema.Problem
 	if !errors.As(problem, &of) {
 		return fmt.Sprintf("%s:%d", shown, document.Line)
 	}
-	at := fieldIn(document, of.Field)
+	at := findField(document, of.Field)
 	return fmt.Sprintf("%s:%d:%d", shown, at.Line, at.Column)
 }
 
@@ -146,7 +146,7 @@ func withoutNulls(value any) any {
 
 // decodeInto adds an object with the API server's defaults. It refuses objects that the API server would refuse.
 func decodeInto[T any](written Written, into *[]T) []error {
-	schema, err := crdschema.Of(written.Object.GetKind())
+	schema, err := crdschema.SchemaOf(written.Object.GetKind())
 	if err != nil {
 		return []error{err}
 	}

@@ -26,8 +26,8 @@ type File struct {
 	path, location string
 	mode           fs.FileMode  // permissions of the existing file, or 0
 	lock           *flock.Flock // nil if the file was opened with Read
-	// New is true if the file did not exist when it was read.
-	New bool
+	// IsNew is true if the file did not exist when it was read.
+	IsNew bool
 
 	mu      sync.Mutex // guards the fields below
 	state   state
@@ -41,25 +41,25 @@ type state struct {
 }
 
 const (
-	version  = 1
-	maxBytes = 256 << 20
-	tryAgain = 200 * time.Millisecond
+	version       = 1
+	maxBytes      = 256 << 20
+	retryInterval = 200 * time.Millisecond
 )
 
 // Open locks and reads a state file. If another process holds the lock, it waits. A missing file is treated as empty.
 // location identifies the registry repository to which the bundles are published.
 func Open(ctx context.Context, path, location string) (*File, error) {
-	path, mode, err := locate(path)
+	path, mode, err := resolvePath(path)
 	if err != nil {
 		return nil, fmt.Errorf("open state file: %w", err)
 	}
 	lock := flock.New(path + ".lock")
-	if _, err := lock.TryLockContext(ctx, tryAgain); err != nil {
+	if _, err := lock.TryLockContext(ctx, retryInterval); err != nil {
 		return nil, fmt.Errorf("lock state file %s: %w", path, err)
 	}
 	f := &File{path: path, mode: mode, location: location, lock: lock}
-	if err = f.writable(); err == nil {
-		err = f.read()
+	if err = f.checkWritable(); err == nil {
+		err = f.readState()
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Unlock())
@@ -67,9 +67,9 @@ func Open(ctx context.Context, path, location string) (*File, error) {
 	return f, nil
 }
 
-// locate resolves symbolic links, because Save replaces the file that a link points to. It returns the path and the
-// permissions of the file. The permissions are 0 if the file does not exist.
-func locate(path string) (string, fs.FileMode, error) {
+// resolvePath resolves symbolic links, because Save replaces the file that a link points to. It returns the path and
+// the permissions of the file. The permissions are 0 if the file does not exist.
+func resolvePath(path string) (string, fs.FileMode, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return path, 0, nil
@@ -88,20 +88,20 @@ func locate(path string) (string, fs.FileMode, error) {
 // File.
 func Read(path, location string) (*File, error) {
 	f := &File{path: path, location: location}
-	return f, f.read()
+	return f, f.readState()
 }
 
-// writable returns an error if a file cannot be created in the folder of the state file. Open calls it, so that the
-// error occurs before a bundle is pushed.
-func (f *File) writable() error {
-	temporary, err := f.temporary()
+// checkWritable returns an error if a file cannot be created in the folder of the state file. Open calls it, so that
+// the error occurs before a bundle is pushed.
+func (f *File) checkWritable() error {
+	temporary, err := f.createTemporary()
 	if err != nil {
 		return err
 	}
 	return errors.Join(temporary.Close(), os.Remove(temporary.Name()))
 }
 
-func (f *File) temporary() (*os.File, error) {
+func (f *File) createTemporary() (*os.File, error) {
 	temporary, err := os.CreateTemp(filepath.Dir(f.path), "."+filepath.Base(f.path)+"-*")
 	if err != nil {
 		return nil, fmt.Errorf("write state file: %w", err)
@@ -109,11 +109,11 @@ func (f *File) temporary() (*os.File, error) {
 	return temporary, nil
 }
 
-func (f *File) read() error {
+func (f *File) readState() error {
 	f.state = state{Version: version, Locations: map[string]map[string]*v1beta2.PublishedBundle{}}
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
-		f.New = true
+		f.IsNew = true
 		return nil
 	}
 	if err != nil {
@@ -152,15 +152,15 @@ func (f *File) read() error {
 	return nil
 }
 
-// Last returns the last published bundle of a runtime. It returns nil if the file does not contain the runtime.
-func (f *File) Last(runtime string) *v1beta2.PublishedBundle {
+// LastBundle returns the last published bundle of a runtime. It returns nil if the file does not contain the runtime.
+func (f *File) LastBundle(runtime string) *v1beta2.PublishedBundle {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state.Locations[f.location][runtime].DeepCopy()
 }
 
-// Remember stores the last published bundle of a runtime in memory. Save writes it to the file.
-func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
+// SetBundle stores the last published bundle of a runtime in memory. Save writes it to the file.
+func (f *File) SetBundle(runtime string, published v1beta2.PublishedBundle) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if before := f.state.Locations[f.location][runtime]; before != nil && before.Digest == published.Digest {
@@ -173,7 +173,7 @@ func (f *File) Remember(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save replaces the file atomically if a bundle was changed by Remember. It has no effect on a File that was opened
+// Save replaces the file atomically if a bundle was changed by SetBundle. It has no effect on a File that was opened
 // with Read.
 func (f *File) Save() error {
 	f.mu.Lock()
@@ -185,7 +185,7 @@ func (f *File) Save() error {
 	if err != nil {
 		return fmt.Errorf("write state file %s: %w", f.path, err)
 	}
-	temporary, err := f.temporary()
+	temporary, err := f.createTemporary()
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ func open(t *testing.T, path, location string) *File {
 func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "published.json")
 	f := open(t, path, "registry.example/fleet")
-	if !f.New || f.Last("berlin") != nil {
-		t.Errorf("missing file: got new %t, %+v", f.New, f.Last("berlin"))
+	if !f.IsNew || f.LastBundle("berlin") != nil {
+		t.Errorf("missing file: got new %t, %+v", f.IsNew, f.LastBundle("berlin"))
 	}
-	f.Remember("berlin", v1beta2.PublishedBundle{
+	f.SetBundle("berlin", v1beta2.PublishedBundle{
 		Epoch: 1, Sequence: 7, Digest: "sha256:a", Versions: map[string]string{"keda": "1.0.0"},
 	})
 	if err := f.Save(); err != nil {
@@ -39,25 +39,25 @@ func TestStateFileKeepsBundlesByLocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, path, "registry.example/fleet")
-	if last := again.Last("berlin"); again.New || last == nil || last.Sequence != 7 ||
+	if last := again.LastBundle("berlin"); again.IsNew || last == nil || last.Sequence != 7 ||
 		last.Versions["keda"] != "1.0.0" {
-		t.Errorf("saved file: got new %t, %+v", again.New, last)
+		t.Errorf("saved file: got new %t, %+v", again.IsNew, last)
 	}
 	if err := again.Close(); err != nil {
 		t.Fatal(err)
 	}
 	other := open(t, path, "elsewhere.example/fleet")
-	if last := other.Last("berlin"); last != nil {
+	if last := other.LastBundle("berlin"); last != nil {
 		t.Errorf("another location: got %+v, want none", last)
 	}
-	other.Remember("berlin", v1beta2.PublishedBundle{Sequence: 1, Digest: "sha256:b"})
+	other.SetBundle("berlin", v1beta2.PublishedBundle{Sequence: 1, Digest: "sha256:b"})
 	if err := other.Save(); err != nil {
 		t.Fatal(err)
 	}
 	if err := other.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if last := open(t, path, "registry.example/fleet").Last("berlin"); last == nil || last.Sequence != 7 {
+	if last := open(t, path, "registry.example/fleet").LastBundle("berlin"); last == nil || last.Sequence != 7 {
 		t.Errorf("after another location was saved: got %+v", last)
 	}
 }
@@ -107,11 +107,11 @@ func TestStateFileCanBeLinkButNotDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := open(t, link, "a")
-	f.Remember("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
+	f.SetBundle("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
 	if err := errors.Join(f.Save(), f.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if again := open(t, path, "a"); again.Last("r-1") == nil {
+	if again := open(t, path, "a"); again.LastBundle("r-1") == nil {
 		t.Error("the target of the link was not written")
 	}
 	if _, err := Open(t.Context(), t.TempDir(), "a"); err == nil ||
@@ -129,7 +129,7 @@ func TestStateFileKeepsModeAndReadOnlyFileIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := open(t, path, "a")
-	f.Remember("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
+	f.SetBundle("r-1", v1beta2.PublishedBundle{Digest: "sha256:1"})
 	if err := errors.Join(f.Save(), f.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -76,16 +76,16 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 		return nil, nil, err
 	}
 	tidy.stage = s
-	findings, err = s.try(ctx, o, tidy)
+	findings, err = s.runProbes(ctx, o, tidy)
 	return findings, nil, err
 }
 
 // findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
 // probe. It returns none if the registry serves every blob in every repository, which is a leak.
-func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
+func (s checkStage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
-			method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.own) + "/blobs/" +
+			method: http.MethodHead, path: "/v2/" + s.prefix + "/" + bundle.ReportRepository(s.ownRepository) + "/blobs/" +
 				d.String(),
 		}
 		got, err := send(ctx, o.Own.Registries, o.Location, reading)
@@ -107,7 +107,7 @@ func (s stage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, er
 	return all, nil
 }
 
-func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, error) {
+func (s checkStage) runProbes(ctx context.Context, o Options, tidy *cleaner) ([]Finding, error) {
 	var findings []Finding
 	leaks := 0
 	for _, p := range s.probes() {
@@ -117,18 +117,18 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 		}
 		got, err := send(ctx, registries, o.Location, p)
 		if err != nil {
-			return findings, fmt.Errorf("%s: %w", p.what, err)
+			return findings, fmt.Errorf("%s: %w", p.description, err)
 		}
 		tidy.record(p, got)
-		if undecided(got.status) {
+		if isUndecided(got.status) {
 			return findings,
 				fmt.Errorf(
 					"%s: %s %s: status %d does not show whether access is allowed: try again later",
-					p.what, p.method, p.path, got.status)
+					p.description, p.method, p.path, got.status)
 		}
 		f := Finding{
-			What: p.what, Request: p.method + " " + p.path, Status: got.status,
-			Leaks: s.allowed(p, got.status, got.body),
+			What: p.description, Request: p.method + " " + p.path, Status: got.status,
+			Leaks: s.isAllowed(p, got.status, got.body),
 		}
 		if f.Leaks && p.inconclusive {
 			f.Leaks, f.LeftOver = false, true
@@ -145,10 +145,10 @@ func (s stage) try(ctx context.Context, o Options, tidy *tidier) ([]Finding, err
 }
 
 // prepare sends requests that the registry must accept. Otherwise, a registry that refuses every request would pass.
-func prepare(ctx context.Context, o Options) (stage, error) {
+func prepare(ctx context.Context, o Options) (checkStage, error) {
 	_, prefix, _ := strings.Cut(o.Location, "/")
-	s := stage{prefix: prefix, own: o.Own.ID, other: o.Other.ID}
-	if s.own == s.other {
+	s := checkStage{prefix: prefix, ownRepository: o.Own.ID, other: o.Other.ID}
+	if s.ownRepository == s.other {
 		return s, errors.New("the two runtimes must be different")
 	}
 	_, known, err := readBundle(ctx, o.Location, o.Own)
@@ -165,12 +165,12 @@ func prepare(ctx context.Context, o Options) (stage, error) {
 	if _, err := io.ReadFull(o.Random, name); err != nil {
 		return s, err
 	}
-	s.made = hex.EncodeToString(name)
+	s.checkName = hex.EncodeToString(name)
 	for _, runtime := range []Runtime{o.Own, o.Other} {
 		if s.secret, err = pushUniqueBlob(ctx, o.Location, runtime, o.Random); err != nil {
 			return s, err
 		}
-		if runtime.ID == s.own {
+		if runtime.ID == s.ownRepository {
 			s.ownSecret = s.secret
 		}
 	}
@@ -237,17 +237,17 @@ func pushUniqueBlob(ctx context.Context, location string, runtime Runtime, rando
 	return secret.Descriptor.Digest, nil
 }
 
-type reply struct {
+type probeReply struct {
 	status   int
 	body     []byte
 	location string
 }
 
 // The client sends its credentials after a challenge.
-func send(ctx context.Context, registries *store.Registries, location string, p probe) (reply, error) {
+func send(ctx context.Context, registries *store.Registries, location string, p probe) (probeReply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
-		return reply{}, err
+		return probeReply{}, err
 	}
 	scheme := "https"
 	if repository.PlainHTTP {
@@ -256,7 +256,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	request, err := http.NewRequestWithContext(ctx, p.method, scheme+"://"+repository.Reference.Host()+p.path,
 		bytes.NewReader(p.body))
 	if err != nil {
-		return reply{}, err
+		return probeReply{}, err
 	}
 	request.Header.Set("Accept", ocispec.MediaTypeImageManifest+", */*")
 	if p.body != nil {
@@ -265,15 +265,15 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	response, err := repository.Client.Do(request)
 	if status, ok := store.StatusOf(err); ok {
 		// A token service that issues no token has refused the request, unless the service is unavailable.
-		if !undecided(status) {
+		if !isUndecided(status) {
 			status = http.StatusUnauthorized
 		}
-		return reply{status: status}, nil
+		return probeReply{status: status}, nil
 	}
 	if err != nil {
-		return reply{}, err
+		return probeReply{}, err
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswerBytes))
-	return reply{response.StatusCode, body, response.Header.Get("Location")}, err
+	return probeReply{response.StatusCode, body, response.Header.Get("Location")}, err
 }

@@ -36,9 +36,9 @@ const (
 
 // probe is a request that the registry must refuse.
 type probe struct {
-	what      string
-	anonymous bool
-	method    string
+	description string
+	anonymous   bool
+	method      string
 	// path is the path of the URL. Some probes use unusual spellings on purpose.
 	path string
 	body []byte
@@ -50,30 +50,31 @@ type probe struct {
 // checkTag is the prefix of the tags in write probes.
 const checkTag = "kyma-pull-isolation-check-"
 
-// stage contains the inputs of the probes: the path of the fleet, the two runtimes, and the objects that only the other
-// runtime has.
-type stage struct {
-	prefix   string
-	own      string
-	other    string
-	manifest digest.Digest   // manifest of the other runtime's bundle
-	blobs    []digest.Digest // blobs that are only in the other runtime's bundle
+// checkStage contains the inputs of the probes: the path of the fleet, the two runtimes, and the objects that only the
+// other runtime has.
+type checkStage struct {
+	prefix        string
+	ownRepository string
+	other         string
+	manifest      digest.Digest   // manifest of the other runtime's bundle
+	blobs         []digest.Digest // blobs that are only in the other runtime's bundle
 	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the own report
 	// repository.
 	secret, ownSecret digest.Digest
-	made              string // unique name of this check
+	checkName         string // unique name of this check
 	// leftOver are the other runtime's blobs that the own report repository contained before the first probe.
 	leftOver []digest.Digest
 }
 
 // Mounts are near the end, and a read of the mounted blob follows each mount.
-func (s stage) probes() []probe {
+func (s checkStage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {
-		all = append(all, probe{what: what, method: method, path: path, rule: rule, body: s.body(method)})
+		all = append(all, probe{description: what, method: method, path: path, rule: rule, body: s.body(method)})
 	}
 	repository := func(name string) string { return "/v2/" + s.prefix + "/" + name }
-	ownBundle, ownReport := repository(bundle.DesiredRepository(s.own)), repository(bundle.ReportRepository(s.own))
+	ownBundle, ownReport := repository(bundle.DesiredRepository(s.ownRepository)),
+		repository(bundle.ReportRepository(s.ownRepository))
 	bundleOf, reportOf := repository(bundle.DesiredRepository(s.other)), repository(bundle.ReportRepository(s.other))
 	documents, content := repository(bundle.DocumentsRepository), repository(bundle.ContentRepository)
 
@@ -123,7 +124,7 @@ func (s stage) probes() []probe {
 			what = "write its own desired state"
 		}
 		add(mayNotWrite, http.MethodPost, target+"/blobs/uploads/", what)
-		add(mayNotWrite, http.MethodPut, target+"/manifests/"+checkTag+s.made, what)
+		add(mayNotWrite, http.MethodPut, target+"/manifests/"+checkTag+s.checkName, what)
 	}
 	for _, anonymous := range []struct{ path, what string }{
 		{bundleOf + "/manifests/" + bundle.TagDesired, "read a bundle without a password"},
@@ -158,7 +159,7 @@ func (s stage) probes() []probe {
 }
 
 // body returns the manifest for write probes, or nil for other probes.
-func (s stage) body(method string) []byte {
+func (s checkStage) body(method string) []byte {
 	if method != http.MethodPut {
 		return nil
 	}
@@ -166,14 +167,14 @@ func (s stage) body(method string) []byte {
 	manifest := ocispec.Manifest{
 		MediaType: ocispec.MediaTypeImageManifest, ArtifactType: bundle.ArtifactTypeReport, Config: empty,
 		Layers:      []ocispec.Descriptor{empty},
-		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.made},
+		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.checkName},
 	}
 	manifest.SchemaVersion = 2
 	data, _ := json.Marshal(manifest) // strings and numbers always encode
 	return data
 }
 
-func (s stage) allowed(p probe, status int, body []byte) bool {
+func (s checkStage) isAllowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {
 	case mayNotMount:
@@ -188,7 +189,7 @@ func (s stage) allowed(p probe, status int, body []byte) bool {
 	return success
 }
 
-func (s stage) namesAnother(catalog []byte) bool {
+func (s checkStage) namesAnother(catalog []byte) bool {
 	var listed struct {
 		Repositories []string `json:"repositories"`
 	}
@@ -199,9 +200,10 @@ func (s stage) namesAnother(catalog []byte) bool {
 		below, ours := strings.CutPrefix(name, s.prefix+"/")
 		private := below == bundle.DocumentsRepository || strings.HasPrefix(below, bundle.DesiredRepository("")) ||
 			strings.HasPrefix(below, bundle.ReportRepository(""))
-		return ours && private && below != bundle.DesiredRepository(s.own) && below != bundle.ReportRepository(s.own)
+		return ours && private && below != bundle.DesiredRepository(s.ownRepository) &&
+			below != bundle.ReportRepository(s.ownRepository)
 	})
 }
 
-// undecided reports whether the registry is unavailable or limits the rate of requests.
-func undecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }
+// isUndecided reports whether the registry is unavailable or limits the rate of requests.
+func isUndecided(status int) bool { return status >= 500 || status == http.StatusTooManyRequests }

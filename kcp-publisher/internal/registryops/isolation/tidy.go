@@ -13,15 +13,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// tidier deletes the objects of a check, if the permissions of the two runtimes allow it.
-type tidier struct {
+// cleaner deletes the objects of a check, if the permissions of the two runtimes allow it.
+type cleaner struct {
 	options Options
-	stage   stage
-	traces  []trace
+	stage   checkStage
+	traces  []writtenObject
 }
 
-// trace is an object that a check has written.
-type trace struct {
+// writtenObject is an object that a check has written.
+type writtenObject struct {
 	// what describes the object if it cannot be deleted. path is its URL path.
 	what, path string
 	runtime    Runtime
@@ -29,28 +29,28 @@ type trace struct {
 	expires bool
 }
 
-func newTidier(o Options, s stage) *tidier {
-	t := &tidier{options: o, stage: s}
-	t.blob(o.Own, s.own, s.ownSecret)
+func newTidier(o Options, s checkStage) *cleaner {
+	t := &cleaner{options: o, stage: s}
+	t.blob(o.Own, s.ownRepository, s.ownSecret)
 	t.blob(o.Other, s.other, s.secret)
 	return t
 }
 
-func (t *tidier) blob(who Runtime, reportsOf string, d digest.Digest) {
+func (t *cleaner) blob(who Runtime, reportsOf string, d digest.Digest) {
 	repository := t.stage.prefix + "/" + bundle.ReportRepository(reportsOf)
-	t.add(trace{
+	t.add(writtenObject{
 		what: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(),
 		runtime: who,
 	})
 }
 
-func (t *tidier) add(found trace) {
-	if !slices.ContainsFunc(t.traces, func(known trace) bool { return known.path == found.path }) {
+func (t *cleaner) add(found writtenObject) {
+	if !slices.ContainsFunc(t.traces, func(known writtenObject) bool { return known.path == found.path }) {
 		t.traces = append(t.traces, found)
 	}
 }
 
-func (t *tidier) record(p probe, got reply) {
+func (t *cleaner) record(p probe, got probeReply) {
 	at, err := url.Parse(p.path)
 	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
 		return
@@ -59,7 +59,7 @@ func (t *tidier) record(p probe, got reply) {
 	switch {
 	case p.method == http.MethodPut && got.status == http.StatusCreated:
 		repository, tag, _ := strings.Cut(repository, "/manifests/")
-		t.add(trace{
+		t.add(writtenObject{
 			what: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" +
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
@@ -68,22 +68,22 @@ func (t *tidier) record(p probe, got reply) {
 		if upload, err := url.Parse(got.location); err == nil &&
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
-			t.add(trace{
+			t.add(writtenObject{
 				what: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own,
 				expires: true,
 			})
 		}
 	case p.method == http.MethodPost && got.status == http.StatusCreated:
 		if d := digest.Digest(at.Query().Get("mount")); d.Validate() == nil {
-			t.blob(t.options.Own, t.stage.own, d)
+			t.blob(t.options.Own, t.stage.ownRepository, d)
 		}
 	}
 }
 
 // deleteAll returns the objects that could not be deleted.
-func (t *tidier) deleteAll(ctx context.Context) []string {
+func (t *cleaner) deleteAll(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
-		t.blob(t.options.Own, t.stage.own, d)
+		t.blob(t.options.Own, t.stage.ownRepository, d)
 	}
 	var left []string
 	for _, found := range t.traces {

@@ -166,7 +166,7 @@ func (s *Subscribers) idle(t *testing.T) {
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) {
 		busy := false
 		s.mu.Lock()
-		for _, all := range s.of {
+		for _, all := range s.byRuntime {
 			for _, one := range all {
 				busy = busy || one.writing
 			}
@@ -191,7 +191,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 		e.Notify("one")
 		one.next(t, "data: bundle") // and nothing before it
 		e.idle(t)
-		e.keepAlive(time.Now().Add(alive))
+		e.keepAlive(time.Now().Add(commentInterval))
 		one.next(t, ":")
 		two.next(t, ":")
 	}
@@ -272,7 +272,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 		if e.connected() == 2 {
 			break
 		}
-		e.keepAlive(time.Now().Add(alive))
+		e.keepAlive(time.Now().Add(commentInterval))
 		time.Sleep(10 * time.Millisecond)
 	}
 	if n := e.connected(); n != 2 {
@@ -306,7 +306,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	}
 	e.mu.Lock()
 	ends := map[time.Time]bool{}
-	for _, all := range e.of {
+	for _, all := range e.byRuntime {
 		ends[all[0].until] = true
 	}
 	e.mu.Unlock()
@@ -348,7 +348,7 @@ func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
 		t.Errorf("got %v, want at most %d accepted and the others deferred", codes, most)
 	}
 	e.connect(t, "two") // another runtime is not limited
-	e.keepAlive(time.Now().Add(alive))
+	e.keepAlive(time.Now().Add(commentInterval))
 	if e.mu.Lock(); len(e.connects) != 0 {
 		t.Errorf("got expired limiters %v, want none", e.connects)
 	}
@@ -384,7 +384,7 @@ func TestSlowReaderDoesNotDelayOthers(t *testing.T) {
 		}
 		time.Sleep(writeTimeout + time.Second)
 		synctest.Wait()
-		if s.connected() != 1 || len(s.of["slow"]) > 0 {
+		if s.connected() != 1 || len(s.byRuntime["slow"]) > 0 {
 			t.Errorf("got %d connections, want only the quick agent", s.connected())
 		}
 		if n, err := io.Copy(io.Discard, unread); n > 0 || err != nil {

@@ -47,7 +47,7 @@ func Limits(connections int) serve.Limits {
 
 // New returns an http.Handler for bundle.NotificationsPath, and its Subscribers.
 func New(options Options) (*Subscribers, http.Handler) {
-	s := &Subscribers{options: options, of: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
+	s := &Subscribers{options: options, byRuntime: map[string][]*subscriber{}, connects: map[string]*rate.Limiter{}}
 	h := &handler{
 		Subscribers: s, refusals: rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
 		announced: rate.NewLimiter(rate.Every(time.Minute), 1),
@@ -76,7 +76,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "the method must be GET", http.StatusMethodNotAllowed)
 		return
 	}
-	runtime, err := h.authenticated(request)
+	runtime, err := h.authenticate(request)
 	switch {
 	case err != nil && !h.refusals.Allow():
 		refuse(w, "limited", http.StatusTooManyRequests, "too many refusals")
@@ -91,7 +91,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		refuse(w, "standby", http.StatusServiceUnavailable, "another replica publishes for the runtime: try again")
 	case !h.mayConnect(runtime):
 		refuse(w, "limited", http.StatusTooManyRequests, "the runtime connects too often")
-	case h.full(runtime):
+	case h.isFull(runtime):
 		refuse(w, "full", http.StatusServiceUnavailable, "too many connections: try again later")
 	default:
 		if err := h.accept(w, runtime); err != nil {
@@ -117,7 +117,7 @@ func (h *handler) accept(w http.ResponseWriter, runtime string) error {
 
 func closeLater(conn net.Conn) { go func() { _ = conn.Close() }() }
 
-func (h *handler) authenticated(request *http.Request) (string, error) {
+func (h *handler) authenticate(request *http.Request) (string, error) {
 	user, password, _ := request.BasicAuth()
 	if trust.CheckRuntimeID(user) != nil {
 		user = ""

@@ -19,9 +19,9 @@ const (
 	// maxPerRuntime allows connections of a runtime's agent and of the agent's successor. A further connection closes
 	// the oldest one.
 	maxPerRuntime = 2
-	// alive is the time without a notification after which a connection receives a comment.
-	alive = bundle.NotificationsAliveSeconds * time.Second
-	sweep = time.Second
+	// commentInterval is the time without a notification after which a connection receives a comment.
+	commentInterval = bundle.NotificationsAliveSeconds * time.Second
+	sweepInterval   = time.Second
 	// A write only waits if the connection's buffer is full, which takes days without a read by the agent.
 	writeTimeout = 5 * time.Second
 	// A new connection checks the password again, so each connection ends after maxConnectionAge plus a random time.
@@ -57,10 +57,10 @@ var (
 type Subscribers struct {
 	options Options
 
-	mu    sync.Mutex // guards the fields below
-	of    map[string][]*subscriber
-	count int
-	ended bool
+	mu        sync.Mutex // guards the fields below
+	byRuntime map[string][]*subscriber
+	count     int
+	ended     bool
 	// connects limits the rate at which each runtime connects.
 	connects map[string]*rate.Limiter
 }
@@ -79,7 +79,7 @@ type subscriber struct {
 func (s *Subscribers) Notify(runtime string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, one := range s.of[runtime] {
+	for _, one := range s.byRuntime[runtime] {
 		if one.writing {
 			one.owed = true // one notification is sufficient for several bundles
 			continue
@@ -90,7 +90,7 @@ func (s *Subscribers) Notify(runtime string) {
 
 // Start sends comments on idle connections until ctx ends, and then closes all connections.
 func (s *Subscribers) Start(ctx context.Context) error {
-	tick := time.NewTicker(sweep)
+	tick := time.NewTicker(sweepInterval)
 	defer tick.Stop()
 	for {
 		select {
@@ -109,13 +109,13 @@ func (s *Subscribers) NeedLeaderElection() bool { return false }
 func (s *Subscribers) keepAlive(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, all := range s.of {
+	for _, all := range s.byRuntime {
 		for _, one := range all {
 			switch {
 			case one.writing:
 			case !now.Before(one.until):
-				s.drop(one)
-			case now.Sub(one.written) >= alive:
+				s.dropSubscriber(one)
+			case now.Sub(one.written) >= commentInterval:
 				s.write(one, comment)
 			}
 		}
@@ -141,26 +141,26 @@ func (s *Subscribers) mayConnect(runtime string) bool {
 func (s *Subscribers) add(runtime string, conn net.Conn, greeting []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	others := s.of[runtime]
+	others := s.byRuntime[runtime]
 	if s.ended || s.count >= s.options.Connections && len(others) == 0 {
 		return false
 	}
 	if len(others) > 0 && (len(others) >= maxPerRuntime || s.count >= s.options.Connections) {
-		s.drop(others[0])
+		s.dropSubscriber(others[0])
 	}
 	one := &subscriber{runtime: runtime, conn: conn, until: time.Now().Add(maxConnectionAge + rand.N(maxAgeSpread))}
-	s.of[runtime] = append(s.of[runtime], one)
+	s.byRuntime[runtime] = append(s.byRuntime[runtime], one)
 	s.count++
 	subscriptions.Add(1)
 	s.write(one, greeting)
 	return true
 }
 
-// full reports whether a new connection of the runtime would exceed the limit.
-func (s *Subscribers) full(runtime string) bool {
+// isFull reports whether a new connection of the runtime would exceed the limit.
+func (s *Subscribers) isFull(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ended || s.count >= s.options.Connections && len(s.of[runtime]) == 0
+	return s.ended || s.count >= s.options.Connections && len(s.byRuntime[runtime]) == 0
 }
 
 // The connection must have no other active write. The caller holds the mutex.
@@ -170,17 +170,17 @@ func (s *Subscribers) write(one *subscriber, data []byte) {
 		for data != nil {
 			_ = one.conn.SetWriteDeadline(time.Now().Add(writeTimeout))
 			_, err := one.conn.Write(data)
-			data = s.wrote(one, data, err)
+			data = s.recordWrite(one, data, err)
 		}
 	}()
 }
 
-// wrote records the result of a write and returns the next data to write, or nil.
-func (s *Subscribers) wrote(one *subscriber, data []byte, err error) []byte {
+// recordWrite records the result of a write and returns the next data to write, or nil.
+func (s *Subscribers) recordWrite(one *subscriber, data []byte, err error) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		s.drop(one)
+		s.dropSubscriber(one)
 		return nil
 	}
 	if &data[0] == &event[0] {
@@ -193,15 +193,15 @@ func (s *Subscribers) wrote(one *subscriber, data []byte, err error) []byte {
 	return nil
 }
 
-// drop does not wait, because closing a TLS connection can take a while. The caller holds the mutex.
-func (s *Subscribers) drop(one *subscriber) {
-	others := s.of[one.runtime]
+// dropSubscriber does not wait, because closing a TLS connection can take a while. The caller holds the mutex.
+func (s *Subscribers) dropSubscriber(one *subscriber) {
+	others := s.byRuntime[one.runtime]
 	for i := range others {
 		if others[i] != one {
 			continue
 		}
-		if s.of[one.runtime] = append(others[:i:i], others[i+1:]...); len(s.of[one.runtime]) == 0 {
-			delete(s.of, one.runtime)
+		if s.byRuntime[one.runtime] = append(others[:i:i], others[i+1:]...); len(s.byRuntime[one.runtime]) == 0 {
+			delete(s.byRuntime, one.runtime)
 		}
 		s.count--
 		subscriptions.Add(-1)
@@ -221,10 +221,10 @@ func (s *Subscribers) close() {
 func (s *Subscribers) Disconnect(selected func(runtime string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for runtime, all := range s.of {
+	for runtime, all := range s.byRuntime {
 		if selected(runtime) {
 			for _, one := range slices.Clone(all) {
-				s.drop(one)
+				s.dropSubscriber(one)
 			}
 		}
 	}

@@ -93,8 +93,8 @@ type Removal struct {
 	Reason string
 }
 
-// Waiting is an unused manifest that is too recent to be removed.
-type Waiting struct {
+// WaitingManifest is an unused manifest that is too recent to be removed.
+type WaitingManifest struct {
 	Manifest
 	Since  time.Time
 	Reason string
@@ -103,7 +103,7 @@ type Waiting struct {
 // Plan contains the removals of one run.
 type Plan struct {
 	Remove  []Removal
-	Waiting []Waiting
+	Waiting []WaitingManifest
 	// Over is the number of further removals beyond Rules.Limit.
 	Over int
 	// Bytes is the size of all removed manifests and their blobs.
@@ -115,24 +115,24 @@ type Plan struct {
 
 // Decide computes the plan. The age of a bundle starts when its successor was issued. The age of any other manifest
 // starts when a run first found it unused, which noted contains.
-func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
+func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) Plan {
 	d := decision{
-		inventory: inventory, noted: noted, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
-		used: map[digest.Digest]bool{}, counted: map[digest.Digest]bool{},
+		inventory: inventory, noted: unusedSince, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
+		usedDigests: map[digest.Digest]bool{}, counted: map[digest.Digest]bool{},
 	}
 	for _, runtime := range inventory.Runtimes {
-		d.runtime(runtime)
+		d.decideRuntime(runtime)
 	}
 	for _, list := range inventory.Lists {
 		if rules.Now.After(list.ExpiresAt.Add(rules.MinAge)) {
-			d.remove(list.Manifest, "image list of an export, expired "+day(list.ExpiresAt))
+			d.remove(list.Manifest, "image list of an export, expired "+formatDay(list.ExpiresAt))
 		} else {
 			d.keep(list.Manifest)
 		}
 	}
-	needed := d.needed()
+	needed := d.neededManifests()
 	for _, m := range inventory.Shared {
-		d.shared(m, needed[m.Key()])
+		d.decideShared(m, needed[m.Key()])
 	}
 	var later []Removal
 	d.plan.Remove, later = selectFairly(d.plan.Remove, rules.Limit)
@@ -140,7 +140,7 @@ func Decide(inventory Inventory, noted map[string]time.Time, rules Rules) Plan {
 		d.keep(r.Manifest)
 	}
 	d.plan.Over = len(later)
-	d.plan.Bytes = d.freed()
+	d.plan.Bytes = d.freedBytes()
 	return d.plan
 }
 
@@ -185,8 +185,8 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// used are the digests that the remaining manifests need.
-	used map[digest.Digest]bool
+	// usedDigests are the digests that the remaining manifests need.
+	usedDigests map[digest.Digest]bool
 	// counted are the digests of blobs in reports, which garbage collection does not free.
 	counted map[digest.Digest]bool
 }
@@ -206,8 +206,8 @@ func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	return used, superseded
 }
 
-func (d *decision) runtime(r Runtime) {
-	if d.gone(r) {
+func (d *decision) decideRuntime(r Runtime) {
+	if d.removeGone(r) {
 		return
 	}
 	used, superseded := InUse(r, d.rules)
@@ -218,7 +218,7 @@ func (d *decision) runtime(r Runtime) {
 	for _, b := range used {
 		d.keep(b.Manifest)
 		for _, content := range d.inventory.Contents[b.State] {
-			d.used[content] = true
+			d.usedDigests[content] = true
 		}
 	}
 	for _, report := range r.Reports {
@@ -228,12 +228,12 @@ func (d *decision) runtime(r Runtime) {
 		}
 	}
 	for _, b := range slices.Backward(superseded) { // oldest first, so the remaining chain stays complete
-		d.remove(b.Manifest, "bundle, superseded "+day(next[b.Descriptor.Digest]))
+		d.remove(b.Manifest, "bundle, superseded "+formatDay(next[b.Descriptor.Digest]))
 	}
 }
 
-// gone removes all manifests of a runtime that is gone, and reports whether it is.
-func (d *decision) gone(r Runtime) bool {
+// removeGone removes all manifests of a runtime that is gone, and reports whether it is.
+func (d *decision) removeGone(r Runtime) bool {
 	reason := "runtime was declared gone"
 	switch {
 	case r.Kyma || len(r.Named) > 0:
@@ -245,7 +245,7 @@ func (d *decision) gone(r Runtime) bool {
 		return false // the last bundle announces the deletion to a runtime that was offline
 	default:
 		first := slices.Concat(r.Reports, bundles(r))[0]
-		if !d.old(first, "runtime has no Kyma") {
+		if !d.isOld(first, "runtime has no Kyma") {
 			return false
 		}
 		reason = "runtime has no Kyma, and its last bundle expired"
@@ -267,9 +267,9 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// needed returns the shared manifests to keep, by Manifest.Key. A manifest with only one used document is also needed,
-// unless another needed manifest contains that document.
-func (d *decision) needed() map[string]bool {
+// neededManifests returns the shared manifests to keep, by Manifest.Key. A manifest with only one used document is also
+// needed, unless another needed manifest contains that document.
+func (d *decision) neededManifests() map[string]bool {
 	type blob struct {
 		repository string
 		digest     digest.Digest
@@ -279,7 +279,7 @@ func (d *decision) needed() map[string]bool {
 		for _, m := range d.inventory.Shared {
 			used, missing := 0, false
 			for _, b := range m.Blobs {
-				if d.used[b.Digest] {
+				if d.usedDigests[b.Digest] {
 					used++
 					missing = missing || !held[blob{m.Repository, b.Digest}]
 				}
@@ -295,7 +295,7 @@ func (d *decision) needed() map[string]bool {
 	return needed
 }
 
-func (d *decision) shared(m Manifest, needed bool) {
+func (d *decision) decideShared(m Manifest, needed bool) {
 	if needed {
 		d.keep(m)
 		return
@@ -308,15 +308,15 @@ func (d *decision) shared(m Manifest, needed bool) {
 		return
 	}
 	const reason = "no runtime's bundle needs it"
-	if d.old(m, reason) {
-		d.remove(m, reason+" since "+day(d.noted[m.Key()]))
+	if d.isOld(m, reason) {
+		d.remove(m, reason+" since "+formatDay(d.noted[m.Key()]))
 		return
 	}
 	d.keep(m)
 }
 
-// old reports whether a manifest was unused long enough, and records the time when it was first found unused.
-func (d *decision) old(m Manifest, reason string) bool {
+// isOld reports whether a manifest was unused long enough, and records the time when it was first found unused.
+func (d *decision) isOld(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {
 		since = d.rules.Now
@@ -325,7 +325,7 @@ func (d *decision) old(m Manifest, reason string) bool {
 	if d.rules.Now.Sub(since) >= d.rules.MinAge {
 		return true
 	}
-	d.plan.Waiting = append(d.plan.Waiting, Waiting{m, since, reason})
+	d.plan.Waiting = append(d.plan.Waiting, WaitingManifest{m, since, reason})
 	return false
 }
 
@@ -335,13 +335,13 @@ func (d *decision) remove(m Manifest, reason string) {
 
 func (d *decision) keep(m Manifest) {
 	for _, b := range m.Blobs {
-		d.used[b.Digest] = true
+		d.usedDigests[b.Digest] = true
 	}
 }
 
-// freed returns the number of bytes that the plan's removals free.
-func (d *decision) freed() (bytes int64) {
-	counted := maps.Clone(d.used)
+// freedBytes returns the number of bytes that the plan's removals free.
+func (d *decision) freedBytes() (bytes int64) {
+	counted := maps.Clone(d.usedDigests)
 	maps.Copy(counted, d.counted)
 	for _, r := range d.plan.Remove {
 		bytes += r.Descriptor.Size
@@ -355,7 +355,7 @@ func (d *decision) freed() (bytes int64) {
 	return bytes
 }
 
-func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+func formatDay(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
 // WithoutKyma returns the IDs of runtimes without a Kyma that the plan does not remove, sorted.
 func WithoutKyma(inventory Inventory, plan Plan) (ids []string) {

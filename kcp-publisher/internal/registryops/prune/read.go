@@ -40,12 +40,12 @@ type reader struct {
 	Source
 	mu        sync.Mutex // guards the fields below
 	inventory Inventory
-	listed    []string                 // repositories that the registry lists, or nil after an error
-	holders   map[digest.Digest]holder // by the digest of the desired state
+	listed    []string                      // repositories that the registry lists, or nil after an error
+	holders   map[digest.Digest]stateHolder // by the digest of the desired state
 }
 
-// holder is a runtime from whose bundle a desired state can be read.
-type holder struct {
+// stateHolder is a runtime from whose bundle a desired state can be read.
+type stateHolder struct {
 	runtime  string
 	verified bundle.Verified
 }
@@ -54,7 +54,7 @@ func newReader(source Source) *reader {
 	if source.MaxChain == 0 {
 		source.MaxChain = maxChain
 	}
-	return &reader{Source: source, holders: map[digest.Digest]holder{}}
+	return &reader{Source: source, holders: map[digest.Digest]stateHolder{}}
 }
 
 // Read returns the inventory. An error means that the registry is unavailable. Problems of single runtimes are in
@@ -62,11 +62,11 @@ func newReader(source Source) *reader {
 func Read(ctx context.Context, source Source) (Inventory, error) {
 	r := newReader(source)
 	r.inventory = Inventory{Contents: map[digest.Digest][]digest.Digest{}, Sole: source.Sole}
-	ids, err := r.ids(ctx)
+	ids, err := r.listRuntimes(ctx)
 	if err != nil {
 		return Inventory{}, err
 	}
-	err = each(ctx, ids, func(ctx context.Context, id string) error {
+	err = forEach(ctx, ids, func(ctx context.Context, id string) error {
 		runtime, err := r.runtime(ctx, id)
 		return r.addRuntime(runtime, "runtime "+id, err)
 	})
@@ -79,7 +79,7 @@ func Read(ctx context.Context, source Source) (Inventory, error) {
 	for _, repository := range []string{bundle.DocumentsRepository, bundle.ContentRepository,
 		bundle.CarriedRepository} {
 		if err == nil {
-			err = r.shared(ctx, repository)
+			err = r.readShared(ctx, repository)
 		}
 	}
 	slices.SortFunc(r.inventory.Runtimes, func(a, b Runtime) int { return strings.Compare(a.ID, b.ID) })
@@ -100,7 +100,7 @@ func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, e
 	for _, runtime := range before.Runtimes {
 		known[runtime.ID] = runtime
 	}
-	err := each(ctx, slices.Sorted(maps.Keys(known)), func(ctx context.Context, id string) error {
+	err := forEach(ctx, slices.Sorted(maps.Keys(known)), func(ctx context.Context, id string) error {
 		repository, err := r.Place.Reading(ctx, bundle.DesiredRepository(id))
 		if err != nil {
 			return err
@@ -128,16 +128,16 @@ func Refresh(ctx context.Context, source Source, before Inventory) (Inventory, e
 	return r.inventory, err
 }
 
-func each(ctx context.Context, names []string, do func(context.Context, string) error) error {
+func forEach(ctx context.Context, names []string, visit func(context.Context, string) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrency)
 	for _, name := range names {
-		group.Go(func() error { return do(ctx, name) })
+		group.Go(func() error { return visit(ctx, name) })
 	}
 	return group.Wait()
 }
 
-func (r *reader) unknown(format string, args ...any) {
+func (r *reader) addUnknown(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
@@ -145,11 +145,11 @@ func (r *reader) unknown(format string, args ...any) {
 
 // If a runtime could not be read, its manifests are not removed, and Inventory.Unknown contains the reason.
 func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
-	if store.Unavailable(err) {
+	if store.IsUnavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if err != nil {
-		r.unknown("%s: %v", what, err)
+		r.addUnknown("%s: %v", what, err)
 		return nil
 	}
 	r.mu.Lock()
@@ -158,8 +158,8 @@ func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	return nil
 }
 
-// ids returns the runtimes of the control plane and of the registry.
-func (r *reader) ids(ctx context.Context) ([]string, error) {
+// listRuntimes returns the runtimes of the control plane and of the registry.
+func (r *reader) listRuntimes(ctx context.Context) ([]string, error) {
 	all := map[string]bool{}
 	for id := range r.Kymas {
 		all[id] = true
@@ -169,10 +169,10 @@ func (r *reader) ids(ctx context.Context) ([]string, error) {
 	}
 	names, err := store.Repositories(ctx, r.Place)
 	switch {
-	case store.Unavailable(err):
+	case store.IsUnavailable(err):
 		return nil, err
 	case err != nil && !r.Sole:
-		r.unknown("runtimes of other control planes: the registry does not list its repositories: %v", err)
+		r.addUnknown("runtimes of other control planes: the registry does not list its repositories: %v", err)
 	}
 	if err == nil {
 		r.listed = names
@@ -203,7 +203,7 @@ func (r *reader) checkList(ctx context.Context) error {
 	if err == nil {
 		_, err = store.Head(ctx, repository, bundle.RootTag(r.Root.Version))
 	}
-	if store.Unavailable(err) {
+	if store.IsUnavailable(err) {
 		return err
 	}
 	if err == nil { // the trust repository's name sorts last, so a truncated list omits it
@@ -219,7 +219,7 @@ func (r *reader) checkList(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		r.unknown(
+		r.addUnknown(
 			"runtimes of other control planes: the registry's list of repositories omits %d existing repositories, "+
 				"such as %s: use credentials that can list all repositories below the prefix", len(missing),
 			slices.Min(missing))

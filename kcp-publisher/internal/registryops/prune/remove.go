@@ -154,7 +154,7 @@ func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, 
 			continue
 		}
 		refused = append(refused, fmt.Errorf("remove %s: %w", r.Key(), err))
-		if ctx.Err() != nil || store.Unavailable(err) || len(refused) == maxRefused {
+		if ctx.Err() != nil || store.IsUnavailable(err) || len(refused) == maxRefused {
 			break
 		}
 	}

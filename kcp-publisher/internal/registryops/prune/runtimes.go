@@ -47,7 +47,7 @@ func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range used {
-		r.holders[b.State] = holder{runtime: id, verified: h.verified[b.Descriptor.Digest]}
+		r.holders[b.State] = stateHolder{runtime: id, verified: h.verified[b.Descriptor.Digest]}
 	}
 	return runtime, nil
 }
@@ -59,9 +59,9 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by digest
 }
 
-// chain reads a bundle and at most MaxChain predecessors. A user who can edit the runtime's Kyma can make the chain
+// readChain reads a bundle and at most MaxChain predecessors. A user who can edit the runtime's Kyma can make the chain
 // longer.
-func (h *history) chain(ctx context.Context, reference string) error {
+func (h *history) readChain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
 		tags = []string{reference}
@@ -112,14 +112,14 @@ func (h *history) chain(ctx context.Context, reference string) error {
 
 // read reads the newest bundle and its predecessors, then recorded bundles outside of the chain.
 func (h *history) read(ctx context.Context) error {
-	if err := h.chain(ctx, bundle.TagDesired); err != nil {
+	if err := h.readChain(ctx, bundle.TagDesired); err != nil {
 		return err
 	}
 	for _, d := range h.runtime.Remembered {
 		if d == "" || slices.ContainsFunc(h.runtime.Bundles, func(b Bundle) bool { return b.Descriptor.Digest == d }) {
 			continue
 		}
-		if err := h.chain(ctx, d.String()); err != nil {
+		if err := h.readChain(ctx, d.String()); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (r *reader) contents(ctx context.Context) error {
 	for state := range r.holders {
 		states[state.String()] = state
 	}
-	return each(ctx, slices.Sorted(maps.Keys(states)), func(ctx context.Context, name string) error {
+	return forEach(ctx, slices.Sorted(maps.Keys(states)), func(ctx context.Context, name string) error {
 		state := states[name]
 		r.mu.Lock()
 		of := r.holders[state]
@@ -169,11 +169,11 @@ func (r *reader) contents(ctx context.Context) error {
 		if err == nil {
 			opened, err = store.FetchBundle(ctx, repository, of.verified)
 		}
-		if store.Unavailable(err) {
+		if store.IsUnavailable(err) {
 			return err
 		}
 		if err != nil {
-			r.unknown("desired state %s of runtime %s: %v", state, of.runtime, err)
+			r.addUnknown("desired state %s of runtime %s: %v", state, of.runtime, err)
 			return nil
 		}
 		var needs []digest.Digest

@@ -18,30 +18,30 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// tagsOf are the known tag prefixes of documents and contents, by repository.
-var tagsOf = map[string]string{
+// knownTags are the known tag prefixes of documents and contents, by repository.
+var knownTags = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",
 }
 
-// shared reads a repository in which each manifest has a tag. It omits manifests of unknown formats.
-func (r *reader) shared(ctx context.Context, name string) error {
+// readShared reads a repository in which each manifest has a tag. It omits manifests of unknown formats.
+func (r *reader) readShared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {
 		return err
 	}
 	tags, err := store.Tags(ctx, repository)
-	if store.Unavailable(err) {
+	if store.IsUnavailable(err) {
 		return err
 	}
 	if err != nil {
-		r.unknown("repository %s: %v", name, err)
+		r.addUnknown("repository %s: %v", name, err)
 		return nil
 	}
 	var mu sync.Mutex
 	found, foreign := map[digest.Digest]Manifest{}, map[digest.Digest]bool{}
 	lists := map[digest.Digest]time.Time{}
-	err = each(ctx, tags, func(ctx context.Context, tag string) error {
+	err = forEach(ctx, tags, func(ctx context.Context, tag string) error {
 		m, data, err := manifest(ctx, repository, name, tag)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
@@ -52,7 +52,7 @@ func (r *reader) shared(ctx context.Context, name string) error {
 		mu.Lock()
 		defer mu.Unlock()
 		d := m.Descriptor.Digest
-		expires, understood := r.understood(name, tag, m, data)
+		expires, understood := r.isKnownFormat(name, tag, m, data)
 		if !understood {
 			foreign[d] = true
 			return nil
@@ -61,11 +61,11 @@ func (r *reader) shared(ctx context.Context, name string) error {
 		found[d], lists[d] = m, expires
 		return nil
 	})
-	if store.Unavailable(err) {
+	if store.IsUnavailable(err) {
 		return err
 	}
 	if err != nil {
-		r.unknown("%v", err)
+		r.addUnknown("%v", err)
 		return nil
 	}
 	for d, m := range found {
@@ -80,15 +80,15 @@ func (r *reader) shared(ctx context.Context, name string) error {
 	return nil
 }
 
-// understood reports whether the manifest and its tag have a known format. expires is the expiry of an image list.
-func (r *reader) understood(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
+// isKnownFormat reports whether the manifest and its tag have a known format. expires is the expiry of an image list.
+func (r *reader) isKnownFormat(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {
 		list, err := bundle.VerifyCarried(fetched, r.Root)
 		return list.Predicate.ExpiresAt, err == nil &&
 			(tag == bundle.CarriedTag(list.List.Digest) || bundle.IsCarriedLastTag(tag))
 	}
-	if !strings.HasPrefix(tag, tagsOf[name]) {
+	if !strings.HasPrefix(tag, knownTags[name]) {
 		return time.Time{}, false
 	}
 	_, refused := bundle.ReadManifest(fetched, bundle.ArtifactTypeContent)

@@ -59,9 +59,9 @@ type plainEvent struct {
 	EventData eventData `json:"event_data"`
 }
 
-// pushed returns the repositories of the pushes in a notification. It ignores pulls, because the publisher's own pulls
-// would cause endless notifications.
-func pushed(contentType, eventType string, body []byte) ([]string, error) {
+// pushedRepositories returns the repositories of the pushes in a notification. It ignores pulls, because the
+// publisher's own pulls would cause endless notifications.
+func pushedRepositories(contentType, eventType string, body []byte) ([]string, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	if err != nil {
 		return nil, nil
@@ -124,9 +124,9 @@ func decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// reporters returns the runtimes whose report repositories are in the list, without duplicates. prefix is the path of
-// the fleet's location.
-func reporters(prefix string, repositories []string) []string {
+// reportingRuntimes returns the runtimes whose report repositories are in the list, without duplicates. prefix is the
+// path of the fleet's location.
+func reportingRuntimes(prefix string, repositories []string) []string {
 	var runtimes []string
 	seen := map[string]bool{}
 	for _, repository := range repositories {

@@ -104,8 +104,8 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 			kind: plainJSON, event: "zotregistry.image.updated", body: `{"name":7}`, wrong: true,
 		},
 	} {
-		repositories, err := pushed(c.kind, c.event, []byte(c.body))
-		if got := reporters("fleet", repositories); (err != nil) != c.wrong || !slices.Equal(got, c.want) {
+		repositories, err := pushedRepositories(c.kind, c.event, []byte(c.body))
+		if got := reportingRuntimes("fleet", repositories); (err != nil) != c.wrong || !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v, %v, want %v", name, got, err, c.want)
 		}
 	}
@@ -118,11 +118,11 @@ func FuzzNotifications(f *testing.F) {
 		f.Add(kind, "", `{"type":"PUSH_ARTIFACT","event_data":{"repository":{"repo_full_name":"fleet/reports/a"}}}`)
 	}
 	f.Fuzz(func(t *testing.T, kind, event, body string) {
-		repositories, err := pushed(kind, event, []byte(body))
+		repositories, err := pushedRepositories(kind, event, []byte(body))
 		if err != nil && repositories != nil {
 			t.Error("pushed returned both an error and repositories")
 		}
-		for _, runtime := range reporters("fleet", repositories) {
+		for _, runtime := range reportingRuntimes("fleet", repositories) {
 			if !slices.Contains(repositories, fmt.Sprintf("fleet/reports/%s", runtime)) {
 				t.Errorf("runtime %q has no repository in the notification", runtime)
 			}

@@ -16,40 +16,41 @@ const (
 	readsPerSecond = 200
 )
 
-// Reads reads the reports of notified runtimes at a limited rate. It is safe for concurrent use.
-type Reads struct {
-	read  func(ctx context.Context, runtime string) error
-	now   func() time.Time
-	queue workqueue.TypedDelayingInterface[string]
-	all   *rate.Limiter
+// ReadQueue reads the reports of notified runtimes at a limited rate. It is safe for concurrent use.
+type ReadQueue struct {
+	read       func(ctx context.Context, runtime string) error
+	now        func() time.Time
+	queue      workqueue.TypedDelayingInterface[string]
+	totalLimit *rate.Limiter
 
 	mu       sync.Mutex // guards lastRead
 	lastRead map[string]time.Time
 }
 
-// NewReads returns Reads that call read for each notified runtime. The caller must check that the runtime exists.
-func NewReads(read func(ctx context.Context, runtime string) error, now func() time.Time) *Reads {
-	return &Reads{
+// NewReads returns a ReadQueue that calls read for each notified runtime. The caller must check that the runtime
+// exists.
+func NewReads(read func(ctx context.Context, runtime string) error, now func() time.Time) *ReadQueue {
+	return &ReadQueue{
 		read: read, now: now, queue: workqueue.NewTypedDelayingQueue[string](),
-		all:      rate.NewLimiter(readsPerSecond, readsPerSecond),
-		lastRead: map[string]time.Time{},
+		totalLimit: rate.NewLimiter(readsPerSecond, readsPerSecond),
+		lastRead:   map[string]time.Time{},
 	}
 }
 
 // Add requests a read of a runtime's report. Repeated calls before the read cause only one read.
-func (l *Reads) Add(runtime string) {
+func (l *ReadQueue) Add(runtime string) {
 	l.queue.AddAfter(runtime, l.wait(runtime))
 }
 
 // wait returns the time until the next read of a runtime's report is allowed.
-func (l *Reads) wait(runtime string) time.Duration {
+func (l *ReadQueue) wait(runtime string) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lastRead[runtime].Add(readInterval).Sub(l.now())
 }
 
 // Start calls read for the notified runtimes until ctx ends.
-func (l *Reads) Start(ctx context.Context) error {
+func (l *ReadQueue) Start(ctx context.Context) error {
 	defer context.AfterFunc(ctx, l.queue.ShutDown)()
 	for {
 		runtime, ended := l.queue.Get()
@@ -58,7 +59,7 @@ func (l *Reads) Start(ctx context.Context) error {
 		}
 		if wait := l.wait(runtime); wait > 0 { // the report was read while this request waited
 			l.queue.AddAfter(runtime, wait)
-		} else if l.all.Wait(ctx) == nil {
+		} else if l.totalLimit.Wait(ctx) == nil {
 			l.recordRead(runtime)
 			_ = l.read(ctx, runtime) // after an error, the next poll reads the report
 		}
@@ -66,7 +67,7 @@ func (l *Reads) Start(ctx context.Context) error {
 	}
 }
 
-func (l *Reads) recordRead(runtime string) {
+func (l *ReadQueue) recordRead(runtime string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()

@@ -35,10 +35,10 @@ const (
 
 // Receiver accepts the notifications of registries. It is safe for concurrent use.
 type Receiver struct {
-	options   Options
-	all       *rate.Limiter
-	refusals  *rate.Limiter
-	announced *rate.Limiter // limits the log of refusals
+	options    Options
+	totalLimit *rate.Limiter
+	refusals   *rate.Limiter
+	announced  *rate.Limiter // limits the log of refusals
 }
 
 // Options configures a Receiver.
@@ -56,7 +56,7 @@ type Options struct {
 // New returns a Receiver.
 func New(options Options) *Receiver {
 	return &Receiver{
-		options: options, all: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce),
+		options: options, totalLimit: rate.NewLimiter(notificationsPerSecond, notificationsAtOnce),
 		refusals:  rate.NewLimiter(refusalsPerSecond, refusalsAtOnce),
 		announced: rate.NewLimiter(rate.Every(time.Minute), 1),
 	}
@@ -88,14 +88,14 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "the method must be POST", http.StatusMethodNotAllowed)
 		return
 	}
-	allowed, err := r.options.Tokens.has(tokenOf(request))
+	allowed, err := r.options.Tokens.hasToken(requestToken(request))
 	switch {
 	case err != nil:
 		r.announce(err, "failed to check the token of a notification", request)
-		later(w, resultUnavailable, http.StatusServiceUnavailable)
+		respondLater(w, resultUnavailable, http.StatusServiceUnavailable)
 		return
 	case !allowed && !r.refusals.Allow():
-		later(w, resultRefused, http.StatusTooManyRequests)
+		respondLater(w, resultRefused, http.StatusTooManyRequests)
 		return
 	case !allowed:
 		r.announce(errors.New("invalid token"), "refused a notification", request)
@@ -104,30 +104,30 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 		http.Error(w, "the token is missing or invalid", http.StatusUnauthorized)
 		return
 	case !r.options.Leading():
-		later(w, resultStandby, http.StatusServiceUnavailable)
+		respondLater(w, resultStandby, http.StatusServiceUnavailable)
 		return
-	case !r.all.Allow():
-		later(w, resultLimited, http.StatusTooManyRequests)
+	case !r.totalLimit.Allow():
+		respondLater(w, resultLimited, http.StatusTooManyRequests)
 		return
 	}
-	r.take(w, request)
+	r.accept(w, request)
 }
 
-func (r *Receiver) take(w http.ResponseWriter, request *http.Request) {
+func (r *Receiver) accept(w http.ResponseWriter, request *http.Request) {
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		received.WithLabelValues(resultInvalid).Inc()
 		http.Error(w, "the body cannot be read, or is too large", http.StatusBadRequest)
 		return
 	}
-	repositories, err := pushed(request.Header.Get("Content-Type"), request.Header.Get(headerType), body)
+	repositories, err := pushedRepositories(request.Header.Get("Content-Type"), request.Header.Get(headerType), body)
 	if err != nil {
 		received.WithLabelValues(resultInvalid).Inc()
 		http.Error(w, "the body cannot be decoded", http.StatusBadRequest)
 		return
 	}
 	result := resultIgnored
-	for _, runtime := range reporters(r.options.Prefix, repositories) {
+	for _, runtime := range reportingRuntimes(r.options.Prefix, repositories) {
 		if r.options.Request(runtime) {
 			result = resultTaken
 		}
@@ -143,14 +143,15 @@ func (r *Receiver) announce(err error, what string, request *http.Request) {
 	}
 }
 
-func later(w http.ResponseWriter, result string, status int) {
+func respondLater(w http.ResponseWriter, result string, status int) {
 	received.WithLabelValues(result).Inc()
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "try again later", status)
 }
 
-// tokenOf returns the token of `Authorization: Bearer TOKEN`, or the password of Basic credentials, which zot sends.
-func tokenOf(request *http.Request) string {
+// requestToken returns the token of `Authorization: Bearer TOKEN`, or the password of Basic credentials, which zot
+// sends.
+func requestToken(request *http.Request) string {
 	if _, password, ok := request.BasicAuth(); ok {
 		return password
 	}

@@ -36,7 +36,7 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 }
 
 // If the file cannot be read, no token is valid.
-func (t *TokenFile) has(token string) (bool, error) {
+func (t *TokenFile) hasToken(token string) (bool, error) {
 	tokens, err := t.refresh()
 	if err != nil {
 		return false, err

@@ -40,7 +40,7 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 				fmt.Errorf("module repository %q: must be the name of a repository, or NAME%s for all below it", text,
 					belowSuffix)
 		}
-		if area, reason := policy.overlap(p); area != "" {
+		if area, reason := policy.findOverlap(p); area != "" {
 			return Policy{},
 				fmt.Errorf(
 					"module repository %q is or contains %s/%s, %s: list the repositories below %s one by one, "+
@@ -53,29 +53,29 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 
 // Every runtime can read modules, and publishers of modules can write them.
 const (
-	ofSingleRuntimes = "which is reserved for single runtimes and would become readable by all runtimes"
-	ofThePublisher   = "which only the publisher must be able to write"
+	runtimeReason   = "which is reserved for single runtimes and would become readable by all runtimes"
+	publisherReason = "which only the publisher must be able to write"
 )
 
-// own contains the fleet's own repositories below the prefix, and the reasons why module repositories must not include
-// them.
-var own = []struct{ area, reason string }{
-	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), ofSingleRuntimes},
-	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), ofSingleRuntimes},
-	{bundle.DocumentsRepository, ofSingleRuntimes},
-	{bundle.TrustRepository, ofThePublisher},
-	{bundle.ContentRepository, ofThePublisher},
-	{bundle.CarriedRepository, ofThePublisher},
-	{bundle.PruningRepository, ofThePublisher},
+// ownRepositories contains the fleet's own repositories below the prefix, and the reasons why module repositories must
+// not include them.
+var ownRepositories = []struct{ area, reason string }{
+	{strings.TrimSuffix(bundle.DesiredRepository(""), "/"), runtimeReason},
+	{strings.TrimSuffix(bundle.ReportRepository(""), "/"), runtimeReason},
+	{bundle.DocumentsRepository, runtimeReason},
+	{bundle.TrustRepository, publisherReason},
+	{bundle.ContentRepository, publisherReason},
+	{bundle.CarriedRepository, publisherReason},
+	{bundle.PruningRepository, publisherReason},
 }
 
 // Every runtime can read imageArea, because its Pods use the images.
 var imageArea = strings.TrimSuffix(bundle.ImageRepository(""), "/")
 
-// overlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed, or two
-// empty strings.
-func (p Policy) overlap(module pattern) (area, reason string) {
-	for _, o := range own {
+// findOverlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed, or
+// two empty strings.
+func (p Policy) findOverlap(module pattern) (area, reason string) {
+	for _, o := range ownRepositories {
 		at := p.prefix + "/" + o.area
 		if module.base == at || strings.HasPrefix(module.base, at+"/") || module.below &&
 			strings.HasPrefix(at, module.base+"/") {
@@ -86,9 +86,9 @@ func (p Policy) overlap(module pattern) (area, reason string) {
 }
 
 // Grant returns the allowed part of the requested access.
-func (p Policy) Grant(user string, asked []Access) []Access {
+func (p Policy) Grant(user string, requested []Access) []Access {
 	granted := []Access{}
-	for _, a := range asked {
+	for _, a := range requested {
 		if user == UserPruner && a.Type == typeRegistry && a.Name == nameCatalog &&
 			slices.Contains(a.Actions, actionAll) {
 			granted = append(granted, Access{Type: typeRegistry, Name: nameCatalog, Actions: []string{actionAll}})

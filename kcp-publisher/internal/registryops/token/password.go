@@ -56,9 +56,9 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 // errRefused does not reveal whether the user or the password is wrong.
 var errRefused = errors.New("invalid user or password, or the password was revoked")
 
-// authenticate returns errRefused unless the password has at least the generation inForce. It returns the index of the
-// password's secret.
-func authenticate(secrets trust.TokenSecrets, user, password string, inForce int) (int, error) {
+// authenticate returns errRefused unless the password has at least the generation minGeneration. It returns the index
+// of the password's secret.
+func authenticate(secrets trust.TokenSecrets, user, password string, minGeneration int) (int, error) {
 	parts := strings.Split(password, ".")
 	if len(parts) != 3 {
 		return 0, errRefused
@@ -69,7 +69,7 @@ func authenticate(secrets trust.TokenSecrets, user, password string, inForce int
 	}
 	for i, secret := range secrets {
 		want, err := Password(secret, user, generation)
-		if err == nil && hmac.Equal([]byte(want), []byte(password)) && generation >= inForce {
+		if err == nil && hmac.Equal([]byte(want), []byte(password)) && generation >= minGeneration {
 			return i, nil
 		}
 	}

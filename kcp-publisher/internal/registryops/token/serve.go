@@ -73,7 +73,7 @@ func NewService(o Options) (*Service, error) {
 }
 
 // Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
-type answer struct {
+type tokenResponse struct {
 	Token       string    `json:"token"`
 	AccessToken string    `json:"access_token"`
 	ExpiresIn   int       `json:"expires_in"`
@@ -86,34 +86,34 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	if request.Method != http.MethodGet {
 		// Clients that try OAuth 2 first repeat the request with GET.
 		w.Header().Set("Allow", http.MethodGet)
-		problem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the method must be GET")
+		writeProblem(w, http.StatusMethodNotAllowed, "UNSUPPORTED", "the method must be GET")
 		return
 	}
-	user, err := s.authenticated(request)
+	user, err := s.authenticate(request)
 	if err != nil {
 		s.refuse(w, request, err)
 		return
 	}
-	asked, err := s.asked(request)
+	asked, err := s.requestedAccess(request)
 	if err != nil {
-		problem(w, http.StatusBadRequest, "UNSUPPORTED", err.Error())
+		writeProblem(w, http.StatusBadRequest, "UNSUPPORTED", err.Error())
 		return
 	}
 	now := s.now().UTC().Truncate(time.Second)
 	signed, err := s.issuer.sign(user, s.policy.Grant(user, asked), s.freshID(), now)
 	if err != nil {
 		s.log.Error(err, "failed to sign a token", "user", user)
-		problem(w, http.StatusInternalServerError, "UNKNOWN", "failed to sign the token")
+		writeProblem(w, http.StatusInternalServerError, "UNKNOWN", "failed to sign the token")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
 	// An error means that the client has disconnected.
-	_ = json.NewEncoder(w).Encode(answer{
+	_ = json.NewEncoder(w).Encode(tokenResponse{
 		Token: signed, AccessToken: signed, ExpiresIn: int(Validity.Seconds()), IssuedAt: now,
 	})
 }
 
-func (s *Service) authenticated(request *http.Request) (string, error) {
+func (s *Service) authenticate(request *http.Request) (string, error) {
 	user, password, ok := request.BasicAuth()
 	if !ok {
 		return "", errRefused
@@ -137,7 +137,7 @@ func (s *Service) announceOutdated(user string) {
 	}
 }
 
-func (s *Service) asked(request *http.Request) ([]Access, error) {
+func (s *Service) requestedAccess(request *http.Request) ([]Access, error) {
 	if len(request.URL.RawQuery) > maxQueryBytes {
 		return nil, fmt.Errorf("query: more than %d bytes", maxQueryBytes)
 	}
@@ -154,23 +154,23 @@ func (s *Service) asked(request *http.Request) ([]Access, error) {
 func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error) {
 	if !s.refusals.AllowN(s.now(), 1) {
 		w.Header().Set("Retry-After", "5")
-		problem(w, http.StatusTooManyRequests, "TOOMANYREQUESTS", "too many refusals")
+		writeProblem(w, http.StatusTooManyRequests, "TOOMANYREQUESTS", "too many refusals")
 		return
 	}
 	if !errors.Is(err, errRefused) {
 		s.log.Error(err, "failed to issue a token")
-		problem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "try again later")
+		writeProblem(w, http.StatusServiceUnavailable, "UNAVAILABLE", "try again later")
 		return
 	}
 	if _, _, tried := request.BasicAuth(); tried {
 		s.log.Info("refused a password", "from", request.RemoteAddr)
 	}
 	w.Header().Set("WWW-Authenticate", fmt.Sprintf(`Basic realm=%q, charset="UTF-8"`, s.issuer.Service))
-	problem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
+	writeProblem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
 }
 
 // Source: OCI distribution-spec 1.1, "Error Codes".
-func problem(w http.ResponseWriter, status int, code, message string) {
+func writeProblem(w http.ResponseWriter, status int, code, message string) {
 	type item struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`

@@ -96,7 +96,7 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 	if response.Code != http.StatusOK || response.Header().Get("Cache-Control") != "no-store" {
 		t.Fatalf("got status %d, headers %v, body %s", response.Code, response.Header(), response.Body)
 	}
-	var got answer
+	var got tokenResponse
 	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,7 @@ func TestRuntimeGetsAShortLivedTokenForItsRights(t *testing.T) {
 func TestTokenWithoutAccessIsIssued(t *testing.T) {
 	d := newDesk(t, nil)
 	response := d.ask("a", passwordOf(t, "a", 1), url.Values{"service": {"registry.example"}})
-	var got answer
+	var got tokenResponse
 	if err := json.Unmarshal(response.Body.Bytes(), &got); err != nil {
 		t.Fatal(err)
 	}

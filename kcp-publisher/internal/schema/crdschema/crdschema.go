@@ -40,25 +40,25 @@ const folder = "kcp-publisher/files/crds/"
 
 // Compiling the rules takes time, so each schema is read when its kind is first used.
 var schemas = map[string]func() (*Schema, error){
-	"Kyma":              once("operator.kyma-project.io_kymas.yaml"),
-	"Manifest":          once("operator.kyma-project.io_manifests.yaml"),
-	"ModuleReleaseMeta": once("operator.kyma-project.io_modulereleasemetas.yaml"),
-	"ModuleTemplate":    once("operator.kyma-project.io_moduletemplates.yaml"),
-	"PromotionPolicy":   once("fleet.kyma-project.io_promotionpolicies.yaml"),
-	"Rollout":           once("fleet.kyma-project.io_rollouts.yaml"),
-	"RolloutPolicy":     once("fleet.kyma-project.io_rolloutpolicies.yaml"),
-	"Watcher":           once("operator.kyma-project.io_watchers.yaml"),
+	"Kyma":              readOnce("operator.kyma-project.io_kymas.yaml"),
+	"Manifest":          readOnce("operator.kyma-project.io_manifests.yaml"),
+	"ModuleReleaseMeta": readOnce("operator.kyma-project.io_modulereleasemetas.yaml"),
+	"ModuleTemplate":    readOnce("operator.kyma-project.io_moduletemplates.yaml"),
+	"PromotionPolicy":   readOnce("fleet.kyma-project.io_promotionpolicies.yaml"),
+	"Rollout":           readOnce("fleet.kyma-project.io_rollouts.yaml"),
+	"RolloutPolicy":     readOnce("fleet.kyma-project.io_rolloutpolicies.yaml"),
+	"Watcher":           readOnce("operator.kyma-project.io_watchers.yaml"),
 }
 
-// Of returns the schema of a kind of the control plane, such as Kyma.
-func Of(kind string) (*Schema, error) {
+// SchemaOf returns the schema of a kind of the control plane, such as Kyma.
+func SchemaOf(kind string) (*Schema, error) {
 	if schemas[kind] == nil {
 		return nil, fmt.Errorf("the chart has no CustomResourceDefinition of kind %s", kind)
 	}
 	return schemas[kind]()
 }
 
-func once(file string) func() (*Schema, error) {
+func readOnce(file string) func() (*Schema, error) {
 	return sync.OnceValues(func() (*Schema, error) {
 		s, err := read(file)
 		if err != nil {
@@ -118,7 +118,7 @@ func (s *Schema) Validate(object map[string]any) []*Problem {
 		found, _ = s.rules.Validate(context.Background(), nil, s.structural, object, nil,
 			celconfig.RuntimeCELCostBudget)
 	}
-	return problems(found)
+	return newProblems(found)
 }
 
 // ValidateMeta returns the problems in the metadata of a namespaced object. The namespace can be missing.
@@ -129,19 +129,19 @@ func ValidateMeta(object map[string]any) []*Problem {
 		Labels: whole.GetLabels(), Annotations: whole.GetAnnotations(),
 		Finalizers: whole.GetFinalizers(),
 	}
-	return problems(apimachineryvalidation.ValidateObjectMeta(&meta, true, apimachineryvalidation.NameIsDNSSubdomain,
+	return newProblems(apimachineryvalidation.ValidateObjectMeta(&meta, true, apimachineryvalidation.NameIsDNSSubdomain,
 		field.NewPath("metadata")))
 }
 
-func problems(found field.ErrorList) []*Problem {
+func newProblems(found field.ErrorList) []*Problem {
 	all := make([]*Problem, 0, len(found))
 	for _, wrong := range found {
-		all = append(all, &Problem{Field: wrong.Field, Message: quoted(wrong) + detail(wrong)})
+		all = append(all, &Problem{Field: wrong.Field, Message: quoteValue(wrong) + problemDetail(wrong)})
 	}
 	return all
 }
 
-func quoted(wrong *field.Error) string {
+func quoteValue(wrong *field.Error) string {
 	const most = 64
 	switch value := wrong.BadValue.(type) {
 	case string:
@@ -156,7 +156,7 @@ func quoted(wrong *field.Error) string {
 	return ""
 }
 
-func detail(wrong *field.Error) string {
+func problemDetail(wrong *field.Error) string {
 	const most = 256
 	if text := strings.TrimPrefix(wrong.Detail, wrong.Field+" in body "); text != "" {
 		return bundle.Bounded(text, most)

@@ -24,17 +24,17 @@ func TestEachCRDOfTheChartHasASchema(t *testing.T) {
 		if err := yaml.Unmarshal(data, &crd); err != nil {
 			t.Fatal(err)
 		}
-		if schema, err := Of(crd.Spec.Names.Kind); err != nil || schema == nil {
+		if schema, err := SchemaOf(crd.Spec.Names.Kind); err != nil || schema == nil {
 			t.Errorf("CRD file %s: got schema %v and error %v", file.Name(), schema, err)
 		}
 	}
-	if _, err := Of("ConfigMap"); err == nil {
+	if _, err := SchemaOf("ConfigMap"); err == nil {
 		t.Error("got a schema of ConfigMap, which the chart does not define")
 	}
 }
 
 func TestProblemsNameTheField(t *testing.T) {
-	policies, err := Of("RolloutPolicy")
+	policies, err := SchemaOf("RolloutPolicy")
 	if err != nil {
 		t.Fatal(err)
 	}

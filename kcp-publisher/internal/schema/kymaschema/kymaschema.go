@@ -13,7 +13,7 @@ type Schema struct{ *crdschema.Schema }
 
 // New reads the schema of Kymas from the chart.
 func New() (*Schema, error) {
-	kymas, err := crdschema.Of("Kyma")
+	kymas, err := crdschema.SchemaOf("Kyma")
 	return &Schema{kymas}, err
 }
 

@@ -44,7 +44,7 @@ type takeoverFlags struct {
 	Host
 	selector, format string
 	all, dryRun      bool
-	gone             bool
+	isGone           bool
 	// offered is the catalog of the control plane. deadline is the time at which commands stop waiting for reports.
 	offered  *catalog.Snapshot
 	deadline time.Time
@@ -70,7 +70,7 @@ func (f *takeoverFlags) newPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "plan [KYMA...]", Short: "show the changes and blockers of a takeover; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, plans, err := f.plans(cmd, args, true)
+			_, plans, err := f.listPlans(cmd, args, true)
 			if err != nil {
 				return err
 			}
@@ -91,14 +91,14 @@ func (f *takeoverFlags) newStart() *cobra.Command {
 		Use:   "start [KYMA...]",
 		Short: "start the takeover of Kymas: the publisher adopts their modules at the installed versions",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kymas, plans, err := f.plans(cmd, args, false)
+			kymas, plans, err := f.listPlans(cmd, args, false)
 			if err != nil {
 				return err
 			}
 			if f.dryRun {
 				return cli.Print(cmd.OutOrStdout(), f.format, plans, func(out io.Writer) { f.drawPlans(out, plans) })
 			}
-			return f.each(cmd, kymas,
+			return f.forEach(cmd, kymas,
 				func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 					at := slices.IndexFunc(plans, func(p takeover.Plan) bool { return p.Kyma == kyma.Name })
 					switch phase := plans[at].Phase; {
@@ -125,7 +125,7 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			kymas, err := f.selected(cmd.Context(), api, args, true)
+			kymas, err := f.selectKymas(cmd.Context(), api, args, true)
 			if err != nil {
 				return err
 			}
@@ -153,7 +153,7 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 				return err
 			}
 			f.offered = fleet.Catalog
-			return f.advance(cmd, args, bundle.TakeoverRelease, f.giveBack)
+			return f.advancePhase(cmd, args, bundle.TakeoverRelease, f.giveBack)
 		},
 	}
 	f.waitFlags(cmd)
@@ -165,12 +165,12 @@ func (f *takeoverFlags) newFinish() *cobra.Command {
 		Use:   "finish [KYMA...]",
 		Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.advance(cmd, args, bundle.TakeoverClean, takeover.Finish)
+			return f.advancePhase(cmd, args, bundle.TakeoverClean, takeover.Finish)
 		},
 	}
 	f.waitFlags(cmd)
 	cmd.Flags().
-		BoolVar(&f.gone, "lifecycle-manager-is-gone", false,
+		BoolVar(&f.isGone, "lifecycle-manager-is-gone", false,
 			"after you uninstalled lifecycle-manager: also remove the labels that stop it from reconciling the Kymas")
 	return cmd
 }
@@ -183,7 +183,7 @@ func (f *takeoverFlags) waitFlags(cmd *cobra.Command) {
 	cli.OutputFlag(cmd.Flags(), &f.format)
 }
 
-func (f *takeoverFlags) plans(
+func (f *takeoverFlags) listPlans(
 	cmd *cobra.Command, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, []takeover.Plan, error) {
 	maintenance, err := f.Maintenance(func(remark string) {
@@ -196,7 +196,7 @@ func (f *takeoverFlags) plans(
 	if err != nil {
 		return nil, nil, err
 	}
-	kymas, err := f.selected(cmd.Context(), api, args, allByDefault)
+	kymas, err := f.selectKymas(cmd.Context(), api, args, allByDefault)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -212,9 +212,9 @@ func (f *takeoverFlags) plans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selected returns the Kymas that the command line selects, sorted by name. If it selects none and allByDefault is set,
-// selected returns all Kymas.
-func (f *takeoverFlags) selected(
+// selectKymas returns the Kymas that the command line selects, sorted by name. If it selects none and allByDefault is
+// set, selected returns all Kymas.
+func (f *takeoverFlags) selectKymas(
 	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {
 	ways := 0

@@ -31,8 +31,8 @@ type step struct {
 // takeoverStep changes a Kyma and returns messages about its changes.
 type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
 
-// each continues after a failure.
-func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeoverStep) error {
+// forEach continues after a failure.
+func (f *takeoverFlags) forEach(cmd *cobra.Command, kymas []v1beta2.Kyma, run takeoverStep) error {
 	api, err := f.Connect()
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 	steps := make([]step, 0, len(kymas))
 	refused := 0
 	for i := range kymas {
-		s := f.one(cmd.Context(), api, kymas[i].Name, do)
+		s := f.runOne(cmd.Context(), api, kymas[i].Name, run)
 		if s.Refused != "" {
 			refused++
 		}
@@ -57,15 +57,15 @@ func (f *takeoverFlags) each(cmd *cobra.Command, kymas []v1beta2.Kyma, do takeov
 	return nil
 }
 
-// one retries after conflicts, because the publisher also writes the Kyma.
-func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string, do takeoverStep) step {
+// runOne retries after conflicts, because the publisher also writes the Kyma.
+func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name string, run takeoverStep) step {
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		kyma := &v1beta2.Kyma{}
 		if err := api.Get(ctx, client.ObjectKey{Namespace: f.Namespace(), Name: name}, kyma); err != nil {
 			return fmt.Errorf("read Kyma %s/%s: %w", f.Namespace(), name, err)
 		}
-		done, err := do(ctx, api, kyma)
+		done, err := run(ctx, api, kyma)
 		s.Done = append(s.Done, done...)
 		return err
 	})
@@ -75,37 +75,37 @@ func (f *takeoverFlags) one(ctx context.Context, api client.Client, name string,
 	return s
 }
 
-// advance requests the phase clean or release from the runtimes of all selected Kymas, waits for their reports, and
-// calls finish for each Kyma. An interrupted command can be run again.
-func (f *takeoverFlags) advance(
+// advancePhase requests the phase clean or release from the runtimes of all selected Kymas, waits for their reports,
+// and calls finish for each Kyma. An interrupted command can be run again.
+func (f *takeoverFlags) advancePhase(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
 	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	kymas, err := f.selected(cmd.Context(), api, args, false)
+	kymas, err := f.selectKymas(cmd.Context(), api, args, false)
 	if err != nil {
 		return err
 	}
 	f.deadline = time.Now().Add(f.timeout)
 	asked := map[string]error{}
 	for i := range kymas {
-		s := f.one(
+		s := f.runOne(
 			cmd.Context(),
 			api,
 			kymas[i].Name,
 			func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
-				return nil, f.ask(ctx, api, kyma, phase)
+				return nil, f.requestPhase(ctx, api, kyma, phase)
 			},
 		)
 		if s.Refused != "" {
 			asked[kymas[i].Name] = errors.New(s.Refused)
 		}
 	}
-	return f.each(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
-		if f.gone && takeover.Phase(kyma) == takeover.PhaseNone {
-			return f.unlabeled(ctx, api)
+	return f.forEach(cmd, kymas, func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
+		if f.isGone && takeover.Phase(kyma) == takeover.PhaseNone {
+			return f.removeFinalizers(ctx, api)
 		}
 		if err := asked[kyma.Name]; err != nil {
 			return nil, err
@@ -121,14 +121,14 @@ func (f *takeoverFlags) advance(
 					phase),
 			}, nil
 		}
-		if err := f.await(ctx, api, kyma, phase); err != nil {
+		if err := f.awaitPhase(ctx, api, kyma, phase); err != nil {
 			return nil, err
 		}
 		removed := takeover.ProgressOf(kyma).Removed
 		done, err := finish(ctx, api, kyma)
 		if phase == bundle.TakeoverClean && err == nil {
 			done = append(inRuntime(removed), append(done, f.kubeconfigs(ctx, api, kyma)...)...)
-			if f.gone {
+			if f.isGone {
 				more, err := f.unlabel(ctx, api, kyma)
 				return append(done, more...), err
 			}
@@ -137,8 +137,8 @@ func (f *takeoverFlags) advance(
 	})
 }
 
-// ask returns an error if the current phase does not allow the requested one.
-func (f *takeoverFlags) ask(
+// requestPhase returns an error if the current phase does not allow the requested one.
+func (f *takeoverFlags) requestPhase(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
 	switch is := takeover.Phase(kyma); {
@@ -156,16 +156,16 @@ func (f *takeoverFlags) ask(
 		return errors.New("leftovers in the runtime are being removed, which cannot be undone: run `takeover finish`")
 	case is == string(bundle.TakeoverRelease):
 		return errors.New("the runtime is returning its modules to lifecycle-manager: run `takeover abort`")
-	case phase == bundle.TakeoverRelease && takeover.Untouched(kyma):
+	case phase == bundle.TakeoverRelease && takeover.IsUntouched(kyma):
 		return nil
 	}
 	switch phase {
 	case bundle.TakeoverClean:
-		if why := takeover.Unready(kyma); why != "" {
+		if why := takeover.UnreadyReason(kyma); why != "" {
 			return errors.New(why)
 		}
 	case bundle.TakeoverRelease:
-		downgrades, err := takeover.Downgrades(ctx, api, kyma, f.offered)
+		downgrades, err := takeover.ListDowngrades(ctx, api, kyma, f.offered)
 		if err != nil {
 			return err
 		}
@@ -179,18 +179,18 @@ func (f *takeoverFlags) ask(
 	return takeover.SetPhase(ctx, api, kyma, phase)
 }
 
-func (f *takeoverFlags) await(
+func (f *takeoverFlags) awaitPhase(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase bundle.TakeoverPhase,
 ) error {
-	for !takeover.Completed(kyma, phase) {
+	for !takeover.HasCompleted(kyma, phase) {
 		if phase == bundle.TakeoverRelease &&
-			(takeover.Untouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
+			(takeover.IsUntouched(kyma) || takeover.Phase(kyma) == takeover.PhaseReturn) {
 			return nil
 		}
 		if time.Now().After(f.deadline) {
 			return fmt.Errorf("phase %s: %s", phase, takeover.ProgressOf(kyma).Next)
 		}
-		if err := reread(ctx, api, kyma); err != nil {
+		if err := readAgain(ctx, api, kyma); err != nil {
 			return err
 		}
 	}
@@ -208,14 +208,14 @@ func (f *takeoverFlags) giveBack(
 		if !errors.As(err, &behind) || time.Now().After(f.deadline) {
 			return done, err
 		}
-		if err := reread(ctx, api, kyma); err != nil {
+		if err := readAgain(ctx, api, kyma); err != nil {
 			return done, err
 		}
 	}
 }
 
-// reread waits for the poll interval first.
-func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
+// readAgain waits for the poll interval first.
+func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
 	select {
 	case <-ctx.Done():
@@ -231,7 +231,7 @@ func reread(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 // unlabel has no effect without --lifecycle-manager-is-gone.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
-	case !f.gone:
+	case !f.isGone:
 		return []string{"already taken over; its labels still suspend lifecycle-manager"}, nil
 	case f.dryRun:
 		return []string{"would remove its labels"}, nil
@@ -244,9 +244,9 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// unlabeled removes lifecycle-manager's remaining finalizers in the namespace. The Kymas' takeover labels are already
-// removed.
-func (f *takeoverFlags) unlabeled(ctx context.Context, api client.Client) ([]string, error) {
+// removeFinalizers removes lifecycle-manager's remaining finalizers in the namespace. The Kymas' takeover labels are
+// already removed.
+func (f *takeoverFlags) removeFinalizers(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Of returns the phase of a Kyma's takeover from lifecycle-manager, or "" without one.
-func Of(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
+// PhaseOf returns the phase of a Kyma's takeover from lifecycle-manager, or "" without one.
+func PhaseOf(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
 	}
@@ -39,8 +39,8 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// Asked contains the inputs of a Kyma's takeover for resolving its request.
-type Asked struct {
+// TakeoverInput contains the inputs of a Kyma's takeover for resolving its request.
+type TakeoverInput struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
@@ -50,13 +50,13 @@ type Asked struct {
 	Unheard bool
 }
 
-// Ask returns the inputs of a Kyma's takeover, or the zero value without one.
-func Ask(kyma *v1beta2.Kyma) (Asked, error) {
-	phase, err := Of(kyma)
+// NewInput returns the inputs of a Kyma's takeover, or the zero value without one.
+func NewInput(kyma *v1beta2.Kyma) (TakeoverInput, error) {
+	phase, err := PhaseOf(kyma)
 	if phase == "" || err != nil {
-		return Asked{}, err
+		return TakeoverInput{}, err
 	}
-	asked := Asked{Phase: phase}
+	asked := TakeoverInput{Phase: phase}
 	s := kyma.Status.Runtime
 	if s == nil || s.Takeover == nil {
 		return asked,
@@ -70,13 +70,13 @@ func Ask(kyma *v1beta2.Kyma) (Asked, error) {
 	case (s.Requested == nil || !s.Takeover.Heard) && kyma.Labels[v1beta2.LabelSync] != v1beta2.False:
 		asked.Unheard = true
 	default:
-		asked.Inherited = inherited(s.Takeover)
+		asked.Inherited = notAdopted(s.Takeover)
 	}
 	return asked, nil
 }
 
-// inherited omits modules that the agent has adopted.
-func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
+// notAdopted omits modules that the agent has adopted.
+func notAdopted(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	for _, m := range status.Modules {
 		if m.Adopted {
 			continue
@@ -99,23 +99,25 @@ func inherited(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	return all
 }
 
-// Finished reports whether the takeover of a Kyma is finished and its label was not removed yet.
-func Finished(kyma *v1beta2.Kyma) bool {
+// IsFinished reports whether the takeover of a Kyma is finished and its label was not removed yet.
+func IsFinished(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished
 }
 
-// Released reports whether a bundle returns the runtime to lifecycle-manager.
-func Released(state bundle.DesiredState) bool { return state.Takeover == bundle.TakeoverRelease }
+// IsReleased reports whether a bundle returns the runtime to lifecycle-manager.
+func IsReleased(state bundle.DesiredState) bool { return state.Takeover == bundle.TakeoverRelease }
 
-// Returned reports whether the last bundle returned the runtime to lifecycle-manager and the next one does not.
-func Returned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
-	return next != bundle.TakeoverRelease && last != nil && Released(*last)
+// WasReturned reports whether the last bundle returned the runtime to lifecycle-manager and the next one does not.
+func WasReturned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
+	return next != bundle.TakeoverRelease && last != nil && IsReleased(*last)
 }
 
-// Floors returns the minimum version of each module in the next bundle. versions are the module versions of the last
-// bundle. After a return to lifecycle-manager, the minimum applies only to mandatory modules.
-func Floors(next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string) map[string]string {
-	if !Returned(next, last) {
+// MinimumVersions returns the minimum version of each module in the next bundle. versions are the module versions of
+// the last bundle. After a return to lifecycle-manager, the minimum applies only to mandatory modules.
+func MinimumVersions(
+	next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string,
+) map[string]string {
+	if !WasReturned(next, last) {
 		return versions
 	}
 	mandatory := map[string]string{}
@@ -139,8 +141,8 @@ func (i Inherited) NotOffered(err error) error {
 	)
 }
 
-// Follows returns a message about the upgrade of an inherited module after its adoption.
-func (i Inherited) Follows(offered string) string {
+// UpgradeMessage returns a message about the upgrade of an inherited module after its adoption.
+func (i Inherited) UpgradeMessage(offered string) string {
 	return fmt.Sprintf(
 		"is taken over in version %s, which lifecycle-manager installed; version %s follows once the runtime has "+
 			"reported the module",

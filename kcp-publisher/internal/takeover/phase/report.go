@@ -20,7 +20,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 	t.Heard, t.Message = true, bundle.Bounded(reported.Message, bundle.MaxMessageBytes)
 	for i := range t.Modules {
-		if m := &t.Modules[i]; !m.Adopted && adopted(m, report) {
+		if m := &t.Modules[i]; !m.Adopted && isAdopted(m, report) {
 			m.Adopted, m.Objects = true, nil // the agent's Manifest now lists the objects
 		}
 	}
@@ -37,7 +37,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 }
 
 // A module without recorded objects is adopted once the agent reports any version of it.
-func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
+func isAdopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true
 	}
@@ -46,8 +46,8 @@ func adopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	})
 }
 
-// Forget removes the record of the takeover and lifecycle-manager's conditions from a status.
-func Forget(status *v1beta2.KymaStatus) {
+// ClearTakeover removes the record of the takeover and lifecycle-manager's conditions from a status.
+func ClearTakeover(status *v1beta2.KymaStatus) {
 	status.Runtime.Takeover = nil
 	for _, kind := range v1beta2.LifecycleManagerConditions {
 		meta.RemoveStatusCondition(&status.Conditions, kind)

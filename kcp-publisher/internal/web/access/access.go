@@ -49,8 +49,8 @@ func (r Right) Command() string {
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// Seeing returns the permissions that a user needs to see the fleet in a namespace.
-func Seeing(namespace string) []Right {
+// ViewRights returns the permissions that a user needs to see the fleet in a namespace.
+func ViewRights(namespace string) []Right {
 	return []Right{
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "modulereleasemetas", Namespace: namespace},
@@ -71,7 +71,7 @@ func reading(kyma client.ObjectKey) Right {
 	}
 }
 
-func steering(rollout client.ObjectKey) Right {
+func rolloutRight(rollout client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
 		Group:     v1alpha1.GroupVersion.Group,
@@ -81,7 +81,7 @@ func steering(rollout client.ObjectKey) Right {
 	}
 }
 
-func acting(kyma client.ObjectKey) Right {
+func kymaRight(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:      "patch",
 		Group:     v1beta2.GroupVersion.Group,
@@ -124,8 +124,8 @@ func NewUsers(api authorizationclient.AuthorizationV1Interface, validity time.Du
 	return &Users{authorizer: delegating}, nil
 }
 
-// Of returns an Ask for one user.
-func (u *Users) Of(who user.Info) Ask {
+// AskFor returns an Ask for one user.
+func (u *Users) AskFor(who user.Info) Ask {
 	return func(ctx context.Context, right Right) (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 		defer cancel()
@@ -146,7 +146,7 @@ func (u *Users) Of(who user.Info) Ask {
 // permissions. If act is nil, no changes are allowed.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
-		missing, err := ask.Missing(ctx, Seeing(namespace))
+		missing, err := ask.Missing(ctx, ViewRights(namespace))
 		return err == nil && len(missing) == 0, err
 	}}
 	v.MissingForReport = func(ctx context.Context, kyma client.ObjectKey) (string, error) {
@@ -158,14 +158,14 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	}
 	if act != nil {
 		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
-			return ask(ctx, steering(rollout))
+			return ask(ctx, rolloutRight(rollout))
 		}
 		v.ActOnRollout = func(
 			ctx context.Context, rollout client.ObjectKey, action actions.Rollout,
 		) (actions.Result, error) {
 			return actions.Apply(ctx, act, rollout, name, action)
 		}
-		v.MayAct = func(ctx context.Context, kyma client.ObjectKey) (bool, error) { return ask(ctx, acting(kyma)) }
+		v.MayAct = func(ctx context.Context, kyma client.ObjectKey) (bool, error) { return ask(ctx, kymaRight(kyma)) }
 		v.Act = func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error) {
 			return actions.Apply(ctx, act, kyma, name, action)
 		}

@@ -8,27 +8,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Acting creates clients with the permissions of a user's token. It does not use the UI's own credentials. The clients
-// share connections.
-type Acting struct {
+// TokenClients creates clients with the permissions of a user's token. It does not use the UI's own credentials. The
+// clients share connections.
+type TokenClients struct {
 	config  *rest.Config
 	base    http.RoundTripper
 	options client.Options
 }
 
-// NewActing returns Acting for the API server in config, without the credentials in config. The options must contain
-// the scheme and the mapper.
-func NewActing(config *rest.Config, options client.Options) (*Acting, error) {
+// NewActing returns TokenClients for the API server in config, without the credentials in config. The options must
+// contain the scheme and the mapper.
+func NewActing(config *rest.Config, options client.Options) (*TokenClients, error) {
 	anonymous := rest.AnonymousClientConfig(config)
 	base, err := rest.TransportFor(anonymous)
 	if err != nil {
 		return nil, err
 	}
-	return &Acting{config: anonymous, base: base, options: options}, nil
+	return &TokenClients{config: anonymous, base: base, options: options}, nil
 }
 
 // With returns a client that uses a token.
-func (a *Acting) With(token string) (client.Client, error) {
+func (a *TokenClients) With(token string) (client.Client, error) {
 	options := a.options
 	options.HTTPClient = &http.Client{
 		Transport: transport.NewBearerAuthRoundTripper(token, a.base), Timeout: reviewTimeout,

@@ -29,20 +29,20 @@ type Gate struct {
 	Namespace string
 	SignIn    *signin.Service
 	Users     *Users
-	Acting    *Acting
+	Acting    *TokenClients
 	Log       logr.Logger
 }
 
 // Handler returns the pages behind the gate and the sign-in.
 func (g *Gate) Handler(pages http.Handler) http.Handler {
 	return g.SignIn.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		who, ok := signin.UserOf(r.Context())
+		who, ok := signin.UserFrom(r.Context())
 		if !ok {
 			g.SignIn.Fail(w)
 			return
 		}
-		ask := g.Users.Of(who)
-		missing, err := ask.Missing(r.Context(), Seeing(g.Namespace))
+		ask := g.Users.AskFor(who)
+		missing, err := ask.Missing(r.Context(), ViewRights(g.Namespace))
 		if err != nil {
 			g.Log.Error(err, "failed to check a user's rights")
 			g.SignIn.Fail(w)

@@ -18,8 +18,9 @@ const (
 	maxParts   = 5
 )
 
-// write sets a cookie and splits a long value into parts. It removes the remaining parts of an earlier, longer cookie.
-func write(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
+// writeCookie sets a cookie and splits a long value into parts. It removes the remaining parts of an earlier, longer
+// cookie.
+func writeCookie(w http.ResponseWriter, r *http.Request, name, value string, expires time.Time, now time.Time) error {
 	if len(value) > cookiePart*maxParts {
 		return fmt.Errorf(
 			"the session needs %d bytes of cookies, must be at most %d: configure the provider to send fewer groups",
@@ -28,7 +29,7 @@ func write(w http.ResponseWriter, r *http.Request, name, value string, expires t
 	for part := range maxParts {
 		piece := value[min(len(value), part*cookiePart):min(len(value), (part+1)*cookiePart)]
 		if piece == "" {
-			forget(w, r, partName(name, part))
+			expireCookie(w, r, partName(name, part))
 			continue
 		}
 		http.SetCookie(w, &http.Cookie{
@@ -40,8 +41,8 @@ func write(w http.ResponseWriter, r *http.Request, name, value string, expires t
 	return nil
 }
 
-// read joins the parts of a cookie. It returns "" if the cookie is missing.
-func read(r *http.Request, name string) string {
+// readCookie joins the parts of a cookie. It returns "" if the cookie is missing.
+func readCookie(r *http.Request, name string) string {
 	var value strings.Builder
 	for part := range maxParts {
 		cookie, err := r.Cookie(partName(name, part))
@@ -53,13 +54,13 @@ func read(r *http.Request, name string) string {
 	return value.String()
 }
 
-func remove(w http.ResponseWriter, r *http.Request, name string) {
+func removeCookie(w http.ResponseWriter, r *http.Request, name string) {
 	for part := range maxParts {
-		forget(w, r, partName(name, part))
+		expireCookie(w, r, partName(name, part))
 	}
 }
 
-func forget(w http.ResponseWriter, r *http.Request, name string) {
+func expireCookie(w http.ResponseWriter, r *http.Request, name string) {
 	if _, err := r.Cookie(name); err == nil {
 		http.SetCookie(w, &http.Cookie{
 			Name: name, Path: "/", Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode, MaxAge: -1,

@@ -44,7 +44,7 @@ func (formData) Style() template.CSS { return template.CSS(formStyle) } //nolint
 
 func (s *Service) showForm(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	s.form(w, http.StatusOK, formData{Next: landing(query.Get("next")), Ended: query.Get("ended") == "true"})
+	s.form(w, http.StatusOK, formData{Next: landingPath(query.Get("next")), Ended: query.Get("ended") == "true"})
 }
 
 func (s *Service) form(w http.ResponseWriter, status int, data formData) {

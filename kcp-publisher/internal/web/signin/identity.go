@@ -23,7 +23,7 @@ type Mapping struct {
 
 const (
 	// A provider must not assign users and groups that Kubernetes defines.
-	reserved = "system:"
+	reservedPrefix = "system:"
 	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups of a
 	// user.
 	maxName   = 512
@@ -40,14 +40,14 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 		return nil, fmt.Errorf("ID token: claim %q must be a name of at most %d bytes", claim, maxName)
 	}
 	if claim == "email" {
-		if err := verified(claims); err != nil {
+		if err := checkVerified(claims); err != nil {
 			return nil, err
 		}
 	}
 	name = m.usernamePrefix(claim) + name
-	if strings.HasPrefix(name, reserved) {
+	if strings.HasPrefix(name, reservedPrefix) {
 		return nil,
-			fmt.Errorf("ID token: user name %q is reserved for Kubernetes, because it starts with %q", name, reserved)
+			fmt.Errorf("ID token: user name %q is reserved for Kubernetes, because it starts with %q", name, reservedPrefix)
 	}
 	groups, err := m.groups(claims)
 	if err != nil {
@@ -57,7 +57,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 }
 
 // The claim email_verified is optional, but must be true.
-func verified(claims map[string]json.RawMessage) error {
+func checkVerified(claims map[string]json.RawMessage) error {
 	claim, ok := claims["email_verified"]
 	if !ok {
 		return nil
@@ -100,7 +100,7 @@ func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	var groups []string
 	for _, group := range named {
 		group = m.GroupsPrefix + group
-		if group != "" && len(group) <= maxName && !strings.HasPrefix(group, reserved) {
+		if group != "" && len(group) <= maxName && !strings.HasPrefix(group, reservedPrefix) {
 			groups = append(groups, group)
 		}
 	}

@@ -7,15 +7,15 @@ import (
 
 const maxLanding = 1 << 10
 
-// landing returns the path to which a user returns after signing in, or "/" for an address outside the web UI. Browsers
-// treat "//host", "/\host" and variants with tabs as addresses of other hosts.
-func landing(asked string) string {
-	if len(asked) > maxLanding || !strings.HasPrefix(asked, "/") ||
-		strings.ContainsFunc(asked, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
+// landingPath returns the path to which a user returns after signing in, or "/" for an address outside the web UI.
+// Browsers treat "//host", "/\host" and variants with tabs as addresses of other hosts.
+func landingPath(requested string) string {
+	if len(requested) > maxLanding || !strings.HasPrefix(requested, "/") ||
+		strings.ContainsFunc(requested, func(r rune) bool { return r <= ' ' || r == '\\' || r == 0x7f }) {
 		return "/"
 	}
-	u, err := url.Parse(asked)
-	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(asked, "//") {
+	u, err := url.Parse(requested)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || strings.HasPrefix(requested, "//") {
 		return "/"
 	}
 	if strings.HasPrefix(u.Path, "//") || u.Path == pathSignIn || strings.HasPrefix(u.Path, pathSignIn+"/") ||

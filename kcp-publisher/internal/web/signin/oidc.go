@@ -84,16 +84,16 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		}
 	}
 	return &OIDC{options: options, client: &http.Client{
-		Transport: bounded{transport}, Timeout: providerTimeout,
+		Transport: boundedTransport{transport}, Timeout: providerTimeout,
 		// A redirect could send codes and the client secret to another address.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
 
-// bounded truncates responses to providerBytes.
-type bounded struct{ http.RoundTripper }
+// boundedTransport truncates responses to providerBytes.
+type boundedTransport struct{ http.RoundTripper }
 
-func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
+func (b boundedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(request)
 	if err == nil {
 		answer.Body = struct {
@@ -104,16 +104,16 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// flow is the state of a sign-in while the user is at the provider. It is stored in an encrypted cookie.
-type flow struct {
+// signInFlow is the state of a sign-in while the user is at the provider. It is stored in an encrypted cookie.
+type signInFlow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
 	Landing  string `json:"landing"`
 }
 
-// discovered runs discovery on first use.
-func (o *OIDC) discovered(ctx context.Context) (*oidc.Provider, error) {
+// discover runs discovery on first use.
+func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.provider == nil && time.Now().Before(o.retry) {
@@ -147,8 +147,8 @@ func (o *OIDC) config(provider *oidc.Provider) (*oauth2.Config, error) {
 	return config, nil
 }
 
-func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
-	provider, err := o.discovered(ctx)
+func (o *OIDC) startURL(ctx context.Context, f signInFlow) (string, error) {
+	provider, err := o.discover(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -159,7 +159,7 @@ func (o *OIDC) begin(ctx context.Context, f flow) (string, error) {
 	return config.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), nil
 }
 
-type arrival struct {
+type signInResult struct {
 	user    *user.DefaultInfo
 	token   string // ID token
 	expires time.Time
@@ -167,8 +167,8 @@ type arrival struct {
 
 var errDenied = errors.New("the OIDC provider did not sign you in")
 
-// code returns the code of the provider's authorization response, which must belong to the flow.
-func (o *OIDC) code(f flow, request *http.Request) (string, error) {
+// responseCode returns the code of the provider's authorization response, which must belong to the flow.
+func (o *OIDC) responseCode(f signInFlow, request *http.Request) (string, error) {
 	query := request.URL.Query()
 	for _, name := range []string{"state", "iss", "error", "code"} {
 		if len(query[name]) > 1 {
@@ -188,23 +188,23 @@ func (o *OIDC) code(f flow, request *http.Request) (string, error) {
 	return query.Get("code"), nil
 }
 
-// finish exchanges the code for tokens, and returns the user of the ID token.
-func (o *OIDC) finish(ctx context.Context, f flow, code string) (arrival, error) {
-	provider, err := o.discovered(ctx)
+// exchangeCode exchanges the code for tokens, and returns the user of the ID token.
+func (o *OIDC) exchangeCode(ctx context.Context, f signInFlow, code string) (signInResult, error) {
+	provider, err := o.discover(ctx)
 	if err != nil {
-		return arrival{}, err
+		return signInResult{}, err
 	}
 	config, err := o.config(provider)
 	if err != nil {
-		return arrival{}, err
+		return signInResult{}, err
 	}
 	tokens, err := config.Exchange(oidc.ClientContext(ctx, o.client), code, oauth2.VerifierOption(f.Verifier))
 	if err != nil {
-		return arrival{}, exchangeFailure(err)
+		return signInResult{}, exchangeFailure(err)
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	if raw == "" {
-		return arrival{}, errors.New("the OIDC provider sent no ID token")
+		return signInResult{}, errors.New("the OIDC provider sent no ID token")
 	}
 	return o.verify(ctx, provider, f, raw)
 }
@@ -218,22 +218,22 @@ func exchangeFailure(err error) error {
 	return fmt.Errorf("exchange the authorization code for tokens: %w", err)
 }
 
-func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f flow, raw string) (arrival, error) {
+func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f signInFlow, raw string) (signInResult, error) {
 	verified, err := provider.VerifierContext(oidc.ClientContext(ctx, o.client),
 		&oidc.Config{ClientID: o.options.ClientID}).Verify(ctx, raw)
 	if err != nil {
-		return arrival{}, fmt.Errorf("ID token: %w", err)
+		return signInResult{}, fmt.Errorf("ID token: %w", err)
 	}
 	if subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(f.Nonce)) != 1 {
-		return arrival{}, fmt.Errorf("%w: the ID token belongs to another sign-in", errDenied)
+		return signInResult{}, fmt.Errorf("%w: the ID token belongs to another sign-in", errDenied)
 	}
-	came := arrival{token: raw, expires: verified.Expiry}
+	came := signInResult{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
 		return came, nil // a TokenReview of the ID token returns the user
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {
-		return arrival{}, fmt.Errorf("ID token: %w", err)
+		return signInResult{}, fmt.Errorf("ID token: %w", err)
 	}
 	came.user, err = o.options.user(claims)
 	return came, err

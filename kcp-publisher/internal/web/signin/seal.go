@@ -83,8 +83,8 @@ func readSecrets(path string) ([]string, error) {
 	return secrets, nil
 }
 
-// sealed is the plaintext of a cookie.
-type sealed struct {
+// sealedValue is the plaintext of a cookie.
+type sealedValue struct {
 	Expires time.Time       `json:"expires"`
 	Value   json.RawMessage `json:"value"`
 }
@@ -99,7 +99,7 @@ func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, er
 	if err != nil {
 		return "", err
 	}
-	if plain, err = json.Marshal(sealed{Expires: expires, Value: plain}); err != nil {
+	if plain, err = json.Marshal(sealedValue{Expires: expires, Value: plain}); err != nil {
 		return "", err
 	}
 	key, err := purposeKey(secrets[0], purpose)
@@ -137,7 +137,7 @@ func (f *KeyFile) open(purpose, text string, into any) error {
 		if err != nil {
 			continue
 		}
-		var s sealed
+		var s sealedValue
 		if err := json.Unmarshal(plain, &s); err != nil || !f.now().Before(s.Expires) {
 			return errSealed
 		}

@@ -69,7 +69,7 @@ type Service struct {
 	Options
 	// tries limits the attempts to sign in with a token. exchanges limits the attempts to sign in with the OIDC
 	// provider.
-	tries, exchanges *tries
+	tries, exchanges *attemptLimiter
 }
 
 // New returns a service.
@@ -99,8 +99,8 @@ type session struct {
 
 type userKey struct{}
 
-// UserOf returns the user of an authenticated request.
-func UserOf(ctx context.Context) (User, bool) {
+// UserFrom returns the user of an authenticated request.
+func UserFrom(ctx context.Context) (User, bool) {
 	found, ok := ctx.Value(userKey{}).(User)
 	return found, ok
 }
@@ -153,15 +153,15 @@ func (s *Service) protect(page http.Handler) http.Handler {
 
 // requestSignIn redirects browsers to the sign-in form, and responds with 401 to programs.
 func (s *Service) requestSignIn(w http.ResponseWriter, r *http.Request) {
-	ended := read(r, sessionCookie) != ""
-	remove(w, r, sessionCookie)
+	ended := readCookie(r, sessionCookie) != ""
+	removeCookie(w, r, sessionCookie)
 	if r.Method != http.MethodGet || !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="kyma-pull"`)
 		http.Error(w, "sign in first", http.StatusUnauthorized)
 		return
 	}
 	query := url.Values{}
-	if next := landing(r.URL.RequestURI()); next != "/" {
+	if next := landingPath(r.URL.RequestURI()); next != "/" {
 		query.Set("next", next)
 	}
 	if ended {
@@ -183,9 +183,9 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 		if !strings.EqualFold(scheme, "bearer") {
 			return User{}, errNotAccepted
 		}
-		return s.byNewToken(r.Context(), strings.TrimSpace(token), sourceOf(r, s.Proxies))
+		return s.authenticateNewToken(r.Context(), strings.TrimSpace(token), clientAddressOf(r, s.Proxies))
 	}
-	text := read(r, sessionCookie)
+	text := readCookie(r, sessionCookie)
 	if text == "" {
 		return User{}, errSignedOut
 	}
@@ -196,25 +196,26 @@ func (s *Service) authenticate(r *http.Request) (User, error) {
 	if found.Token == "" {
 		return User{Info: &user.DefaultInfo{Name: found.Name, Groups: found.Groups}, Session: true}, nil
 	}
-	named, err := s.byToken(r.Context(), found.Token)
+	named, err := s.authenticateToken(r.Context(), found.Token)
 	named.Session = true
 	return named, err
 }
 
-// byNewToken is like byToken, but limits the failed attempts of a client. Tokens with a cached review are exempt.
-func (s *Service) byNewToken(ctx context.Context, token string, from source) (found User, err error) {
+// authenticateNewToken is like authenticateToken, but limits the failed attempts of a client. Tokens with a cached
+// review are exempt.
+func (s *Service) authenticateNewToken(ctx context.Context, token string, from clientAddress) (found User, err error) {
 	if s.Tokens != nil && s.Tokens.cachedUser(token) != nil {
-		return s.byToken(ctx, token)
+		return s.authenticateToken(ctx, token)
 	}
-	end, allowed := s.tries.begin(from, s.Now())
+	end, allowed := s.tries.startAttempt(from, s.Now())
 	if !allowed {
 		return User{}, errTries
 	}
 	defer func() { end(s.Now(), err != nil) }()
-	return s.byToken(ctx, token)
+	return s.authenticateToken(ctx, token)
 }
 
-func (s *Service) byToken(ctx context.Context, token string) (User, error) {
+func (s *Service) authenticateToken(ctx context.Context, token string) (User, error) {
 	if s.Tokens == nil {
 		return User{}, errNotAccepted
 	}
@@ -222,7 +223,7 @@ func (s *Service) byToken(ctx context.Context, token string) (User, error) {
 	if err != nil {
 		return User{}, err
 	}
-	if !s.Tokens.acting() {
+	if !s.Tokens.canAct() {
 		token = ""
 	}
 	return User{Info: found, Token: token}, nil
@@ -239,14 +240,14 @@ func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	token := strings.TrimSpace(r.PostForm.Get("token"))
-	_, err := s.byNewToken(r.Context(), token, sourceOf(r, s.Proxies))
+	_, err := s.authenticateNewToken(r.Context(), token, clientAddressOf(r, s.Proxies))
 	switch {
 	case errors.Is(err, errTries):
 		s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
 		return
 	case errors.Is(err, errNotAccepted):
 		s.Log.Info("refused a token", "from", r.RemoteAddr)
-		s.form(w, http.StatusUnauthorized, formData{Refused: true, Next: landing(r.PostForm.Get("next"))})
+		s.form(w, http.StatusUnauthorized, formData{Refused: true, Next: landingPath(r.PostForm.Get("next"))})
 		return
 	case err != nil:
 		s.Log.Error(err, "failed to sign a user in")
@@ -254,14 +255,14 @@ func (s *Service) signInWithToken(w http.ResponseWriter, r *http.Request) {
 			"The API server did not respond. Try again in a moment.")
 		return
 	}
-	s.startSession(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landing(r.PostForm.Get("next")))
+	s.startSession(w, r, session{Token: token}, s.Now().Add(s.Lifetime), landingPath(r.PostForm.Get("next")))
 }
 
 // startSession sets the session cookie and redirects the user to the page next.
 func (s *Service) startSession(w http.ResponseWriter, r *http.Request, begun session, expires time.Time, next string) {
 	text, err := s.Keys.seal(sessionCookie, begun, expires)
 	if err == nil {
-		err = write(w, r, sessionCookie, text, expires, s.Now())
+		err = writeCookie(w, r, sessionCookie, text, expires, s.Now())
 	}
 	if err != nil {
 		s.Log.Error(err, "failed to start a session")
@@ -276,11 +277,11 @@ func (s *Service) redirectToProvider(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	f := flow{
+	f := signInFlow{
 		State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier(),
-		Landing: landing(r.URL.Query().Get("next")),
+		Landing: landingPath(r.URL.Query().Get("next")),
 	}
-	address, err := s.OIDC.begin(r.Context(), f)
+	address, err := s.OIDC.startURL(r.Context(), f)
 	if err != nil {
 		s.Log.Error(err, "failed to redirect a user to the OIDC provider")
 		s.refuse(w, http.StatusServiceUnavailable, "Cannot sign in",
@@ -290,7 +291,7 @@ func (s *Service) redirectToProvider(w http.ResponseWriter, r *http.Request) {
 	expires := s.Now().Add(flowLifetime)
 	text, err := s.Keys.seal(flowCookie, f, expires)
 	if err == nil {
-		err = write(w, r, flowCookie, text, expires, s.Now())
+		err = writeCookie(w, r, flowCookie, text, expires, s.Now())
 	}
 	if err != nil {
 		s.Log.Error(err, "failed to start a sign-in")
@@ -306,14 +307,14 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	var f flow
+	var f signInFlow
 	// Without the cookie, another browser may have started the sign-in (login CSRF).
-	if err := s.Keys.open(flowCookie, read(r, flowCookie), &f); err != nil {
+	if err := s.Keys.open(flowCookie, readCookie(r, flowCookie), &f); err != nil {
 		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
 			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
 		return
 	}
-	remove(w, r, flowCookie)
+	removeCookie(w, r, flowCookie)
 	came, err := s.exchange(r, f)
 	if errors.Is(err, errTries) {
 		s.refuse(w, http.StatusTooManyRequests, "Too many attempts", "Try again in a few seconds.")
@@ -336,24 +337,24 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 	s.startSession(w, r, begun, expires, f.Landing)
 }
 
-func (s *Service) exchange(r *http.Request, f flow) (came arrival, err error) {
-	code, err := s.OIDC.code(f, r)
+func (s *Service) exchange(r *http.Request, f signInFlow) (came signInResult, err error) {
+	code, err := s.OIDC.responseCode(f, r)
 	if err != nil {
-		return arrival{}, err // without a request to the provider, the attempt does not count
+		return signInResult{}, err // without a request to the provider, the attempt does not count
 	}
-	end, allowed := s.exchanges.begin(sourceOf(r, s.Proxies), s.Now())
+	end, allowed := s.exchanges.startAttempt(clientAddressOf(r, s.Proxies), s.Now())
 	if !allowed {
-		return arrival{}, errTries
+		return signInResult{}, errTries
 	}
 	defer func() { end(s.Now(), err != nil) }()
-	if came, err = s.OIDC.finish(r.Context(), f, code); err == nil && came.user == nil {
-		_, err = s.byToken(r.Context(), came.token)
+	if came, err = s.OIDC.exchangeCode(r.Context(), f, code); err == nil && came.user == nil {
+		_, err = s.authenticateToken(r.Context(), came.token)
 	}
 	return came, err
 }
 
 func (s *Service) signOut(w http.ResponseWriter, r *http.Request) {
-	remove(w, r, sessionCookie)
-	remove(w, r, flowCookie)
+	removeCookie(w, r, sessionCookie)
+	removeCookie(w, r, flowCookie)
 	http.Redirect(w, r, pathSignIn, http.StatusSeeOther)
 }

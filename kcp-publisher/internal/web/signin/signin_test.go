@@ -37,7 +37,7 @@ func TestSignInRedirectsOnlyToTheUI(t *testing.T) {
 		"/" + strings.Repeat("x", 2000): "/",
 		"/\r\nSet-Cookie: a=b":          "/",
 	} {
-		if got := landing(asked); got != want {
+		if got := landingPath(asked); got != want {
 			t.Errorf("%q leads to %q, want %q", asked, got, want)
 		}
 	}
@@ -208,7 +208,7 @@ func TestLongCookieIsSplit(t *testing.T) {
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	set := func(value string) error {
 		answer := httptest.NewRecorder()
-		if err := write(answer, request, sessionCookie, value, now.Add(time.Hour), now); err != nil {
+		if err := writeCookie(answer, request, sessionCookie, value, now.Add(time.Hour), now); err != nil {
 			return err
 		}
 		jar := map[string]*http.Cookie{}
@@ -233,7 +233,7 @@ func TestLongCookieIsSplit(t *testing.T) {
 	long, short := strings.Repeat("0123456789", 1500), "short"
 	for _, value := range []string{long, short, long} {
 		require.NoError(t, set(value))
-		require.Equal(t, value, read(request, sessionCookie))
+		require.Equal(t, value, readCookie(request, sessionCookie))
 	}
 	require.ErrorContains(t, set(strings.Repeat("x", 20000)), "fewer groups")
 }

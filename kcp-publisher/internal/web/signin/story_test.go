@@ -245,7 +245,7 @@ func steering(t *testing.T, w *world) {
 		require.NoError(t, err)
 		v := access.Viewer(
 			name,
-			users.Of(&user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{
+			users.AskFor(&user.DefaultInfo{Name: "system:serviceaccount:" + namespace + ":" + name, Groups: []string{
 				"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated",
 			}}),
 			act,
@@ -272,7 +272,7 @@ func steering(t *testing.T, w *world) {
 	if !rollout.Spec.Paused {
 		t.Error("the rollout is not paused")
 	}
-	if v := access.Viewer("nobody", users.Of(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
+	if v := access.Viewer("nobody", users.AskFor(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
 		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
 		v.Act != nil {
@@ -280,7 +280,7 @@ func steering(t *testing.T, w *world) {
 	}
 }
 
-func (w *world) asking(t *testing.T) (*access.Users, *access.Acting) {
+func (w *world) asking(t *testing.T) (*access.Users, *access.TokenClients) {
 	t.Helper()
 	api, err := kubernetes.NewForConfig(w.page)
 	require.NoError(t, err)

@@ -39,13 +39,13 @@ func NewTokens(api authenticationclient.TokenReviewInterface, audience string, v
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
 
-// acting reports whether the UI can use tokens for changes. Tokens with an audience are not valid for the API server.
-func (t *Tokens) acting() bool { return t.audience == "" }
+// canAct reports whether the UI can use tokens for changes. Tokens with an audience are not valid for the API server.
+func (t *Tokens) canAct() bool { return t.audience == "" }
 
 // The error is errNotAccepted if the API server rejects the token. Any other error means that the token could not be
 // verified.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
-	if !plausible(token) {
+	if !isPlausible(token) {
 		return nil, errNotAccepted
 	}
 	if found := t.cachedUser(token); found != nil {
@@ -85,10 +85,10 @@ func (t *Tokens) cachedUser(token string) *user.DefaultInfo {
 	return named
 }
 
-// plausible reports whether a text can be a token.
+// isPlausible reports whether a text can be a token.
 //
 // Source: RFC 6750, section 2.1.
-func plausible(token string) bool {
+func isPlausible(token string) bool {
 	return token != "" && len(token) <= maxToken && !strings.ContainsFunc(token, func(r rune) bool {
 		return r <= ' ' || r > '~'
 	})

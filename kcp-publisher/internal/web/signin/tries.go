@@ -24,31 +24,32 @@ const (
 	clientBytes = 512
 )
 
-// source is the origin of an attempt to sign in.
-type source struct {
+// clientAddress is the origin of an attempt to sign in.
+type clientAddress struct {
 	// peer is the address of the connection. client is the address of the client, which differs behind a proxy.
 	peer, client string
 }
 
-// sourceOf returns the origin of a request. If the peer has a private address, the client's address is the entry of
-// X-Forwarded-For at position proxies from the end. A client can forge this entry if the request passed fewer proxies.
-func sourceOf(r *http.Request, proxies int) source {
-	peer := addressOf(r.RemoteAddr)
-	from := source{peer: network(peer), client: network(peer)}
+// clientAddressOf returns the origin of a request. If the peer has a private address, the client's address is the entry
+// of X-Forwarded-For at position proxies from the end. A client can forge this entry if the request passed fewer
+// proxies.
+func clientAddressOf(r *http.Request, proxies int) clientAddress {
+	peer := parseAddress(r.RemoteAddr)
+	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}
 	if !peer.IsPrivate() && !peer.IsLoopback() {
 		return from
 	}
 	entries := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 	if at := len(entries) - proxies; proxies > 0 && at >= 0 {
-		if client := addressOf(strings.TrimSpace(entries[at])); client.IsValid() {
-			from.client = network(client)
+		if client := parseAddress(strings.TrimSpace(entries[at])); client.IsValid() {
+			from.client = addressRange(client)
 		}
 	}
 	return from
 }
 
-// addressOf parses ADDRESS or ADDRESS:PORT. For other text, the result is invalid.
-func addressOf(text string) netip.Addr {
+// parseAddress parses ADDRESS or ADDRESS:PORT. For other text, the result is invalid.
+func parseAddress(text string) netip.Addr {
 	if host, _, err := net.SplitHostPort(text); err == nil {
 		text = host
 	}
@@ -56,8 +57,8 @@ func addressOf(text string) netip.Addr {
 	return address.Unmap().WithZone("")
 }
 
-// network returns the range of addresses that one client controls. An IPv6 host usually controls a /64.
-func network(address netip.Addr) string {
+// addressRange returns the range of addresses that one client controls. An IPv6 host usually controls a /64.
+func addressRange(address netip.Addr) string {
 	if address.Is6() {
 		if prefix, err := address.Prefix(64); err == nil {
 			return prefix.String()
@@ -67,35 +68,37 @@ func network(address netip.Addr) string {
 }
 
 // Failed attempts of one client must not lock out other clients.
-type tries struct {
+type attemptLimiter struct {
 	mu      sync.Mutex // guards all fields and the attempts of each client
-	clients *memo.Memo[string, *attempts]
+	clients *memo.Memo[string, *attemptCount]
 	pending map[string]int // pending attempts by peer
 }
 
 // A pending attempt counts as failed until it ends, so that a client cannot exceed the limit with simultaneous
 // attempts.
-type attempts struct {
+type attemptCount struct {
 	failed  *rate.Limiter
 	pending int
 }
 
-func newTries() *tries {
-	return &tries{
-		clients: memo.New(memo.Limit{Bytes: maxClients * clientBytes}, func(string, *attempts) int {
+func newTries() *attemptLimiter {
+	return &attemptLimiter{
+		clients: memo.New(memo.Limit{Bytes: maxClients * clientBytes}, func(string, *attemptCount) int {
 			return clientBytes
 		}),
 		pending: map[string]int{},
 	}
 }
 
-// begin reports whether one more attempt is allowed. If so, the caller must call end with the result.
-func (t *tries) begin(from source, now time.Time) (end func(now time.Time, failed bool), allowed bool) {
+// startAttempt reports whether one more attempt is allowed. If so, the caller must call end with the result.
+func (t *attemptLimiter) startAttempt(
+	from clientAddress, now time.Time,
+) (end func(now time.Time, failed bool), allowed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	client, known := t.clients.Find(from.client)
+	client, known := t.clients.Get(from.client)
 	if !known {
-		client = &attempts{failed: rate.NewLimiter(triesPerSecond, triesAtOnce)}
+		client = &attemptCount{failed: rate.NewLimiter(triesPerSecond, triesAtOnce)}
 		t.clients.Put(from.client, client)
 	}
 	if client.failed.TokensAt(now) < float64(client.pending+1) || t.pending[from.peer] == pendingAtOnce {

@@ -36,11 +36,11 @@ func TestSimultaneousFailedTokensAreLimited(t *testing.T) {
 		Options: Options{Tokens: NewTokens(api, "", time.Minute), TokenForm: true,
 			Now: func() time.Time { return now }}, tries: newTries(),
 	}
-	stranger := source{peer: "192.0.2.1", client: "192.0.2.1"}
+	stranger := clientAddress{peer: "192.0.2.1", client: "192.0.2.1"}
 	results := make(chan error, tried)
 	for n := range tried {
 		go func() {
-			_, err := s.byNewToken(t.Context(), fmt.Sprint("wrong-", n), stranger)
+			_, err := s.authenticateNewToken(t.Context(), fmt.Sprint("wrong-", n), stranger)
 			results <- err
 		}()
 	}
@@ -67,11 +67,11 @@ func TestSimultaneousFailedTokensAreLimited(t *testing.T) {
 	now = now.Add(time.Second)
 	for range triesPerSecond {
 		go func() { <-api.asked }()
-		if _, err := s.byNewToken(t.Context(), "wrong", stranger); !errors.Is(err, errNotAccepted) {
+		if _, err := s.authenticateNewToken(t.Context(), "wrong", stranger); !errors.Is(err, errNotAccepted) {
 			t.Errorf("an attempt one second later: got %v, want errNotAccepted", err)
 		}
 	}
-	if _, err := s.byNewToken(t.Context(), "wrong", stranger); !errors.Is(err, errTries) {
+	if _, err := s.authenticateNewToken(t.Context(), "wrong", stranger); !errors.Is(err, errTries) {
 		t.Errorf("an attempt over the limit: got %v, want errTries", err)
 	}
 }
@@ -83,7 +83,7 @@ func TestFailedAttemptsDoNotLockOutOtherClients(t *testing.T) {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = "10.0.0.7:4711"
 		r.Header.Set("X-Forwarded-For", client)
-		end, allowed := limits.begin(sourceOf(r, 1), now)
+		end, allowed := limits.startAttempt(clientAddressOf(r, 1), now)
 		if allowed {
 			end(now, failed)
 		}
@@ -107,39 +107,39 @@ func TestSourceOfRequestUsesForwardedAddressBehindProxy(t *testing.T) {
 		remote    string
 		forwarded []string
 		proxies   int
-		want      source
+		want      clientAddress
 	}{
-		"direct connection": {"203.0.113.9:1", nil, 1, source{"203.0.113.9", "203.0.113.9"}},
+		"direct connection": {"203.0.113.9:1", nil, 1, clientAddress{"203.0.113.9", "203.0.113.9"}},
 		"direct connection with a forged header": {
-			"203.0.113.9:1", []string{"198.51.100.1"}, 1, source{"203.0.113.9", "203.0.113.9"},
+			"203.0.113.9:1", []string{"198.51.100.1"}, 1, clientAddress{"203.0.113.9", "203.0.113.9"},
 		},
 		"client behind a proxy": {
-			"10.0.0.7:1", []string{"198.51.100.1"}, 1, source{"10.0.0.7", "198.51.100.1"},
+			"10.0.0.7:1", []string{"198.51.100.1"}, 1, clientAddress{"10.0.0.7", "198.51.100.1"},
 		},
 		"client behind a proxy with forged entries": {
-			"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, 1, source{"10.0.0.7", "198.51.100.1"},
+			"10.0.0.7:1", []string{"1.1.1.1", "2.2.2.2, 198.51.100.1"}, 1, clientAddress{"10.0.0.7", "198.51.100.1"},
 		},
 		"client behind a proxy without an address": {
-			"10.0.0.7:1", []string{"unknown"}, 1, source{"10.0.0.7", "10.0.0.7"},
+			"10.0.0.7:1", []string{"unknown"}, 1, clientAddress{"10.0.0.7", "10.0.0.7"},
 		},
 		"client behind two proxies": {
-			"10.0.0.7:1", []string{"1.1.1.1, 198.51.100.1", "10.0.0.9"}, 2, source{"10.0.0.7", "198.51.100.1"},
+			"10.0.0.7:1", []string{"1.1.1.1, 198.51.100.1", "10.0.0.9"}, 2, clientAddress{"10.0.0.7", "198.51.100.1"},
 		},
 		"one proxy where two are expected": {
-			"10.0.0.7:1", []string{"198.51.100.1"}, 2, source{"10.0.0.7", "10.0.0.7"},
+			"10.0.0.7:1", []string{"198.51.100.1"}, 2, clientAddress{"10.0.0.7", "10.0.0.7"},
 		},
-		"header ignored without proxies": {"10.0.0.7:1", []string{"198.51.100.1"}, 0, source{"10.0.0.7", "10.0.0.7"}},
+		"header ignored without proxies": {"10.0.0.7:1", []string{"198.51.100.1"}, 0, clientAddress{"10.0.0.7", "10.0.0.7"}},
 		"IPv6 address": {
-			"[2001:db8:1:2:3::4]:1", nil, 1, source{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
+			"[2001:db8:1:2:3::4]:1", nil, 1, clientAddress{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
 		},
-		"IPv4 address in IPv6 form": {"[::ffff:203.0.113.9]:1", nil, 1, source{"203.0.113.9", "203.0.113.9"}},
+		"IPv4 address in IPv6 form": {"[::ffff:203.0.113.9]:1", nil, 1, clientAddress{"203.0.113.9", "203.0.113.9"}},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr = c.remote
 		for _, value := range c.forwarded {
 			r.Header.Add("X-Forwarded-For", value)
 		}
-		if got := sourceOf(r, c.proxies); got != c.want {
+		if got := clientAddressOf(r, c.proxies); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

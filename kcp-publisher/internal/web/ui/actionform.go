@@ -6,9 +6,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// done maps an action to the message after the action. The page's URL contains only the action, so links cannot inject
-// text.
-var done = map[string]string{
+// doneMessages maps an action to the message after the action. The page's URL contains only the action, so links cannot
+// inject text.
+var doneMessages = map[string]string{
 	"pause": "The rollout is paused: no further runtimes are updated.", "approve": "The wave is approved.",
 	"resume": "Resumed.",
 	"abort":  "The rollout is aborted.", "undo": "The rollout is undone: its runtimes are rolled back to the " +
@@ -25,14 +25,14 @@ type actionForm struct {
 }
 
 // If form cannot read the form, it responds with an error and returns false.
-func (p *pages) form(w http.ResponseWriter, r asked) (actionForm, bool) {
+func (p *pages) form(w http.ResponseWriter, r pageRequest) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
 		return actionForm{}, false
 	}
 	return actionForm{
-		action: r.PostForm.Get("action"), wave: line(100, r.PostForm.Get("wave")),
-		reason:    line(actions.MaxReasonBytes, r.PostForm.Get("reason")),
+		action: r.PostForm.Get("action"), wave: cleanLine(100, r.PostForm.Get("wave")),
+		reason:    cleanLine(actions.MaxReasonBytes, r.PostForm.Get("reason")),
 		confirmed: r.PostForm.Get("confirmed") == "yes", selection: r.PostForm.Get("selection"),
 	}, true
 }
@@ -60,7 +60,7 @@ type confirmation struct {
 // More returns the number of affected runtimes that are not in Names.
 func (c confirmation) More() int { return c.Count - len(c.Names) }
 
-func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confirmation) {
+func (p *pages) confirm(w http.ResponseWriter, r pageRequest, section string, c confirmation) {
 	status := http.StatusOK
 	if c.Error != "" {
 		status = http.StatusConflict
@@ -68,9 +68,9 @@ func (p *pages) confirm(w http.ResponseWriter, r asked, section string, c confir
 	p.render(w, r, "confirm", status, frame{Title: c.Heading, Section: section, Body: c})
 }
 
-// unrecorded logs that an action succeeded but its Event could not be created. The viewer may lack the permission to
+// logUnrecorded logs that an action succeeded but its Event could not be created. The viewer may lack the permission to
 // create Events.
-func (p *pages) unrecorded(r asked, result actions.Result, name string) {
+func (p *pages) logUnrecorded(r pageRequest, result actions.Result, name string) {
 	if result.Unrecorded != nil {
 		p.Log.Info("no Event records the action of a viewer", "viewer", r.viewer.Name, "object", name, "reason",
 			result.Unrecorded.Error())

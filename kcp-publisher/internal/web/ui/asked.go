@@ -4,8 +4,8 @@ import (
 	"net/http"
 )
 
-// asked is a request with its viewer and the current fleet.
-type asked struct {
+// pageRequest is a request with its viewer and the current fleet.
+type pageRequest struct {
 	*http.Request
 	viewer *Viewer
 	fleet  *snapshot

@@ -65,7 +65,7 @@ func read[T any](b *browser, expression string) T {
 	defer cancel()
 	value, err := chromedp.Run(limited, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
-		b.Fatalf("%s: %v; the page shows:\n%s", line(200, expression), err, b.shown())
+		b.Fatalf("%s: %v; the page shows:\n%s", cleanLine(200, expression), err, b.shown())
 	}
 	return value
 }
@@ -94,7 +94,7 @@ func (b *browser) shown() string {
 	limited, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 	defer cancel()
 	text, _ := chromedp.Run(limited, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
-	return cut(text, 4000)
+	return truncate(text, 4000)
 }
 
 // checkLayout sets the size of the browser's window and the color scheme.
@@ -168,7 +168,7 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 		Message: hostile,
 		Advice:  hostile,
 	}
-	s.source.put(changed)
+	s.source.setFleet(changed)
 	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
 	if got := read[[]string](b,
 		`[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
@@ -255,7 +255,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	// The waves make progress while the page is open.
 	changed := sampleFleet(100, false)
 	changed.Rollouts[0].Status.Waves[1].Updated = 91
-	s.source.put(changed)
+	s.source.setFleet(changed)
 	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
 }
 

@@ -39,7 +39,7 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		},
 		{Name: "worst before", Text: c.WorstBefore, Tone: "idle"}, {Name: "worst after", Text: c.Worst, Tone: after},
 	} {
-		number, is := rollout.Number(bar.Text)
+		number, is := rollout.ParseValue(bar.Text)
 		if !is {
 			continue
 		}
@@ -48,7 +48,7 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		v.Chart = append(v.Chart, bar)
 	}
 	for i := range v.Chart {
-		number, _ := rollout.Number(v.Chart[i].Text)
+		number, _ := rollout.ParseValue(v.Chart[i].Text)
 		width := 0.0
 		if largest > 0 {
 			width = math.Abs(number) / largest * 100

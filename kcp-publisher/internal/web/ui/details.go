@@ -92,8 +92,8 @@ type details struct {
 	Request string
 }
 
-// detailsOf reads the report only if the Kyma requests details and the viewer may read reports.
-func (p *pages) detailsOf(r asked, kyma *v1beta2.Kyma) details {
+// readDetails reads the report only if the Kyma requests details and the viewer may read reports.
+func (p *pages) readDetails(r pageRequest, kyma *v1beta2.Kyma) details {
 	requested, err := plan.ReportDetails(kyma)
 	found := details{
 		Requested: err == nil && len(requested) > 0, Readable: p.Report != nil,
@@ -127,7 +127,7 @@ func (p *pages) detailsOf(r asked, kyma *v1beta2.Kyma) details {
 }
 
 // missingForReport returns the command that checks the permission to read the report if the viewer lacks it.
-func (p *pages) missingForReport(r asked, kyma *v1beta2.Kyma) (string, error) {
+func (p *pages) missingForReport(r pageRequest, kyma *v1beta2.Kyma) (string, error) {
 	if r.viewer.MissingForReport == nil {
 		return "", errors.New("you may not read reports")
 	}

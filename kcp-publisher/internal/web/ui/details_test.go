@@ -63,7 +63,7 @@ func TestRuntimePageShowsObjectsAndExcerpts(t *testing.T) {
 }
 
 // reportPages returns pages that count reads of reports, and a request of a viewer.
-func reportPages(missing string, unchecked error) (p *pages, r asked, reads *atomic.Int32) {
+func reportPages(missing string, unchecked error) (p *pages, r pageRequest, reads *atomic.Int32) {
 	reads = &atomic.Int32{}
 	p = &pages{Options: Options{
 		Now: func() time.Time { return noon },
@@ -72,7 +72,7 @@ func reportPages(missing string, unchecked error) (p *pages, r asked, reads *ato
 			return bundle.Report{}, errors.New("signed with another key")
 		},
 	}}
-	r = asked{
+	r = pageRequest{
 		Request: httptest.NewRequest(http.MethodGet, "/runtimes/one", nil),
 		viewer: &Viewer{MissingForReport: func(context.Context, client.ObjectKey) (string, error) {
 			return missing, unchecked
@@ -89,34 +89,34 @@ func kymaWithDetails(details string) *v1beta2.Kyma {
 
 func TestReportIsReadOnlyIfDetailsAreRequested(t *testing.T) {
 	p, r, reads := reportPages("", nil)
-	if got := p.detailsOf(r, kymaWithDetails("")); got.Requested || got.Error != "" || reads.Load() != 0 {
+	if got := p.readDetails(r, kymaWithDetails("")); got.Requested || got.Error != "" || reads.Load() != 0 {
 		t.Errorf("without the annotation: got %+v after %d reads", got, reads.Load())
 	}
-	if got := p.detailsOf(r, kymaWithDetails("logs")); !got.Requested || got.Error != "signed with another key" ||
+	if got := p.readDetails(r, kymaWithDetails("logs")); !got.Requested || got.Error != "signed with another key" ||
 		reads.Load() != 1 {
 		t.Errorf("with the annotation: got %+v after %d reads", got, reads.Load())
 	}
 	p.Report = nil
-	if got := p.detailsOf(r, kymaWithDetails("logs")); !got.Requested || got.Readable {
+	if got := p.readDetails(r, kymaWithDetails("logs")); !got.Requested || got.Readable {
 		t.Errorf("without a registry: got %+v", got)
 	}
 }
 
 func TestReportIsReadOnlyForViewersWithPermission(t *testing.T) {
 	p, r, reads := reportPages("kubectl auth can-i get kymas", nil)
-	got := p.detailsOf(r, kymaWithDetails("logs"))
+	got := p.readDetails(r, kymaWithDetails("logs"))
 	if got.Missing != "kubectl auth can-i get kymas" || got.Error != "" {
 		t.Errorf("without the permission: got %+v", got)
 	}
 	r.viewer.MissingForReport = nil
-	if got := p.detailsOf(r, kymaWithDetails("logs")); got.Error != "you may not read reports" {
+	if got := p.readDetails(r, kymaWithDetails("logs")); got.Error != "you may not read reports" {
 		t.Errorf("without a check: got %+v", got)
 	}
 	if reads.Load() != 0 {
 		t.Errorf("the report was read %d times", reads.Load())
 	}
 	p, r, reads = reportPages("", errors.New("connection refused"))
-	got = p.detailsOf(r, kymaWithDetails("logs"))
+	got = p.readDetails(r, kymaWithDetails("logs"))
 	if !strings.Contains(got.Error, "did not respond") || reads.Load() != 0 {
 		t.Errorf("without a response: got %+v after %d reads", got, reads.Load())
 	}
@@ -128,14 +128,14 @@ func TestViewersShareOneReadOfAReport(t *testing.T) {
 	p.Now = func() time.Time { return now }
 	var wait sync.WaitGroup
 	for range 20 {
-		wait.Go(func() { p.detailsOf(r, kymaWithDetails("logs")) })
+		wait.Go(func() { p.readDetails(r, kymaWithDetails("logs")) })
 	}
 	wait.Wait()
 	if reads.Load() != 1 {
 		t.Errorf("20 viewers caused %d reads", reads.Load())
 	}
 	now = now.Add(reportFor)
-	p.detailsOf(r, kymaWithDetails("logs"))
+	p.readDetails(r, kymaWithDetails("logs"))
 	if reads.Load() != 2 {
 		t.Errorf("an old report was shown again after %d reads", reads.Load())
 	}

@@ -14,16 +14,16 @@ type group struct {
 	Value string
 	// Address is the page that lists the runtimes of the group.
 	Address string
-	Count   tally
+	Count   healthTally
 }
 
-// tally counts runtimes by health.
-type tally struct {
+// healthTally counts runtimes by health.
+type healthTally struct {
 	Total int
 	by    map[fleet.Health]int
 }
 
-func (t *tally) add(h fleet.Health) {
+func (t *healthTally) add(h fleet.Health) {
 	if t.by == nil {
 		t.by = map[fleet.Health]int{}
 	}
@@ -31,8 +31,8 @@ func (t *tally) add(h fleet.Health) {
 	t.by[h]++
 }
 
-// share is the segment of a bar for the runtimes with one health.
-type share struct {
+// barSegment is the segment of a bar for the runtimes with one health.
+type barSegment struct {
 	Health fleet.Health
 	Count  int
 	// X is the left edge of the segment. X and Width are percentages of the bar's width.
@@ -40,21 +40,21 @@ type share struct {
 }
 
 // Shares returns the segments of the bar, worst health first.
-func (t tally) Shares() []share {
-	var shares []share
+func (t healthTally) Shares() []barSegment {
+	var shares []barSegment
 	before := 0
-	for _, h := range healths {
+	for _, h := range healthOrder {
 		if n := t.by[h]; n > 0 {
-			shares = append(shares, share{h, n, percent(before, t.Total), percent(n, t.Total)})
+			shares = append(shares, barSegment{h, n, percent(before, t.Total), percent(n, t.Total)})
 			before += n
 		}
 	}
 	return shares
 }
 
-func (t tally) Healthy() int { return t.by[fleet.Healthy] }
+func (t healthTally) Healthy() int { return t.by[fleet.Healthy] }
 
-func (t tally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
+func (t healthTally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
 // grouping is a way to group runtimes, such as by channel. values returns the groups of a runtime. field is the query
 // field that selects the runtimes of one group.
@@ -82,7 +82,7 @@ func groupings(s *snapshot, q query) []grouping {
 		{"kubernetes", "Kubernetes version", one(func(r *fleet.Runtime) string { return r.Kubernetes }), "kubernetes"},
 	}
 	if q.Module != "" {
-		ways = append([]grouping{{"version", "Version of " + line(64, q.Module), func(r *fleet.Runtime) []string {
+		ways = append([]grouping{{"version", "Version of " + cleanLine(64, q.Module), func(r *fleet.Runtime) []string {
 			var versions []string
 			for i := range r.Modules {
 				if r.Modules[i].Name == q.Module {
@@ -93,7 +93,7 @@ func groupings(s *snapshot, q query) []grouping {
 		}, "version"}}, ways...)
 	}
 	for _, key := range s.labels {
-		ways = append(ways, grouping{"label:" + key, "Label " + line(100, key), func(r *fleet.Runtime) []string {
+		ways = append(ways, grouping{"label:" + key, "Label " + cleanLine(100, key), func(r *fleet.Runtime) []string {
 			if value, has := r.Labels[key]; has {
 				return []string{value}
 			}
@@ -126,7 +126,7 @@ func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	})
 	q.Group = ""
 	for i := range groups {
-		value := named(groups[i].Value)
+		value := valueName(groups[i].Value)
 		if key, isLabel := strings.CutPrefix(g.Name, "label:"); isLabel {
 			value = key + "=" + value
 		}

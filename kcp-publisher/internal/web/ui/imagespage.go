@@ -21,8 +21,8 @@ const (
 	contentsAgain  = 5 * time.Minute
 )
 
-// contents caches the images of module versions. A version never changes, so only failures expire.
-type contents struct {
+// imageCache caches the images of module versions. A version never changes, so only failures expire.
+type imageCache struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
 	known   map[inventory.Module]inventory.Content
@@ -30,14 +30,14 @@ type contents struct {
 	reading bool
 }
 
-// of returns the cached images of module versions, and the number of missing versions. It calls read in the background
-// for the missing versions.
-func (c *contents) of(
+// cachedImages returns the cached images of module versions, and the number of missing versions. It calls read in the
+// background for the missing versions.
+func (c *imageCache) cachedImages(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.forget(runtimes)
+	c.evict(runtimes)
 	pending := map[inventory.Module]bool{}
 	var asked []inventory.Runtime
 	for _, r := range runtimes {
@@ -59,9 +59,9 @@ func (c *contents) of(
 	return maps.Clone(c.known), len(pending)
 }
 
-// forget removes entries from a full cache, first of versions that no runtime reports. One runtime that reports many
+// evict removes entries from a full cache, first of versions that no runtime reports. One runtime that reports many
 // versions must not displace other runtimes' versions.
-func (c *contents) forget(runtimes []inventory.Runtime) {
+func (c *imageCache) evict(runtimes []inventory.Runtime) {
 	if len(c.known) <= maxContents {
 		return
 	}
@@ -79,8 +79,8 @@ func (c *contents) forget(runtimes []inventory.Runtime) {
 }
 
 // found contains the images that could be read. problem explains why the other versions of asked could not be read.
-func (c *contents) put(
-	asked []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
+func (c *imageCache) put(
+	requested []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +88,7 @@ func (c *contents) put(
 	if c.known == nil {
 		c.known, c.failed = map[inventory.Module]inventory.Content{}, map[inventory.Module]time.Time{}
 	}
-	for _, r := range asked {
+	for _, r := range requested {
 		for _, m := range r.Modules {
 			content, is := found[m]
 			if !is {
@@ -123,18 +123,18 @@ type imageRow struct {
 	Address string
 }
 
-func (p *pages) images(w http.ResponseWriter, r asked) {
+func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 	page := imagesPage{Readable: p.Contents != nil}
-	page.Image = line(500, strings.TrimSpace(r.URL.Query().Get("image")))
-	page.Module = line(200, strings.TrimSpace(r.URL.Query().Get("module")))
+	page.Image = cleanLine(500, strings.TrimSpace(r.URL.Query().Get("image")))
+	page.Module = cleanLine(200, strings.TrimSpace(r.URL.Query().Get("module")))
 	if page.Readable {
 		kymas, err := p.Source.kymas(r.Context())
 		if err != nil {
 			p.showMessage(w, r, http.StatusServiceUnavailable, "Cannot read the Kymas", err.Error())
 			return
 		}
-		runtimes := inventory.Reported(kymas)
-		known, pending := p.contents.of(runtimes, p.Now(), func(asked []inventory.Runtime) {
+		runtimes := inventory.ReportedRuntimes(kymas)
+		known, pending := p.contents.cachedImages(runtimes, p.Now(), func(asked []inventory.Runtime) {
 			p.readContents(r.Context(), asked)
 		})
 		if page.Pending = pending; pending > 0 {
@@ -168,7 +168,7 @@ func imageRows(images []inventory.Image) []imageRow {
 			one := inventory.Image{Uses: []inventory.Use{u}}
 			rows = append(rows, imageRow{
 				Image: i.Reference, Module: u.Module, Runtimes: len(u.Runtimes), Oldest: one.Oldest(),
-				Address: query{Module: u.Name, Version: named(u.Version)}.address(),
+				Address: query{Module: u.Name, Version: valueName(u.Version)}.address(),
 			})
 		}
 	}

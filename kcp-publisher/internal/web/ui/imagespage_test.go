@@ -85,23 +85,23 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 	runtimes := []inventory.Runtime{
 		{ID: "a", Modules: []inventory.Module{keda, mailer}}, {ID: "b", Modules: []inventory.Module{keda}},
 	}
-	var c contents
+	var c imageCache
 	asked := make(chan []inventory.Runtime, 1)
 	read := func(r []inventory.Runtime) { asked <- r }
-	if known, pending := c.of(runtimes, noon, read); len(known) != 0 || pending != 2 {
+	if known, pending := c.cachedImages(runtimes, noon, read); len(known) != 0 || pending != 2 {
 		t.Errorf("first request: got known %v, pending %d, want 2 pending", known, pending)
 	}
 	first := <-asked
-	if _, pending := c.of(runtimes, noon, read); pending != 2 || len(asked) != 0 {
+	if _, pending := c.cachedImages(runtimes, noon, read); pending != 2 || len(asked) != 0 {
 		t.Errorf("during the read: got pending %d and %d more reads", pending, len(asked))
 	}
 	found := map[inventory.Module]inventory.Content{keda: {Images: []string{kedaImage}}}
 	c.put(first, found, "away", noon)
-	known, pending := c.of(runtimes, noon.Add(time.Minute), read)
+	known, pending := c.cachedImages(runtimes, noon.Add(time.Minute), read)
 	if pending != 0 || len(known[keda].Images) != 1 || known[mailer].Problem != "away" {
 		t.Errorf("after the read: got known %v, pending %d", known, pending)
 	}
-	if _, pending := c.of(runtimes, noon.Add(contentsAgain), read); pending != 1 {
+	if _, pending := c.cachedImages(runtimes, noon.Add(contentsAgain), read); pending != 1 {
 		t.Errorf("a failed read is not repeated: pending %d", pending)
 	}
 	if again := <-asked; len(again) != 1 || len(again[0].Modules) != 1 || again[0].Modules[0] != mailer {
@@ -111,7 +111,7 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 
 func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
 	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
-	var c contents
+	var c imageCache
 	asked := make(chan []inventory.Runtime, 1)
 	read := func(r []inventory.Runtime) { asked <- r }
 	for report := range 30 {
@@ -120,7 +120,7 @@ func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
 			stranger.Modules = append(stranger.Modules,
 				inventory.Module{Name: "made-up", Version: fmt.Sprintf("1.%d.%d", report, i)})
 		}
-		c.of([]inventory.Runtime{{ID: "a", Modules: []inventory.Module{keda}}, stranger}, noon, read)
+		c.cachedImages([]inventory.Runtime{{ID: "a", Modules: []inventory.Module{keda}}, stranger}, noon, read)
 		found := map[inventory.Module]inventory.Content{}
 		for _, r := range <-asked {
 			if report > 0 && slices.Contains(r.Modules, keda) {

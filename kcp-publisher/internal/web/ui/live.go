@@ -11,14 +11,14 @@ const (
 	// prevent proxies from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// After streamFor, the browser reconnects, and the user is authenticated again.
-	streamFor   = time.Minute
-	writeWithin = 10 * time.Second
+	// After streamDuration, the browser reconnects, and the user is authenticated again.
+	streamDuration = time.Minute
+	writeWithin    = 10 * time.Second
 )
 
 // live sends a server-sent event with a revision number after each change of the fleet. The browser then loads the page
 // again, which checks the viewer's permissions.
-func (p *pages) live(w http.ResponseWriter, r asked) {
+func (p *pages) live(w http.ResponseWriter, r pageRequest) {
 	select {
 	case p.streams <- struct{}{}:
 		defer func() { <-p.streams }()
@@ -37,7 +37,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
-	end, ping := time.NewTimer(streamFor), time.NewTicker(streamPing)
+	end, ping := time.NewTimer(streamDuration), time.NewTicker(streamPing)
 	defer end.Stop()
 	defer ping.Stop()
 	current, next := r.fleet, r.next
@@ -55,7 +55,7 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 				return
 			}
 		case <-next:
-			if !pause(r, streamEvery) {
+			if !collectChanges(r, streamEvery) {
 				return
 			}
 			current, next, _ = p.Source.snapshot()
@@ -66,8 +66,8 @@ func (p *pages) live(w http.ResponseWriter, r asked) {
 	}
 }
 
-// pause collects several changes for one event. It returns false if the client has disconnected.
-func pause(r asked, d time.Duration) bool {
+// collectChanges collects several changes for one event. It returns false if the client has disconnected.
+func collectChanges(r pageRequest, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

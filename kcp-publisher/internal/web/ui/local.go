@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-const rightsFor = 30 * time.Second
+const rightsCacheTime = 30 * time.Second
 
 // Local restricts access to a UI that runs on a workstation with the permissions of one kubeconfig.
 //
@@ -74,14 +74,14 @@ func (l *Local) AddressOnce() string {
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
 // A token of AddressOnce is valid only for the first call.
-func (l *Local) opens(token string) bool {
+func (l *Local) isValidToken(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.once != "" && equal(token, l.once) {
 		l.once = ""
 		return true
 	}
-	return l.right(token)
+	return l.isSecret(token)
 }
 
 func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -90,7 +90,7 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if token := r.URL.Query().Get("token"); token != "" && r.Method == http.MethodGet && r.URL.Path == "/" {
-		if !l.opens(token) {
+		if !l.isValidToken(token) {
 			l.refuse(w)
 			return
 		}
@@ -103,14 +103,14 @@ func (l *Local) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	cookie, err := r.Cookie(l.cookie)
-	if err != nil || !l.right(cookie.Value) {
+	if err != nil || !l.isSecret(cookie.Value) {
 		l.refuse(w)
 		return
 	}
 	l.next.ServeHTTP(w, r.WithContext(WithViewer(r.Context(), l.viewer)))
 }
 
-func (l *Local) right(token string) bool { return equal(token, l.token) }
+func (l *Local) isSecret(token string) bool { return equal(token, l.token) }
 
 func equal(got, want string) bool {
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
@@ -182,6 +182,6 @@ func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key cl
 	if len(o.known) > 1000 {
 		clear(o.known)
 	}
-	o.known[patch] = answer{review.Status.Allowed, time.Now().Add(rightsFor)}
+	o.known[patch] = answer{review.Status.Allowed, time.Now().Add(rightsCacheTime)}
 	return review.Status.Allowed, nil
 }

@@ -31,8 +31,8 @@ type channelVersion struct {
 	Held *fleet.Rollout
 }
 
-// holding returns the newest rollout of a module in a channel if it rolls out the version and has not succeeded.
-func holding(all []fleet.Rollout, module, channel, version string) *fleet.Rollout {
+// activeRollout returns the newest rollout of a module in a channel if it rolls out the version and has not succeeded.
+func activeRollout(all []fleet.Rollout, module, channel, version string) *fleet.Rollout {
 	var newest *fleet.Rollout
 	for i := range all {
 		r := &all[i]
@@ -65,7 +65,7 @@ type stateCount struct {
 	Address string
 }
 
-func (p *pages) modules(w http.ResponseWriter, r asked) {
+func (p *pages) modules(w http.ResponseWriter, r pageRequest) {
 	all := make([]moduleView, 0, len(r.fleet.Modules))
 	for i := range r.fleet.Modules {
 		all = append(all, viewModule(&r.fleet.Modules[i], r.fleet.Rollouts))
@@ -82,7 +82,7 @@ func viewModule(m *fleet.Module, rollouts []fleet.Rollout) moduleView {
 	v := moduleView{Module: m}
 	for _, channel := range slices.Sorted(maps.Keys(m.Channels)) {
 		v.Channels = append(v.Channels, channelVersion{
-			channel, m.Channels[channel], holding(rollouts, m.Name, channel, m.Channels[channel]),
+			channel, m.Channels[channel], activeRollout(rollouts, m.Name, channel, m.Channels[channel]),
 		})
 	}
 	for _, version := range m.Versions {
@@ -99,7 +99,7 @@ func viewModule(m *fleet.Module, rollouts []fleet.Rollout) moduleView {
 }
 
 func viewVersion(m *fleet.Module, version fleet.ModuleVersion, total int) versionView {
-	asked := query{Module: m.Name, Version: named(version.Version)}
+	asked := query{Module: m.Name, Version: valueName(version.Version)}
 	one := versionView{Version: version.Version, Address: asked.address()}
 	for state, n := range version.States {
 		one.Total += n

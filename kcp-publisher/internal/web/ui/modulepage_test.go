@@ -34,7 +34,7 @@ func TestModulePageShowsTheRolloutThatHoldsAVersion(t *testing.T) {
 		},
 	} {
 		got := ""
-		if r := holding(c.all, "keda", "regular", c.version); r != nil {
+		if r := activeRollout(c.all, "keda", "regular", c.version); r != nil {
 			got = r.Name
 		}
 		if got != c.want {

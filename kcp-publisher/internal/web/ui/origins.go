@@ -18,15 +18,15 @@ const (
 )
 
 // A live page needs the origins of a bundle repeatedly, so they are cached.
-type origins struct {
+type originCache struct {
 	// mu guards known and chains. Their keys are the runtime and the digest.
 	mu     sync.Mutex
 	known  map[[2]string][]bundle.Origin
 	chains map[[2]string]fleet.Chain
 }
 
-// of returns the origins of the modules in a runtime's published bundle.
-func (o *origins) of(
+// cachedOrigins returns the origins of the modules in a runtime's published bundle.
+func (o *originCache) cachedOrigins(
 	ctx context.Context, id string, kyma *v1beta2.Kyma,
 	read func(context.Context, *v1beta2.Kyma) ([]bundle.Origin, error),
 ) ([]bundle.Origin, error) {
@@ -56,7 +56,7 @@ func (o *origins) of(
 }
 
 // A failed read is not cached.
-func (o *origins) chainOf(
+func (o *originCache) readChain(
 	ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error),
 ) fleet.Chain {
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {

@@ -17,7 +17,7 @@ const maxCauses = 6
 
 type overview struct {
 	Query    query
-	All      tally
+	All      healthTally
 	Tiles    []tile
 	Causes   []causeGroup
 	More     int
@@ -31,7 +31,7 @@ type overview struct {
 	Groups  []group
 	Grouped string
 	Cut     bool
-	Found   tally
+	Found   healthTally
 	First   int
 	Last    int
 	Pages   int
@@ -67,13 +67,13 @@ type filters struct {
 // Without is the address of the page without this filter.
 type activeFilter struct{ Name, Value, Without string }
 
-func (p *pages) overview(w http.ResponseWriter, r asked) {
+func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
 	s, q := r.fleet, parseQuery(r.URL.Query())
 	page := overview{Query: q, Warnings: s.Warnings, Reading: r.reading, Filters: s.filters(q)}
 	for i := range s.Runtimes {
 		page.All.add(s.Runtimes[i].Health)
 	}
-	for _, h := range healths {
+	for _, h := range healthOrder {
 		t := tile{Health: h, Count: page.All.by[h], Address: query{}.With("health", string(h)), Chosen: q.Health == h}
 		if t.Chosen {
 			t.Address = "/"
@@ -88,7 +88,7 @@ func (p *pages) overview(w http.ResponseWriter, r asked) {
 		}
 	}
 	page.list(s)
-	page.Done, page.ActAddress = done[r.URL.Query().Get("done")], q.actAddress()
+	page.Done, page.ActAddress = doneMessages[r.URL.Query().Get("done")], q.actAddress()
 	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 &&
 		p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
 	p.render(w, r, "overview", http.StatusOK, frame{
@@ -155,7 +155,7 @@ func lastReport(r *fleet.Runtime) int64 {
 
 func (s *snapshot) filters(q query) filters {
 	f := filters{
-		Channels: s.channels, Healths: healths, Groupings: groupings(s, q), Columns: s.columns,
+		Channels: s.channels, Healths: healthOrder, Groupings: groupings(s, q), Columns: s.columns,
 		States: []v1beta2.State{
 			v1beta2.StateError,
 			v1beta2.StateWarning,
@@ -170,7 +170,7 @@ func (s *snapshot) filters(q query) filters {
 		f.Modules = append(f.Modules, m.Name)
 		if m.Name == q.Module {
 			for _, v := range m.Versions {
-				f.Versions = append(f.Versions, named(v.Version))
+				f.Versions = append(f.Versions, valueName(v.Version))
 			}
 		}
 	}

@@ -19,7 +19,7 @@ var templateFiles embed.FS
 var assetFiles embed.FS
 
 // URLs contain this hash of the assets, so that browsers can cache each version permanently.
-var version = hashOf(assetFiles)
+var version = hashFiles(assetFiles)
 
 var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")
 
@@ -36,7 +36,7 @@ func parse(names ...string) map[string]*template.Template {
 	return parsed
 }
 
-func hashOf(files embed.FS) string {
+func hashFiles(files embed.FS) string {
 	sum := sha256.New()
 	_ = fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, _ error) error {
 		if !entry.IsDir() {
@@ -78,7 +78,7 @@ type frame struct {
 }
 
 // render writes a page, or 304 if the browser has the current version.
-func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, f frame) {
+func (p *pages) render(w http.ResponseWriter, r pageRequest, name string, status int, f frame) {
 	f.Namespace, f.Version, f.Viewer, f.Now = p.Source.namespace, version, r.viewer, p.Now()
 	var page bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&page, "frame", f); err != nil {
@@ -101,6 +101,6 @@ func (p *pages) render(w http.ResponseWriter, r asked, name string, status int, 
 // message is the data of a page with a single message.
 type message struct{ Heading, Text string }
 
-func (p *pages) showMessage(w http.ResponseWriter, r asked, status int, heading, text string) {
+func (p *pages) showMessage(w http.ResponseWriter, r pageRequest, status int, heading, text string) {
 	p.render(w, r, "message", status, frame{Title: heading, Body: message{heading, text}})
 }

@@ -80,7 +80,7 @@ func (q *query) fields() []struct {
 func parseQuery(values url.Values) query {
 	var q query
 	for _, field := range q.fields() {
-		*field.value = line(200, strings.TrimSpace(values.Get(field.name)))
+		*field.value = cleanLine(200, strings.TrimSpace(values.Get(field.name)))
 	}
 	q.Page = 1
 	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 1 {
@@ -131,8 +131,8 @@ func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	switch {
 	case q.Health != "" && r.Health != q.Health,
 		q.Channel != "" && r.Channel != q.Channel,
-		q.Agent != "" && named(r.Agent) != q.Agent,
-		q.Kubernetes != "" && named(r.Kubernetes) != q.Kubernetes,
+		q.Agent != "" && valueName(r.Agent) != q.Agent,
+		q.Kubernetes != "" && valueName(r.Kubernetes) != q.Kubernetes,
 		q.Cause != "" && cause != q.Cause:
 		return false
 	}
@@ -146,14 +146,14 @@ func (q *query) matches(r *fleet.Runtime, cause string) bool {
 	} else if q.State != "" && r.State != q.State {
 		return false
 	}
-	return q.Search == "" || found(r, strings.ToLower(q.Search))
+	return q.Search == "" || matchesSearch(r, strings.ToLower(q.Search))
 }
 
 // matchesModule reports whether one module of the runtime has the queried name, version and state.
 func (q *query) matchesModule(r *fleet.Runtime) bool {
 	for i := range r.Modules {
 		m := &r.Modules[i]
-		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || named(m.Version) == q.Version) &&
+		if (q.Module == "" || m.Name == q.Module) && (q.Version == "" || valueName(m.Version) == q.Version) &&
 			(q.State == "" || m.State == q.State) {
 			return true
 		}
@@ -161,7 +161,7 @@ func (q *query) matchesModule(r *fleet.Runtime) bool {
 	return false
 }
 
-func named(value string) string {
+func valueName(value string) string {
 	if value == "" {
 		return unknown
 	}
@@ -171,11 +171,11 @@ func named(value string) string {
 func hasLabel(r *fleet.Runtime, label string) bool {
 	key, want, one := strings.Cut(label, "=")
 	value, has := r.Labels[key]
-	return one && named(value) == want || !one && has
+	return one && valueName(value) == want || !one && has
 }
 
-// found reports whether a visible text of the runtime contains the search text.
-func found(r *fleet.Runtime, lower string) bool {
+// matchesSearch reports whether a visible text of the runtime contains the search text.
+func matchesSearch(r *fleet.Runtime, lower string) bool {
 	if strings.Contains(strings.ToLower(r.ID), lower) || strings.Contains(strings.ToLower(r.Kyma), lower) {
 		return true
 	}

@@ -24,7 +24,7 @@ type offer struct {
 }
 
 // rolloutOffers applies each action to a copy of the rollout, to find the actions that are possible in its state.
-func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
+func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 	s := one.Status
 	candidates := []offer{
 		{Name: "pause", Title: "Pause rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(true)},
@@ -34,27 +34,27 @@ func (r asked) rolloutOffers(one *fleet.Rollout) []offer {
 			{Name: "resume", Title: "Resume rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(false)},
 		}
 	}
-	for _, wave := range actions.Waiting(one.Spec, s) {
+	for _, wave := range actions.WaitingWaves(one.Spec, s) {
 		approve := offer{
 			Name:     "approve",
-			Title:    "Approve wave " + line(60, wave),
+			Title:    "Approve wave " + cleanLine(60, wave),
 			Wave:     wave,
 			Runtimes: waveOf(wave, s.Waves).Total,
 			action:   actions.Approve(wave),
 		}
 		if waits := waveOf(wave, s.Waves); waits.WaitsForDeferred {
-			approve.Title, approve.Runtimes = "Continue without deferred runtimes of wave "+line(60, wave), waits.Deferred
+			approve.Title, approve.Runtimes = "Continue without deferred runtimes of wave "+cleanLine(60, wave), waits.Deferred
 		}
 		candidates = append(candidates, approve)
 	}
-	rivals := rivalsOf(one, r.fleet.Rollouts)
+	rivals := relatedRollouts(one, r.fleet.Rollouts)
 	candidates = append(candidates,
 		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
 		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(rivals)},
 		offer{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(rivals)})
 	var possible []offer
 	for _, o := range candidates {
-		object := objectOf(one)
+		object := rolloutObject(one)
 		if effect, err := o.action.Change(&object); err == nil {
 			o.Effect = "Rollout " + one.Name + " " + effect + "."
 			possible = append(possible, o)
@@ -72,7 +72,7 @@ func waveOf(name string, all []v1alpha1.WaveStatus) v1alpha1.WaveStatus {
 	return v1alpha1.WaveStatus{}
 }
 
-func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
+func rolloutObject(r *fleet.Rollout) v1alpha1.Rollout {
 	return v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name},
 		Spec:       *r.Spec.DeepCopy(),
@@ -80,8 +80,8 @@ func objectOf(r *fleet.Rollout) v1alpha1.Rollout {
 	}
 }
 
-// rivalsOf returns the rollouts of the same module and channel. They must not be modified.
-func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
+// relatedRollouts returns the rollouts of the same module and channel. They must not be modified.
+func relatedRollouts(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	var rivals []v1alpha1.Rollout
 	for i := range all {
 		if r := &all[i]; r.Spec.Module == one.Spec.Module && r.Spec.Channel == one.Spec.Channel {
@@ -93,7 +93,7 @@ func rivalsOf(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	return rivals
 }
 
-func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
+func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 	one := r.findRollout()
 	if one == nil {
 		p.rollout(w, r)
@@ -138,11 +138,11 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r asked) {
 	}
 	p.Log.Info("rollout changed by a viewer", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action,
 		"wave", form.wave)
-	p.unrecorded(r, result, one.Name)
+	p.logUnrecorded(r, result, one.Name)
 	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
 }
 
-func (r asked) findRollout() *fleet.Rollout {
+func (r pageRequest) findRollout() *fleet.Rollout {
 	for i := range r.fleet.Rollouts {
 		if r.fleet.Rollouts[i].Name == r.PathValue("name") {
 			return &r.fleet.Rollouts[i]

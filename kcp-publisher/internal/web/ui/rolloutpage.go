@@ -69,14 +69,14 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 	v := rolloutView{
 		Rollout: r,
 		State:   string(s.State),
-		Ended:   rollout.Finished(s.State),
+		Ended:   rollout.IsFinished(s.State),
 		Unshown: max(0, int(s.Failed)-len(s.Failures)),
 	}
 	if v.State == "" {
 		v.State = "New"
 	}
 	if !v.Ended {
-		v.Approvals = actions.Waiting(r.Spec, r.Status)
+		v.Approvals = actions.WaitingWaves(r.Spec, r.Status)
 	}
 	var inFlight int32
 	for i, wave := range s.Waves {
@@ -86,7 +86,7 @@ func viewRollout(r *fleet.Rollout, now time.Time) rolloutView {
 		}
 		if wave.State == v1alpha1.WaveSoaking && wave.ReadyAt != nil && i < len(r.Spec.Waves) {
 			if left := wave.ReadyAt.Add(r.Spec.Waves[i].Soak.Duration).Sub(now); left > 0 {
-				w.SoakLeft = strings.TrimPrefix(since(-left-time.Minute), "in ")
+				w.SoakLeft = strings.TrimPrefix(formatAge(-left-time.Minute), "in ")
 			}
 		}
 		w.Bar = segments(
@@ -122,7 +122,7 @@ type rolloutsPage struct {
 	TrainsProblem string
 }
 
-func (p *pages) rollouts(w http.ResponseWriter, r asked) {
+func (p *pages) rollouts(w http.ResponseWriter, r pageRequest) {
 	var page rolloutsPage
 	for i := range r.fleet.Rollouts {
 		one := &r.fleet.Rollouts[i]
@@ -159,7 +159,7 @@ func (page *rolloutsPage) addTrains(policies []v1alpha1.PromotionPolicy, err err
 		page.TrainsProblem = err.Error()
 	}
 	for i := range policies {
-		page.Trains = append(page.Trains, train.Show(&policies[i]))
+		page.Trains = append(page.Trains, train.NewView(&policies[i]))
 	}
 	slices.SortFunc(page.Trains, func(a, b train.View) int { return cmp.Compare(a.Policy, b.Policy) })
 }
@@ -171,19 +171,20 @@ type rolloutPage struct {
 	Offered []offer
 }
 
-func (p *pages) rollout(w http.ResponseWriter, r asked) {
+func (p *pages) rollout(w http.ResponseWriter, r pageRequest) {
 	p.showRollout(w, r, http.StatusOK, "")
 }
 
-func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble string) {
+func (p *pages) showRollout(w http.ResponseWriter, r pageRequest, status int, trouble string) {
 	one := r.findRollout()
 	if one == nil {
 		p.showMessage(w, r, http.StatusNotFound, "No such rollout",
 			"No Rollout in namespace "+p.Source.namespace+" is named "+
-				line(100, r.PathValue("name"))+".")
+				cleanLine(100, r.PathValue("name"))+".")
 		return
 	}
-	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: done[r.URL.Query().Get("done")], Error: trouble}
+	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: doneMessages[r.URL.Query().Get("done")],
+		Error: trouble}
 	if r.viewer.MaySteer != nil && r.viewer.ActOnRollout != nil {
 		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
 		if err != nil {
@@ -195,7 +196,7 @@ func (p *pages) showRollout(w http.ResponseWriter, r asked, status int, trouble 
 		}
 	}
 	p.render(w, r, "rollout", status, frame{
-		Title: "Rollout " + line(100, one.Name), Section: "rollouts", Live: true, Body: page,
+		Title: "Rollout " + cleanLine(100, one.Name), Section: "rollouts", Live: true, Body: page,
 	})
 }
 

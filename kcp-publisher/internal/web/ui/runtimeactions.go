@@ -67,12 +67,12 @@ func runtimeOffers(health fleet.Health) []runtimeAction {
 	return runtimeActions[:2]
 }
 
-func keyOf(r *fleet.Runtime) client.ObjectKey {
+func kymaKey(r *fleet.Runtime) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}
 }
 
 // An empty name in the key means all Kymas of the namespace.
-func (p *pages) mayAct(r asked, kyma client.ObjectKey) bool {
+func (p *pages) mayAct(r pageRequest, kyma client.ObjectKey) bool {
 	if r.viewer.MayAct == nil || r.viewer.Act == nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (p *pages) mayAct(r asked, kyma client.ObjectKey) bool {
 	return may && err == nil
 }
 
-func (p *pages) actOnRuntime(w http.ResponseWriter, r asked) {
+func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
@@ -92,11 +92,11 @@ func (p *pages) actOnRuntime(w http.ResponseWriter, r asked) {
 	}
 	one := &r.fleet.Runtimes[at]
 	address := "/runtimes/" + url.PathEscape(id)
-	p.act(w, r, keyOf(one), []*fleet.Runtime{one}, address, address)
+	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
 }
 
 // The query in the address selects the runtimes.
-func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
+func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 	q := parseQuery(r.URL.Query())
 	q.Group = ""
 	var selected []*fleet.Runtime
@@ -109,13 +109,13 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r asked) {
 		p.showMessage(w, r, http.StatusConflict, "No runtime matches", "The filter no longer matches any runtime.")
 		return
 	}
-	p.act(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
+	p.performAction(w, r, client.ObjectKey{Namespace: p.Source.namespace}, selected, q.actAddress(), q.address())
 }
 
-// act responds with a confirmation page, and performs the action when the user posts the confirmed form. The viewer
-// must have the permission to patch Kymas with the namespace and name in parameter right.
-func (p *pages) act(
-	w http.ResponseWriter, r asked, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
+// performAction responds with a confirmation page, and performs the action when the user posts the confirmed form. The
+// viewer must have the permission to patch Kymas with the namespace and name in parameter right.
+func (p *pages) performAction(
+	w http.ResponseWriter, r pageRequest, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
 	form, ok := p.form(w, r)
 	if !ok {
@@ -149,8 +149,8 @@ func (p *pages) act(
 	}
 	chosen := runtimeActions[at]
 	c := confirmation{
-		Heading: chosen.Title + " " + amount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
-		Button: chosen.Title, Count: len(selected), Selection: selectionOf(selected),
+		Heading: chosen.Title + " " + runtimeCount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
+		Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),
 		Address: address, Back: back, Action: form.action, AskReason: chosen.askReason,
 	}
 	for _, one := range selected[:min(len(selected), maxNamed)] {
@@ -158,7 +158,7 @@ func (p *pages) act(
 	}
 	if form.confirmed && form.selection != c.Selection {
 		c.Error = fmt.Sprintf("The selection changed and now has %s. Nothing has been changed yet.",
-			amount(len(selected), selected[0].ID))
+			runtimeCount(len(selected), selected[0].ID))
 		form.confirmed = false
 	}
 	if !form.confirmed {
@@ -177,7 +177,7 @@ func (p *pages) act(
 			frame{
 				Title:   "Some runtimes failed",
 				Section: "fleet",
-				Body:    acted{chosen.Title, len(selected) - len(failed), len(selected), failed, back},
+				Body:    actionFailures{chosen.Title, len(selected) - len(failed), len(selected), failed, back},
 			},
 		)
 		return
@@ -190,24 +190,24 @@ func (p *pages) act(
 }
 
 // A confirmed form contains this digest, so that the action fails if the filter now selects other runtimes.
-func selectionOf(selected []*fleet.Runtime) string {
+func selectionDigest(selected []*fleet.Runtime) string {
 	keys := make([]string, len(selected))
 	for i, one := range selected {
-		keys[i] = keyOf(one).String()
+		keys[i] = kymaKey(one).String()
 	}
 	slices.Sort(keys)
 	return digest.FromString(strings.Join(keys, "\n")).Encoded()
 }
 
-func amount(n int, id string) string {
+func runtimeCount(n int, id string) string {
 	if n == 1 {
-		return "runtime " + line(80, id)
+		return "runtime " + cleanLine(80, id)
 	}
 	return strconv.Itoa(n) + " runtimes"
 }
 
-// acted is the data of the page after an action that failed for some runtimes.
-type acted struct {
+// actionFailures is the data of the page after an action that failed for some runtimes.
+type actionFailures struct {
 	Title       string
 	Done, Total int
 	Failed      []failure
@@ -217,7 +217,7 @@ type acted struct {
 type failure struct{ Runtime, Error string }
 
 // actOn returns the failures, sorted by runtime.
-func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime) []failure {
+func (p *pages) actOn(r pageRequest, selected []*fleet.Runtime, action actions.Runtime) []failure {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTimeout)
 	defer cancel()
 	var lock sync.Mutex
@@ -226,13 +226,13 @@ func (p *pages) actOn(r asked, selected []*fleet.Runtime, action actions.Runtime
 	group.SetLimit(actedAtOnce)
 	for _, one := range selected {
 		group.Go(func() error {
-			result, err := r.viewer.Act(ctx, keyOf(one), action)
+			result, err := r.viewer.Act(ctx, kymaKey(one), action)
 			lock.Lock()
 			defer lock.Unlock()
 			if err != nil {
 				failed = append(failed, failure{one.ID, err.Error()})
 			} else {
-				p.unrecorded(r, result, one.Kyma)
+				p.logUnrecorded(r, result, one.Kyma)
 			}
 			return nil
 		})

@@ -51,50 +51,50 @@ type event struct {
 	Count                 int32
 }
 
-func (p *pages) runtime(w http.ResponseWriter, r asked) {
+func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
 	id := r.PathValue("id")
 	at, known := r.fleet.byID[id]
 	if !known {
 		p.showMessage(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
-			" has the runtime id "+line(100, id)+".")
+			" has the runtime id "+cleanLine(100, id)+".")
 		return
 	}
 	one := &r.fleet.Runtimes[at]
-	page := runtimePage{Runtime: one, Ready: ready(one)}
+	page := runtimePage{Runtime: one, Ready: readyModules(one)}
 	for _, key := range slices.Sorted(maps.Keys(one.Labels)) {
 		if len(page.SortedLabels) < maxLabels {
 			page.SortedLabels = append(page.SortedLabels, label{key, one.Labels[key]})
 		}
 	}
 	for _, m := range one.Modules {
-		if m.Held != "" && !withdrawn(one.Cause) {
+		if m.Held != "" && !isWithdrawn(one.Cause) {
 			page.Waits = append(page.Waits, m)
 		}
 	}
-	page.Done = done[r.URL.Query().Get("done")]
-	if p.mayAct(r, keyOf(one)) {
+	page.Done = doneMessages[r.URL.Query().Get("done")]
+	if p.mayAct(r, kymaKey(one)) {
 		page.Offered = runtimeOffers(one.Health)
 	}
 	p.history(r, &page)
 	p.render(w, r, "runtime", http.StatusOK, frame{
-		Title: "Runtime " + line(100, one.ID), Section: "fleet", Live: true, Body: page,
+		Title: "Runtime " + cleanLine(100, one.ID), Section: "fleet", Live: true, Body: page,
 	})
 }
 
-// withdrawn reports whether the runtime's problem is a version that a rollout withdrew. The page then does not show
+// isWithdrawn reports whether the runtime's problem is a version that a rollout withdrew. The page then does not show
 // that a module waits for the version.
-func withdrawn(cause *fleet.Cause) bool {
+func isWithdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }
 
 // history adds the runtime's bundles and Events to the page. It omits data that cannot be read.
-func (p *pages) history(r asked, page *runtimePage) {
+func (p *pages) history(r pageRequest, page *runtimePage) {
 	kyma, err := p.Source.kyma(r.Context(), page.Runtime)
 	if err != nil {
 		page.EventsError = "failed to read the Kyma: " + err.Error()
 		return
 	}
-	page.LastOperation, page.Details = kyma.Status.LastOperation, p.detailsOf(r, kyma)
+	page.LastOperation, page.Details = kyma.Status.LastOperation, p.readDetails(r, kyma)
 	if s := kyma.Status.Runtime; s != nil {
 		page.PublishedInfo, page.ObservedInfo = s.Published, s.Observed
 	}
@@ -108,12 +108,12 @@ func (p *pages) history(r asked, page *runtimePage) {
 	var chain fleet.Chain
 	if p.Chain != nil {
 		page.OriginsAsked = true
-		chain = p.known.chainOf(r.Context(), page.ID, kyma, p.Chain)
+		chain = p.known.readChain(r.Context(), page.ID, kyma, p.Chain)
 	}
 	page.timeline(fleet.Timeline(kyma, chain))
 	if p.Origins != nil {
 		page.OriginsAsked = true
-		if page.Origins, err = p.known.of(r.Context(), page.ID, kyma, p.Origins); err != nil {
+		if page.Origins, err = p.known.cachedOrigins(r.Context(), page.ID, kyma, p.Origins); err != nil {
 			page.OriginsError = err.Error()
 		}
 	}

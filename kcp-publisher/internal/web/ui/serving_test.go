@@ -40,7 +40,7 @@ func TestPagesSetContentSecurityPolicy(t *testing.T) {
 
 func TestLocalUIRequiresTokenOfItsURL(t *testing.T) {
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.WriteString(w, viewerOf(r.Context()).Name)
+		_, _ = io.WriteString(w, viewerFrom(r.Context()).Name)
 	})
 	local, err := NewLocal(page, "127.0.0.1:8123", &Viewer{Name: "ada"})
 	if err != nil {
@@ -117,7 +117,7 @@ func TestUIRespondsBeforeAllKymasAreRead(t *testing.T) {
 	if status, _, _ := s.get(t, "/runtimes/r-00001"); status != http.StatusServiceUnavailable {
 		t.Errorf("page of a runtime during the read: got status %d", status)
 	}
-	s.source.put(sampleFleet(100, false))
+	s.source.setFleet(sampleFleet(100, false))
 	if status, body, header = s.get(t, "/"); status != http.StatusOK || header.Get("Refresh") != "" ||
 		strings.Contains(body, "Reading ") {
 		t.Errorf("after the read: got status %d, headers %v", status, header)

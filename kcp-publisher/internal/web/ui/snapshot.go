@@ -64,7 +64,7 @@ func newSnapshot(f fleet.Fleet, revision uint64) *snapshot {
 		s.worstFirst[i] = i
 	}
 	slices.SortStableFunc(s.worstFirst, func(a, b int) int {
-		return rank(f.Runtimes[a].Health) - rank(f.Runtimes[b].Health)
+		return healthRank(f.Runtimes[a].Health) - healthRank(f.Runtimes[b].Health)
 	})
 	return s
 }
@@ -118,7 +118,7 @@ func groupCauses(runtimes []fleet.Runtime, keys []string) []causeGroup {
 		all = append(all, *g)
 	}
 	slices.SortFunc(all, func(a, b causeGroup) int {
-		return cmp.Or(rank(a.Health)-rank(b.Health), b.Runtimes-a.Runtimes, cmp.Compare(a.Message, b.Message))
+		return cmp.Or(healthRank(a.Health)-healthRank(b.Health), b.Runtimes-a.Runtimes, cmp.Compare(a.Message, b.Message))
 	})
 	return all
 }
@@ -137,8 +137,8 @@ func (s *snapshot) causeText(key string) string {
 	return "a problem that no runtime has anymore"
 }
 
-var healths = []fleet.Health{
+var healthOrder = []fleet.Health{
 	fleet.Failing, fleet.Silent, fleet.NeverReported, fleet.Behind, fleet.Suspended, fleet.Deleting, fleet.Healthy,
 }
 
-func rank(h fleet.Health) int { return slices.Index(healths, h) }
+func healthRank(h fleet.Health) int { return slices.Index(healthOrder, h) }

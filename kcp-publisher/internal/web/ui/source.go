@@ -88,8 +88,8 @@ func (s *Source) Run(ctx context.Context) error {
 			return fmt.Errorf("watch %T: %w", kind, err)
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { s.mark() }, UpdateFunc: func(any, any) { s.mark() }, DeleteFunc: func(any) {
-				s.mark()
+			AddFunc: func(any) { s.markChanged() }, UpdateFunc: func(any, any) { s.markChanged() }, DeleteFunc: func(any) {
+				s.markChanged()
 			},
 		}); err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)
@@ -104,21 +104,22 @@ func (s *Source) Run(ctx context.Context) error {
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}
-		if !s.rest(ctx, max(refreshAtMost, restShare*time.Since(began))) {
+		if !s.waitForChange(ctx, max(refreshAtMost, restShare*time.Since(began))) {
 			return nil
 		}
 	}
 }
 
-func (s *Source) mark() {
+func (s *Source) markChanged() {
 	select {
 	case s.dirty <- struct{}{}:
 	default:
 	}
 }
 
-// rest waits for the duration quiet and then for the next change of the fleet. It returns false if ctx has ended.
-func (s *Source) rest(ctx context.Context, quiet time.Duration) bool {
+// waitForChange waits for the duration quiet and then for the next change of the fleet. It returns false if ctx has
+// ended.
+func (s *Source) waitForChange(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
@@ -144,15 +145,15 @@ func (s *Source) refresh(ctx context.Context) error {
 			return fmt.Errorf("list %T in %s: %w", list, s.namespace, err)
 		}
 	}
-	s.put(s.assess(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Metas: metas.Items, Now: s.now()}))
+	s.setFleet(s.assess(fleet.Input{Kymas: kymas.Items, Rollouts: rollouts.Items, Metas: metas.Items, Now: s.now()}))
 	return nil
 }
 
-// put sets the current fleet, and notifies the pages if it changed.
-func (s *Source) put(f fleet.Fleet) {
+// setFleet sets the current fleet, and notifies the pages if it changed.
+func (s *Source) setFleet(f fleet.Fleet) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current != nil && same(s.current.Fleet, f) {
+	if s.current != nil && isSameFleet(s.current.Fleet, f) {
 		s.current = s.current.at(f.Time)
 		return
 	}
@@ -175,8 +176,8 @@ func (s *Source) First(f fleet.Fleet, read func() int64) {
 
 type reading struct{ Read, Total int }
 
-// unfinished returns the incomplete fleet and the progress while the Kymas are being read, and nil afterwards.
-func (s *Source) unfinished() (*snapshot, *reading) {
+// readingProgress returns the incomplete fleet and the progress while the Kymas are being read, and nil afterwards.
+func (s *Source) readingProgress() (*snapshot, *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.first == nil {
@@ -186,7 +187,7 @@ func (s *Source) unfinished() (*snapshot, *reading) {
 	return s.first, &reading{min(int(s.read()), total), total}
 }
 
-func same(a, b fleet.Fleet) bool {
+func isSameFleet(a, b fleet.Fleet) bool {
 	a.Time = b.Time
 	return reflect.DeepEqual(a, b)
 }

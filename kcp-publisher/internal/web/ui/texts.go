@@ -22,19 +22,20 @@ import (
 const maxText = 600
 
 var texts = template.FuncMap{
-	"text": text, "line": line, "prose": prose, "sentence": sentence, "number": number, "plural": plural,
+	"text": cleanText, "line": cleanLine, "prose": proseParts, "sentence": sentence, "number": number, "plural": plural,
 	"short": shortDigest,
-	"when":  when, "stamp": stamp, "words": words, "tone": tone, "bundleTone": bundleTone, "stateTone": stateTone,
-	"rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": dict,
-	"ready": ready, "breakable": breakable, "objectName": objectName, "logLines": logLines,
+	"when":  newMoment, "stamp": formatTime, "words": healthWords, "tone": healthTone, "bundleTone": bundleTone,
+	"stateTone":   stateTone,
+	"rolloutTone": rolloutTone, "waveTone": waveTone, "path": url.PathEscape, "dict": newMap,
+	"ready": readyModules, "breakable": splitLabel, "objectName": objectName, "logLines": logLines,
 	"sum": func(a, b int) int { return a + b },
 }
 
-// text returns untrusted text as one printable line of at most maxText bytes.
-func text(s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
+// cleanText returns untrusted text as one printable line of at most maxText bytes.
+func cleanText(s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s)), maxText) }
 
-// line returns untrusted text as one printable line, truncated to the given number of bytes.
-func line(most int, s any) string { return cut(bundle.PrintableLine(fmt.Sprint(s)), most) }
+// cleanLine returns untrusted text as one printable line, truncated to the given number of bytes.
+func cleanLine(most int, s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
 // Code is true for text between backquotes.
 type part struct {
@@ -42,9 +43,9 @@ type part struct {
 	Text string
 }
 
-// prose returns untrusted text as a sentence, truncated to the given number of bytes and split into parts.
-func prose(most int, s any) []part {
-	pieces := strings.Split(sentence(line(most, s)), "`")
+// proseParts returns untrusted text as a sentence, truncated to the given number of bytes and split into parts.
+func proseParts(most int, s any) []part {
+	pieces := strings.Split(sentence(cleanLine(most, s)), "`")
 	if len(pieces)%2 == 0 { // the last backquote has no counterpart
 		return []part{{false, strings.Join(pieces, "`")}}
 	}
@@ -66,7 +67,7 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-func cut(s string, most int) string {
+func truncate(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
@@ -108,15 +109,15 @@ func percent[N int | int32](number, total N) string {
 func shortDigest(d string) string {
 	algorithm, hex, found := strings.Cut(d, ":")
 	if !found || len(hex) < 12 {
-		return line(24, d)
+		return cleanLine(24, d)
 	}
-	return line(24, algorithm+":"+hex[:12])
+	return cleanLine(24, algorithm+":"+hex[:12])
 }
 
 // Full and Ago are displayed, and page.js updates the age from ISO.
 type moment struct{ ISO, Full, Ago string }
 
-func when(now time.Time, t any) *moment {
+func newMoment(now time.Time, t any) *moment {
 	var at time.Time
 	switch v := t.(type) {
 	case time.Time:
@@ -136,7 +137,7 @@ func when(now time.Time, t any) *moment {
 		return nil
 	}
 	at = at.UTC()
-	return &moment{at.Format(time.RFC3339), stamp(at), since(now.Sub(at))}
+	return &moment{at.Format(time.RFC3339), formatTime(at), formatAge(now.Sub(at))}
 }
 
 // The tone determines the color and icon.
@@ -152,9 +153,9 @@ func bundleTone(b fleet.Bundle) string {
 	return "idle"
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+func formatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-func since(d time.Duration) string {
+func formatAge(d time.Duration) string {
 	ahead := d < -time.Minute
 	if d < 0 {
 		d = -d
@@ -176,7 +177,7 @@ func since(d time.Duration) string {
 	return s + " ago"
 }
 
-func words(h fleet.Health) string {
+func healthWords(h fleet.Health) string {
 	if h == fleet.NeverReported {
 		return "Never reported"
 	}
@@ -184,7 +185,7 @@ func words(h fleet.Health) string {
 }
 
 // The tone determines the color and icon.
-func tone(h fleet.Health) string {
+func healthTone(h fleet.Health) string {
 	switch h {
 	case fleet.Failing:
 		return "bad"
@@ -246,8 +247,8 @@ func waveTone(s v1alpha1.WaveState) string {
 	return "new"
 }
 
-// dict builds a map from pairs, to pass several values to a nested template.
-func dict(pairs ...any) map[string]any {
+// newMap builds a map from pairs, to pass several values to a nested template.
+func newMap(pairs ...any) map[string]any {
 	m := make(map[string]any, len(pairs)/2)
 	for i := 0; i+1 < len(pairs); i += 2 {
 		m[pairs[i].(string)] = pairs[i+1]
@@ -255,14 +256,14 @@ func dict(pairs ...any) map[string]any {
 	return m
 }
 
-// breakable splits a text, such as a label key, after each dot and slash, to allow line breaks.
-func breakable(text string) []string {
+// splitLabel splits a text, such as a label key, after each dot and slash, to allow line breaks.
+func splitLabel(text string) []string {
 	return slices.Collect(strings.FieldsFuncSeq(strings.NewReplacer(".", ".\x00", "/", "/\x00").Replace(text),
 		func(r rune) bool { return r == 0 }))
 }
 
-// ready returns the number of ready modules of a runtime.
-func ready(r *fleet.Runtime) int {
+// readyModules returns the number of ready modules of a runtime.
+func readyModules(r *fleet.Runtime) int {
 	n := 0
 	for i := range r.Modules {
 		if s := r.Modules[i].State; s == v1beta2.StateReady || s == v1beta2.StateUnmanaged {
@@ -284,7 +285,7 @@ func objectName(o bundle.DetailedObject) string {
 func logLines(log string) []string {
 	var lines []string
 	for one := range strings.Lines(log) {
-		lines = append(lines, line(bundle.MaxDetailTextBytes, strings.TrimRight(one, "\n")))
+		lines = append(lines, cleanLine(bundle.MaxDetailTextBytes, strings.TrimRight(one, "\n")))
 	}
 	return lines
 }

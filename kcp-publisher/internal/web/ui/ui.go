@@ -56,9 +56,9 @@ type pages struct {
 	Options
 	// streams contains one element for each open event stream.
 	streams  chan struct{}
-	known    origins
+	known    originCache
 	reports  reports
-	contents contents
+	contents imageCache
 }
 
 // Handler returns the handler of the pages. It refuses requests without a Viewer, and requests from other sites that
@@ -106,14 +106,14 @@ func Secure(next http.Handler) http.Handler {
 }
 
 // authorize calls serve if the request's viewer may see the fleet. Otherwise, it responds with an error.
-func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFunc {
+func (p *pages) authorize(serve func(http.ResponseWriter, pageRequest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		viewer := viewerOf(r.Context())
+		viewer := viewerFrom(r.Context())
 		if viewer == nil || viewer.MaySee == nil {
 			http.Error(w, "not signed in", http.StatusUnauthorized)
 			return
 		}
-		page := asked{Request: r, viewer: viewer}
+		page := pageRequest{Request: r, viewer: viewer}
 		may, err := viewer.MaySee(r.Context(), p.Source.namespace)
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may see the fleet", "viewer", viewer.Name)
@@ -134,7 +134,7 @@ func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFu
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
 			w.Header().Set("Refresh", "2")
-			if page.fleet, page.reading = p.Source.unfinished(); page.fleet != nil && r.URL.Path == "/" {
+			if page.fleet, page.reading = p.Source.readingProgress(); page.fleet != nil && r.URL.Path == "/" {
 				serve(w, page)
 				return
 			}
@@ -146,6 +146,6 @@ func (p *pages) authorize(serve func(http.ResponseWriter, asked)) http.HandlerFu
 	}
 }
 
-func (p *pages) notFound(w http.ResponseWriter, r asked) {
+func (p *pages) notFound(w http.ResponseWriter, r pageRequest) {
 	p.showMessage(w, r, http.StatusNotFound, "Page not found", "The address is mistyped, or the object was deleted.")
 }

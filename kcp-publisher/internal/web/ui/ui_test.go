@@ -51,7 +51,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		acted:   make(chan v1beta2.Kyma, 1000),
 	}
 	s.source.kyma, s.source.kymas = sampleKyma, s.kymas
-	s.source.put(f)
+	s.source.setFleet(f)
 	if viewer == nil {
 		yes := func(context.Context, string) (bool, error) { return true, nil }
 		viewer = &Viewer{
@@ -124,7 +124,7 @@ func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (act
 		}
 		r.Spec = one.Spec
 		s.steered <- one
-		s.source.put(f)
+		s.source.setFleet(f)
 		return actions.Result{Effect: effect}, nil
 	}
 	return actions.Result{}, nil
@@ -370,8 +370,8 @@ func TestPageReceivesChangesOverEventStream(t *testing.T) {
 		t.Fatalf("the stream ended before %q: %v", want, lines.Err())
 	}
 	read("data: 1")
-	s.source.put(sampleFleet(3, true)) // an unchanged fleet
-	s.source.put(sampleFleet(4, true))
+	s.source.setFleet(sampleFleet(3, true)) // an unchanged fleet
+	s.source.setFleet(sampleFleet(4, true))
 	read("data: 2")
 	for range maxStreams - 1 {
 		open()

@@ -39,7 +39,7 @@ func WithViewer(ctx context.Context, v *Viewer) context.Context {
 	return context.WithValue(ctx, viewerKey{}, v)
 }
 
-func viewerOf(ctx context.Context) *Viewer {
+func viewerFrom(ctx context.Context) *Viewer {
 	v, _ := ctx.Value(viewerKey{}).(*Viewer)
 	return v
 }

@@ -7,18 +7,18 @@ import (
 )
 
 // Memo contains the last log text of each subject. The zero value is empty. It is not safe for concurrent use.
-type Memo struct{ last map[string]string }
+type Memo struct{ lastTexts map[string]string }
 
-// Changed records the text of a subject and reports whether the text changed. An empty text removes the subject.
-func (m *Memo) Changed(subject, text string) bool {
-	if m.last[subject] == text {
+// Update sets the text of a subject and reports whether the text changed. An empty text removes the subject.
+func (m *Memo) Update(subject, text string) bool {
+	if m.lastTexts[subject] == text {
 		return false
 	}
-	if m.last == nil {
-		m.last = map[string]string{}
+	if m.lastTexts == nil {
+		m.lastTexts = map[string]string{}
 	}
-	if m.last[subject] = text; text == "" {
-		delete(m.last, subject)
+	if m.lastTexts[subject] = text; text == "" {
+		delete(m.lastTexts, subject)
 	}
 	return true
 }
@@ -27,10 +27,10 @@ func (m *Memo) Changed(subject, text string) bool {
 func (m *Memo) Replace(all map[string]string) []string {
 	var news []string
 	for _, subject := range slices.Sorted(maps.Keys(all)) {
-		if m.last[subject] != all[subject] {
+		if m.lastTexts[subject] != all[subject] {
 			news = append(news, subject)
 		}
 	}
-	m.last = maps.Clone(all)
+	m.lastTexts = maps.Clone(all)
 	return news
 }

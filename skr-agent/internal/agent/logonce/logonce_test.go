@@ -8,13 +8,13 @@ import (
 
 func TestUnchangedTextIsLoggedOnce(t *testing.T) {
 	var memo Memo
-	require.False(t, memo.Changed("registry", ""), "an empty text is not a change at first")
-	require.True(t, memo.Changed("registry", "down"))
-	require.False(t, memo.Changed("registry", "down"))
-	require.True(t, memo.Changed("certificate", "down"), "another subject must be logged")
-	require.True(t, memo.Changed("registry", "slow"))
-	require.True(t, memo.Changed("registry", ""))
-	require.True(t, memo.Changed("registry", "slow"), "a text that occurs again must be logged")
+	require.False(t, memo.Update("registry", ""), "an empty text is not a change at first")
+	require.True(t, memo.Update("registry", "down"))
+	require.False(t, memo.Update("registry", "down"))
+	require.True(t, memo.Update("certificate", "down"), "another subject must be logged")
+	require.True(t, memo.Update("registry", "slow"))
+	require.True(t, memo.Update("registry", ""))
+	require.True(t, memo.Update("registry", "slow"), "a text that occurs again must be logged")
 }
 
 func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {

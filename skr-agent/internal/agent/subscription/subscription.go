@@ -26,15 +26,15 @@ import (
 
 // Limits for the notification server.
 const (
-	pollSpacing     = time.Second
-	pollsAtOnce     = 5
-	pollInterval    = 10 * time.Second // minimum time between polls; pollsAtOnce polls are allowed without a delay
-	linesPerSecond  = 10
-	linesAtOnce     = 100
-	maxLineBytes    = 256
-	silenceTimeout  = 100 * time.Second // three times the server's keep-alive interval, plus a margin
-	reconnectSpread = 10 * time.Second
-	steadyAfter     = time.Minute
+	pollSpacing       = time.Second
+	pollBurst         = 5
+	pollInterval      = 10 * time.Second // minimum time between polls; pollBurst polls are allowed without a delay
+	linesPerSecond    = 10
+	lineBurst         = 100
+	maxLineBytes      = 256
+	silenceTimeout    = 100 * time.Second // three times the server's keep-alive interval, plus a margin
+	reconnectSpread   = 10 * time.Second
+	backoffResetAfter = time.Minute
 	// A connection that reaches another replica than the runtime's is repeated after about searchPause, up to
 	// maxSearches times without an accepted connection. Then the intervals grow.
 	searchPause = time.Second
@@ -78,7 +78,7 @@ func New(options Options) *Subscription {
 
 // Start keeps a connection open until ctx is done. It always returns nil.
 func (s *Subscription) Start(ctx context.Context) error {
-	go s.passOn(ctx)
+	go s.forwardPolls(ctx)
 	backoff, searches := newBackoff(), 0
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -87,13 +87,13 @@ func (s *Subscription) Start(ctx context.Context) error {
 			return nil
 		}
 		// Do not log errEnded, because proxies close long connections. Log only failed connections.
-		if !errors.Is(err, errEnded) && s.logged.Changed(loggedConnection, "not connected") {
+		if !errors.Is(err, errEnded) && s.logged.Update(loggedConnection, "not connected") {
 			s.options.Log.Info("failed to connect to the publisher's notification server, polling only", "reason",
 				err.Error())
 		}
 		var pause time.Duration
 		switch {
-		case time.Since(began) >= steadyAfter:
+		case time.Since(began) >= backoffResetAfter:
 			// Spread the reconnects, because a publisher restart closes the connections of its whole fleet at once.
 			backoff, searches, pause = newBackoff(), 0, rand.N(reconnectSpread)
 		case errors.Is(err, store.ErrOtherReplica) && searches < maxSearches:
@@ -125,11 +125,11 @@ func (s *Subscription) connect(ctx context.Context) error {
 	defer response.Close()
 	connected.Set(1)
 	defer connected.Set(0)
-	if s.logged.Changed(loggedConnection, "connected") {
+	if s.logged.Update(loggedConnection, "connected") {
 		s.options.Log.Info("connected to the publisher's notification server")
 	}
 	// Poll once, because a bundle can have been published before the connection was open.
-	s.ask()
+	s.requestPoll()
 	silence := time.AfterFunc(silenceTimeout, cancel)
 	defer silence.Stop()
 	err = s.read(response, func() { silence.Reset(silenceTimeout) })
@@ -142,20 +142,20 @@ func (s *Subscription) connect(ctx context.Context) error {
 // errEnded is the error of a connection that ended normally.
 var errEnded = errors.New("the connection ended")
 
-// read reads a response until it ends or exceeds a limit. It calls alive for each line.
-func (s *Subscription) read(response io.Reader, alive func()) error {
+// read reads a response until it ends or exceeds a limit. It calls onLine for each line.
+func (s *Subscription) read(response io.Reader, onLine func()) error {
 	lines := bufio.NewScanner(response)
 	lines.Buffer(make([]byte, 0, maxLineBytes), maxLineBytes)
-	allowed := rate.NewLimiter(linesPerSecond, linesAtOnce)
+	allowed := rate.NewLimiter(linesPerSecond, lineBurst)
 	for lines.Scan() {
 		if !allowed.Allow() {
 			return fmt.Errorf("the publisher sent more than %d lines per second", linesPerSecond)
 		}
-		alive()
+		onLine()
 		// Every event requests a poll. Its data does not matter.
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			received.Inc()
-			s.ask()
+			s.requestPoll()
 		}
 	}
 	if err := lines.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -164,18 +164,18 @@ func (s *Subscription) read(response io.Reader, alive func()) error {
 	return errEnded
 }
 
-// ask requests a poll.
-func (s *Subscription) ask() {
+// requestPoll requests a poll.
+func (s *Subscription) requestPoll() {
 	select {
 	case s.pending <- struct{}{}:
 	default: // a poll is already pending
 	}
 }
 
-// passOn calls Notify for pending polls, within the rate limits.
-func (s *Subscription) passOn(ctx context.Context) {
+// forwardPolls calls Notify for pending polls, within the rate limits.
+func (s *Subscription) forwardPolls(ctx context.Context) {
 	spacing, sustained := rate.NewLimiter(rate.Every(pollSpacing), 1),
-		rate.NewLimiter(rate.Every(pollInterval), pollsAtOnce)
+		rate.NewLimiter(rate.Every(pollInterval), pollBurst)
 	for {
 		select {
 		case <-ctx.Done():

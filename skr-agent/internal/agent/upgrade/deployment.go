@@ -15,14 +15,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-const container = "skr-agent"
+const containerName = "skr-agent"
 
 // Deployment reads and patches the Deployment that runs this agent.
 type Deployment struct {
 	Client          client.Client
 	Namespace, Name string
-	// Pod is the name of the agent's Pod. Running is the image of this Pod.
-	Pod, Running string
+	// Pod is the name of the agent's Pod. RunningImage is the image of this Pod.
+	Pod, RunningImage string
 }
 
 // Outcome is the result of a decision about the agent's image.
@@ -41,70 +41,71 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 	if err := uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: pod}, &own); err != nil {
 		return nil, fmt.Errorf("read the agent's own Pod %s/%s: %w", namespace, pod, err)
 	}
-	running := imageOf(own.Spec)
+	running := containerImage(own.Spec)
 	if running == nil {
-		return nil, fmt.Errorf("Pod %s/%s has no container %s", namespace, pod, container)
+		return nil, fmt.Errorf("Pod %s/%s has no container %s", namespace, pod, containerName)
 	}
-	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, Running: *running}, nil
+	return &Deployment{Client: uncached, Namespace: namespace, Name: name, Pod: pod, RunningImage: *running}, nil
 }
 
-// Start counts a start of the agent, and rolls back to the previous image after too many starts.
-func (d *Deployment) Start(ctx context.Context) (Outcome, error) {
-	return d.decide(ctx, Wanted{}, Start)
+// RecordStart counts a start of the agent, and rolls back to the previous image after too many starts.
+func (d *Deployment) RecordStart(ctx context.Context) (Outcome, error) {
+	return d.decide(ctx, Target{}, OnStart)
 }
 
-// Again applies the result of the package function Again, before the agent restarts itself. ran is the time since the
-// agent's start.
-func (d *Deployment) Again(ctx context.Context, ran time.Duration) error {
-	_, err := d.decide(ctx, Wanted{}, func(k Known) Step { return Again(k, ran) })
+// RecordRestart applies the result of OnRestart before the agent restarts itself. uptime is the time since the agent's
+// start.
+func (d *Deployment) RecordRestart(ctx context.Context, uptime time.Duration) error {
+	_, err := d.decide(ctx, Target{}, func(k Snapshot) Step { return OnRestart(k, uptime) })
 	return err
 }
 
-// Round applies the result of the package function Round, after a reconciliation.
-func (d *Deployment) Round(ctx context.Context, wanted Wanted, well time.Duration) (Outcome, error) {
-	return d.decide(ctx, wanted, func(k Known) Step { return Round(k, wanted, well) })
+// Reconcile applies the result of OnReconciled after a reconciliation. healthyFor is the time since the last failure.
+func (d *Deployment) Reconcile(ctx context.Context, wanted Target, healthyFor time.Duration) (Outcome, error) {
+	return d.decide(ctx, wanted, func(k Snapshot) Step { return OnReconciled(k, wanted, healthyFor) })
 }
 
-// Overdue applies the result of the package function Overdue, at the deadline for a new image.
-func (d *Deployment) Overdue(ctx context.Context, unreachable bool) (Outcome, error) {
-	return d.decide(ctx, Wanted{}, func(k Known) Step { return Overdue(k, unreachable) })
+// EnforceDeadline applies the result of OnDeadline at the deadline for a new image.
+func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Outcome, error) {
+	return d.decide(ctx, Target{}, func(k Snapshot) Step { return OnDeadline(k, unreachable) })
 }
 
 // decide reads the Deployment, calls the function decide and applies its result. It returns a conflict error after a
 // concurrent change of the Deployment.
-func (d *Deployment) decide(ctx context.Context, wanted Wanted, decide func(Known) Step) (Outcome, error) {
+func (d *Deployment) decide(ctx context.Context, wanted Target, decide func(Snapshot) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {
 		return Outcome{}, fmt.Errorf("read the agent's own Deployment %s/%s: %w", d.Namespace, d.Name, err)
 	}
-	image := imageOf(deployment.Spec.Template.Spec)
+	image := containerImage(deployment.Spec.Template.Spec)
 	if image == nil {
-		return Outcome{}, fmt.Errorf("Deployment %s/%s has no container %s", d.Namespace, d.Name, container)
+		return Outcome{}, fmt.Errorf("Deployment %s/%s has no container %s", d.Namespace, d.Name, containerName)
 	}
-	known := d.known(&deployment, *image)
+	known := d.snapshot(&deployment, *image)
 	step := decide(known)
 	if step.State != known.State {
-		counted := d.starts(&deployment)
-		if step.Set != known.Set || step.Proven != known.Proven {
+		counted := d.readStarts(&deployment)
+		if step.TemplateImage != known.TemplateImage || step.ProvenImage != known.ProvenImage {
 			counted = nil // reset the counts, because the image is now proven or rolled back
 		}
-		if err := d.write(ctx, &deployment, step, counted.with(d.Pod, step.Starts)); err != nil {
+		if err := d.write(ctx, &deployment, step, counted.withCount(d.Pod, step.Starts)); err != nil {
 			return Outcome{}, err
 		}
 	}
 	known.State = step.State
-	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.Proven == known.Running}, nil
+	return Outcome{Message: step.Message, Problem: known.Problem(wanted), Proven: known.ProvenImage == known.RunningImage},
+		nil
 }
 
 func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, step Step, counted starts) error {
 	before := deployment.DeepCopy()
-	*imageOf(deployment.Spec.Template.Spec) = step.Set
-	annotate(deployment, v1beta2.AnnotationProvenImage, step.Proven)
-	annotate(deployment, v1beta2.AnnotationFailedImage, step.Failed)
-	annotate(deployment, v1beta2.AnnotationFormerImages, step.Former)
+	*containerImage(deployment.Spec.Template.Spec) = step.TemplateImage
+	annotate(deployment, v1beta2.AnnotationProvenImage, step.ProvenImage)
+	annotate(deployment, v1beta2.AnnotationFailedImage, step.FailedImage)
+	annotate(deployment, v1beta2.AnnotationFormerImages, step.FormerDigests)
 	annotate(deployment, v1beta2.AnnotationUndecidedImage,
-		map[bool]string{true: strconv.Itoa(step.Trials) + " " + step.Undecided}[step.Undecided != ""])
-	annotate(deployment, v1beta2.AnnotationRequestedImage, step.Requested)
+		map[bool]string{true: strconv.Itoa(step.Trials) + " " + step.UndecidedImage}[step.UndecidedImage != ""])
+	annotate(deployment, v1beta2.AnnotationRequestedImage, step.RequestedImage)
 	annotate(deployment, v1beta2.AnnotationUnprovenStarts, counted.String())
 	if err := d.Client.Patch(ctx, deployment,
 		client.StrategicMergeFrom(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -113,41 +114,41 @@ func (d *Deployment) write(ctx context.Context, deployment *appsv1.Deployment, s
 	return nil
 }
 
-// starts returns the number of starts of each Pod with an unproven image, from an annotation of the Deployment.
-func (d *Deployment) starts(deployment *appsv1.Deployment) starts {
+// readStarts returns the number of starts of each Pod with an unproven image, from an annotation of the Deployment.
+func (d *Deployment) readStarts(deployment *appsv1.Deployment) starts {
 	return parseStarts(deployment.Annotations[v1beta2.AnnotationUnprovenStarts])
 }
 
-// known returns the state of the Deployment and the starts of the agent's own Pod. It ignores starts of other Pods,
+// snapshot returns the state of the Deployment and the starts of the agent's own Pod. It ignores starts of other Pods,
 // because a user who can evict Pods can cause any number of starts.
-func (d *Deployment) known(deployment *appsv1.Deployment, set string) Known {
-	known := Known{Running: d.Running, State: State{
-		Set: set, Starts: d.starts(deployment).of(d.Pod),
-		Proven:    deployment.Annotations[v1beta2.AnnotationProvenImage],
-		Failed:    deployment.Annotations[v1beta2.AnnotationFailedImage],
-		Former:    deployment.Annotations[v1beta2.AnnotationFormerImages],
-		Requested: deployment.Annotations[v1beta2.AnnotationRequestedImage],
+func (d *Deployment) snapshot(deployment *appsv1.Deployment, set string) Snapshot {
+	known := Snapshot{RunningImage: d.RunningImage, State: State{
+		TemplateImage: set, Starts: d.readStarts(deployment).count(d.Pod),
+		ProvenImage:    deployment.Annotations[v1beta2.AnnotationProvenImage],
+		FailedImage:    deployment.Annotations[v1beta2.AnnotationFailedImage],
+		FormerDigests:  deployment.Annotations[v1beta2.AnnotationFormerImages],
+		RequestedImage: deployment.Annotations[v1beta2.AnnotationRequestedImage],
 	}}
 	// A webhook can replace the registry in the Pod's image, for example with a cache.
-	if bundle.ImageDigest(d.Running) == bundle.ImageDigest(set) {
-		known.Running = set
+	if bundle.ImageDigest(d.RunningImage) == bundle.ImageDigest(set) {
+		known.RunningImage = set
 	}
 	if count, image, ok := strings.Cut(deployment.Annotations[v1beta2.AnnotationUndecidedImage], " "); ok {
 		trials, _ := strconv.Atoi(count)
-		known.Undecided, known.Trials = image, max(trials, 0)
+		known.UndecidedImage, known.Trials = image, max(trials, 0)
 	}
 	for _, c := range deployment.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse &&
 			deployment.Status.ObservedGeneration == deployment.Generation {
-			known.Stuck = true
+			known.IsStuck = true
 		}
 	}
 	return known
 }
 
-func imageOf(spec corev1.PodSpec) *string {
+func containerImage(spec corev1.PodSpec) *string {
 	for i := range spec.Containers {
-		if spec.Containers[i].Name == container {
+		if spec.Containers[i].Name == containerName {
 			return &spec.Containers[i].Image
 		}
 	}

@@ -12,82 +12,84 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 	never, always := func(_, _ string) bool { return false }, func(_, _ string) bool { return true }
 	digestOf := func(c string) string { return "sha256:" + strings.Repeat(c, 64) }
 	for name, c := range map[string]struct {
-		known Known
-		want  Wanted
+		known Snapshot
+		want  Target
 		kept  string // part of the reason to keep the image; empty if the image is upgraded
 	}{
 		"newer release": {
-			Known{State: State{Set: pin("b")}},
-			Wanted{tagged("1.4.0", "c"), "1.3.0", never},
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("1.4.0", "c"), "1.3.0", never},
 			"",
 		},
 		"another build of the running release": {
-			Known{State: State{Set: pin("b")}},
-			Wanted{tagged("1.3.0", "c"), "1.3.0", never},
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("1.3.0", "c"), "1.3.0", never},
 			"",
 		},
 		"older release": {
-			Known{State: State{Set: pin("b")}},
-			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("1.2.0", "a"), "1.3.0", never},
 			"release 1.2.0 is older than the running release 1.3.0",
 		},
 		"older release with the prefix v": {
-			Known{State: State{Set: pin("b")}},
-			Wanted{tagged("v1.2.0", "a"), "v1.3.0", never},
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("v1.2.0", "a"), "v1.3.0", never},
 			"is older",
 		},
 		"older release with an allowed rollback": {
-			Known{State: State{Set: pin("b")}},
-			Wanted{tagged("1.2.0", "a"), "1.3.0", always},
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("1.2.0", "a"), "1.3.0", always},
 			"",
 		},
 		"replaced image": {
-			Known{State: State{Set: pin("b"), Former: digestOf("0") + "," + digestOf("a")}},
-			Wanted{pin("a"), "dev", never},
+			Snapshot{State: State{TemplateImage: pin("b"), FormerDigests: digestOf("0") + "," + digestOf("a")}},
+			Target{pin("a"), "dev", never},
 			"a later image replaced it",
 		},
 		"replaced image from a mirror": {
-			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
-			Wanted{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never},
+			Snapshot{State: State{TemplateImage: pin("b"), FormerDigests: digestOf("a")}},
+			Target{strings.Replace(pin("a"), "host", "mirror", 1), "dev", never},
 			"replaced",
 		},
 		"replaced image with an allowed rollback": {
-			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
-			Wanted{pin("a"), "dev", always},
+			Snapshot{State: State{TemplateImage: pin("b"), FormerDigests: digestOf("a")}},
+			Target{pin("a"), "dev", always},
 			"",
 		},
 		"image without a release that was not replaced": {
-			Known{State: State{Set: pin("b"), Former: digestOf("a")}},
-			Wanted{pin("c"), "dev", never},
+			Snapshot{State: State{TemplateImage: pin("b"), FormerDigests: digestOf("a")}},
+			Target{pin("c"), "dev", never},
 			"",
 		},
 		"current image": {
-			Known{State: State{Set: pin("b"), Former: digestOf("b")}},
-			Wanted{tagged("1.2.0", "b"), "1.3.0", never},
+			Snapshot{State: State{TemplateImage: pin("b"), FormerDigests: digestOf("b")}},
+			Target{tagged("1.2.0", "b"), "1.3.0", never},
 			"",
 		},
-		"bundle without an image": {Known{State: State{Set: pin("b")}}, Wanted{"", "1.3.0", never}, ""},
+		"bundle without an image": {Snapshot{State: State{TemplateImage: pin("b")}}, Target{"", "1.3.0", never}, ""},
 		"older release, current image without a digest": {
-			Known{State: State{Set: "host.example/agent:1.3.0"}},
-			Wanted{tagged("1.2.0", "a"), "1.3.0", never},
+			Snapshot{State: State{TemplateImage: "host.example/agent:1.3.0"}},
+			Target{tagged("1.2.0", "a"), "1.3.0", never},
 			"older",
 		},
 		"running release, current image without a digest": {
-			Known{State: State{Set: "host.example/agent:1.2.0"}},
-			Wanted{tagged("1.2.0", "a"), "1.2.0", never},
+			Snapshot{State: State{TemplateImage: "host.example/agent:1.2.0"}},
+			Target{tagged("1.2.0", "a"), "1.2.0", never},
 			"",
 		},
 	} {
-		got := c.known.older(c.want)
+		got := c.known.downgradeReason(c.want)
 		if (got == "") != (c.kept == "") || !strings.Contains(got, c.kept) {
 			t.Errorf("%s: got reason %q, want %q", name, got, c.kept)
 		}
-		state := State{Set: c.known.Set, Proven: c.known.Set, Former: c.known.Former}
-		step := Round(Known{State: state, Running: c.known.Set}, c.want, Trial)
-		if (step.Set == c.known.Set) != (c.kept != "" || c.want.Image == "" || c.want.Image == c.known.Set) &&
+		state := State{TemplateImage: c.known.TemplateImage, ProvenImage: c.known.TemplateImage,
+			FormerDigests: c.known.FormerDigests}
+		step := OnReconciled(Snapshot{State: state, RunningImage: c.known.TemplateImage}, c.want, Trial)
+		if (step.TemplateImage == c.known.TemplateImage) != (c.kept != "" || c.want.Image == "" ||
+			c.want.Image == c.known.TemplateImage) &&
 			name != "current image" {
-			t.Errorf("%s: got image %s, current image %s, want an upgrade only without a reason %q", name, step.Set,
-				c.known.Set, c.kept)
+			t.Errorf("%s: got image %s, current image %s, want an upgrade only without a reason %q", name, step.TemplateImage,
+				c.known.TemplateImage, c.kept)
 		}
 	}
 }
@@ -95,30 +97,30 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 // The agent upgrades to image b, which fails, and then to image c and many other images.
 func TestReplacedAgentImagesAreRecorded(t *testing.T) {
 	never := func(_, _ string) bool { return false }
-	k := Known{State: State{Set: "a", Proven: "a"}, Running: "a"}
+	k := Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}
 	to := func(image string) {
-		s := Round(k, Wanted{Image: image, GoesBack: never}, Trial)
-		k = Known{State: s.State, Running: s.Set}
+		s := OnReconciled(k, Target{Image: image, AllowsRollback: never}, Trial)
+		k = Snapshot{State: s.State, RunningImage: s.TemplateImage}
 	}
 	to("b")
-	if k.Set != "b" || k.Former != "a" {
+	if k.TemplateImage != "b" || k.FormerDigests != "a" {
 		t.Fatalf("got %+v after an upgrade, want image b and former image a", k)
 	}
-	s := Overdue(k, false) // b fails
-	k = Known{State: s.State, Running: s.Set}
-	if k.Set != "a" || k.Former != "" {
+	s := OnDeadline(k, false) // b fails
+	k = Snapshot{State: s.State, RunningImage: s.TemplateImage}
+	if k.TemplateImage != "a" || k.FormerDigests != "" {
 		t.Fatalf("got %+v after a failure, want image a and no former image", k)
 	}
 	to("c")
-	k.Proven = "c"
-	if to("a"); k.Set != "c" {
+	k.ProvenImage = "c"
+	if to("a"); k.TemplateImage != "c" {
 		t.Fatalf("got %+v, want image c because a was replaced", k)
 	}
-	for i := range 2 * maxFormer {
+	for i := range 2 * maxFormerImages {
 		to(fmt.Sprint("n", i))
-		k.Proven = k.Set
+		k.ProvenImage = k.TemplateImage
 	}
-	if n := len(k.former()); n != maxFormer {
-		t.Errorf("got %d former images, want %d", n, maxFormer)
+	if n := len(k.listFormer()); n != maxFormerImages {
+		t.Errorf("got %d former images, want %d", n, maxFormerImages)
 	}
 }

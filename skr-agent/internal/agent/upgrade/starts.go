@@ -37,15 +37,15 @@ func (s starts) String() string {
 	return strings.Join(entries, ",")
 }
 
-func (s starts) of(pod string) int {
+func (s starts) count(pod string) int {
 	if at := slices.IndexFunc(s, func(p podStarts) bool { return p.pod == pod }); at >= 0 {
 		return s[at].count
 	}
 	return 0
 }
 
-// with returns the starts with another count for one Pod. A count of zero removes the Pod.
-func (s starts) with(pod string, count int) starts {
+// withCount returns the starts with another count for one Pod. A count of zero removes the Pod.
+func (s starts) withCount(pod string, count int) starts {
 	others := slices.DeleteFunc(slices.Clone(s), func(p podStarts) bool { return p.pod == pod })
 	if count > 0 {
 		others = append(others, podStarts{pod, count})

@@ -22,7 +22,7 @@ func deploymentOnTrial(t *testing.T) (client.Client, func() (image, counted stri
 		Namespace: "kyma-system", Name: "skr-agent",
 		Annotations: map[string]string{v1beta2.AnnotationProvenImage: "proven"},
 	}}
-	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: container, Image: "broken"}}
+	deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: containerName, Image: "broken"}}
 	c := fake.NewClientBuilder().WithObjects(deployment).Build()
 	return c, func() (string, string) {
 		t.Helper()
@@ -36,8 +36,8 @@ func deploymentOnTrial(t *testing.T) (client.Client, func() (image, counted stri
 
 func startPod(t *testing.T, c client.Client, pod string) {
 	t.Helper()
-	d := &Deployment{Client: c, Namespace: "kyma-system", Name: "skr-agent", Pod: pod, Running: "broken"}
-	if _, err := d.Start(context.WithoutCancel(t.Context())); err != nil {
+	d := &Deployment{Client: c, Namespace: "kyma-system", Name: "skr-agent", Pod: pod, RunningImage: "broken"}
+	if _, err := d.RecordStart(context.WithoutCancel(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }

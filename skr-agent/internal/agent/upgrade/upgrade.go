@@ -21,29 +21,30 @@ const (
 
 // State is the part of the Deployment that this package changes.
 type State struct {
-	// Set is the image in the template of the Deployment.
-	Set string
-	// Proven is the last proven image. Failed is the last image that was rolled back. Starts is the number of starts
-	// of this Pod while Set is not proven.
-	Proven, Failed string
-	Starts         int
-	// Former contains the digests of replaced images, separated by commas.
-	Former string
-	// Undecided is an image that was rolled back because the registry failed, so that the image itself can be good.
-	// Trials is the number of attempts with this image.
-	Undecided string
-	Trials    int
-	// Requested is the last image that a bundle requested. If Set is a different image, it comes from the Helm chart.
-	Requested string
+	// TemplateImage is the image in the template of the Deployment.
+	TemplateImage string
+	// ProvenImage is the last proven image. FailedImage is the last image that was rolled back. Starts is the number of
+	// starts of this Pod while TemplateImage is not proven.
+	ProvenImage, FailedImage string
+	Starts                   int
+	// FormerDigests contains the digests of replaced images, separated by commas.
+	FormerDigests string
+	// UndecidedImage is an image that was rolled back because the registry failed, so that the image itself can be
+	// good. Trials is the number of attempts with this image.
+	UndecidedImage string
+	Trials         int
+	// RequestedImage is the last image that a bundle requested. If TemplateImage is a different image, it comes from
+	// the Helm chart.
+	RequestedImage string
 }
 
-// Known is the state of the Deployment and of this Pod.
-type Known struct {
+// Snapshot is the state of the Deployment and of this Pod.
+type Snapshot struct {
 	State
-	// Running is the image of this Pod.
-	Running string
-	// Stuck is true if the Pods with image Set exceeded the Deployment's progress deadline.
-	Stuck bool
+	// RunningImage is the image of this Pod.
+	RunningImage string
+	// IsStuck is true if the Pods with the image TemplateImage exceeded the Deployment's progress deadline.
+	IsStuck bool
 }
 
 // Step is the result of a decision: the new state of the Deployment.
@@ -53,112 +54,117 @@ type Step struct {
 	Message string
 }
 
-// onTrial reports whether this Pod runs a new image that is not proven and can be rolled back.
-func (k Known) onTrial() bool { return k.Running == k.Set && k.Proven != "" && k.Proven != k.Set }
+// isOnTrial reports whether this Pod runs a new image that is not proven and can be rolled back.
+func (k Snapshot) isOnTrial() bool {
+	return k.RunningImage == k.TemplateImage && k.ProvenImage != "" && k.ProvenImage != k.TemplateImage
+}
 
-// Start returns the new state at the start of the agent. Callers must apply it before any work that can crash.
-func Start(k Known) Step {
+// OnStart returns the new state at the start of the agent. Callers must apply it before any work that can crash.
+func OnStart(k Snapshot) Step {
 	s := Step{State: k.State}
-	if !k.onTrial() {
+	if !k.isOnTrial() {
 		return s
 	}
 	s.Starts++
 	if s.Starts > MaxStarts {
-		return k.back(fmt.Sprintf("the new image exited %d times before it proved itself", MaxStarts))
+		return k.rollBack(fmt.Sprintf("the new image exited %d times before it proved itself", MaxStarts))
 	}
 	return s
 }
 
-// Again returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts toward
-// MaxStarts only if the agent ran for less than Trial.
-func Again(k Known, ran time.Duration) Step {
+// OnRestart returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts
+// toward MaxStarts only if the agent ran for less than Trial.
+func OnRestart(k Snapshot, uptime time.Duration) Step {
 	s := Step{State: k.State}
-	if k.onTrial() && s.Starts > 0 && ran >= Trial {
+	if k.isOnTrial() && s.Starts > 0 && uptime >= Trial {
 		s.Starts--
 	}
 	return s
 }
 
-// Round returns the new state after a reconciliation of the leading agent. well is the time since the last failure.
-func Round(k Known, w Wanted, well time.Duration) Step {
+// OnReconciled returns the new state after a reconciliation of the leading agent. healthyFor is the time since the last
+// failure.
+func OnReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
-	if k.Running != k.Set {
+	if k.RunningImage != k.TemplateImage {
 		// A Pod with another image is starting. This Pod leads until the other Pod is ready.
-		if k.Stuck && k.Proven != "" {
-			return k.back("Pods with the new image did not become ready in time")
+		if k.IsStuck && k.ProvenImage != "" {
+			return k.rollBack("Pods with the new image did not become ready in time")
 		}
 		return s
 	}
-	if k.Proven != k.Running {
-		if well < Trial {
+	if k.ProvenImage != k.RunningImage {
+		if healthyFor < Trial {
 			return s
 		}
-		s.Proven, s.Starts = k.Running, 0
+		s.ProvenImage, s.Starts = k.RunningImage, 0
 		if wanted == "" {
-			s.Failed = ""
+			s.FailedImage = ""
 		}
-		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.Running)
+		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.RunningImage)
 	}
-	// If the bundle does not set an image, Failed is the image of the Helm chart. Keep it, so that it is not tried
+	// If the bundle does not set an image, FailedImage is the image of the Helm chart. Keep it, so that it is not tried
 	// again.
-	if wanted != "" && k.Failed != wanted {
-		s.Failed = ""
+	if wanted != "" && k.FailedImage != wanted {
+		s.FailedImage = ""
 	}
-	s.forgetUndecided(wanted)
+	s.clearUndecided(wanted)
 	next := wanted
 	if next == "" {
-		next = s.Undecided // if the bundle has no image, try the undecided image again
+		next = s.UndecidedImage // if the bundle has no image, try the undecided image again
 	}
 	switch {
-	case next == "" || next == k.Set || next == k.Failed || wanted != "" && k.older(w) != "":
-	case next == s.Undecided && well < Trial: // the registry must work for one minute before the next try
+	case next == "" || next == k.TemplateImage || next == k.FailedImage || wanted != "" && k.downgradeReason(w) != "":
+	case next == s.UndecidedImage && healthyFor < Trial: // the registry must work for one minute before the next try
 	default:
-		s.Set, s.Failed, s.Starts, s.Former = next, "", 0, k.leaving(next)
+		s.TemplateImage, s.FailedImage, s.Starts, s.FormerDigests = next, "", 0, k.formerAfterUpgrade(next)
 		if next == wanted {
-			s.Requested = wanted
+			s.RequestedImage = wanted
 		}
-		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.Set, next)
+		s.Message = fmt.Sprintf("upgrading the agent from image %s to %s", k.TemplateImage, next)
 	}
 	return s
 }
 
-// forgetUndecided clears Undecided if the Deployment already uses this image, or if the bundle does not request it.
-func (s *State) forgetUndecided(wanted string) {
-	if s.Undecided == s.Set || s.Undecided != wanted && (wanted != "" || s.Undecided == s.Requested) {
-		s.Undecided, s.Trials = "", 0
+// clearUndecided clears UndecidedImage if the Deployment already uses this image, or if the bundle does not request it.
+func (s *State) clearUndecided(wanted string) {
+	if s.UndecidedImage == s.TemplateImage || s.UndecidedImage != wanted &&
+		(wanted != "" || s.UndecidedImage == s.RequestedImage) {
+		s.UndecidedImage, s.Trials = "", 0
 	}
-	if wanted == "" && s.Undecided == "" && s.Proven == s.Set {
-		s.Requested = "" // the bundle has no image, so later images come from the chart
+	if wanted == "" && s.UndecidedImage == "" && s.ProvenImage == s.TemplateImage {
+		s.RequestedImage = "" // the bundle has no image, so later images come from the chart
 	}
 }
 
-// Overdue returns the new state at the deadline for a new image that is not proven. unreachable is true if only
+// OnDeadline returns the new state at the deadline for a new image that is not proven. unreachable is true if only
 // requests to the registry failed.
 //
 // The new image can be the cause, so the agent returns to the previous image. If the registry works with the previous
 // image, the agent tries the new image again, at most maxTrials times.
-func Overdue(k Known, unreachable bool) Step {
-	if !k.onTrial() {
+func OnDeadline(k Snapshot, unreachable bool) Step {
+	if !k.isOnTrial() {
 		return Step{State: k.State}
 	}
 	trials := 1
-	if k.Undecided == k.Set {
+	if k.UndecidedImage == k.TemplateImage {
 		trials += k.Trials
 	}
 	if unreachable && trials < maxTrials {
-		s := k.back("the registry did not work during the trial")
-		s.Failed, s.Undecided, s.Trials = k.Failed, k.Set, trials
+		s := k.rollBack("the registry did not work during the trial")
+		s.FailedImage, s.UndecidedImage, s.Trials = k.FailedImage, k.TemplateImage, trials
 		return s
 	}
-	return k.back("the new image did not work for one minute without interruption before the deadline")
+	return k.rollBack("the new image did not work for one minute without interruption before the deadline")
 }
 
-func (k Known) back(why string) Step {
+func (k Snapshot) rollBack(reason string) Step {
 	return Step{
 		State: State{
-			Set: k.Proven, Proven: k.Proven, Failed: k.Set, Former: k.without(k.Proven), Requested: k.Requested,
+			TemplateImage: k.ProvenImage, ProvenImage: k.ProvenImage, FailedImage: k.TemplateImage,
+			FormerDigests: k.formerAfterRollback(k.ProvenImage), RequestedImage: k.RequestedImage,
 		},
-		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.Set, k.Proven, why),
+		Message: fmt.Sprintf("rolled back the agent's image %s to %s: %s", k.TemplateImage, k.ProvenImage, reason),
 	}
 }
 
@@ -166,15 +172,15 @@ const maxTrials = 4
 
 // Problem returns the reason why the agent does not run the wanted image. It returns "" if the agent runs the image
 // or is about to start it.
-func (k Known) Problem(w Wanted) string {
-	older := k.older(w)
-	if k.Undecided != "" && k.Undecided != k.Set && (w.Image == "" || w.Image == k.Undecided) {
+func (k Snapshot) Problem(w Target) string {
+	older := k.downgradeReason(w)
+	if k.UndecidedImage != "" && k.UndecidedImage != k.TemplateImage && (w.Image == "" || w.Image == k.UndecidedImage) {
 		return fmt.Sprintf("the agent returned from its image %s to %s, because the registry did not work during the "+
-			"trial; it tries the image again when the registry works", k.Undecided, k.Set)
+			"trial; it tries the image again when the registry works", k.UndecidedImage, k.TemplateImage)
 	}
-	if k.Failed == "" || k.Failed == k.Set || w.Image != "" && k.Failed != w.Image {
+	if k.FailedImage == "" || k.FailedImage == k.TemplateImage || w.Image != "" && k.FailedImage != w.Image {
 		return older
 	}
-	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.Failed,
-		cmp.Or(k.Set, "another"))
+	return fmt.Sprintf("the agent rolled back its image %s, which failed, and runs %s", k.FailedImage,
+		cmp.Or(k.TemplateImage, "another"))
 }

@@ -11,185 +11,208 @@ import (
 )
 
 // bundled returns the image of a bundle that allows no rollback.
-func bundled(image string) Wanted {
-	return Wanted{Image: image, GoesBack: func(_, _ string) bool { return false }}
+func bundled(image string) Target {
+	return Target{Image: image, AllowsRollback: func(_, _ string) bool { return false }}
 }
 
 func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
-		known          Known
-		start, overdue bool          // selects Start or Overdue instead of Round
+		known          Snapshot
+		start, overdue bool          // selects OnStart or OnDeadline instead of OnReconciled
 		unreachable    bool          // the registry failed
-		again          time.Duration // selects Again; the time since the agent's start
+		again          time.Duration // selects OnRestart; the time since the agent's start
 		wanted         string
 		well           time.Duration
 		want           State
 	}{
 		"first image proves itself after the trial": {
-			known: Known{State: State{Set: "a"}, Running: "a"}, well: Trial,
-			want: State{Set: "a", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "a"}, RunningImage: "a"}, well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"first image is not proven before the end of the trial": {
-			known: Known{State: State{Set: "a"}, Running: "a"}, wanted: "b", well: Trial - 1,
-			want: State{Set: "a"},
+			known: Snapshot{State: State{TemplateImage: "a"}, RunningImage: "a"}, wanted: "b", well: Trial - 1,
+			want: State{TemplateImage: "a"},
 		},
 		"bundle's image replaces a proven image": {
-			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, wanted: "b",
-			want: State{Set: "b", Proven: "a", Former: "a", Requested: "b"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}, wanted: "b",
+			want: State{TemplateImage: "b", ProvenImage: "a", FormerDigests: "a", RequestedImage: "b"},
 		},
 		"bundle without an image changes nothing": {
-			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, well: Trial,
-			want: State{Set: "a", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}, well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"old agent waits for the Pods of the new image": {
-			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a"}, wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a"}, RunningImage: "a"}, wanted: "b", well: Trial,
+			want: State{TemplateImage: "b", ProvenImage: "a"},
 		},
 		"old agent rolls back if the new Pods do not become ready": {
-			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a", Stuck: true}, wanted: "b", well: Trial,
-			want: State{Set: "a", Proven: "a", Failed: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a"}, RunningImage: "a", IsStuck: true}, wanted: "b",
+			well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
 		"rolled back image is not retried": {
-			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "b", well: Trial,
-			want: State{Set: "a", Proven: "a", Failed: "b"},
+			known:  Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"}, RunningImage: "a"},
+			wanted: "b", well: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
 		"image of an upgraded chart stays until the end of the trial": {
-			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", well: Trial - 1,
-			want: State{Set: "chart", Proven: "b"},
+			known: Snapshot{State: State{TemplateImage: "chart", ProvenImage: "b"}, RunningImage: "chart"}, wanted: "b",
+			well: Trial - 1,
+			want: State{TemplateImage: "chart", ProvenImage: "b"},
 		},
 		"bundle's image replaces the chart's image after the trial": {
-			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "chart", Former: "chart", Requested: "b"},
+			known: Snapshot{State: State{TemplateImage: "chart", ProvenImage: "b"}, RunningImage: "chart"}, wanted: "b",
+			well: Trial,
+			want: State{TemplateImage: "b", ProvenImage: "chart", FormerDigests: "chart", RequestedImage: "b"},
 		},
 		"chart's image is rolled back at the deadline": {
-			known: Known{State: State{Set: "chart", Proven: "b"}, Running: "chart"}, wanted: "b", overdue: true,
-			want: State{Set: "b", Proven: "b", Failed: "chart"},
+			known: Snapshot{State: State{TemplateImage: "chart", ProvenImage: "b"}, RunningImage: "chart"}, wanted: "b",
+			overdue: true,
+			want:    State{TemplateImage: "b", ProvenImage: "b", FailedImage: "chart"},
 		},
 		"rollback of the chart's image stays recorded": {
-			known: Known{State: State{Set: "b", Proven: "b", Failed: "chart"}, Running: "b"}, well: Trial,
-			want: State{Set: "b", Proven: "b", Failed: "chart"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "b", FailedImage: "chart"}, RunningImage: "b"},
+			well:  Trial,
+			want:  State{TemplateImage: "b", ProvenImage: "b", FailedImage: "chart"},
 		},
 		"another proven image ends the record of a rollback": {
-			known: Known{State: State{Set: "c", Proven: "b", Failed: "chart"}, Running: "c"}, well: Trial,
-			want: State{Set: "c", Proven: "c"},
+			known: Snapshot{State: State{TemplateImage: "c", ProvenImage: "b", FailedImage: "chart"}, RunningImage: "c"},
+			well:  Trial,
+			want:  State{TemplateImage: "c", ProvenImage: "c"},
 		},
 		"failed image of the bundle stays recorded when the chart's image proves itself": {
-			known:  Known{State: State{Set: "chart", Proven: "a", Failed: "b"}, Running: "chart"},
+			known:  Snapshot{State: State{TemplateImage: "chart", ProvenImage: "a", FailedImage: "b"}, RunningImage: "chart"},
 			wanted: "b", well: Trial,
-			want: State{Set: "chart", Proven: "chart", Failed: "b"},
+			want: State{TemplateImage: "chart", ProvenImage: "chart", FailedImage: "b"},
 		},
 		"bundle's running image ends the record of a rollback": {
-			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "a",
-			want: State{Set: "a", Proven: "a"},
+			known:  Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"}, RunningImage: "a"},
+			wanted: "a",
+			want:   State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"next image is tried after a rollback": {
-			known: Known{State: State{Set: "a", Proven: "a", Failed: "b"}, Running: "a"}, wanted: "c", well: Trial,
-			want: State{Set: "c", Proven: "a", Former: "a", Requested: "c"},
+			known:  Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"}, RunningImage: "a"},
+			wanted: "c", well: Trial,
+			want: State{TemplateImage: "c", ProvenImage: "a", FormerDigests: "a", RequestedImage: "c"},
 		},
 		"new image proves itself after the trial": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 2}, RunningImage: "b"}, wanted: "b",
+			well: Trial,
+			want: State{TemplateImage: "b", ProvenImage: "b"},
 		},
 		"start of a new image is counted": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "b"}, start: true,
-			want: State{Set: "b", Proven: "a", Starts: 2},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 1}, RunningImage: "b"}, start: true,
+			want: State{TemplateImage: "b", ProvenImage: "a", Starts: 2},
 		},
 		"new image rolls itself back after too many starts": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: MaxStarts}, Running: "b"}, start: true,
-			want: State{Set: "a", Proven: "a", Failed: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: MaxStarts}, RunningImage: "b"},
+			start: true,
+			want:  State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
 		"intended restart after the trial time is not counted": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, again: Trial,
-			want: State{Set: "b", Proven: "a", Starts: 1},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 2}, RunningImage: "b"}, again: Trial,
+			want: State{TemplateImage: "b", ProvenImage: "a", Starts: 1},
 		},
 		"intended restart within the trial time is counted": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 2}, Running: "b"}, again: Trial - time.Second,
-			want: State{Set: "b", Proven: "a", Starts: 2},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 2}, RunningImage: "b"},
+			again: Trial - time.Second,
+			want:  State{TemplateImage: "b", ProvenImage: "a", Starts: 2},
 		},
 		"intended restart of a proven image changes nothing": {
-			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, again: Trial,
-			want: State{Set: "a", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}, again: Trial,
+			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"start of a proven image is not counted": {
-			known: Known{State: State{Set: "a", Proven: "a"}, Running: "a"}, start: true,
-			want: State{Set: "a", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}, start: true,
+			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"new image rolls itself back at the deadline": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "b"}, overdue: true,
-			want: State{Set: "a", Proven: "a", Failed: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 1}, RunningImage: "b"}, overdue: true,
+			want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
 		"new image is undecided if the registry did not work": {
-			known: Known{State: State{Set: "b", Proven: "a"}, Running: "b"}, overdue: true, unreachable: true,
-			want: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a"}, RunningImage: "b"}, overdue: true,
+			unreachable: true,
+			want:        State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1},
 		},
 		"undecided image is tried again when the registry works": {
-			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1},
+				RunningImage: "a"},
 			wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "a", Undecided: "b", Trials: 1, Former: "a", Requested: "b"},
+			want: State{TemplateImage: "b", ProvenImage: "a", UndecidedImage: "b", Trials: 1, FormerDigests: "a",
+				RequestedImage: "b"},
 		},
 		"undecided image is not tried again until the registry works": {
-			known:  Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1}, Running: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1},
+				RunningImage: "a"},
 			wanted: "b", well: Trial - 1,
-			want: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1},
+			want: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1},
 		},
 		"undecided image of the chart is tried again": {
-			known: Known{State: State{Set: "a", Proven: "a", Undecided: "chart", Trials: 2}, Running: "a"}, well: Trial,
-			want: State{Set: "chart", Proven: "a", Undecided: "chart", Trials: 2, Former: "a"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "chart", Trials: 2},
+				RunningImage: "a"}, well: Trial,
+			want: State{TemplateImage: "chart", ProvenImage: "a", UndecidedImage: "chart", Trials: 2, FormerDigests: "a"},
 		},
 		"undecided image that the bundle no longer requests is not tried again": {
-			known: Known{
-				State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 1, Requested: "b"}, Running: "a",
+			known: Snapshot{
+				State:        State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 1, RequestedImage: "b"},
+				RunningImage: "a",
 			}, well: Trial,
-			want: State{Set: "a", Proven: "a"},
+			want: State{TemplateImage: "a", ProvenImage: "a"},
 		},
 		"undecided image of the chart is tried again after a request of a bundle for another image": {
-			known: Known{
-				State: State{Set: "a", Proven: "a", Undecided: "chart", Trials: 1, Requested: "a"}, Running: "a",
+			known: Snapshot{
+				State:        State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "chart", Trials: 1, RequestedImage: "a"},
+				RunningImage: "a",
 			}, well: Trial,
-			want: State{Set: "chart", Proven: "a", Undecided: "chart", Trials: 1, Requested: "a", Former: "a"},
+			want: State{TemplateImage: "chart", ProvenImage: "a", UndecidedImage: "chart", Trials: 1, RequestedImage: "a",
+				FormerDigests: "a"},
 		},
 		"another image replaces an undecided image": {
-			known: Known{State: State{Set: "a", Proven: "a", Undecided: "b", Trials: 2}, Running: "a"}, wanted: "c",
-			want: State{Set: "c", Proven: "a", Former: "a", Requested: "c"},
+			known: Snapshot{State: State{TemplateImage: "a", ProvenImage: "a", UndecidedImage: "b", Trials: 2},
+				RunningImage: "a"}, wanted: "c",
+			want: State{TemplateImage: "c", ProvenImage: "a", FormerDigests: "a", RequestedImage: "c"},
 		},
 		"undecided image proves itself": {
-			known:  Known{State: State{Set: "b", Proven: "a", Undecided: "b", Trials: 2}, Running: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", UndecidedImage: "b", Trials: 2},
+				RunningImage: "b"},
 			wanted: "b", well: Trial,
-			want: State{Set: "b", Proven: "b"},
+			want: State{TemplateImage: "b", ProvenImage: "b"},
 		},
 		"last trial of an undecided image decides": {
-			known:       Known{State: State{Set: "b", Proven: "a", Undecided: "b", Trials: maxTrials - 1}, Running: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", UndecidedImage: "b", Trials: maxTrials - 1},
+				RunningImage: "b"},
 			overdue:     true,
-			unreachable: true, want: State{Set: "a", Proven: "a", Failed: "b"},
+			unreachable: true, want: State{TemplateImage: "a", ProvenImage: "a", FailedImage: "b"},
 		},
 		"proven image stays at the deadline": {
-			known: Known{State: State{Set: "b", Proven: "b"}, Running: "b"}, overdue: true,
-			want: State{Set: "b", Proven: "b"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "b"}, RunningImage: "b"}, overdue: true,
+			want: State{TemplateImage: "b", ProvenImage: "b"},
 		},
 		"first image stays at the deadline without a predecessor": {
-			known: Known{State: State{Set: "a"}, Running: "a"}, overdue: true, want: State{Set: "a"},
+			known: Snapshot{State: State{TemplateImage: "a"}, RunningImage: "a"}, overdue: true, want: State{TemplateImage: "a"},
 		},
 		"deadline of the old agent does not roll back the new image": {
-			known: Known{State: State{Set: "b", Proven: "a"}, Running: "a"}, overdue: true,
-			want: State{Set: "b", Proven: "a"},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a"}, RunningImage: "a"}, overdue: true,
+			want: State{TemplateImage: "b", ProvenImage: "a"},
 		},
 		"start of the first image is not counted": {
-			known: Known{State: State{Set: "a"}, Running: "a"}, start: true, want: State{Set: "a"},
+			known: Snapshot{State: State{TemplateImage: "a"}, RunningImage: "a"}, start: true, want: State{TemplateImage: "a"},
 		},
 		"start of the old image is not counted for the new image": {
-			known: Known{State: State{Set: "b", Proven: "a", Starts: 1}, Running: "a"}, start: true,
-			want: State{Set: "b", Proven: "a", Starts: 1},
+			known: Snapshot{State: State{TemplateImage: "b", ProvenImage: "a", Starts: 1}, RunningImage: "a"}, start: true,
+			want: State{TemplateImage: "b", ProvenImage: "a", Starts: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := Round(c.known, bundled(c.wanted), c.well)
+			got := OnReconciled(c.known, bundled(c.wanted), c.well)
 			switch {
 			case c.start:
-				got = Start(c.known)
+				got = OnStart(c.known)
 			case c.again > 0:
-				got = Again(c.known, c.again)
+				got = OnRestart(c.known, c.again)
 			case c.overdue:
-				got = Overdue(c.known, c.unreachable)
+				got = OnDeadline(c.known, c.unreachable)
 			}
 			if got.State != c.want {
 				t.Errorf("got %+v, want %+v", got.State, c.want)
@@ -207,28 +230,28 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	type image struct{ crashes, unready, idle bool }
 	for range 2000 {
 		images := map[string]image{"first": {}}
-		d := Known{State: State{Set: "first", Proven: "first"}}
+		d := Snapshot{State: State{TemplateImage: "first", ProvenImage: "first"}}
 		write := func(s Step) { d.State = s.State }
 		leading := "first"
 		for range 6 {
 			wanted := string(uuid.NewUUID())
 			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0}
 			for range 4 * MaxStarts {
-				if next := images[d.Set]; d.Set != leading && !next.unready {
-					leading = d.Set // the new Pod became ready, and the old Pod ended
+				if next := images[d.TemplateImage]; d.TemplateImage != leading && !next.unready {
+					leading = d.TemplateImage // the new Pod became ready, and the old Pod ended
 				}
 				known := d
-				known.Running, known.Stuck = leading, d.Set != leading
+				known.RunningImage, known.IsStuck = leading, d.TemplateImage != leading
 				switch leads := images[leading]; {
 				case leads.crashes:
-					write(Start(known))
+					write(OnStart(known))
 				case leads.idle:
-					write(Overdue(known, random.IntN(2) == 0))
+					write(OnDeadline(known, random.IntN(2) == 0))
 				default:
-					write(Round(known, bundled(wanted), Trial))
+					write(OnReconciled(known, bundled(wanted), Trial))
 				}
 			}
-			if images[leading].crashes || images[leading].idle || leading != d.Set {
+			if images[leading].crashes || images[leading].idle || leading != d.TemplateImage {
 				t.Fatalf("got leading image %s and Deployment %+v, want a working image in both; images: %v", leading, d,
 					images)
 			}
@@ -250,12 +273,13 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 		wanted   string
 		reported bool
 	}{
-		"chart's image was rolled back, bundle without an image": {State{Set: "b", Failed: "chart"}, "", true},
-		"chart's image was rolled back, bundle with an image":    {State{Set: "b", Failed: "chart"}, "b", false},
-		"failed image was set again":                             {State{Set: "chart", Failed: "chart"}, "", false},
-		"no rollback":                                            {State{Set: "b"}, "", false},
+		"chart's image was rolled back, bundle without an image": {State{TemplateImage: "b", FailedImage: "chart"}, "", true},
+		"chart's image was rolled back, bundle with an image": {State{TemplateImage: "b", FailedImage: "chart"},
+			"b", false},
+		"failed image was set again": {State{TemplateImage: "chart", FailedImage: "chart"}, "", false},
+		"no rollback":                {State{TemplateImage: "b"}, "", false},
 	} {
-		got := Known{State: c.state}.Problem(bundled(c.wanted))
+		got := Snapshot{State: c.state}.Problem(bundled(c.wanted))
 		if strings.Contains(got, "rolled back its image chart") != c.reported {
 			t.Errorf("%s: got %q, want a report: %t", name, got, c.reported)
 		}
@@ -275,8 +299,8 @@ func TestPodImageFromAnotherRegistryMatchesDeployment(t *testing.T) {
 		"another registry, no digests": {"cache.local/agent:1", "host.example/agent:1", false},
 		"digest only in the Pod":       {"host.example/agent:1" + pin("a"), "host.example/agent:1", false},
 	} {
-		known := (&Deployment{Running: c.running}).known(&appsv1.Deployment{}, c.set)
-		if (known.Running == known.Set) != c.same {
+		known := (&Deployment{RunningImage: c.running}).snapshot(&appsv1.Deployment{}, c.set)
+		if (known.RunningImage == known.TemplateImage) != c.same {
 			t.Errorf("%s: got %+v, want the running image to equal the set image: %t", name, known, c.same)
 		}
 	}

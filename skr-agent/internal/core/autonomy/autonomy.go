@@ -16,39 +16,38 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Followed is the result of Follow: the bundle with the modules that the runtime selected itself.
-type Followed struct {
+// Result is the bundle with the modules that the runtime selected itself.
+type Result struct {
 	*bundle.Bundle
-	// Decided contains the sorted names of the modules that the runtime selected, upgraded or removed itself.
-	Decided []string
+	// SelectedModules contains the sorted names of the modules that the runtime selected, upgraded or removed itself.
+	SelectedModules []string
 }
 
-// Follow applies the request of the runtime's Kyma to the last accepted bundle b. If the control plane has not
-// processed the request yet, Follow selects modules from the bundle's offers. Otherwise, it keeps only newer versions
-// and removals that the runtime selected earlier.
-//
-// Follow returns the bundle unchanged if the bundle does not allow autonomy, and during a takeover. If kyma is nil or
-// is being deleted, Follow neither adds nor removes modules.
-func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Followed {
-	if b == nil || !b.Autonomous() {
-		return Followed{Bundle: b}
+// Apply applies the request of the runtime's Kyma to the last accepted bundle b. If the control plane has not processed
+// the request yet, Apply selects modules from the bundle's offers. Otherwise, it keeps only newer versions and removals
+// that the runtime selected earlier. Apply returns the bundle unchanged if the bundle does not allow autonomy, and
+// during a takeover. If kyma is nil or is being deleted, Apply neither adds nor removes modules.
+func Apply(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) Result {
+	if b == nil || !b.IsAutonomous() {
+		return Result{Bundle: b}
 	}
 	if kyma == nil || !kyma.DeletionTimestamp.IsZero() {
-		b, kyma = unasked(b, installed), nil
+		b, kyma = withoutRequest(b, installed), nil
 	}
-	versions := Versions(b, installed)
-	asked := request(b, kyma, installed)
-	if kyma == nil || b.Statement.Predicate.Answers(kyma.Spec, kyma.Generation) {
-		return keep(b, versions, asked, installed)
+	versions := MinimumVersions(b, installed)
+	asked := ownRequest(b, kyma, installed)
+	if kyma == nil || b.Statement.Predicate.IsAnswerTo(kyma.Spec, kyma.Generation) {
+		return keepSelections(b, versions, asked, installed)
 	}
 	own := *b
-	followed := Followed{Bundle: &own}
+	followed := Result{Bundle: &own}
 	own.State.Manifests, own.State.Problems = nil, slices.Clone(asked.Ignored)
 	own.Statement.Predicate.Removals = slices.Clone(b.Statement.Predicate.Removals)
 	for _, module := range asked.Modules {
-		published := find(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == module.Name })
-		have := has{manifest: current(b, module.Name, published, versions), version: versions[module.Name]}
-		want, problem := choose(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
+		published := findManifest(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == module.Name })
+		have := installedVersion{manifest: installedManifest(b, module.Name, published, versions),
+			version: versions[module.Name]}
+		want, problem := chooseManifest(module, cmp.Or(module.Channel, kyma.Spec.Channel), have, b.State.Offers)
 		if want != nil {
 			own.State.Manifests = append(own.State.Manifests, *want)
 			own.Statement.Predicate.Removals = slices.DeleteFunc(own.Statement.Predicate.Removals,
@@ -63,7 +62,7 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 		if want != nil &&
 			(published == nil || published.Version != want.Version || published.Channel != want.Channel ||
 				published.Unmanaged != want.Unmanaged) {
-			followed.Decided = append(followed.Decided, module.Name)
+			followed.SelectedModules = append(followed.SelectedModules, module.Name)
 		}
 	}
 	for _, m := range b.State.Manifests {
@@ -73,24 +72,24 @@ func Follow(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) 
 			own.State.Manifests = append(own.State.Manifests, m)
 		default:
 			own.Statement.Predicate.Removals = append(own.Statement.Predicate.Removals, m.Module)
-			followed.Decided = append(followed.Decided, m.Module)
+			followed.SelectedModules = append(followed.SelectedModules, m.Module)
 		}
 	}
-	followed.withdraw(asked, installed)
-	followed.sort()
+	followed.removeUnrequested(asked, installed)
+	followed.sortManifests()
 	return followed
 }
 
-// unasked returns the bundle for a runtime whose request is unknown, because its Kyma is missing or unreadable. The
-// returned bundle adds no modules. It removes only modules whose removal has already started.
-func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
+// withoutRequest returns the bundle for a runtime whose request is unknown, because its Kyma is missing or unreadable.
+// The returned bundle adds no modules. It removes only modules whose removal has already started.
+func withoutRequest(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	if len(installed) == 0 {
 		return b
 	}
 	has, removed := map[string]bool{}, map[string]bool{}
 	for i := range installed {
 		has[installed[i].Module()] = true
-		removed[installed[i].Module()] = record.ClaimsRemoval(&installed[i])
+		removed[installed[i].Module()] = record.HasUnverifiedRemoval(&installed[i])
 	}
 	own := *b
 	own.State.Manifests = slices.DeleteFunc(slices.Clone(b.State.Manifests), func(m bundle.Manifest) bool {
@@ -101,9 +100,9 @@ func unasked(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	return &own
 }
 
-// request returns the Kyma's request without mandatory modules, which the runtime cannot change. It returns nil if kyma
-// is nil.
-func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
+// ownRequest returns the Kyma's request without mandatory modules, which the runtime cannot change. It returns nil if
+// kyma is nil.
+func ownRequest(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) *bundle.OwnRequest {
 	if kyma == nil {
 		return nil
 	}
@@ -129,65 +128,65 @@ func request(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest)
 	return &limited
 }
 
-// keep applies earlier selections of the runtime to a bundle: newer versions of modules, and removals.
-func keep(
-	b *bundle.Bundle, versions map[string]string, asked *bundle.OwnRequest, installed []v1beta2.Manifest,
-) Followed {
+// keepSelections applies earlier selections of the runtime to a bundle: newer versions of modules, and removals.
+func keepSelections(
+	b *bundle.Bundle, versions map[string]string, requested *bundle.OwnRequest, installed []v1beta2.Manifest,
+) Result {
 	own := *b
-	followed := Followed{Bundle: &own}
+	followed := Result{Bundle: &own}
 	own.State.Manifests, own.State.Problems = slices.Clone(b.State.Manifests), slices.Clone(b.State.Problems)
 	own.Statement.Predicate.Removals = slices.Clone(b.Statement.Predicate.Removals)
 	for i, m := range b.State.Manifests {
-		have := current(b, m.Module, &b.State.Manifests[i], versions)
+		have := installedManifest(b, m.Module, &b.State.Manifests[i], versions)
 		if m.Unmanaged || have.Version == m.Version {
 			continue
 		}
 		own.State.Manifests[i] = *have
-		if asked != nil {
-			own.State.Manifests[i] = *withPolicy(have, asked.PolicyFor(m.Module))
+		if requested != nil {
+			own.State.Manifests[i] = *withPolicy(have, requested.PolicyFor(m.Module))
 		}
 		own.State.Problems = append(own.State.Problems, bundle.Problem{
 			Module: m.Module, Channel: m.Channel, State: v1beta2.StateWarning,
-			Message: stays(m.Module, have.Version, "the last accepted bundle has", m.Version),
+			Message: keptVersionMessage(m.Module, have.Version, "the last accepted bundle has", m.Version),
 		})
-		followed.Decided = append(followed.Decided, m.Module)
+		followed.SelectedModules = append(followed.SelectedModules, m.Module)
 	}
-	followed.withdraw(asked, installed)
-	if len(followed.Decided) == 0 {
-		return Followed{Bundle: b}
+	followed.removeUnrequested(requested, installed)
+	if len(followed.SelectedModules) == 0 {
+		return Result{Bundle: b}
 	}
-	followed.sort()
+	followed.sortManifests()
 	return followed
 }
 
-// withdraw removes installed modules that the Kyma does not request and that only the bundle's offers contain.
-func (f *Followed) withdraw(asked *bundle.OwnRequest, installed []v1beta2.Manifest) {
-	if asked == nil {
+// removeUnrequested removes installed modules that the Kyma does not request and that only the bundle's offers contain.
+func (f *Result) removeUnrequested(requested *bundle.OwnRequest, installed []v1beta2.Manifest) {
+	if requested == nil {
 		return
 	}
 	p := &f.Statement.Predicate
 	for i := range installed {
 		name := installed[i].Module()
 		named := func(m bundle.Manifest) bool { return m.Module == name }
-		if asked.Contains(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True ||
+		if requested.Contains(name) || installed[i].Labels[v1beta2.LabelMandatoryModule] == v1beta2.True ||
 			slices.Contains(p.Removals, name) ||
 			slices.ContainsFunc(f.State.All(), named) ||
 			!slices.ContainsFunc(f.State.Offers, named) {
 			continue
 		}
 		p.Removals = append(p.Removals, name)
-		f.Decided = append(f.Decided, name)
+		f.SelectedModules = append(f.SelectedModules, name)
 	}
 }
 
-func (f *Followed) sort() {
+func (f *Result) sortManifests() {
 	slices.SortFunc(f.State.Manifests, func(x, y bundle.Manifest) int { return cmp.Compare(x.Name, y.Name) })
-	slices.Sort(f.Decided)
+	slices.Sort(f.SelectedModules)
 }
 
-// Versions returns the version below which each module must not be downgraded: the bundle's version, or a newer
+// MinimumVersions returns the version below which each module must not be downgraded: the bundle's version, or a newer
 // installed version. Modules that are being deleted are omitted.
-func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
+func MinimumVersions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	versions := map[string]string{}
 	if b != nil {
 		for _, m := range b.State.Manifests {
@@ -204,7 +203,7 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 		switch {
 		case !known:
 			versions[module] = version
-		case bundle.Older(published, version) && !b.Statement.Predicate.AllowsRollback(module, version, published) &&
+		case bundle.IsOlder(published, version) && !b.Statement.Predicate.AllowsRollback(module, version, published) &&
 			b.Offer(module, version) != nil:
 			versions[module] = version
 		}
@@ -212,9 +211,11 @@ func Versions(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string 
 	return versions
 }
 
-// current returns the manifest of an installed module: the published manifest, or the offer of the installed version.
-// It returns nil if neither exists.
-func current(b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string) *bundle.Manifest {
+// installedManifest returns the manifest of an installed module: the published manifest, or the offer of the installed
+// version. It returns nil if neither exists.
+func installedManifest(
+	b *bundle.Bundle, module string, published *bundle.Manifest, versions map[string]string,
+) *bundle.Manifest {
 	if published != nil && published.Version == versions[module] {
 		return published
 	}
@@ -224,52 +225,54 @@ func current(b *bundle.Bundle, module string, published *bundle.Manifest, versio
 	return published
 }
 
-// stays returns the message for a module that keeps its version because the requested version is older. source
-// describes the request, such as `channel "fast" has`.
-func stays(module, version, source, older string) string {
+// keptVersionMessage returns the message for a module that keeps its version because the requested version is older.
+// source describes the request, such as `channel "fast" has`.
+func keptVersionMessage(module, version, source, older string) string {
 	return fmt.Sprintf("module %s stays at version %s: %s %s, which is older", module, version, source, older)
 }
 
-func find(manifests []bundle.Manifest, is func(bundle.Manifest) bool) *bundle.Manifest {
-	if i := slices.IndexFunc(manifests, is); i >= 0 {
+func findManifest(manifests []bundle.Manifest, matches func(bundle.Manifest) bool) *bundle.Manifest {
+	if i := slices.IndexFunc(manifests, matches); i >= 0 {
 		return &manifests[i]
 	}
 	return nil
 }
 
-// has describes the installed version of a module.
-type has struct {
+// installedVersion describes the installed version of a module.
+type installedVersion struct {
 	// manifest is nil if the bundle does not contain the installed version. version is empty if the module is not
 	// installed.
 	manifest *bundle.Manifest
 	version  string
 }
 
-// choose returns the manifest for a requested module, and a message if the request is not fulfilled.
-func choose(module v1beta2.Module, channel string, have has, offers []bundle.Manifest) (*bundle.Manifest, string) {
+// chooseManifest returns the manifest for a requested module, and a message if the request is not fulfilled.
+func chooseManifest(
+	module v1beta2.Module, channel string, installed installedVersion, offers []bundle.Manifest,
+) (*bundle.Manifest, string) {
 	if !module.Managed {
-		if have.manifest == nil {
+		if installed.manifest == nil {
 			return nil, ""
 		}
-		kept := *have.manifest
+		kept := *installed.manifest
 		kept.Unmanaged = true
 		return &kept, ""
 	}
 	wish, source := fmt.Sprintf("channel %q", channel), fmt.Sprintf("channel %q has", channel)
-	offer := find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Channel == channel })
+	offer := findManifest(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Channel == channel })
 	pin := module.Pin()
 	if pin != "" {
 		wish, source = "version "+pin, "the Kyma pins it to"
-		offer = find(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Version == pin })
+		offer = findManifest(offers, func(m bundle.Manifest) bool { return m.Module == module.Name && m.Version == pin })
 	}
 	switch {
 	case offer == nil:
-		return withPolicy(have.manifest, module.CustomResourcePolicy),
+		return withPolicy(installed.manifest, module.CustomResourcePolicy),
 			fmt.Sprintf("module %s: the last accepted bundle has no offer for %s; waiting for the control plane",
 				module.Name, wish)
-	case bundle.Older(offer.Version, have.version):
-		return withPolicy(have.manifest, module.CustomResourcePolicy),
-			stays(module.Name, have.version, source, offer.Version)
+	case bundle.IsOlder(offer.Version, installed.version):
+		return withPolicy(installed.manifest, module.CustomResourcePolicy),
+			keptVersionMessage(module.Name, installed.version, source, offer.Version)
 	}
 	chosen := *offer
 	if pin != "" {

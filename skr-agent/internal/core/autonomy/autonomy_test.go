@@ -48,7 +48,7 @@ func module(name, channel string) v1beta2.Module {
 	return v1beta2.Module{Name: name, Channel: channel, Managed: true}
 }
 
-func textOf(f Followed) string {
+func textOf(f Result) string {
 	var parts []string
 	for _, m := range f.State.Manifests {
 		text := m.Module + "@" + m.Version
@@ -63,7 +63,8 @@ func textOf(f Followed) string {
 	for _, p := range f.State.Problems {
 		parts = append(parts, "! "+p.Message)
 	}
-	parts = append(parts, fmt.Sprint("removes ", f.Statement.Predicate.Removals), fmt.Sprint("decided ", f.Decided))
+	parts = append(parts, fmt.Sprint("removes ", f.Statement.Predicate.Removals),
+		fmt.Sprint("decided ", f.SelectedModules))
 	return strings.Join(parts, "; ")
 }
 
@@ -84,7 +85,7 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 	kyma := asking(module("keda", ""), v1beta2.Module{Name: "guard"}, module("team/watcher", ""))
 	want := "keda@1.7.0; watcher@1.0.0; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "guard") +
 		"; ! " + strings.ReplaceAll(mandatoryRemark, "watcher", "team/watcher") + "; removes [gone]; decided []"
-	if got := textOf(Follow(b, kyma, []v1beta2.Manifest{installed})); got != want {
+	if got := textOf(Apply(b, kyma, []v1beta2.Manifest{installed})); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 
@@ -97,7 +98,7 @@ func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
 		v1beta2.LabelModuleName: "watcher", v1beta2.LabelMandatoryModule: v1beta2.True,
 	}}}
 	has.Spec.Version = "1.1.0"
-	if got := textOf(Follow(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
+	if got := textOf(Apply(b, answered, []v1beta2.Manifest{has})); strings.Contains(got, "without CR") ||
 		!strings.Contains(got, "watcher@1.1.0") {
 		t.Errorf("got\n%s\nwant watcher 1.1.0 with its default CR", got)
 	}
@@ -172,7 +173,7 @@ func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := last()
-			if got := textOf(Follow(b, asking(c.modules...), nil)); got != c.want {
+			if got := textOf(Apply(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests,
@@ -204,7 +205,7 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 		"bundle that deletes the runtime's modules": {farewell, wish},
 		"bundle of a takeover":                      {taken, wish}, "no bundle": {nil, wish},
 	} {
-		if got := Follow(c.b, c.kyma, nil); got.Bundle != c.b || len(got.Decided) != 0 {
+		if got := Apply(c.b, c.kyma, nil); got.Bundle != c.b || len(got.SelectedModules) != 0 {
 			t.Errorf("%s: got %+v, want the unchanged bundle", name, got)
 		}
 	}
@@ -278,7 +279,7 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 				c.change(b)
 			}
 			kyma := asking(c.modules...)
-			if got := textOf(Follow(b, kyma, c.installed)); got != c.want {
+			if got := textOf(Apply(b, kyma, c.installed)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
 			if slices.Contains(b.Statement.Predicate.Removals, "nats") || b.State.Manifests[0].Version != "1.7.0" ||
@@ -292,7 +293,7 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	want := "keda@1.8.0; watcher@1.0.0; ! module keda stays at version 1.8.0: the last accepted bundle has 1.7.0, " +
 		"which is older; removes [gone]; decided [keda]"
-	if got := textOf(Follow(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
+	if got := textOf(Apply(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -306,20 +307,20 @@ func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
 	b.Statement.Predicate.Removals = []string{"gone", "nats"}
 	for name, kyma := range map[string]*v1beta2.Kyma{"missing Kyma": nil, "Kyma being deleted": terminating} {
 		want := "watcher@1.0.0; removes [gone]; decided []"
-		if got := textOf(Follow(b, kyma, installed("nats@2.0.0"))); got != want {
+		if got := textOf(Apply(b, kyma, installed("nats@2.0.0"))); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 		removing := installed("nats@2.0.0")
 		removing[0].UID = "1"
-		if err := (record.Book{}).Set(&removing[0], record.Record{Removal: "1"}); err != nil {
+		if err := (record.Store{}).Set(&removing[0], record.Record{Removal: "1"}); err != nil {
 			t.Fatal(err)
 		}
 		want = "watcher@1.0.0; removes [gone nats]; decided []"
-		if got := textOf(Follow(b, kyma, removing)); got != want {
+		if got := textOf(Apply(b, kyma, removing)); got != want {
 			t.Errorf("%s, removal has begun: got\n%s\nwant\n%s", name, got, want)
 		}
 		want = "keda@1.7.0; watcher@1.0.0; removes [gone nats]; decided []"
-		if got := textOf(Follow(b, kyma, nil)); got != want {
+		if got := textOf(Apply(b, kyma, nil)); got != want {
 			t.Errorf("%s, no modules: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
@@ -330,11 +331,11 @@ func TestRequestsAreComparedByContent(t *testing.T) {
 	b.Statement.Predicate.KymaSpec = bundle.RequestDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))
 	replaced.Generation = 1 // the generation in the bundle
-	if got, want := textOf(Follow(b, replaced, nil)),
+	if got, want := textOf(Apply(b, replaced, nil)),
 		"nats@2.0.0; watcher@1.0.0; removes [gone keda]; decided [keda nats]"; got != want {
 		t.Errorf("got for a new Kyma with the same generation\n%s\nwant\n%s", got, want)
 	}
-	if got := Follow(b, asking(module("keda", "")), nil); got.Bundle != b {
+	if got := Apply(b, asking(module("keda", "")), nil); got.Bundle != b {
 		t.Error("the same request in another generation must not change the bundle")
 	}
 }

@@ -34,8 +34,8 @@ func TestLikelySecretsAreMasked(t *testing.T) {
 		`password=a"` + secret, "dsn=user:" + secret + "@tcp(db:3306)/app", "AccountKey=" + secret,
 		"https://a.example/b?sig=" + secret,
 	} {
-		for name, got := range map[string]string{"line": Line(text), "tail": Tail(text), "text": Redact(text)} {
-			if strings.Contains(got, secret) || !strings.Contains(got, masked) {
+		for name, got := range map[string]string{"line": RedactLine(text), "tail": RedactTail(text), "text": Redact(text)} {
+			if strings.Contains(got, secret) || !strings.Contains(got, mask) {
 				t.Errorf("got %s %q of %q, want the secret masked", name, got, text)
 			}
 		}
@@ -52,7 +52,7 @@ func TestOrdinaryTextIsNotMasked(t *testing.T) {
 		`secret "db-credentials" not found`, "registry.example/lab/keda:1.0@sha256:" + strings.Repeat("0a", 32),
 		"name: keda, value: 7",
 	} {
-		if got := Line(text); got != text {
+		if got := RedactLine(text); got != text {
 			t.Errorf("got %q, want %q", got, text)
 		}
 	}
@@ -63,16 +63,16 @@ func TestTailReturnsLastLinesWithinLimits(t *testing.T) {
 	for range 10_000 {
 		lines = append(lines, "a line of a log")
 	}
-	got := Tail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
+	got := RedactTail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
 	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got,
 		"a line of a log\nthe end [31m") || !utf8.ValidString(got) {
 		t.Errorf("got %d bytes %q, want the last lines in at most %d bytes", len(got), got, bundle.MaxLogBytes)
 	}
 	cut := "a secret that the limit cuts " + strings.Repeat("x", maxRedactedBytes-len("\nthe end")-4) + "\nthe end"
-	if got := Tail(cut); got != "the end" {
+	if got := RedactTail(cut); got != "the end" {
 		t.Errorf("got %q, want no incomplete line", got)
 	}
-	if got := Line("a\nb\t c"); got != "a b c" {
+	if got := RedactLine("a\nb\t c"); got != "a b c" {
 		t.Errorf("got %q, want \"a b c\"", got)
 	}
 }
@@ -80,11 +80,11 @@ func TestTailReturnsLastLinesWithinLimits(t *testing.T) {
 func FuzzExcerpts(f *testing.F) {
 	f.Add("password=x -----BEGIN PRIVATE KEY-----")
 	f.Fuzz(func(t *testing.T, text string) {
-		if got := Line(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got,
+		if got := RedactLine(text); len(got) > bundle.MaxDetailTextBytes || !utf8.ValidString(got) || strings.Contains(got,
 			"\n") {
 			t.Errorf("got %q, want one valid line within the limit", got)
 		}
-		if got := Tail(text); len(got) > bundle.MaxLogBytes || !utf8.ValidString(got) {
+		if got := RedactTail(text); len(got) > bundle.MaxLogBytes || !utf8.ValidString(got) {
 			t.Errorf("got %q, want valid text within the limit", got)
 		}
 	})

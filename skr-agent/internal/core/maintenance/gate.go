@@ -14,31 +14,31 @@ import (
 
 // Gate decides which upgrades wait. With the zero value, no upgrade waits.
 type Gate struct {
-	// Opens is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if no start time is
+	// OpensAt is the time at which waiting upgrades can start. Zero if no upgrade must wait, or if no start time is
 	// known.
-	Opens time.Time
+	OpensAt time.Time
 
-	// waitsFor is the end of the message about a waiting upgrade. The message starts with "the upgrade to version X
-	// requires downtime and", or with "the change to version X" if frozen is true. waitsFor is "" if upgrades need not
+	// waitText is the end of the message about a waiting upgrade. The message starts with "the upgrade to version X
+	// requires downtime and", or with "the change to version X" if frozen is true. waitText is "" if upgrades need not
 	// wait.
-	waitsFor string
-	// missing is true if no future maintenance window is long enough.
-	missing bool
-	// frozen is true if the bundle must not change versions.
-	frozen bool
+	waitText string
+	// hasNoWindow is true if no future maintenance window is long enough.
+	hasNoWindow bool
+	// isFrozen is true if the bundle must not change versions.
+	isFrozen bool
 	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	unmanaged map[string]string
 }
 
 // New returns the gate for the last accepted bundle b. frozen is the reason why the bundle must not change versions, or
-// "" if it can. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of the function
-// Unmanaged. now must not be before the time of the newest verified statement.
+// "" if it can. kyma is nil if the runtime's Kyma does not exist yet. unmanaged is the result of UnmanagedVersions. now
+// must not be before the time of the newest verified statement.
 func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[string]string, now time.Time) Gate {
 	if b == nil {
 		return Gate{}
 	}
 	if frozen != "" {
-		return Gate{unmanaged: unmanaged, frozen: true, waitsFor: "waits for a newer bundle, because " + frozen}
+		return Gate{unmanaged: unmanaged, isFrozen: true, waitText: "waits for a newer bundle, because " + frozen}
 	}
 	if b.State.Maintenance == nil {
 		return Gate{}
@@ -52,8 +52,8 @@ func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[stri
 		return Gate{}
 	}
 	window, ahead := schedule.Next(now)
-	at, wrong := chosen(kyma)
-	chosen, from := schedule.Chosen(at, now)
+	at, wrong := requestedStart(kyma)
+	chosen, from := schedule.CheckChosen(at, now)
 	if ahead && window.Contains(now) || chosen {
 		return Gate{}
 	}
@@ -64,40 +64,40 @@ func New(b *bundle.Bundle, frozen string, kyma *v1beta2.Kyma, unmanaged map[stri
 	}
 	switch short, is := schedule.TooShort(now); {
 	case is:
-		gate.missing = true
-		gate.waitsFor = fmt.Sprintf(
+		gate.hasNoWindow = true
+		gate.waitText = fmt.Sprintf(
 			"has no future maintenance window of at least %s (the window from %s to %s is too short): request a "+
 				"longer window "+wayOut,
 			schedule.Minimum.Duration,
-			stamp(short.Begin),
-			stamp(short.End),
+			formatTime(short.Begin),
+			formatTime(short.End),
 		)
 	case !ahead:
-		gate.missing = true
-		gate.waitsFor = "has no future maintenance window: request one " + wayOut
+		gate.hasNoWindow = true
+		gate.waitText = "has no future maintenance window: request one " + wayOut
 	default:
-		gate.Opens, gate.waitsFor = window.Begin,
-			fmt.Sprintf("waits for the maintenance window from %s to %s", stamp(window.Begin), stamp(window.End))
+		gate.OpensAt, gate.waitText = window.Begin,
+			fmt.Sprintf("waits for the maintenance window from %s to %s", formatTime(window.Begin), formatTime(window.End))
 		switch {
 		case !schedule.Early:
 		case wrong != nil:
-			gate.waitsFor += fmt.Sprintf(" (%v)", wrong)
+			gate.waitText += fmt.Sprintf(" (%v)", wrong)
 		case !from.IsZero():
-			gate.Opens = from
-			gate.waitsFor = fmt.Sprintf(
+			gate.OpensAt = from
+			gate.waitText = fmt.Sprintf(
 				"starts at %s, as the runtime's admin chose, or at the latest in the maintenance window from %s to %s",
-				stamp(from), stamp(window.Begin), stamp(window.End))
+				formatTime(from), formatTime(window.Begin), formatTime(window.End))
 		default:
-			gate.waitsFor += ", or for an earlier time in annotation " + v1beta2.AnnotationUpgradeAt +
+			gate.waitText += ", or for an earlier time in annotation " + v1beta2.AnnotationUpgradeAt +
 				" of the runtime's Kyma"
 		}
 	}
 	return gate
 }
 
-// chosen returns the time for upgrades that the runtime's admin set in an annotation of the Kyma. It returns zero if
-// the annotation does not exist.
-func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
+// requestedStart returns the start time for upgrades that the runtime's admin set in an annotation of the Kyma. It
+// returns zero if the annotation does not exist.
+func requestedStart(kyma *v1beta2.Kyma) (time.Time, error) {
 	if kyma == nil || kyma.Annotations[v1beta2.AnnotationUpgradeAt] == "" {
 		return time.Time{}, nil
 	}
@@ -111,49 +111,49 @@ func chosen(kyma *v1beta2.Kyma) (time.Time, error) {
 	return at, nil
 }
 
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// Holds reports whether the upgrade of an installed module to the bundle's version must wait. Removals and drift
-// correction never wait. Downgrades do not wait for a window either, because the control plane requests a downgrade
-// only to roll back a failed version.
-func (g Gate) Holds(installed *v1beta2.Manifest, want bundle.Manifest) bool {
-	return installed.DeletionTimestamp.IsZero() && g.holds(installed.Spec.Version, want)
+// BlocksUpgrade reports whether the upgrade of an installed module to the bundle's version must wait. Removals and
+// drift correction never wait. Downgrades do not wait for a window either, because the control plane requests a
+// downgrade only to roll back a failed version.
+func (g Gate) BlocksUpgrade(installed *v1beta2.Manifest, want bundle.Manifest) bool {
+	return installed.DeletionTimestamp.IsZero() && g.blocks(installed.Spec.Version, want)
 }
 
-// HoldsNew reports whether a module without a Manifest must wait. If the bundle must not change versions, every managed
-// module without a Manifest waits, because the bundle can contain other content for a version that is already
+// BlocksInstall reports whether a module without a Manifest must wait. If the bundle must not change versions, every
+// managed module without a Manifest waits, because the bundle can contain other content for a version that is already
 // installed. Otherwise, only an unmanaged module that becomes managed can wait, like any upgrade.
-func (g Gate) HoldsNew(want bundle.Manifest) bool {
-	if g.frozen {
+func (g Gate) BlocksInstall(want bundle.Manifest) bool {
+	if g.isFrozen {
 		return !want.Unmanaged
 	}
 	version, unmanaged := g.unmanaged[want.Module]
-	return unmanaged && g.holds(version, want)
+	return unmanaged && g.blocks(version, want)
 }
 
-// HoldsLeaving reports whether a module must be removed in its installed version. Otherwise, the agent can upgrade the
-// module during its removal, because a newer operator may be needed to remove finalizers. Maintenance windows do not
-// delay removals.
-func (g Gate) HoldsLeaving() bool { return g.frozen }
+// BlocksUpgradeBeforeRemoval reports whether a module must be removed in its installed version. Otherwise, the agent
+// can upgrade the module during its removal, because a newer operator may be needed to remove finalizers. Maintenance
+// windows do not delay removals.
+func (g Gate) BlocksUpgradeBeforeRemoval() bool { return g.isFrozen }
 
-func (g Gate) holds(version string, want bundle.Manifest) bool {
-	if g.frozen {
+func (g Gate) blocks(version string, want bundle.Manifest) bool {
+	if g.isFrozen {
 		return !want.Unmanaged && version != want.Version
 	}
-	return g.waitsFor != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version &&
-		!bundle.Older(want.Version, version)
+	return g.waitText != "" && want.RequiresDowntime && !want.Unmanaged && version != want.Version &&
+		!bundle.IsOlder(want.Version, version)
 }
 
 // Reason returns WindowMissing if no future window is long enough, and WindowAwaited otherwise.
 func (g Gate) Reason() reason.Reason {
-	if g.missing {
+	if g.hasNoWindow {
 		return reason.WindowMissing
 	}
 	return reason.WindowAwaited
 }
 
-// Waiting returns the modules whose upgrade waits, with a message for users.
-func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
+// WaitingUpgrades returns the modules whose upgrade waits, with a message for users.
+func (g Gate) WaitingUpgrades(b *bundle.Bundle, installed []v1beta2.Manifest) map[string]string {
 	waiting := map[string]string{}
 	if b == nil || b.Statement.Predicate.Deleting {
 		return waiting
@@ -163,15 +163,15 @@ func (g Gate) Waiting(b *bundle.Bundle, installed []v1beta2.Manifest) map[string
 		byName[installed[i].Name] = &installed[i]
 	}
 	for _, want := range b.State.Manifests {
-		text := fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitsFor)
-		if g.frozen {
-			text = fmt.Sprintf("the change to version %s %s", want.Version, g.waitsFor)
+		text := fmt.Sprintf("the upgrade to version %s requires downtime and %s", want.Version, g.waitText)
+		if g.isFrozen {
+			text = fmt.Sprintf("the change to version %s %s", want.Version, g.waitText)
 		}
 		_, unmanaged := g.unmanaged[want.Module]
 		switch have := byName[want.Name]; {
-		case have != nil && g.Holds(have, want), have == nil && !unmanaged && g.HoldsNew(want):
+		case have != nil && g.BlocksUpgrade(have, want), have == nil && !unmanaged && g.BlocksInstall(want):
 			waiting[want.Module] = text
-		case have == nil && g.HoldsNew(want):
+		case have == nil && g.BlocksInstall(want):
 			waiting[want.Module] = text + "; the module stays unmanaged until then"
 		}
 	}

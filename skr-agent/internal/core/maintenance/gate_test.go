@@ -212,14 +212,14 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := c.scene
 			gate := New(&s.bundle, s.frozen, s.kyma, s.unmanaged, s.now)
-			waiting := gate.Waiting(&s.bundle, s.installed)
+			waiting := gate.WaitingUpgrades(&s.bundle, s.installed)
 			if got, waits := waiting["keda"]; got != c.want || waits != (c.want != "") || len(waiting) > 1 {
 				t.Errorf("got waiting modules %v\nwant keda with %q", waiting, c.want)
 			}
-			// Holds and Waiting must agree.
+			// BlocksUpgrade and WaitingUpgrades must agree.
 			for i := range s.installed {
 				for _, want := range s.bundle.State.Manifests {
-					if held := gate.Holds(&s.installed[i], want); held != (c.want != "") &&
+					if held := gate.BlocksUpgrade(&s.installed[i], want); held != (c.want != "") &&
 						!s.bundle.Statement.Predicate.Deleting {
 						t.Errorf("got Holds %t, want %t", held, !held)
 					}
@@ -232,21 +232,22 @@ func TestUpgradesWaitForWindow(t *testing.T) {
 func TestGateOpensAtNextWindow(t *testing.T) {
 	s := waitingScene()
 	gate := New(&s.bundle, "", s.kyma, s.unmanaged, s.now)
-	if want := friday.Add(24 * time.Hour); !gate.Opens.Equal(want) {
-		t.Errorf("got opening time %s, want %s", gate.Opens, want)
+	if want := friday.Add(24 * time.Hour); !gate.OpensAt.Equal(want) {
+		t.Errorf("got opening time %s, want %s", gate.OpensAt, want)
 	}
 	s.bundle.State.Maintenance.Early, s.kyma.Annotations = true, map[string]string{
 		v1beta2.AnnotationUpgradeAt: friday.Add(time.Hour).Format(time.RFC3339),
 	}
-	if gate := New(&s.bundle, "", s.kyma, nil, s.now); !gate.Opens.Equal(friday.Add(time.Hour)) {
-		t.Errorf("got opening time %s, want the chosen time %s", gate.Opens, friday.Add(time.Hour))
+	if gate := New(&s.bundle, "", s.kyma, nil, s.now); !gate.OpensAt.Equal(friday.Add(time.Hour)) {
+		t.Errorf("got opening time %s, want the chosen time %s", gate.OpensAt, friday.Add(time.Hour))
 	}
 	s = waitingScene()
-	if again := New(&s.bundle, "", s.kyma, nil, gate.Opens); again.Holds(&s.installed[0],
+	if again := New(&s.bundle, "", s.kyma, nil, gate.OpensAt); again.BlocksUpgrade(&s.installed[0],
 		s.bundle.State.Manifests[0]) {
 		t.Error("the gate must be open at its opening time")
 	}
-	if gate := New(nil, "", nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) || len(gate.Waiting(nil, nil)) != 0 {
+	if gate := New(nil, "", nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) ||
+		len(gate.WaitingUpgrades(nil, nil)) != 0 {
 		t.Errorf("got gate %+v without a bundle, want the zero value", gate)
 	}
 }
@@ -294,11 +295,11 @@ func TestUnmanagedModulesKeepVersionOfLastManifest(t *testing.T) {
 	} {
 		b := &bundle.Bundle{}
 		b.State.Manifests = []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Unmanaged: c.unmanaged}}
-		if got := Unmanaged(b, c.known, c.kyma, c.installed); got["keda"] != c.want || len(got) > 1 {
+		if got := UnmanagedVersions(b, c.known, c.kyma, c.installed); got["keda"] != c.want || len(got) > 1 {
 			t.Errorf("%s: got versions %v, want %q for keda", name, got, c.want)
 		}
 	}
-	if got := Unmanaged(&bundle.Bundle{}, map[string]string{"keda": "1.0.0"}, kyma, nil); len(got) != 0 {
+	if got := UnmanagedVersions(&bundle.Bundle{}, map[string]string{"keda": "1.0.0"}, kyma, nil); len(got) != 0 {
 		t.Errorf("got versions %v, want none for a module that is not in the bundle", got)
 	}
 }

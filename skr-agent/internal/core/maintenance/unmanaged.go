@@ -8,12 +8,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// Unmanaged returns the installed versions of unmanaged modules by module name. known is the result of the previous
-// call.
+// UnmanagedVersions returns the installed versions of unmanaged modules by module name. known is the result of the
+// previous call.
 //
 // An unmanaged module has no Manifest. Its version comes from known, or else from the status of the runtime's Kyma, or
 // else from the bundle. A module that becomes managed stays in the result until it has a Manifest.
-func Unmanaged(
+func UnmanagedVersions(
 	b *bundle.Bundle, known map[string]string, kyma *v1beta2.Kyma, installed []v1beta2.Manifest,
 ) map[string]string {
 	versions := map[string]string{}
@@ -30,8 +30,8 @@ func Unmanaged(
 		case m != nil && (want.Unmanaged || m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True):
 			versions[want.Module] = record.RunningVersion(m)
 		case m != nil:
-		case known[want.Module] != "" || unmanagedVersion(kyma, want.Module) != "":
-			versions[want.Module] = cmp.Or(known[want.Module], unmanagedVersion(kyma, want.Module))
+		case known[want.Module] != "" || statusVersion(kyma, want.Module) != "":
+			versions[want.Module] = cmp.Or(known[want.Module], statusVersion(kyma, want.Module))
 		case want.Unmanaged:
 			versions[want.Module] = want.Version
 		}
@@ -39,8 +39,8 @@ func Unmanaged(
 	return versions
 }
 
-// unmanagedVersion returns the version of an unmanaged module in the Kyma's status, or "" if it is unknown.
-func unmanagedVersion(kyma *v1beta2.Kyma, module string) string {
+// statusVersion returns the version of an unmanaged module in the Kyma's status, or "" if it is unknown.
+func statusVersion(kyma *v1beta2.Kyma, module string) string {
 	if kyma == nil {
 		return ""
 	}

@@ -51,26 +51,26 @@ type Chain struct {
 }
 
 // Trace returns the chain from an object to the key of the last accepted bundle.
-func Trace(object Object, manifests []v1beta2.Manifest, in bundle.Bundle) (Chain, error) {
-	manifest, err := manifestOf(object, manifests)
+func Trace(object Object, manifests []v1beta2.Manifest, accepted bundle.Bundle) (Chain, error) {
+	manifest, err := findManifest(object, manifests)
 	if err != nil {
 		return Chain{}, err
 	}
-	named := slices.IndexFunc(in.State.All(), func(m bundle.Manifest) bool { return m.Name == manifest.Name })
+	named := slices.IndexFunc(accepted.State.All(), func(m bundle.Manifest) bool { return m.Name == manifest.Name })
 	if named < 0 {
 		return Chain{},
 			fmt.Errorf("%s belongs to Manifest %s, which is not in bundle %s: its origin is unknown", object,
-				nameOf(manifest), in.Digest)
+				manifestName(manifest), accepted.Digest)
 	}
-	listed := in.State.All()[named]
+	listed := accepted.State.All()[named]
 	if err := sameContent(manifest, listed); err != nil {
 		return Chain{},
-			fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, nameOf(manifest), in.Digest, err)
+			fmt.Errorf("%s: Manifest %s differs from bundle %s: %w", object, manifestName(manifest), accepted.Digest, err)
 	}
-	origins := in.Origins()
+	origins := accepted.Origins()
 	at := slices.IndexFunc(origins, func(o bundle.Origin) bool { return o.Module == listed.Module })
 	return Chain{
-		Object: object, Manifest: nameOf(manifest), State: manifest.Status.State, Pending: isPending(manifest),
+		Object: object, Manifest: manifestName(manifest), State: manifest.Status.State, Pending: isPending(manifest),
 		DefaultCR: isDefaultCR(object, manifest), Origin: origins[at],
 	}, nil
 }
@@ -80,11 +80,11 @@ func isPending(m *v1beta2.Manifest) bool {
 	return m.Status.State != v1beta2.StateReady || ready == nil || ready.ObservedGeneration != m.Generation
 }
 
-func nameOf(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
+func manifestName(m *v1beta2.Manifest) string { return m.Namespace + "/" + m.Name }
 
-// manifestOf returns the Manifest whose inventory contains the object. If the object is a Manifest, it returns the
+// findManifest returns the Manifest whose inventory contains the object. If the object is a Manifest, it returns the
 // object itself.
-func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
+func findManifest(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest, error) {
 	var found []*v1beta2.Manifest
 	for i := range manifests {
 		m := &manifests[i]
@@ -101,7 +101,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 			found = append(found, m)
 		}
 	}
-	switch named := slices.IndexFunc(found, func(m *v1beta2.Manifest) bool { return nameOf(m) == object.OwnedBy }); {
+	switch named := slices.IndexFunc(found, func(m *v1beta2.Manifest) bool { return manifestName(m) == object.OwnedBy }); {
 	case len(found) == 0:
 		return nil,
 			fmt.Errorf(
@@ -114,7 +114,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 	}
 	names := make([]string, 0, len(found))
 	for _, m := range found {
-		names = append(names, nameOf(m))
+		names = append(names, manifestName(m))
 	}
 	return nil,
 		fmt.Errorf("%s is in the inventory of Manifests %s, but its annotation %s does not select one of them", object,
@@ -124,7 +124,7 @@ func manifestOf(object Object, manifests []v1beta2.Manifest) (*v1beta2.Manifest,
 // isDefaultCR reports whether the agent created the object as the default CR of the Manifest.
 func isDefaultCR(object Object, m *v1beta2.Manifest) bool {
 	cr := m.Spec.Resource
-	return cr != nil && object.OwnedBy == nameOf(m) &&
+	return cr != nil && object.OwnedBy == manifestName(m) &&
 		cr.GroupVersionKind().GroupKind() == schema.GroupKind{Group: object.Group, Kind: object.Kind} &&
 		cr.GetName() == object.Name &&
 		(object.Namespace == "" || cmp.Or(cr.GetNamespace(), m.Namespace) == object.Namespace)
@@ -136,11 +136,11 @@ func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	if m.Spec.Version != listed.Spec.Version {
 		return fmt.Errorf("spec.version is %q, but the bundle has %q", m.Spec.Version, listed.Spec.Version)
 	}
-	have, err := sources(m.Spec)
+	have, err := contentDigests(m.Spec)
 	if err != nil {
 		return err
 	}
-	want, err := sources(listed.Spec)
+	want, err := contentDigests(listed.Spec)
 	if err != nil {
 		return err
 	}
@@ -155,8 +155,8 @@ func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 	return nil
 }
 
-// sources returns the digests of the content that a Manifest refers to.
-func sources(spec v1beta2.ManifestSpec) ([]digest.Digest, error) {
+// contentDigests returns the digests of the content that a Manifest refers to.
+func contentDigests(spec v1beta2.ManifestSpec) ([]digest.Digest, error) {
 	var source v1beta2.ImageSpec
 	if err := json.Unmarshal(spec.Install.Source.Raw, &source); err != nil {
 		return nil, fmt.Errorf("spec.install.source: %w", err)

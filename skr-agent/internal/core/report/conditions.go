@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// secrets sets the condition Secrets in the Kyma's status. It returns the problem, or "" if all Secrets were written.
-func secrets(facts Facts, set func(string, string, string, bool)) string {
+// setSecretsCondition sets the condition Secrets in the Kyma's status. It returns the problem, or "" if all Secrets
+// were written.
+func setSecretsCondition(facts Facts, set func(string, string, string, bool)) string {
 	switch s := facts.Secrets; {
 	case s == nil:
 		return ""
@@ -22,9 +23,9 @@ func secrets(facts Facts, set func(string, string, string, bool)) string {
 	return ""
 }
 
-// synced sets the condition Synced after the first failed write of an object. It returns the problem, or "" if no write
-// failed.
-func synced(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
+// setSyncedCondition sets the condition Synced after the first failed write of an object. It returns the problem, or ""
+// if no write failed.
+func setSyncedCondition(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:
 		set(v1beta2.ConditionSynced, t.Reason, t.Message, false)
@@ -35,8 +36,9 @@ func synced(conditions []metav1.Condition, facts Facts, set func(string, string,
 	return ""
 }
 
-// watchers sets the condition of the bundle's Watchers. It removes the condition if the bundle has no Watchers.
-func watchers(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
+// setWatchersCondition sets the condition of the bundle's Watchers. It removes the condition if the bundle has no
+// Watchers.
+func setWatchersCondition(after *v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	if facts.Bundle == nil || len(facts.Bundle.State.Watchers) == 0 {
 		meta.RemoveStatusCondition(&after.Conditions, v1beta2.ConditionSKRWebhook)
 		return

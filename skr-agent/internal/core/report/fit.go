@@ -19,47 +19,47 @@ const (
 	maxDetailBytes    = 64 << 10
 )
 
-// fit shortens a report that is larger than the given number of bytes, because the control plane would refuse it. The
-// report lists its omitted parts, so that the control plane does not treat them as deleted.
-func fit(r bundle.Report, most int) bundle.Report {
-	f := fitting{report: r}
+// shrinkToFit shortens a report that is larger than maxBytes, because the control plane would refuse it. The report
+// lists its omitted parts, so that the control plane does not treat them as deleted.
+func shrinkToFit(r bundle.Report, maxBytes int) bundle.Report {
+	f := shortener{report: r}
 	f.limitModules()
-	f.limitWishes()
+	f.limitRequests()
 	f.limitLists()
 	f.limitDetails(maxDetailBytes)
 	for _, step := range []func(){
 		func() { f.limitDetails(0) },
-		func() { f.report.CheckRun, f.left.Details = nil, f.left.Details || f.report.CheckRun != nil },
+		func() { f.report.CheckRun, f.omitted.Details = nil, f.omitted.Details || f.report.CheckRun != nil },
 		func() { f.shortenMessages(shortMessageBytes) },
 		func() { f.shortenMessages(0) },
-		f.leaveObjectsOut,
-		f.leaveListsOut,
+		f.omitObjects,
+		f.omitLists,
 		func() {
-			if f.wishBytes() > most/2 {
-				f.leaveWishesOut()
+			if f.requestBytes() > maxBytes/2 {
+				f.omitRequests()
 			}
 		},
-		func() { f.leaveModulesOut(most) },
-		f.leaveWishesOut,
+		func() { f.omitModules(maxBytes) },
+		f.omitRequests,
 	} {
-		if f.bytes() <= most {
+		if f.size() <= maxBytes {
 			break
 		}
 		step()
 	}
-	if f.left != (bundle.Truncated{}) {
-		f.report.Truncated = &f.left
+	if f.omitted != (bundle.Truncated{}) {
+		f.report.Truncated = &f.omitted
 	}
 	return f.report
 }
 
-// fitting is a report that is being shortened. The field left records the omitted parts.
-type fitting struct {
-	report bundle.Report
-	left   bundle.Truncated
+// shortener is a report that is being shortened. The field omitted records the omitted parts.
+type shortener struct {
+	report  bundle.Report
+	omitted bundle.Truncated
 }
 
-func (f *fitting) bytes() int {
+func (f *shortener) size() int {
 	data, err := json.Marshal(f.report)
 	if err != nil {
 		return 0 // ignore the error, because signing the report returns it too
@@ -69,7 +69,7 @@ func (f *fitting) bytes() int {
 
 // limitModules enforces the limits for the length of a module's fields and for the number of modules. If two Manifests
 // belong to the same module, it keeps the Manifest with the more urgent state.
-func (f *fitting) limitModules() {
+func (f *shortener) limitModules() {
 	modules := slices.Clone(f.report.Modules)
 	slices.SortStableFunc(modules, func(a, b bundle.ReportedModule) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(urgency(a), urgency(b)))
@@ -84,13 +84,13 @@ func (f *fitting) limitModules() {
 		m.Wanted = bundle.Bounded(m.Wanted, bundle.MaxVersionBytes)
 		m.Version, m.Channel = bundle.Bounded(m.Version, bundle.MaxVersionBytes),
 			bundle.Bounded(m.Channel, bundle.MaxVersionBytes)
-		if long(m.Manifest) || long(m.Resource) {
-			m.Manifest, m.Resource, f.left.Objects = nil, nil, true
+		if exceedsLimits(m.Manifest) || exceedsLimits(m.Resource) {
+			m.Manifest, m.Resource, f.omitted.Objects = nil, nil, true
 		}
 	}
 	f.report.Modules = modules
-	f.left.Modules = all - len(modules)
-	f.keepModules(bundle.MaxManifests)
+	f.omitted.Modules = all - len(modules)
+	f.limitModuleCount(bundle.MaxManifests)
 }
 
 // urgency returns the rank of a module's state. 0 is the most urgent.
@@ -102,29 +102,29 @@ func urgency(m bundle.ReportedModule) int {
 	return 4
 }
 
-func long(o *v1beta2.TrackingObject) bool {
+func exceedsLimits(o *v1beta2.TrackingObject) bool {
 	return o != nil &&
 		max(len(o.APIVersion), len(o.Kind), len(o.PartialMeta.Name),
 			len(o.PartialMeta.Namespace)) > bundle.MaxModuleNameBytes
 }
 
-// keepModules removes the least urgent modules if the report has too many.
-func (f *fitting) keepModules(most int) {
-	over := len(f.report.Modules) - most
+// limitModuleCount removes the least urgent modules if the report has too many.
+func (f *shortener) limitModuleCount(maxModules int) {
+	over := len(f.report.Modules) - maxModules
 	if over <= 0 {
 		return
 	}
 	slices.SortStableFunc(f.report.Modules, func(a, b bundle.ReportedModule) int {
 		return cmp.Compare(urgency(a), urgency(b))
 	})
-	f.report.Modules = f.report.Modules[:most]
+	f.report.Modules = f.report.Modules[:maxModules]
 	slices.SortFunc(f.report.Modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
-	f.left.Modules += over
+	f.omitted.Modules += over
 }
 
-// limitWishes omits the complete list of requested modules if one of its entries exceeds a limit. In a partial list,
+// limitRequests omits the complete list of requested modules if one of its entries exceeds a limit. In a partial list,
 // the control plane would treat missing modules as removed.
-func (f *fitting) limitWishes() {
+func (f *shortener) limitRequests() {
 	if f.report.Kyma == nil {
 		return
 	}
@@ -144,56 +144,56 @@ func (f *fitting) limitWishes() {
 		}
 	}
 	if unspeakable {
-		f.leaveWishesOut()
+		f.omitRequests()
 	}
 }
 
-func (f *fitting) limitLists() {
+func (f *shortener) limitLists() {
 	if over := func(module string) bool {
 		return len(module) > bundle.MaxModuleNameBytes
 	}; len(f.report.Decided) > bundle.MaxManifests ||
 		slices.ContainsFunc(f.report.Decided, over) {
-		f.report.Decided, f.left.Lists = nil, true
+		f.report.Decided, f.omitted.Lists = nil, true
 	}
 }
 
-func (f *fitting) shortenMessages(most int) {
+func (f *shortener) shortenMessages(maxBytes int) {
 	for i := range f.report.Modules {
-		if m := &f.report.Modules[i]; len(m.Message) > most {
-			m.Message, f.left.Messages = bundle.Bounded(m.Message, most), true
+		if m := &f.report.Modules[i]; len(m.Message) > maxBytes {
+			m.Message, f.omitted.Messages = bundle.Bounded(m.Message, maxBytes), true
 		}
 		results := slices.Clone(f.report.Modules[i].Checks)
 		for at := range results {
-			if c := &results[at]; len(c.Message) > most {
-				c.Message, f.left.Messages = bundle.Bounded(c.Message, most), true
+			if c := &results[at]; len(c.Message) > maxBytes {
+				c.Message, f.omitted.Messages = bundle.Bounded(c.Message, maxBytes), true
 			}
 		}
 		f.report.Modules[i].Checks = results
 	}
 }
 
-func (f *fitting) leaveObjectsOut() {
+func (f *shortener) omitObjects() {
 	for i := range f.report.Modules {
 		f.report.Modules[i].Manifest, f.report.Modules[i].Resource = nil, nil
 	}
-	f.left.Objects = f.left.Objects || len(f.report.Modules) > 0
+	f.omitted.Objects = f.omitted.Objects || len(f.report.Modules) > 0
 }
 
-func (f *fitting) leaveListsOut() {
+func (f *shortener) omitLists() {
 	watched := slices.Clone(f.report.Watched)
 	for i := range watched {
 		watched[i].Objects = nil
 	}
-	f.left.Lists = f.left.Lists || len(watched) > 0 || len(f.report.Decided) > 0
+	f.omitted.Lists = f.omitted.Lists || len(watched) > 0 || len(f.report.Decided) > 0
 	f.report.Watched, f.report.Decided = watched, nil
 	if t := f.report.Takeover; t != nil && len(t.Removed) > 0 {
 		short := *t
 		short.Removed = nil
-		f.report.Takeover, f.left.Lists = &short, true
+		f.report.Takeover, f.omitted.Lists = &short, true
 	}
 }
 
-func (f *fitting) wishBytes() int {
+func (f *shortener) requestBytes() int {
 	data, err := json.Marshal(f.report.Kyma)
 	if err != nil {
 		return 0 // ignore the error, because signing the report returns it too
@@ -201,22 +201,22 @@ func (f *fitting) wishBytes() int {
 	return len(data)
 }
 
-func (f *fitting) leaveWishesOut() {
+func (f *shortener) omitRequests() {
 	if f.report.Kyma != nil && len(f.report.Kyma.Spec.Modules) > 0 {
-		f.left.Requested, f.report.Kyma.Spec.Modules = len(f.report.Kyma.Spec.Modules), nil
+		f.omitted.Requested, f.report.Kyma.Spec.Modules = len(f.report.Kyma.Spec.Modules), nil
 	}
 }
 
-// leaveModulesOut removes the least urgent modules until the report fits.
-func (f *fitting) leaveModulesOut(most int) {
-	for n := len(f.report.Modules); n > 0 && f.bytes() > most; {
+// omitModules removes the least urgent modules until the report fits.
+func (f *shortener) omitModules(maxBytes int) {
+	for n := len(f.report.Modules); n > 0 && f.size() > maxBytes; {
 		n -= (n + 9) / 10
-		f.keepModules(n)
+		f.limitModuleCount(n)
 	}
 }
 
 // limitDetails keeps the details of the most urgent modules, up to the given number of bytes, and omits other details.
-func (f *fitting) limitDetails(most int) {
+func (f *shortener) limitDetails(maxBytes int) {
 	order := make([]int, len(f.report.Modules))
 	for i := range order {
 		order[i] = i
@@ -225,7 +225,7 @@ func (f *fitting) limitDetails(most int) {
 		return cmp.Compare(urgency(f.report.Modules[a]),
 			urgency(f.report.Modules[b]))
 	})
-	left, failing := most, 0
+	left, failing := maxBytes, 0
 	for _, i := range order {
 		m := &f.report.Modules[i]
 		if m.Details == nil {
@@ -243,9 +243,9 @@ func (f *fitting) limitDetails(most int) {
 		}
 		if size := detailBytes(kept); size <= left {
 			left -= size
-			m.Details, f.left.Details = &kept, f.left.Details || kept.Shortened
+			m.Details, f.omitted.Details = &kept, f.omitted.Details || kept.Shortened
 		} else {
-			m.Details, f.left.Details = nil, true
+			m.Details, f.omitted.Details = nil, true
 		}
 	}
 }

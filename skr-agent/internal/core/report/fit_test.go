@@ -202,7 +202,7 @@ func TestUrgentModulesAreOmittedLast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fit(whole, len(data)/4)
+	got := shrinkToFit(whole, len(data)/4)
 	if len(got.Modules) != 1 || got.Modules[0].Name != "module-0001" ||
 		*got.Truncated != (bundle.Truncated{Objects: true, Modules: 2, Requested: 3}) {
 		t.Errorf("got modules %+v and omitted parts %+v, want only module-0001", got.Modules, got.Truncated)

@@ -21,19 +21,19 @@ func TestModuleReasonDependsOnManifestContentAndWindow(t *testing.T) {
 		"module is in error":         {v1beta2.StateError, v1beta2.ReasonForbidden, nil, reason.Forbidden},
 		"unknown reason of Manifest": {v1beta2.StateError, "Later", nil, reason.Other},
 		"upgrade waits": {
-			v1beta2.StateReady, "Ready", func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
+			v1beta2.StateReady, "Ready", func(f *Facts) { f.WaitingUpgrades = map[string]string{"keda": "x"} },
 			reason.WindowMissing,
 		},
 		"module is in error and its upgrade waits": {
-			v1beta2.StateError, v1beta2.ReasonTimeout, func(f *Facts) { f.Waiting = map[string]string{"keda": "x"} },
+			v1beta2.StateError, v1beta2.ReasonTimeout, func(f *Facts) { f.WaitingUpgrades = map[string]string{"keda": "x"} },
 			reason.Timeout,
 		},
 		"content is missing": {
-			v1beta2.StateReady, "Ready", func(f *Facts) { f.Unstaged = map[string]error{"keda": errors.New("403")} },
+			v1beta2.StateReady, "Ready", func(f *Facts) { f.ContentErrors = map[string]error{"keda": errors.New("403")} },
 			reason.ContentMissing,
 		},
 		"Manifest was refused": {v1beta2.StateReady, "Ready", func(f *Facts) {
-			f.Unstaged = map[string]error{"keda": reason.Errorf(reason.ApplyFailed, "denied")}
+			f.ContentErrors = map[string]error{"keda": reason.Errorf(reason.ApplyFailed, "denied")}
 		}, reason.ApplyFailed},
 	} {
 		m := v1beta2.Manifest{

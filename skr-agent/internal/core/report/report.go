@@ -25,19 +25,19 @@ type Facts struct {
 	// Bundle is the last accepted bundle. Nil before the first bundle.
 	Bundle  *bundle.Bundle
 	Expired bool
-	// Lost is a message about an accepted bundle that the agent could not restore after a restart. Empty if no bundle
-	// was lost.
-	Lost string
-	// Decided contains the modules that an autonomous runtime selected. Bundle includes these selections.
-	Decided []string
-	// Refused contains the newer bundles that the agent refused.
-	Refused []bundle.RefusedBundle
-	// Unstaged contains the error of each module with missing content.
-	Unstaged map[string]error
+	// LostBundle is a message about an accepted bundle that the agent could not restore after a restart. Empty if no
+	// bundle was lost.
+	LostBundle string
+	// SelectedModules contains the modules that an autonomous runtime selected. Bundle includes these selections.
+	SelectedModules []string
+	// RefusedBundles contains the newer bundles that the agent refused.
+	RefusedBundles []bundle.RefusedBundle
+	// ContentErrors contains the error of each module with missing content.
+	ContentErrors map[string]error
 	// Trouble summarizes failed writes to the runtime. Nil if no write failed.
 	Trouble *bundle.ReportedTrouble
-	// Waiting contains a message for each module whose upgrade waits for a maintenance window.
-	Waiting map[string]string
+	// WaitingUpgrades contains a message for each module whose upgrade waits for a maintenance window.
+	WaitingUpgrades map[string]string
 	// WaitReason is the reason that all waiting upgrades have.
 	WaitReason reason.Reason
 	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
@@ -45,16 +45,16 @@ type Facts struct {
 	// Secrets is the result of writing the bundle's Secrets. Nil if the bundle has none.
 	Secrets *bundle.ReportedSecrets
 	// Kyma is the runtime's own Kyma. The versions of its modules come from the annotation with pinned versions.
-	// Unreadable is the error of reading that annotation.
-	Kyma       *v1beta2.Kyma
-	Unreadable error
-	Manifests  []v1beta2.Manifest
+	// PinsError is the error of reading that annotation.
+	Kyma      *v1beta2.Kyma
+	PinsError error
+	Manifests []v1beta2.Manifest
 	// Templates contains the generations of the runtime's ModuleTemplates by name.
 	Templates map[string]int64
-	// Unenrolled is the reason why the control plane cannot verify the agent's reports. Empty if it can.
-	Unenrolled string
-	// Unavailable is the error of reading bundles from the registry. Empty if the registry is available.
-	Unavailable string
+	// EnrollmentProblem is the reason why the control plane cannot verify the agent's reports. Empty if it can.
+	EnrollmentProblem string
+	// RegistryProblem is the error of reading bundles from the registry. Empty if the registry is available.
+	RegistryProblem string
 	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
 	AgentProblem string
 	// Watched contains the changes of objects that the bundle's Watchers select.
@@ -80,7 +80,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		m := &facts.Manifests[i]
 		module := bundle.ReportedModule{
 			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: record.RunningVersion(m),
-			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Reason: reasonOf(m), Message: message(m),
+			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Reason: readyReason(m), Message: readyMessage(m),
 			Manifest: &v1beta2.TrackingObject{
 				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
 				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
@@ -113,37 +113,37 @@ func Modules(facts Facts) []bundle.ReportedModule {
 			}
 		}
 		if module.State == v1beta2.StateReady {
-			module.Message = remark(m)
+			module.Message = fieldsMessage(m)
 		}
-		if why, waits := facts.Waiting[module.Name]; waits {
+		if why, waits := facts.WaitingUpgrades[module.Name]; waits {
 			module.Maintenance = true
 			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
 			if module.Message != "" {
 				why = module.Message + "; " + why // the module's own message comes before the reason of the wait
 			}
-			module.Message = bounded(why)
+			module.Message = truncate(why)
 		}
-		if why := facts.Unstaged[module.Name]; why != nil {
-			module.State, module.Reason = v1beta2.StateError, unstagedReason(why)
-			module.Message = bounded(fmt.Sprintf("module %s cannot be updated: %v", module.Name, why))
+		if why := facts.ContentErrors[module.Name]; why != nil {
+			module.State, module.Reason = v1beta2.StateError, contentErrorReason(why)
+			module.Message = truncate(fmt.Sprintf("module %s cannot be updated: %v", module.Name, why))
 		}
 		modules = append(modules, module)
 	}
-	for name, why := range facts.Unstaged {
+	for name, why := range facts.ContentErrors {
 		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
 			modules = append(
 				modules,
 				bundle.ReportedModule{
 					Name:    name,
 					State:   v1beta2.StateError,
-					Reason:  unstagedReason(why),
-					Message: bounded(fmt.Sprintf("module %s cannot be installed: %v", name, why)),
+					Reason:  contentErrorReason(why),
+					Message: truncate(fmt.Sprintf("module %s cannot be installed: %v", name, why)),
 				},
 			)
 		}
 	}
-	modules = append(modules, takeover.Released(facts.takeover(), modules)...)
-	for name, why := range facts.Waiting {
+	modules = append(modules, takeover.ReleasedModules(facts.takeover(), modules)...)
+	for name, why := range facts.WaitingUpgrades {
 		if version, is := facts.Unmanaged[name]; is &&
 			!slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
 			modules = append(
@@ -154,7 +154,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 					State:       v1beta2.StateUnmanaged,
 					Maintenance: true,
 					Reason:      facts.WaitReason,
-					Message:     bounded(why),
+					Message:     truncate(why),
 				},
 			)
 		}
@@ -163,16 +163,16 @@ func Modules(facts Facts) []bundle.ReportedModule {
 	return modules
 }
 
-// unstagedReason returns the reason why a module does not have the bundle's version.
-func unstagedReason(err error) reason.Reason {
+// contentErrorReason returns the reason why a module does not have the bundle's version.
+func contentErrorReason(err error) reason.Reason {
 	if r := reason.Of(err); r != reason.Other {
 		return reason.Known(r, reason.Modules)
 	}
 	return reason.ContentMissing
 }
 
-// reasonOf returns the reason of a Manifest's condition Ready, or "" if the Manifest is ready.
-func reasonOf(m *v1beta2.Manifest) reason.Reason {
+// readyReason returns the reason of a Manifest's condition Ready, or "" if the Manifest is ready.
+func readyReason(m *v1beta2.Manifest) reason.Reason {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
 		return ""
@@ -180,41 +180,41 @@ func reasonOf(m *v1beta2.Manifest) reason.Reason {
 	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
 }
 
-// message returns the message of a Manifest's condition Ready, or "" if the Manifest is ready.
-func message(m *v1beta2.Manifest) string {
+// readyMessage returns the message of a Manifest's condition Ready, or "" if the Manifest is ready.
+func readyMessage(m *v1beta2.Manifest) string {
 	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
 	if m.Status.State == v1beta2.StateReady || ready == nil {
 		return ""
 	}
-	return bounded(ready.Message)
+	return truncate(ready.Message)
 }
 
-// remark returns the message about unknown fields in the objects of a module, or "" if the objects have none.
-func remark(m *v1beta2.Manifest) string {
+// fieldsMessage returns the message about unknown fields in the objects of a module, or "" if the objects have none.
+func fieldsMessage(m *v1beta2.Manifest) string {
 	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
 	if fields == nil || fields.Status != metav1.ConditionFalse {
 		return ""
 	}
-	return bounded(fields.Message)
+	return truncate(fields.Message)
 }
 
-func bounded(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
+func truncate(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }
 
 // takeover returns the part of the facts that the package takeover needs.
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
-		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, Unstaged: f.Unstaged,
-		Trouble: f.Trouble, Unmanaged: f.Unmanaged, Message: message,
+		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, ContentErrors: f.ContentErrors,
+		Trouble: f.Trouble, Unmanaged: f.Unmanaged, Message: readyMessage,
 	}
 }
 
 // New returns a report that is shortened to the size limits. The caller sets its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
-		Runtime: runtime, Modules: Modules(facts), Refused: facts.Refused, Decided: facts.Decided,
+		Runtime: runtime, Modules: Modules(facts), Refused: facts.RefusedBundles, Decided: facts.SelectedModules,
 		Watched: facts.Watched,
-		Secrets: facts.Secrets, AgentProblem: bounded(facts.AgentProblem), Trouble: facts.Trouble,
-		Takeover: takeover.Progress(facts.takeover()), CheckRun: facts.CheckRun,
+		Secrets: facts.Secrets, AgentProblem: truncate(facts.AgentProblem), Trouble: facts.Trouble,
+		Takeover: takeover.ReportProgress(facts.takeover()), CheckRun: facts.CheckRun,
 	}
 	if b := facts.Bundle; b != nil {
 		r.Observed = &bundle.Observed{
@@ -232,14 +232,14 @@ func New(runtime string, facts Facts) bundle.Report {
 			State:      k.Status.State,
 		}
 	}
-	if facts.Unreadable == nil || facts.Kyma == nil {
-		return fit(r, maxPayloadBytes)
+	if facts.PinsError == nil || facts.Kyma == nil {
+		return shrinkToFit(r, maxPayloadBytes)
 	}
 	// The list of requested modules can be incomplete. Omit it, because the control plane would replace the complete
 	// list.
 	asked := len(r.Kyma.Spec.Modules)
 	r.Kyma.Spec.Modules = nil
-	r = fit(r, maxPayloadBytes)
+	r = shrinkToFit(r, maxPayloadBytes)
 	if r.Truncated == nil {
 		r.Truncated = &bundle.Truncated{}
 	}
@@ -255,9 +255,9 @@ const maxConditionBytes = 4096
 // KymaStatus returns the new status of the runtime's Kyma.
 func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
-	takeover.Forget(&after, facts.Bundle)
+	takeover.RemoveConditions(&after, facts.Bundle)
 	after.Modules = moduleStatuses(facts)
-	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), judged(before, facts)
+	after.ReadyModules, after.ObservedGeneration = v1beta2.CountReady(after.Modules), observedGeneration(before, facts)
 	after.ActiveChannel = facts.Kyma.Spec.Channel
 	set := func(kind, reason, message string, ok bool) {
 		status := metav1.ConditionFalse
@@ -269,7 +269,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			ObservedGeneration: after.ObservedGeneration, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
-	acceptance(facts, set)
+	setAcceptedCondition(facts, set)
 	if t := facts.Trouble; t != nil && t.Catalog {
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
 			"failed to write some catalog objects of the last accepted bundle: "+t.Message, false)
@@ -277,7 +277,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the last accepted bundle is written",
 			facts.Bundle != nil)
 	}
-	unavailable := facts.Unavailable
+	unavailable := facts.RegistryProblem
 	if unavailable != "" {
 		unavailable = "failed to read bundles, continuing with the last accepted bundle: " + unavailable
 	}
@@ -291,7 +291,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 			"bundles are readable",
 		},
 		{
-			v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.Unenrolled,
+			v1beta2.ConditionEnrolled, v1beta2.ReasonNotEnrolled, v1beta2.ReasonEnrolled, facts.EnrollmentProblem,
 			"the control plane can verify the agent's key",
 		},
 	} {
@@ -312,14 +312,14 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		if state == v1beta2.StateDeleting {
 			state = v1beta2.StateProcessing
 		}
-		if worse(state, after.State) {
+		if isWorse(state, after.State) {
 			after.State, why = state,
 				fmt.Sprintf("module %s is %s: %s", m.Name, m.State, cmp.Or(m.Message, "see its Manifest"))
 		}
 	}
 	switch {
 	case facts.Bundle == nil:
-		after.State, why = v1beta2.StateProcessing, cmp.Or(facts.Lost, noBundle)
+		after.State, why = v1beta2.StateProcessing, cmp.Or(facts.LostBundle, noBundle)
 	case facts.Bundle.Statement.Predicate.Deleting:
 		after.State, why = v1beta2.StateDeleting,
 			"the Kyma was deleted in the control plane: the modules are being removed"
@@ -327,47 +327,48 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	reason := map[bool]string{true: v1beta2.ReasonReady, false: v1beta2.ReasonNotReady}
 	ready := after.State == v1beta2.StateReady
 	set(v1beta2.ConditionModules, reason[ready], why, ready)
-	if trouble := secrets(facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
+	if trouble := setSecretsCondition(facts, set); trouble != "" && isWorse(v1beta2.StateWarning, after.State) {
 		after.State, ready = v1beta2.StateWarning, false
 		why = "failed to write some Secrets of the last accepted bundle: " + trouble
 	}
-	if trouble := synced(after.Conditions, facts, set); trouble != "" && worse(v1beta2.StateWarning, after.State) {
+	if trouble := setSyncedCondition(after.Conditions, facts, set); trouble != "" &&
+		isWorse(v1beta2.StateWarning, after.State) {
 		after.State, why, ready = v1beta2.StateWarning, trouble, false
 	}
-	watchers(&after, facts, set)
+	setWatchersCondition(&after, facts, set)
 	set(v1beta2.ConditionReady, reason[ready], why, ready)
 	after.UpdateLastOperation(before, why, now)
 	return after
 }
 
-// judged returns the observedGeneration for the Kyma's status. The value does not increase until the agent accepts a
-// bundle for the current generation of the Kyma.
-func judged(before v1beta2.KymaStatus, facts Facts) int64 {
+// observedGeneration returns the observedGeneration for the Kyma's status. The value does not increase until the agent
+// accepts a bundle for the current generation of the Kyma.
+func observedGeneration(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
-		!b.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
+		!b.Statement.Predicate.IsAnswerTo(facts.Kyma.Spec, facts.Kyma.Generation) {
 		return before.ObservedGeneration
 	}
 	return facts.Kyma.Generation
 }
 
-func worse(a, b v1beta2.State) bool {
+func isWorse(a, b v1beta2.State) bool {
 	order := []v1beta2.State{v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateWarning, v1beta2.StateError}
 	return slices.Index(order, a) > slices.Index(order, b)
 }
 
-func acceptance(facts Facts, set func(string, string, string, bool)) {
+func setAcceptedCondition(facts Facts, set func(string, string, string, bool)) {
 	switch {
-	case len(facts.Refused) > 0:
-		last := facts.Refused[len(facts.Refused)-1]
+	case len(facts.RefusedBundles) > 0:
+		last := facts.RefusedBundles[len(facts.RefusedBundles)-1]
 		set(
 			v1beta2.ConditionAccepted,
 			string(last.Reason),
-			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in use", shortened(last.Digest),
+			fmt.Sprintf("bundle %s was refused: %s; the previous bundle stays in use", shortDigest(last.Digest),
 				last.Detail),
 			false,
 		)
 	case facts.Bundle == nil:
-		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.Lost, noBundle), false)
+		set(v1beta2.ConditionAccepted, v1beta2.ReasonNoBundle, cmp.Or(facts.LostBundle, noBundle), false)
 	case facts.Expired:
 		set(v1beta2.ConditionAccepted, string(refusal.Expired),
 			fmt.Sprintf("the bundle expired at %s, and stays in use until a newer bundle is accepted",
@@ -378,7 +379,7 @@ func acceptance(facts Facts, set func(string, string, string, bool)) {
 	}
 }
 
-func shortened(d digest.Digest) string {
+func shortDigest(d digest.Digest) string {
 	if text := d.String(); len(text) > 19 {
 		return text[:19]
 	}
@@ -452,7 +453,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			found[p.Module] = status
 		}
 	}
-	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.Answers(facts.Kyma.Spec, facts.Kyma.Generation) {
+	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.IsAnswerTo(facts.Kyma.Spec, facts.Kyma.Generation) {
 		for _, m := range facts.Kyma.Spec.Modules {
 			if _, known := found[m.Name]; !known {
 				found[m.Name] = v1beta2.ModuleStatus{

@@ -44,7 +44,7 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 						},
 					},
 				},
-				Waiting: map[string]string{"keda": why}, Kyma: &v1beta2.Kyma{}, Manifests: []v1beta2.Manifest{manifest},
+				WaitingUpgrades: map[string]string{"keda": why}, Kyma: &v1beta2.Kyma{}, Manifests: []v1beta2.Manifest{manifest},
 			}
 			m := New("one", facts).Modules[0]
 			if !m.Maintenance || m.Version != "1.0.0" || m.State != c.state || m.Message != c.want {
@@ -58,7 +58,7 @@ func TestWaitingUpgradeIsInReportAndStatus(t *testing.T) {
 				t.Errorf("got module status %+v and state %s of the Kyma, want version 1.0.0 with message %q", s,
 					status.State, c.want)
 			}
-			facts.Waiting = nil
+			facts.WaitingUpgrades = nil
 			if m := New("one", facts).Modules[0]; m.Maintenance {
 				t.Errorf("got module %+v, want no waiting upgrade", m)
 			}
@@ -77,7 +77,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 				Manifests: []bundle.Manifest{{Name: "keda", Module: "keda", Version: "1.1.0", Template: "keda-1.1.0"}},
 			},
 		},
-		Waiting: map[string]string{"keda": why}, Unmanaged: map[string]string{"keda": "1.0.0"}, Kyma: &v1beta2.Kyma{},
+		WaitingUpgrades: map[string]string{"keda": why}, Unmanaged: map[string]string{"keda": "1.0.0"}, Kyma: &v1beta2.Kyma{},
 	}
 	if m := New("one", facts).Modules; len(m) != 1 || !m[0].Maintenance || m[0].Version != "1.0.0" ||
 		m[0].State != v1beta2.StateUnmanaged ||
@@ -90,7 +90,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 		s[0].Message != why {
 		t.Errorf("got module statuses %+v, want unmanaged keda 1.0.0 with a waiting upgrade", s)
 	}
-	facts.Waiting, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
+	facts.WaitingUpgrades, facts.Templates = nil, map[string]int64{"keda-1.1.0": 5}
 	want := v1beta2.PartialMeta{Name: "keda-1.1.0", Namespace: v1beta2.RuntimeNamespace, Generation: 5}
 	if s := KymaStatus(v1beta2.KymaStatus{}, facts, time.Unix(0, 0)).Modules; s[0].Template == nil ||
 		s[0].Template.PartialMeta != want {
@@ -269,7 +269,7 @@ func TestKymaHasConditionForWatchers(t *testing.T) {
 
 func TestUnreadableRequestIsNotReportedInPart(t *testing.T) {
 	kyma := &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Generation: 7}, Spec: v1beta2.KymaSpec{Channel: "fast"}}
-	facts := Facts{Kyma: kyma, Unreadable: errors.New("entry keda")}
+	facts := Facts{Kyma: kyma, PinsError: errors.New("entry keda")}
 	for _, modules := range []int{0, 2} {
 		kyma.Spec.Modules = make([]v1beta2.Module, modules)
 		r := New("one", facts)
@@ -281,7 +281,7 @@ func TestUnreadableRequestIsNotReportedInPart(t *testing.T) {
 			t.Error("New must not change the Kyma")
 		}
 	}
-	facts.Unreadable = nil
+	facts.PinsError = nil
 	if r := New("one", facts); r.OmitsRequest() || len(r.Kyma.Spec.Modules) != 2 {
 		t.Errorf("got Kyma %+v and omitted parts %+v, want two modules", r.Kyma, r.Truncated)
 	}

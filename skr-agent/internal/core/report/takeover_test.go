@@ -55,7 +55,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			"(Manifest keda) is not adopted: waits for a pod",
 		},
 		"content of module is missing": {
-			bundle.TakeoverAdopt, Facts{Unstaged: map[string]error{"keda": errors.New("no such blob")}}, false, nil, 0,
+			bundle.TakeoverAdopt, Facts{ContentErrors: map[string]error{"keda": errors.New("no such blob")}}, false, nil, 0,
 			"(Manifest keda) is not adopted: no such blob",
 		},
 		"module adopted but not ready": {

@@ -107,7 +107,7 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource) (string, error
 			return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
 		}
 	}
-	if !guard.IsCustom(r.Group) {
+	if !guard.IsCustomGroup(r.Group) {
 		return "", nil
 	}
 	definitions := &metav1.PartialObjectMetadataList{}

@@ -12,8 +12,8 @@ import (
 
 // Lacks returns the missing permissions of the account. It first checks permissions without object names, which
 // usually cover all objects of a kind.
-func (a *Account) Lacks(ctx context.Context, needed []guard.Right) ([]string, error) {
-	wide := map[guard.Right]bool{}
+func (a *Account) Lacks(ctx context.Context, needed []guard.Permission) ([]string, error) {
+	wide := map[guard.Permission]bool{}
 	var missing []string
 	for _, r := range needed {
 		all := r
@@ -40,7 +40,7 @@ func (a *Account) Lacks(ctx context.Context, needed []guard.Right) ([]string, er
 }
 
 // may reports whether the account has a permission, with a SelfSubjectAccessReview.
-func (a *Account) may(ctx context.Context, r guard.Right) (bool, error) {
+func (a *Account) may(ctx context.Context, r guard.Permission) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb:      r.Verb,

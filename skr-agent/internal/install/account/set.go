@@ -16,7 +16,7 @@ type Set struct {
 // NewSet returns the accounts that rules can select.
 func NewSet(mgr ctrl.Manager, rules guard.Accounts, fieldManager string) (Set, error) {
 	byUser := map[string]*Account{}
-	for _, user := range rules.All() {
+	for _, user := range rules.AllUsers() {
 		a, err := New(mgr, user, fieldManager)
 		if err != nil {
 			return Set{}, err
@@ -28,7 +28,7 @@ func NewSet(mgr ctrl.Manager, rules guard.Accounts, fieldManager string) (Set, e
 
 // Of returns the account of a module.
 func (s Set) Of(m *v1beta2.Manifest) *Account {
-	return s.byUser[s.rules.Of(m.Module(), m.ModuleLabel())]
+	return s.byUser[s.rules.UserFor(m.Module(), m.ModuleLabel())]
 }
 
 // Own returns the agent's own account.

@@ -71,7 +71,7 @@ func (a *Account) Unmark(ctx context.Context, o *metav1.PartialObjectMetadata) e
 // ApplyAndTake applies an object and takes over the fields that lifecycle-manager owns.
 func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := a.Apply(ctx, o)
-	if IsUnconverted(err) && guard.IsCustom(o.GroupVersionKind().Group) {
+	if IsUnconverted(err) && guard.IsCustomGroup(o.GroupVersionKind().Group) {
 		if replaced, replaceErr := a.replaceLostVersions(ctx, o); replaced && replaceErr == nil {
 			live, err = a.Apply(ctx, o)
 		}
@@ -79,7 +79,7 @@ func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured
 	if err != nil {
 		return nil, err
 	}
-	entries, err := takeover.TakenFields(live.GetManagedFields(), a.manager)
+	entries, err := takeover.ManagedFieldsAfterTakeover(live.GetManagedFields(), a.manager)
 	if err != nil || len(entries) == 0 {
 		return live, err
 	}
@@ -96,7 +96,7 @@ func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured
 // AdoptDefaultCR adds the module's labels and annotations to a default CR that lifecycle-manager created, so that
 // watches select the CR. It does nothing if the account lacks the permission.
 func (a *Account) AdoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
-	if by.Made(live) || !by.OwnsDefaultCR(live) {
+	if by.IsAnnotatedOwner(live) || !by.OwnsDefaultCR(live) {
 		return nil
 	}
 	labels, annotations := by.Marks()
@@ -127,7 +127,7 @@ func (a *Account) GiveBack(ctx context.Context, r v1beta2.Resource, manager stri
 		return err
 	}
 	before := o.DeepCopy()
-	if err := takeover.GiveFields(o, manager); err != nil {
+	if err := takeover.ReturnFields(o, manager); err != nil {
 		return ObjectError{Key: object.KeyOf(r), Err: err}
 	}
 	if err := a.Client.Patch(ctx, o,

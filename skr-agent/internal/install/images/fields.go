@@ -22,33 +22,33 @@ var podPaths = map[string]string{
 	"batch/CronJob": "spec.jobTemplate.spec.template.spec",
 }
 
-// all is the path element that selects every entry of a map or list.
-const all = "*"
+// everyEntry is the path element that selects every entry of a map or list.
+const everyEntry = "*"
 
 var imageFields = []string{
 	"initContainers[*].image", "containers[*].image", "ephemeralContainers[*].image", "volumes[*].image.reference",
 }
 
-var environment = []string{
+var environmentPaths = []string{
 	"initContainers[*].env[*].value", "containers[*].env[*].value", "ephemeralContainers[*].env[*].value",
 }
 
-func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
+func (r rules) rewriteObject(o *unstructured.Unstructured) ([]Use, error) {
 	kind := o.GroupVersionKind().Group + "/" + o.GetKind()
-	v := visit{object: render.Name(o)}
+	v := fieldVisitor{object: render.Name(o)}
 	if pod, ok := podPaths[kind]; ok {
 		for _, field := range imageFields {
 			v.change = func(text string) (string, bool, error) {
 				to, err := r.rewrite(text)
 				return to, true, err
 			}
-			if err := v.every(o.Object, pod+"."+field); err != nil {
+			if err := v.visitField(o.Object, pod+"."+field); err != nil {
 				return nil, err
 			}
 		}
-		for _, field := range environment {
-			v.change = r.variable
-			if err := v.every(o.Object, pod+"."+field); err != nil {
+		for _, field := range environmentPaths {
+			v.change = r.rewriteVariable
+			if err := v.visitField(o.Object, pod+"."+field); err != nil {
 				return nil, err
 			}
 		}
@@ -58,44 +58,44 @@ func (r rules) object(o *unstructured.Unstructured) ([]Use, error) {
 			to, err := r.rewrite(text)
 			return to, true, err
 		}
-		if _, err := v.walk(o.Object, steps, ""); err != nil {
+		if _, err := v.visitPath(o.Object, steps, ""); err != nil {
 			return nil, err
 		}
 	}
 	return v.uses, nil
 }
 
-// variable replaces the value of an environment variable if the value is an image that has a localized reference.
-// Operators receive the images of their workloads in such variables.
-func (r rules) variable(text string) (string, bool, error) {
+// rewriteVariable replaces the value of an environment variable if the value is an image that has a localized
+// reference. Operators receive the images of their workloads in such variables.
+func (r rules) rewriteVariable(text string) (string, bool, error) {
 	i, ok := parse(text)
 	if !ok || i.tag == "" ||
-		!slices.ContainsFunc(r.localized, func(l image) bool { return l.base() == i.base() && l.tag == i.tag }) {
+		!slices.ContainsFunc(r.localized, func(l image) bool { return l.baseName() == i.baseName() && l.tag == i.tag }) {
 		return text, false, nil
 	}
 	to, err := r.rewrite(text)
 	return to, true, err
 }
 
-// visit changes the values at a field path. The function change receives a value. It returns the new value, and whether
-// the old value is an image.
-type visit struct {
+// fieldVisitor changes the values at a field path. The function change receives a value. It returns the new value, and
+// whether the old value is an image.
+type fieldVisitor struct {
 	object string
 	uses   []Use
 	change func(string) (string, bool, error)
 }
 
-func (v *visit) every(tree any, field string) error {
+func (v *fieldVisitor) visitField(tree any, field string) error {
 	steps, err := bundle.ImagePath{Field: field}.Steps()
 	if err != nil {
 		panic(err) // the paths are constants, so the error is a bug in this package
 	}
-	_, err = v.walk(tree, steps, "")
+	_, err = v.visitPath(tree, steps, "")
 	return err
 }
 
-// walk returns the tree with changed images. It skips parts that do not match the path.
-func (v *visit) walk(tree any, steps []string, at string) (any, error) {
+// visitPath returns the tree with changed images. It skips parts that do not match the path.
+func (v *fieldVisitor) visitPath(tree any, steps []string, path string) (any, error) {
 	if len(steps) == 0 {
 		text, ok := tree.(string)
 		if !ok || text == "" {
@@ -103,11 +103,11 @@ func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 		}
 		to, isImage, err := v.change(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", v.object, strings.TrimPrefix(at, "."), err)
+			return nil, fmt.Errorf("%s: %s: %w", v.object, strings.TrimPrefix(path, "."), err)
 		}
 		if isImage {
 			v.uses = append(v.uses, Use{
-				Object: v.object, Field: strings.TrimPrefix(at, "."), Image: text, Rewritten: to,
+				Object: v.object, Field: strings.TrimPrefix(path, "."), Image: text, Rewritten: to,
 			})
 		}
 		return to, nil
@@ -116,7 +116,7 @@ func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 	switch t := tree.(type) {
 	case map[string]any:
 		names := []string{next}
-		if next == all {
+		if next == everyEntry {
 			names = slices.Sorted(maps.Keys(t))
 		}
 		for _, key := range names {
@@ -124,18 +124,18 @@ func (v *visit) walk(tree any, steps []string, at string) (any, error) {
 			if !ok {
 				continue
 			}
-			changed, err := v.walk(child, steps[1:], at+"."+key)
+			changed, err := v.visitPath(child, steps[1:], path+"."+key)
 			if err != nil {
 				return nil, err
 			}
 			t[key] = changed
 		}
 	case []any:
-		if next != all {
+		if next != everyEntry {
 			return tree, nil
 		}
 		for i, child := range t {
-			changed, err := v.walk(child, steps[1:], at+"["+strconv.Itoa(i)+"]")
+			changed, err := v.visitPath(child, steps[1:], path+"["+strconv.Itoa(i)+"]")
 			if err != nil {
 				return nil, err
 			}

@@ -36,13 +36,13 @@ type Use struct {
 // Rewrite changes the images of objects in place and returns all images, in the order of objects and fields. After an
 // error, some objects may be changed.
 func Rewrite(objects []*unstructured.Unstructured, r Rewriting) ([]Use, error) {
-	rules, err := compile(r)
+	rules, err := newRules(r)
 	if err != nil {
 		return nil, err
 	}
 	var uses []Use
 	for _, o := range objects {
-		found, err := rules.object(o)
+		found, err := rules.rewriteObject(o)
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +80,7 @@ func parse(text string) (image, bool) {
 	return found, true
 }
 
-func (i image) base() string { return i.name[strings.LastIndex(i.name, "/")+1:] }
+func (i image) baseName() string { return i.name[strings.LastIndex(i.name, "/")+1:] }
 
 func (i image) String() string {
 	text := i.name
@@ -93,7 +93,7 @@ func (i image) String() string {
 	return text
 }
 
-func compile(r Rewriting) (rules, error) {
+func newRules(r Rewriting) (rules, error) {
 	compiled := rules{mirrors: bundle.Settings{Mirrors: map[string]string{}}, paths: map[string][][]string{}}
 	for _, text := range r.Localized {
 		i, ok := parse(text)
@@ -129,7 +129,7 @@ func (r rules) rewrite(text string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	mirrored := r.mirrors.Mirrored(localized.name)
+	mirrored := r.mirrors.MirroredName(localized.name)
 	if !found && mirrored == localized.name {
 		return text, nil // unchanged, because String would expand short forms such as nginx
 	}
@@ -146,11 +146,11 @@ func (r rules) localize(i image) (image, bool, error) {
 	}
 	var candidates []image
 	for _, l := range r.localized {
-		if l.base() == i.base() && l.tag == i.tag && (i.tag != "" || l.digest == i.digest) {
+		if l.baseName() == i.baseName() && l.tag == i.tag && (i.tag != "" || l.digest == i.digest) {
 			candidates = append(candidates, l)
 		}
 	}
-	best := closest(i, candidates)
+	best := closestMatches(i, candidates)
 	switch {
 	case len(best) == 0:
 		return i, false, nil
@@ -169,8 +169,9 @@ func (r rules) localize(i image) (image, bool, error) {
 	return chosen, true, nil
 }
 
-// closest returns those candidates that share the most path elements with the image, counted from the end of the name.
-func closest(i image, candidates []image) []image {
+// closestMatches returns those candidates that share the most path elements with the image, counted from the end of the
+// name.
+func closestMatches(i image, candidates []image) []image {
 	common := func(c image) int {
 		a, b := strings.Split(i.name, "/"), strings.Split(c.name, "/")
 		n := 0
@@ -193,14 +194,14 @@ func closest(i image, candidates []image) []image {
 	return best
 }
 
-// Unlisted returns the used images that are not in a component's list of images. A used image without a digest counts
-// as listed if the list contains its name and tag, with or without a digest.
-func Unlisted(uses []Use, listed []string) []string {
+// UnlistedImages returns the used images that are not in a component's list of images. A used image without a digest
+// counts as listed if the list contains its name and tag, with or without a digest.
+func UnlistedImages(uses []Use, listed []string) []string {
 	var strange []string
 	for _, use := range uses {
 		i, ok := parse(use.Image)
 		if ok &&
-			slices.ContainsFunc(listed, func(text string) bool { l, ok := parse(text); return ok && covers(l, i) }) ||
+			slices.ContainsFunc(listed, func(text string) bool { l, ok := parse(text); return ok && matchesImage(l, i) }) ||
 			slices.Contains(strange, use.Image) {
 			continue
 		}
@@ -209,8 +210,8 @@ func Unlisted(uses []Use, listed []string) []string {
 	return strange
 }
 
-// Unpinned returns the images that the agent applies without a digest.
-func Unpinned(uses []Use) []string {
+// UnpinnedImages returns the images that the agent applies without a digest.
+func UnpinnedImages(uses []Use) []string {
 	var unpinned []string
 	for _, use := range uses {
 		if i, ok := parse(use.Rewritten); (!ok || i.digest == "") && !slices.Contains(unpinned, use.Image) {
@@ -220,10 +221,10 @@ func Unpinned(uses []Use) []string {
 	return unpinned
 }
 
-// covers reports whether a listed image matches a used image: both have the same last path element, and the same tag
-// or digest.
-func covers(l, i image) bool {
-	return l.base() == i.base() &&
+// matchesImage reports whether a listed image matches a used image: both have the same last path element, and the same
+// tag or digest.
+func matchesImage(l, i image) bool {
+	return l.baseName() == i.baseName() &&
 		(i.tag != "" && l.tag == i.tag || i.digest != "" && l.digest == i.digest || i.tag == "" && i.digest == "" &&
 			l.tag == "") &&
 		(i.digest == "" || l.digest == "" || i.digest == l.digest)

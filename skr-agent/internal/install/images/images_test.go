@@ -192,7 +192,7 @@ func TestUnlistedReturnsImagesMissingInComponent(t *testing.T) {
 		{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"},
 		{Image: "${X}"},
 	}
-	if got := Unlisted(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got,
+	if got := UnlistedImages(uses, []string{"l.example/scaler:1.0@" + sum}); !slices.Equal(got,
 		[]string{"example.org/other:1.0", "${X}"}) {
 		t.Errorf("unlisted images: got %v, want example.org/other:1.0 and ${X}", got)
 	}
@@ -205,7 +205,7 @@ func TestUnpinnedReturnsImagesWithoutADigest(t *testing.T) {
 		{Image: "example.org/other:1.0", Rewritten: "mirror.example/other:1.0"},
 		{Image: "${X}", Rewritten: "${X}"},
 	}
-	if got := Unpinned(uses); !slices.Equal(got, []string{"example.org/other:1.0", "${X}"}) {
+	if got := UnpinnedImages(uses); !slices.Equal(got, []string{"example.org/other:1.0", "${X}"}) {
 		t.Errorf("unpinned images: got %v, want example.org/other:1.0 and ${X}", got)
 	}
 }

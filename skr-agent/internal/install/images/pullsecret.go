@@ -28,7 +28,7 @@ func AddPullSecret(
 		if !ok {
 			continue
 		}
-		pod := mapAt(o.Object, path)
+		pod := nestedMap(o.Object, path)
 		if pod == nil {
 			continue
 		}
@@ -43,8 +43,8 @@ func AddPullSecret(
 	return nil
 }
 
-// mapAt returns the map at a path of names, or nil if it does not exist.
-func mapAt(tree map[string]any, path string) map[string]any {
+// nestedMap returns the map at a path of names, or nil if it does not exist.
+func nestedMap(tree map[string]any, path string) map[string]any {
 	for step := range strings.SplitSeq(path, ".") {
 		tree, _ = tree[step].(map[string]any)
 	}
@@ -56,7 +56,7 @@ func addPullSecret(pod map[string]any, secret string) {
 	if !isList && pod["imagePullSecrets"] != nil {
 		return
 	}
-	if slices.ContainsFunc(named, func(entry any) bool { return nameOf(entry) == secret }) {
+	if slices.ContainsFunc(named, func(entry any) bool { return entryName(entry) == secret }) {
 		return
 	}
 	pod["imagePullSecrets"] = append(named, map[string]any{"name": secret})
@@ -73,7 +73,7 @@ func addVariable(pod map[string]any, secret string) error {
 		if !isList && container["env"] != nil {
 			continue
 		}
-		if slices.ContainsFunc(env, func(entry any) bool { return nameOf(entry) == PullSecretVariable }) {
+		if slices.ContainsFunc(env, func(entry any) bool { return entryName(entry) == PullSecretVariable }) {
 			return fmt.Errorf(
 				"containers[%d].env: %s already exists, but the setting imagePullSecret must set it: remove it "+
 					"from the module",
@@ -84,7 +84,7 @@ func addVariable(pod map[string]any, secret string) error {
 	return nil
 }
 
-func nameOf(entry any) string {
+func entryName(entry any) string {
 	fields, _ := entry.(map[string]any)
 	name, _ := fields["name"].(string)
 	return name

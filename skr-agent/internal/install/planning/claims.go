@@ -25,7 +25,7 @@ func ClaimedByOther(
 	takes = map[guard.Key]string{}
 	for _, other := range others {
 		taken := func(k guard.Key) string {
-			if record.ClaimsRemoval(other) {
+			if record.HasUnverifiedRemoval(other) {
 				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
 			}
@@ -64,7 +64,7 @@ func older(a, b *v1beta2.Manifest) bool {
 // IsAbandoned reports whether the annotation owned-by of an object names another Manifest that does not contain the
 // object anymore. An example is an object with the annotation helm.sh/resource-policy: keep.
 func IsAbandoned(
-	records record.Book, k guard.Key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest,
+	records record.Store, k guard.Key, live *metav1.PartialObjectMetadata, others []*v1beta2.Manifest,
 ) bool {
 	for _, other := range others {
 		if live.Annotations[v1beta2.AnnotationOwnedBy] != other.Namespace+"/"+other.Name {

@@ -83,7 +83,7 @@ func (mk *maker) add(o *unstructured.Unstructured) error {
 		return fmt.Errorf("%s is in the content twice, with and without a namespace: remove one of them", k)
 	}
 	mk.seen[k] = struct{}{}
-	if guard.IsShared(k, mk.owner.Namespace) {
+	if guard.IsSharedNamespace(k, mk.owner.Namespace) {
 		mk.plan.Shared = append(mk.plan.Shared, o)
 		return nil
 	}
@@ -217,7 +217,7 @@ func stageOf(o *unstructured.Unstructured) int {
 		return 0
 	case utils.IsClassDefinition(o):
 		return 1
-	case guard.IsCustom(o.GroupVersionKind().Group):
+	case guard.IsCustomGroup(o.GroupVersionKind().Group):
 		return 3
 	}
 	return 2

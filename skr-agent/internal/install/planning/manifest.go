@@ -23,33 +23,33 @@ func Installed(m *v1beta2.Manifest) bool {
 }
 
 // IsActive reports whether the agent installs the module of a Manifest.
-func IsActive(records record.Book, m *v1beta2.Manifest) bool {
+func IsActive(records record.Store, m *v1beta2.Manifest) bool {
 	return m.DeletionTimestamp.IsZero() && !records.IsUnmanaged(m) &&
 		m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True
 }
 
 // IsLastApplied reports whether the requested version was applied completely and no other apply has started.
 func IsLastApplied(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && applied.Begun == "" && applied.Digest == record.Requested(m).Digest
+	applied := record.ReadUnverified(m).Applied
+	return applied != nil && applied.InProgress == "" && applied.Digest == record.RequestedVersion(m).Digest
 }
 
 // IsBegun reports whether the apply of a Manifest's content has started but not completed.
 func IsBegun(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && applied.Begun != "" && applied.Begun == record.Requested(m).Digest
+	applied := record.ReadUnverified(m).Applied
+	return applied != nil && applied.InProgress != "" && applied.InProgress == record.RequestedVersion(m).Digest
 }
 
 // HasWrongRecord reports whether the Manifest's record of the applied version differs from the requested version, or
 // describes an apply that is not complete.
 func HasWrongRecord(m *v1beta2.Manifest) bool {
-	applied := record.Claims(m).Applied
-	return applied != nil && (applied.Begun != "" || applied.Version != m.Spec.Version)
+	applied := record.ReadUnverified(m).Applied
+	return applied != nil && (applied.InProgress != "" || applied.Version != m.Spec.Version)
 }
 
 // CompletedJobs returns the Jobs and Pods of the Manifest's version that are recorded as completed.
 func CompletedJobs(m *v1beta2.Manifest) object.Keys {
-	recorded, completed := record.Claims(m).CompletedJobs, object.Keys{}
+	recorded, completed := record.ReadUnverified(m).CompletedJobs, object.Keys{}
 	if recorded == nil || recorded.Version != JobVersion(m) {
 		return completed
 	}
@@ -67,11 +67,11 @@ func CompletedJobs(m *v1beta2.Manifest) object.Keys {
 // JobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
 // version.
 func JobVersion(m *v1beta2.Manifest) string {
-	switch applied := record.Claims(m).Applied; {
+	switch applied := record.ReadUnverified(m).Applied; {
 	case applied == nil:
-		return record.Requested(m).Digest
-	case applied.Begun != "":
-		return applied.Begun
+		return record.RequestedVersion(m).Digest
+	case applied.InProgress != "":
+		return applied.InProgress
 	default:
 		return applied.Digest
 	}
@@ -79,7 +79,7 @@ func JobVersion(m *v1beta2.Manifest) string {
 
 // WantedDigest returns the digest of the requested version.
 func WantedDigest(m *v1beta2.Manifest) string {
-	text, err := json.Marshal(record.Requested(m))
+	text, err := json.Marshal(record.RequestedVersion(m))
 	if err != nil {
 		return ""
 	}
@@ -89,6 +89,6 @@ func WantedDigest(m *v1beta2.Manifest) string {
 // wasRecreated reports whether the agent has already recreated an object for the Manifest's version. The agent
 // recreates an object only once per version, so that it does not delete the object repeatedly.
 func wasRecreated(m *v1beta2.Manifest, uid types.UID) bool {
-	recreated := record.Claims(m).Recreated
+	recreated := record.ReadUnverified(m).Recreated
 	return recreated != nil && recreated.Version == WantedDigest(m) && !slices.Contains(recreated.Objects, uid)
 }

@@ -52,8 +52,8 @@ type Plan struct {
 }
 
 // Work returns the objects for which the module's account needs permissions.
-func (p *Plan) Work() guard.Work {
-	work := guard.Work{Shared: p.Shared, Applied: slices.Concat(p.Stages[:]...), DefaultCR: p.DefaultCR}
+func (p *Plan) Work() guard.AccessedObjects {
+	work := guard.AccessedObjects{Shared: p.Shared, Applied: slices.Concat(p.Stages[:]...), DefaultCR: p.DefaultCR}
 	for _, r := range p.Prune {
 		work.Pruned = append(work.Pruned, guard.PrunedObject{
 			GroupVersionKind: object.GVKOf(r), Namespace: r.Namespace, Name: r.Name,
@@ -140,7 +140,7 @@ func (p *Plan) IsUndefined(o *unstructured.Unstructured) bool {
 // annotation owned-by.
 func (p *Plan) TakesOver(k guard.Key, mark string, by guard.Owner) bool {
 	from := p.Takes[k]
-	return from != "" && from == mark && from != by.Mark
+	return from != "" && from == mark && from != by.OwnedBy
 }
 
 // DefinedGroups returns the API groups of the CRDs in a plan.

@@ -249,4 +249,4 @@ func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 	require.Equal(t, 2, stageOf(of("networking.k8s.io/v1", "Ingress")))
 }
 
-var sampleOwner = guard.Owner{Mark: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
+var sampleOwner = guard.Owner{OwnedBy: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}

@@ -37,12 +37,12 @@ func JudgeRefusals(m *v1beta2.Manifest, refused []Refusal) (recreate []v1beta2.R
 		case !r.Immutable:
 			wrong = append(wrong, r.Err.Error())
 			forbidden = forbidden || account.LacksRight(r.Err)
-		case guard.MayRecreate(r.Object, version) && r.Stays != "":
+		case guard.CanRecreate(r.Object, version) && r.Stays != "":
 			wrong = append(wrong, r.Err.Error()+": "+r.Stays)
-		case guard.MayRecreate(r.Object, version):
+		case guard.CanRecreate(r.Object, version):
 			allowed = append(allowed, guard.KeyOf(r.Object).String())
 			recreate = append(recreate, object.ResourceOf(r.Object))
-		case guard.HoldsData(r.Object):
+		case guard.ContainsData(r.Object):
 			kept = append(kept, r.Err.Error())
 		default:
 			fixed = append(fixed, r.Err.Error())
@@ -84,7 +84,7 @@ func JudgeRefusals(m *v1beta2.Manifest, refused []Refusal) (recreate []v1beta2.R
 // appliedPart describes which part of a refused version was applied.
 func appliedPart(m *v1beta2.Manifest) string {
 	switch {
-	case record.Claims(m).Applied == nil:
+	case record.ReadUnverified(m).Applied == nil:
 		return strings.TrimSpace("version "+m.Spec.Version) + " is applied without these objects"
 	case IsBegun(m):
 		return strings.TrimSpace("version "+m.Spec.Version) + " is partially applied, and is not rolled back"
@@ -100,18 +100,18 @@ func MayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 	switch {
 	case live == nil:
 		return ""
-	case guard.IsShared(k, by.Namespace) || guard.Protected(k, by.Namespace) != "":
+	case guard.IsSharedNamespace(k, by.Namespace) || guard.ProtectionReason(k, by.Namespace) != "":
 		return "is not recreated because the runtime needs it: do not change its immutable fields"
-	case render.Keeps(live):
+	case render.KeepsOnRemoval(live):
 		return "is not recreated because of its annotation helm.sh/resource-policy=keep: do not change its immutable " +
 			"fields, or remove this annotation in the runtime"
 	case !by.Owns(live):
 		return fmt.Sprintf(
 			"is not recreated because it does not belong to this module%s: rename it in the module, delete it, or "+
 				"hand it over with the annotation %s=%s",
-			guard.Whose(live),
+			guard.DescribeOwner(live),
 			v1beta2.AnnotationAdopt,
-			by.Mark,
+			by.OwnedBy,
 		)
 	case wasRecreated(m, live.UID):
 		return "is not recreated again because it was already recreated for this version: publish another version"

@@ -15,7 +15,7 @@ import (
 func TestObjectIsRecreatedOncePerVersion(t *testing.T) {
 	m := &v1beta2.Manifest{Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
 	require.False(t, wasRecreated(m, "a"))
-	require.NoError(t, record.Book{}.Set(m, record.Record{
+	require.NoError(t, record.Store{}.Set(m, record.Record{
 		Recreated: &record.Recreated{Version: WantedDigest(m), Objects: []types.UID{"a", "b"}},
 	}))
 	require.False(t, wasRecreated(m, "b"), "object b must not count as recreated, because it still exists")

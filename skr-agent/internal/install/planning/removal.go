@@ -32,7 +32,7 @@ func removalStage(r v1beta2.Resource) int {
 		return 0
 	case r.Group == "rbac.authorization.k8s.io", gk == schema.GroupKind{Kind: "ServiceAccount"}:
 		return 4
-	case guard.IsCustom(r.Group):
+	case guard.IsCustomGroup(r.Group):
 		return 1
 	}
 	return 2

@@ -30,8 +30,8 @@ func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
 	p, err := Make(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
 	require.NoError(t, err)
 	var texts []string
-	for _, r := range guard.RightsFor(p.Work(), func(gvk schema.GroupVersionKind) (string, bool) {
-		return strings.ToLower(gvk.Kind) + "s", !guard.IsCustom(gvk.Group)
+	for _, r := range guard.RequiredPermissions(p.Work(), func(gvk schema.GroupVersionKind) (string, bool) {
+		return strings.ToLower(gvk.Kind) + "s", !guard.IsCustomGroup(gvk.Group)
 	}) {
 		texts = append(texts, r.String())
 	}

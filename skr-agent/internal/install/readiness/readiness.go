@@ -128,7 +128,7 @@ func checkedState(o *unstructured.Unstructured, checks []v1beta2.CustomStateChec
 
 // kymaState returns status.state of a module CR. ok is false for an object without such a state.
 func kymaState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
-	if !guard.IsCustom(o.GroupVersionKind().Group) {
+	if !guard.IsCustomGroup(o.GroupVersionKind().Group) {
 		return "", "", false
 	}
 	text, _, _ := unstructured.NestedString(o.Object, "status", "state")
@@ -176,7 +176,7 @@ func HasStatus(r v1beta2.Resource) bool {
 		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return true
 	}
-	return guard.IsCustom(r.Group)
+	return guard.IsCustomGroup(r.Group)
 }
 
 // Checks returns the custom state checks of a module's default CR.

@@ -157,7 +157,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcom
 		}
 	}
 	if rules.Pinned {
-		if unpinned := images.Unpinned(uses); len(unpinned) > 0 {
+		if unpinned := images.UnpinnedImages(uses); len(unpinned) > 0 {
 			return outcome.Finding{}, &outcome.Finding{
 				Reason: v1beta2.ReasonImagesNotListed,
 				Message: "the root of trust has release keys, but no digest is released for " + excerpt.FirstFew(unpinned) +
@@ -173,7 +173,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcom
 			Message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
 		}, nil
 	}
-	if strange := images.Unlisted(uses, m.Spec.LocalizedImages); len(strange) > 0 {
+	if strange := images.UnlistedImages(uses, m.Spec.LocalizedImages); len(strange) > 0 {
 		return outcome.Finding{
 			Reason:  v1beta2.ReasonImagesNotListed,
 			Message: "the component does not list " + excerpt.FirstFew(strange),

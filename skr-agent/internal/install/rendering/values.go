@@ -17,7 +17,7 @@ func valuesOf(m *v1beta2.Manifest) (bundle.ModuleValues, *outcome.Finding) {
 		return nil, &outcome.Finding{Reason: v1beta2.ReasonSourceBroken, Message: fmt.Sprintf("annotation %s: %v",
 			v1beta2.AnnotationValues, err)}
 	}
-	if err := bundle.UndefinedValues(m.Module(), values.Undefined()); err != nil {
+	if err := bundle.UndefinedValues(m.Module(), values.UndefinedNames()); err != nil {
 		return nil, &outcome.Finding{Reason: v1beta2.ReasonValueUndefined, Message: err.Error()}
 	}
 	return values, nil
