@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,6 +99,60 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	if err := tenant.Create(ctx, pod); err == nil || !strings.Contains(err.Error(), "pods may not run as skr-agent") {
 		t.Errorf("a tenant's Pod with the agent's ServiceAccount: got error %v, want a refusal", err)
 	}
+}
+
+// thief returns a module whose content would make Kubernetes' garbage collector delete namespace kyma-system.
+func thief() sample.Version {
+	return sample.Version{Module: "thief", Version: "1.0.0", Manifest: `apiVersion: v1
+kind: Namespace
+metadata:
+  name: kyma-system
+  ownerReferences:
+  - {apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, name: gone, uid: 11111111-1111-1111-1111-111111111111}
+`}
+}
+
+// Only kind clusters run the garbage collector. It deletes a ConfigMap whose owner does not exist.
+func TestModuleCannotMakeKubernetesDeleteTheAgent(t *testing.T) {
+	scene(t)
+	ctx, r := t.Context(), stage.berlin
+	untilPromoted(t, r)
+	must(t, stage.fleet.Offer(ctx, thief()))
+	must(t, stage.fleet.Release(ctx, "thief", thief().Component(), sample.Channel("regular", "1.0.0")))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "thief", Managed: true})
+	}))
+	undo(func(ctx context.Context) error {
+		err := r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:len(spec.Modules)-1] })
+		return errors.Join(err, r.UntilGone(ctx, "thief"))
+	})
+	until(t, "the agent refuses the owner reference of module thief", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		return slices.ContainsFunc(kyma.Status.Modules, func(m v1beta2.ModuleStatus) bool {
+			return m.Name == "thief" && m.State == v1beta2.StateError &&
+				strings.Contains(m.Message, "metadata.ownerReferences would delete a namespace")
+		}), fmt.Sprint(kyma.Status.Modules)
+	})
+	orphan := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Namespace: metav1.NamespaceDefault, Name: "orphan", OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: "v1", Kind: "ConfigMap", Name: "gone", UID: "11111111-1111-1111-1111-111111111111",
+		}},
+	}}
+	must(t, r.API.Create(ctx, orphan))
+	until(t, "the garbage collector deletes the orphan", func() (bool, string) {
+		err := r.API.Get(ctx, client.ObjectKeyFromObject(orphan), orphan)
+		return apierrors.IsNotFound(err), fmt.Sprint(err)
+	})
+	home := &corev1.Namespace{}
+	must(t, r.API.Get(ctx, client.ObjectKey{Name: v1beta2.RuntimeNamespace}, home))
+	if len(home.OwnerReferences) > 0 || !home.DeletionTimestamp.IsZero() {
+		t.Errorf("namespace %s has owner references %v and deletion time %v, want none",
+			home.Name, home.OwnerReferences, home.DeletionTimestamp)
+	}
+	must(t, r.UntilState(ctx, samplemodule.Module, stage.promoted, v1beta2.StateReady))
 }
 
 func podIn(namespace string) *corev1.Pod {
