@@ -46,7 +46,9 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 // markRemoval writes to the Manifest's record that a bundle requests the deletion of the Manifest, and whether the
 // module becomes unmanaged. If a Manifest without this entry is deleted, the agent keeps the module's objects.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
-	if r := s.Records.Read(m); r.Removal == m.UID && (r.Unmanaged == unmanaged || !m.DeletionTimestamp.IsZero()) {
+	r := s.Records.Read(m)
+	// A deletion that has begun releases the objects: a later bundle cannot change this to a removal.
+	if r.Removal == m.UID && (r.Unmanaged == unmanaged || r.Unmanaged && !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}
 	if err := s.Restorer.RecordRemoval(ctx, m); err != nil {

@@ -63,8 +63,7 @@ func (s *Syncer) begin(b *bundle.Bundle) {
 	}
 }
 
-// finish marks the bundle as complete: all Manifests are written, except Manifests that wait or that could not be
-// written.
+// finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
 func (s *Syncer) finish(b *bundle.Bundle) {
 	s.writtenBundle = b.Digest.String()
 	s.isComplete.Store(true)

@@ -395,6 +395,31 @@ func TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted(t *testing.T) {
 	require.NoError(t, cluster.Update(t.Context(), manifest))
 }
 
+func TestModuleBecomesUnmanagedDuringItsRemoval(t *testing.T) {
+	w := newWorld(t)
+	w.sync(bundleOf(module("keda", "1.0.0")))
+	manifest := &v1beta2.Manifest{}
+	require.True(t, w.get(manifest, "keda"))
+	manifest.Finalizers = []string{"kyma-pull.dev/test"} // like the installer's finalizer
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+	removal := bundleOf()
+	removal.Statement.Predicate.Removals = []string{"keda"}
+	w.sync(removal)
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, record.Record{Removal: manifest.UID}, w.Records.Read(manifest))
+
+	unmanaged := module("keda", "1.0.0")
+	unmanaged.Unmanaged = true
+	w.sync(bundleOf(unmanaged))
+	require.False(t, w.get(manifest, "keda"))
+	require.Equal(t, record.Record{Removal: manifest.UID, Unmanaged: true}, w.Records.Read(manifest))
+	w.sync(removal)
+	require.False(t, w.get(manifest, "keda"))
+	require.True(t, w.Records.Read(manifest).Unmanaged, "the released objects must stay")
+	manifest.Finalizers = nil
+	require.NoError(t, cluster.Update(t.Context(), manifest))
+}
+
 func TestUpgradeWaitsForContentAndMaintenanceWindow(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf(module("keda", "1.0.0"), module("nats", "1.0.0"), module("istio", "1.0.0")))
