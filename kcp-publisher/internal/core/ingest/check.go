@@ -29,8 +29,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// RefusedStatus returns the status to write after the API server refused a status. It is the previous status with the
-// refused status's published bundle, and with a condition that contains the API server's error.
+// RefusedStatus returns the status to write after the API server refused a status. It copies the previous status, takes
+// the published bundle from the refused status, and adds a condition with the API server's error.
 func RefusedStatus(
 	before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time,
 ) v1beta2.KymaStatus {

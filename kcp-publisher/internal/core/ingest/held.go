@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -76,18 +77,13 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	}
 	slices.SortFunc(why.Modules, func(a, b v1beta2.ModuleReasons) int { return strings.Compare(a.Name, b.Name) })
 	after.Runtime.Reasons = nilIfEmpty(why)
-	state := worstState(after.Modules)
-	if before.State != worstState(before.Modules) {
-		state = worseState(state, before.State) // another cause than a module
-	}
-	if facts.IsDeleting {
-		state = v1beta2.StateDeleting
-	}
-	after.State, after.ReadyModules = state, v1beta2.CountReady(after.Modules)
 	set := conditionSetter(&after.Conditions, facts.Generation, now)
 	moduleStates(*after, set)
-	if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); c != nil &&
-		c.Reason == v1beta2.ReasonPublishFailed {
+	ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady)
+	publishFailed := ready != nil && ready.Reason == v1beta2.ReasonPublishFailed
+	state := heldState(*after, publishFailed, facts.IsDeleting)
+	after.State, after.ReadyModules = state, v1beta2.CountReady(after.Modules)
+	if publishFailed {
 		return
 	}
 	message, reason := allReady, v1beta2.ReasonReady
@@ -96,6 +92,28 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	}
 	set(v1beta2.ConditionReady, reason, message, state == v1beta2.StateReady)
 	after.UpdateLastOperation(before, message, now)
+}
+
+// heldState returns the state of a Kyma while a Git commit is partially applied. The conditions contain the causes other
+// than modules, because nothing determines them again during this time.
+func heldState(status v1beta2.KymaStatus, publishFailed, deleting bool) v1beta2.State {
+	if deleting {
+		return v1beta2.StateDeleting
+	}
+	state := worstState(status.Modules)
+	if state == v1beta2.StateDeleting {
+		state = v1beta2.StateProcessing
+	}
+	if publishFailed {
+		return worseState(state, v1beta2.StateError)
+	}
+	for _, kind := range decidingConditions {
+		c := meta.FindStatusCondition(status.Conditions, kind)
+		if kind != v1beta2.ConditionModules && c != nil && c.Status != metav1.ConditionTrue {
+			return worseState(state, v1beta2.StateWarning)
+		}
+	}
+	return state
 }
 
 func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {

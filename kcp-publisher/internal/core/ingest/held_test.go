@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -80,5 +81,38 @@ func TestReportOfAnotherBundleChangesNothingWhileACommitIsHeld(t *testing.T) {
 	})
 	if m := after.Modules[0]; m.State != v1beta2.StateReady {
 		t.Errorf("got module %+v, want its earlier state", m)
+	}
+}
+
+func TestOtherCausesStayWhileACommitIsHeld(t *testing.T) {
+	recovered := reported("keda", v1beta2.StateReady, "")
+	for name, c := range map[string]struct {
+		before func(*Facts)
+		want   v1beta2.State
+	}{
+		"Secrets that cannot be encrypted": {func(f *Facts) {
+			reported("keda", v1beta2.StateWarning, "one pod is missing")(f)
+			f.SecretsError = errors.New("no recipient")
+		}, v1beta2.StateWarning},
+		"bundle that cannot be published": {func(f *Facts) {
+			reported("keda", v1beta2.StateError, "quota exceeded")(f)
+			f.PublishError = errors.New("the registry is full")
+		}, v1beta2.StateError},
+		"module that is being removed": {func(f *Facts) {
+			reported("keda", v1beta2.StateWarning, "one pod is missing")(f)
+			f.Published.State.Manifests = f.Published.State.Manifests[:1]
+			f.Published.Predicate.Removals = []string{"mail"}
+			f.Report.Modules[1].State = v1beta2.StateDeleting
+		}, v1beta2.StateProcessing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			after := healthy().with(c.before).held(recovered)
+			if after.Modules[0].State != v1beta2.StateReady || after.State != c.want {
+				t.Errorf("got module state %s and state %s, want Ready and %s", after.Modules[0].State, after.State, c.want)
+			}
+			if meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReady) {
+				t.Error("got condition Ready, want False")
+			}
+		})
 	}
 }
