@@ -89,8 +89,8 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 	return s, nil
 }
 
-// ChangeIdentity creates Namespace kube-system of an API server again, with a new UID. An API server needs it if its
-// etcd started with a copy of other data.
+// ChangeIdentity creates Namespace kube-system of an API server again, with a new UID. Call it for an API server whose
+// etcd started with a copy of another cluster's data, because the namespace's UID identifies the cluster.
 func ChangeIdentity(ctx context.Context, config *rest.Config, etcd *url.URL) error {
 	return (&Snapshot{config: config, etcd: etcd}).changeIdentity(ctx)
 }

@@ -37,8 +37,8 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared widens options so that more tests can use the same cluster: it adds the CRDs of both charts and the audit of
-// both programs.
+// shared adds the CRDs of both charts and the audit log of requests by the publisher and the agent to options, so that
+// more tests can use the same cluster.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&

@@ -59,7 +59,7 @@ func Prioritized() sample.Version {
 	return v
 }
 
-// Guard returns a version of the mandatory module guard.
+// Guard returns a version of the sample module named guard, which is mandatory.
 func Guard(version string) sample.Version {
 	return sample.Version{Module: "guard", Version: version, Manifest: fmt.Sprintf(`
 apiVersion: v1

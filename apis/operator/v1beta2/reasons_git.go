@@ -1,7 +1,6 @@
 package v1beta2
 
-// Reasons of the status and of Events of the Git source. The ConfigMap kyma-pull-git contains the status, and the
-// Events are on this ConfigMap.
+// Reasons in the ConfigMap kyma-pull-git, which contains the status of the Git source, and of Events on it.
 const (
 	// ReasonCommitApplied means that the control plane has all objects of the commit.
 	ReasonCommitApplied = "CommitApplied"

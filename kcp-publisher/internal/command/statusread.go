@@ -81,7 +81,7 @@ func (f *statusFlags) divideRuntimes(rows []fleet.Row, rollouts fleet.Rollouts, 
 	return d.ifCheaper()
 }
 
-// ifCheaper returns the zero value if reading all Kymas is cheaper.
+// ifCheaper returns d if reading only its Kymas is cheaper than reading all Kymas, and the zero value otherwise.
 func (d dividedRuntimes) ifCheaper() dividedRuntimes {
 	if len(d.others) > maxReadEach || len(d.healthy) < len(d.unready)+len(d.others) {
 		return dividedRuntimes{}

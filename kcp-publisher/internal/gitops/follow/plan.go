@@ -132,7 +132,7 @@ type Inventory struct {
 	Added []Key
 }
 
-// NewPlan computes the plan. live contains the control plane's objects, and before the objects of earlier commits. A
+// NewPlan computes the plan. live contains the control plane's objects, before lists the objects of earlier commits. A
 // commit that removes all objects or all Kymas is an error, unless an operator approved it.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
