@@ -130,7 +130,7 @@ func planWith(
 		if err != nil {
 			return shard.Approvals{}, err
 		}
-		return shard.DecodeApprovals(data)
+		return recalledApprovals(ctx, data), nil
 	}
 	planner.Git = &controller.PlannedGit{
 		Source: follower.Source, Compared: follower.ComparedAt, Compare: follower.RequestComparison,
@@ -138,6 +138,17 @@ func planWith(
 		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
 	}
 	return addFollower(mgr, follower)
+}
+
+// recalledApprovals returns the stored approvals. It returns none if the data is invalid, because the fleet would
+// otherwise wait until an operator repairs the ConfigMap. Removals without an approval wait for an operator.
+func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
+	approvals, err := shard.DecodeApprovals(data)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to read the approved removals of the current commit")
+		return shard.Approvals{}
+	}
+	return approvals
 }
 
 func addFollower(mgr ctrl.Manager, follower *follow.Follower) error {

@@ -94,8 +94,8 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	after.UpdateLastOperation(before, message, now)
 }
 
-// heldState returns the state of a Kyma while a Git commit is partially applied. The conditions contain the causes other
-// than modules, because nothing determines them again during this time.
+// heldState returns the state of a Kyma while a Git commit is partially applied. It takes the causes other than modules
+// from the conditions, because nothing determines these causes again during this time.
 func heldState(status v1beta2.KymaStatus, publishFailed, deleting bool) v1beta2.State {
 	if deleting {
 		return v1beta2.StateDeleting
