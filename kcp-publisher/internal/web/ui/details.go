@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// reportFor is the time for which all viewers get the same report. A live page reads it repeatedly.
+	// All viewers get the same report for reportFor, because a live page reads it repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second
 	maxReports   = 200
@@ -26,7 +26,8 @@ const (
 
 // reports caches the runtimes' latest reports for a short time, and reads each report once for all viewers.
 type reports struct {
-	// mu guards known. Its keys are the runtime IDs.
+	// mu guards known. Its keys identify Kymas. A runtime ID is not sufficient, because two Kymas can have the same label,
+	// and the viewer's permission applies to one of them.
 	mu      sync.Mutex
 	known   map[string]knownReport
 	reading singleflight.Group
@@ -42,7 +43,7 @@ func (c *reports) of(
 	ctx context.Context, kyma *v1beta2.Kyma, now func() time.Time,
 	read func(context.Context, *v1beta2.Kyma) (bundle.Report, error),
 ) (bundle.Report, error) {
-	id := plan.RuntimeID(kyma)
+	id := client.ObjectKeyFromObject(kyma).String() + "/" + string(kyma.UID)
 	if found, fresh := c.cached(id, now()); fresh {
 		return found.report, found.err
 	}

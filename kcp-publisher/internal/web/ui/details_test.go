@@ -134,9 +134,15 @@ func TestViewersShareOneReadOfAReport(t *testing.T) {
 	if reads.Load() != 1 {
 		t.Errorf("20 viewers caused %d reads", reads.Load())
 	}
+	other := kymaWithDetails("logs")
+	other.Name, other.Labels = "rival", map[string]string{v1beta2.LabelRuntimeID: "one"}
+	p.readDetails(r, other)
+	if reads.Load() != 2 {
+		t.Errorf("a Kyma with the same runtime ID got the report of another Kyma")
+	}
 	now = now.Add(reportFor)
 	p.readDetails(r, kymaWithDetails("logs"))
-	if reads.Load() != 2 {
+	if reads.Load() != 3 {
 		t.Errorf("an old report was shown again after %d reads", reads.Load())
 	}
 }
