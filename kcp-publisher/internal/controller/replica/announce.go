@@ -68,6 +68,10 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	defer b.writing.Unlock()
 	b.mu.Lock()
 	a.Holder, a.Shards, a.Number = b.member, b.shards, time.Now().UnixNano()
+	if b.announcement.Holder == b.member {
+		// The container of this replica restarted, and the clock may have been set back since then.
+		a.Number = max(a.Number, b.announcement.Number+1)
+	}
 	if b.ownAnnouncement != nil {
 		same := a
 		if same.Number = b.ownAnnouncement.Number; same == *b.ownAnnouncement && b.wrote == same.Number {

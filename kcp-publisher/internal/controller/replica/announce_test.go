@@ -103,7 +103,32 @@ func TestPlannerWaitsUntilEveryReplicaHasReadTheHold(t *testing.T) {
 	}
 }
 
-func TestReplicaWithoutAcknowledgmentStopsUsingAnOldAnnouncement(t *testing.T) {
+func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
+	api := memory(t, interceptor.Funcs{})
+	before, other := board(t, "planner", api), board(t, "other", api)
+	// The clock was ahead when the planner announced the state.
+	ahead := shard.Announcement{Holder: "planner", Shards: 3, State: "s", Number: time.Now().Add(time.Hour).UnixNano()}
+	if err := before.writeAnnouncement(t.Context(), ahead); err != nil {
+		t.Fatal(err)
+	}
+	read(t, other)
+	beat(t, 1, other)
+	planner := board(t, "planner", api)
+	read(t, planner)
+	if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
+		t.Fatal(err)
+	}
+	read(t, planner)
+	if done, err := planner.acknowledged(time.Now()); done || err != nil {
+		t.Errorf("acknowledged %t, error %v, although the replica uses the old state", done, err)
+	}
+	read(t, other)
+	if a, known := other.Announced(); !known || a.Held != "commit c1" {
+		t.Errorf("the replica has read %+v, known %t, want the hold", a, known)
+	}
+}
+
+func TestReplicaWithoutAcknowledgmentIgnoresOldAnnouncements(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	planner := board(t, "planner", api)
 	// This replica has an older version, or was killed.
