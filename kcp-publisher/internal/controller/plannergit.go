@@ -89,11 +89,15 @@ func (p *Planner) announceAgain(ctx context.Context) {
 	if p.Git == nil {
 		return
 	}
-	if p.Git.Requested() {
+	requested := p.Git.Requested()
+	if requested {
 		p.Git.Compare()
 	}
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
+	if requested {
+		p.announcing.approved = "" // another client may have changed or deleted the stored approvals
+	}
 	err, text := p.send(ctx), ""
 	if err != nil {
 		text = err.Error()
@@ -140,6 +144,9 @@ func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) 
 	}
 	if digest == "" || digest == p.announcing.approved {
 		return digest, nil
+	}
+	if err := p.MayWrite(); err != nil { // a former planner must not replace the approvals
+		return "", err
 	}
 	if err := p.Git.WriteApprovals(ctx, data); err != nil {
 		return "", err

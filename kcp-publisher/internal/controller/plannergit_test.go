@@ -24,13 +24,15 @@ type plannerWithGit struct {
 	reason    string
 	requested bool
 	compared  int
+	lost      error // the error of MayWrite
 }
 
 func newPlannerWithGit(t *testing.T) *plannerWithGit {
 	t.Helper()
 	w := &plannerWithGit{reason: "commit c1 is applied in part"}
 	w.Planner = &Planner{
-		Catalog: &Catalog{rereads: make(chan event.GenericEvent, 1)},
+		Catalog:  &Catalog{rereads: make(chan event.GenericEvent, 1)},
+		MayWrite: func() error { return w.lost },
 		Announce: func(_ context.Context, a shard.Announcement) error {
 			w.last = a
 			return nil
@@ -135,6 +137,15 @@ func TestPlannerStoresApprovalsBeforeItAnnouncesThem(t *testing.T) {
 	if w.announceAgain(ctx); w.stored != nil {
 		t.Error("the same approvals are stored again")
 	}
+	w.requested = true
+	if w.announceAgain(ctx); shard.CheckApprovals(w.stored, w.last.Commit.Approved) != nil {
+		t.Error("approvals that a shard cannot read are not stored again")
+	}
+	w.stored, w.lost = nil, errors.New("the Lease is lost")
+	if w.announceAgain(ctx); w.stored != nil {
+		t.Error("a former planner stores approvals")
+	}
+	w.requested, w.lost = false, nil
 	w.approvals = shard.Approvals{}
 	if w.announceAgain(ctx); w.last.Commit.Approved != "" {
 		t.Errorf("without approvals: announced %+v", w.last)

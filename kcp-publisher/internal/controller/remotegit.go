@@ -24,7 +24,7 @@ import (
 type RemoteGit struct {
 	// Approvals returns the encoded approvals that the planner stored.
 	Approvals func(ctx context.Context) ([]byte, error)
-	// Compare asks the planner to compare the control plane with the newest commit.
+	// Compare requests that the planner compares the control plane with the newest commit, and stores the approvals again.
 	Compare func()
 }
 
@@ -63,13 +63,14 @@ func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	next := caughtCommit{commit: announced.Commit}
 	if announced.Commit.Approved != "" && p.Git != nil {
 		data, err := p.Git.Approvals(ctx)
-		if err == nil {
-			err = shard.CheckApprovals(data, announced.Commit.Approved)
-		}
-		if err == nil {
-			next.approvals, err = shard.DecodeApprovals(data)
-		}
 		if err != nil {
+			return false, err
+		}
+		if err := shard.CheckApprovals(data, announced.Commit.Approved); err != nil {
+			p.Git.Compare() // the planner then stores the approvals again
+			return false, err
+		}
+		if next.approvals, err = shard.DecodeApprovals(data); err != nil {
 			return false, err
 		}
 	}

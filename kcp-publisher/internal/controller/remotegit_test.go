@@ -66,6 +66,7 @@ type shardWithGit struct {
 	cached, direct client.Client
 	approvals      []byte
 	err            error
+	requests       int // for a comparison
 }
 
 func newShardWithGit(t *testing.T) *shardWithGit {
@@ -82,7 +83,10 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	s := &shardWithGit{known: true, cached: build(), direct: build()}
 	s.RemotePlanner = &RemotePlanner{
 		Announced: func() (shard.Announcement, bool) { return s.announced, s.known },
-		Git:       &RemoteGit{Approvals: func(context.Context) ([]byte, error) { return s.approvals, s.err }},
+		Git: &RemoteGit{
+			Approvals: func(context.Context) ([]byte, error) { return s.approvals, s.err },
+			Compare:   func() { s.requests++ },
+		},
 	}
 	c := &Catalog{}
 	c.snapshot.Store(snapshot)
@@ -126,7 +130,7 @@ func TestShardResolvesOnlyCompleteCommits(t *testing.T) {
 	s.want(t, "planner without Git", false, "")
 	s.catchUpTo(t, false)
 	if s.Holding() == "" {
-		t.Error("there is no reason although the planner does not follow the repository")
+		t.Error("the reason is missing although the planner does not follow the repository")
 	}
 	s.announced.Commit = shard.Commit{Applied: 1, Hash: "c1"}
 	s.want(t, "first commit before the comparison", false, "")
@@ -177,9 +181,15 @@ func TestShardGetsApprovedRemovalsBeforeItResolvesACommit(t *testing.T) {
 	if caught, err := s.catchUp(t.Context()); caught || err == nil {
 		t.Errorf("unreadable approvals: current %t, error %v", caught, err)
 	}
+	if s.requests != 0 {
+		t.Error("a failed read is not a reason to store the approvals again")
+	}
 	s.err = nil
 	if caught, err := s.catchUp(t.Context()); caught || err == nil {
 		t.Errorf("approvals that do not exist: current %t, error %v", caught, err)
+	}
+	if s.requests != 1 {
+		t.Errorf("lost approvals caused %d requests, want 1", s.requests)
 	}
 	s.want(t, "without the approvals", false, "")
 	s.approvals = data

@@ -138,17 +138,21 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	if err != nil {
 		return &failure{v1beta2.ReasonCommitRefused, err}
 	}
-	if f.mustHold(s.record, repository, commit) {
+	held := f.mustHold(s.record, repository, commit)
+	if held {
 		fields[fieldApplying] = commit.Hash
 		f.setPartial(commit.Hash)
-		if err := f.stop(ctx); err != nil {
-			return err
-		}
 	}
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
+	if held {
+		// With the new current commit, stop also stores its approvals, before an object is removed.
+		if err := f.stop(ctx); err != nil {
+			return err
+		}
+	}
 	if err := f.applyAll(ctx, s.Plan.Apply, s.Live); err != nil {
 		return err
 	}

@@ -1,13 +1,17 @@
 package follow
 
 import (
+	"context"
+	"errors"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
 func pruning(allowed bool) Survey {
@@ -79,5 +83,25 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 				t.Errorf("got approval %t, want %t", got, c.approved)
 			}
 		})
+	}
+}
+
+// Otherwise, a crash during the removals loses the approval of the objects that are already gone.
+func TestReplicasGetTheApprovalsBeforeAnObjectIsRemoved(t *testing.T) {
+	stopped := errors.New("the planner stops the other replicas")
+	f := &Follower{Client: fake.NewClientBuilder().Build(), Namespace: "kcp-system"}
+	f.Hold = func() (release func()) { return func() {} }
+	f.Stop = func(context.Context) error {
+		if f.Approvals().Commit != "c1" || f.ApprovedAt("uid-berlin", "").IsZero() {
+			t.Errorf("got approvals %+v, want those of the commit", f.Approvals())
+		}
+		return stopped
+	}
+	f.recordApproved("c1", pruning(true))
+	s := pruning(true)
+	s.record = &record{}
+	s.record.Data = map[string]string{}
+	if err := f.step(t.Context(), &git.Repository{}, &git.Commit{Hash: "c1"}, s); !errors.Is(err, stopped) {
+		t.Errorf("got error %v, want the error of Stop before any removal", err)
 	}
 }
