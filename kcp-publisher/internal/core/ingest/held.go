@@ -2,7 +2,6 @@ package ingest
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -52,30 +51,30 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 		}
 	}
 	facts.unchangedBundle = findUnchanged(*after.Runtime.Published, facts, now)
-	why := collectReasons(before)
-	reported, reasons := moduleStatuses(before.Modules, nil, facts)
-	changed := false
-	for i, m := range after.Modules {
-		at := slices.IndexFunc(why.Modules, func(r v1beta2.ModuleReasons) bool { return r.Name == m.Name })
-		next := slices.IndexFunc(reported, func(r v1beta2.ModuleStatus) bool { return r.Name == m.Name })
-		if at >= 0 && why.Modules[at].Problem != "" || next < 0 || !facts.isStateValid(m.Name) ||
-			reported[next].State == m.State && reported[next].Version == m.Version {
+	why, reasons := collectReasons(before), reasonsByModule{}
+	for _, r := range why.Modules {
+		reasons[r.Name] = r
+	}
+	reported, reportedReasons := moduleStatuses(before.Modules, nil, facts)
+	changed := map[string]bool{}
+	for _, next := range reported {
+		i := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == next.Name })
+		if i < 0 || reasons[next.Name].Problem != "" || !facts.isStateValid(next.Name) ||
+			after.Modules[i].State == next.State && after.Modules[i].Version == next.Version {
 			continue
 		}
-		after.Modules[i], changed = reported[next], true
-		if at >= 0 {
-			why.Modules = slices.Delete(why.Modules, at, at+1)
-		}
-		for _, r := range reasons {
-			if r.Name == m.Name {
-				why.Modules = append(why.Modules, r)
-			}
-		}
+		after.Modules[i], changed[next.Name] = next, true
+		delete(reasons, next.Name)
 	}
-	if !changed {
+	if len(changed) == 0 {
 		return
 	}
-	slices.SortFunc(why.Modules, func(a, b v1beta2.ModuleReasons) int { return strings.Compare(a.Name, b.Name) })
+	for _, r := range reportedReasons {
+		if changed[r.Name] {
+			reasons[r.Name] = r
+		}
+	}
+	why.Modules = reasons.sorted()
 	after.Runtime.Reasons = nilIfEmpty(why)
 	set := conditionSetter(&after.Conditions, facts.Generation, now)
 	moduleStates(*after, set)
