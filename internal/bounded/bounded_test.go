@@ -25,8 +25,8 @@ func TestBufferKeepsDataUpToTheLimit(t *testing.T) {
 	if !b.HasOverflowed() || count != 1 || string(b.Bytes()) != "abcde" {
 		t.Errorf("above the limit: got %q and %d calls of Full, want abcde and one", b.String(), count)
 	}
-	nobody := &Buffer{MaxBytes: 1}
-	if _, err := nobody.Write([]byte("ab")); err != nil || !nobody.HasOverflowed() || nobody.String() != "a" {
-		t.Errorf("buffer without Full: got %v, error %v, want the first byte", nobody, err)
+	unsignaled := &Buffer{MaxBytes: 1}
+	if _, err := unsignaled.Write([]byte("ab")); err != nil || !unsignaled.HasOverflowed() || unsignaled.String() != "a" {
+		t.Errorf("buffer without Full: got %v, error %v, want the first byte", unsignaled, err)
 	}
 }

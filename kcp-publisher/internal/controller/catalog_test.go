@@ -14,7 +14,7 @@ import (
 )
 
 func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
-	c := &Catalog{rereads: make(chan event.GenericEvent, 1)} // a read would panic, because there is no reader
+	c := &Catalog{rereads: make(chan event.GenericEvent, 1)} // a read would panic without a reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
 		"hold released twice": first} {

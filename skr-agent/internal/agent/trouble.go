@@ -59,7 +59,7 @@ func canBeAgentFault(f objects.Failure) bool {
 }
 
 // summarizeTrouble summarizes errors for the report. A bundle that cannot be stored comes first, because it blocks all
-// newer bundles. It returns nil if there are no errors.
+// newer bundles. It returns nil without an error.
 func summarizeTrouble(notKept, unreadable error, failures []objects.Failure, others ...error) *bundle.ReportedTrouble {
 	trouble := bundle.ReportedTrouble{Reason: v1beta2.ReasonObjectRefused}
 	var texts []string

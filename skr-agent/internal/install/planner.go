@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// planner reads what a module contains, and plans how the cluster must change. It reads Manifests from the cache and
+// planner reads the content of a module and plans the changes of the cluster. It reads Manifests from the cache and
 // content from the content store. It does not write.
 type planner struct {
 	accounts account.Set

@@ -21,7 +21,7 @@ type outbox struct {
 	numbers map[string]int64
 }
 
-// Hint tells the other processes that a runtime may have reported. It does not block.
+// Hint sends a hint that a runtime may have reported to the other processes. It does not block.
 func (b *Board) Hint(runtime string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,7 +33,7 @@ func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) (
 	var refused *apierrors.StatusError
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):
-		log.FromContext(ctx).V(1).Info("kind is no longer served", "error", err.Error())
+		log.FromContext(ctx).V(1).Info("the API server stopped serving a kind", "error", err.Error())
 	case apierrors.IsForbidden(err) && !w.synced() && errors.As(err, &refused):
 		w.refused.Store(refused)
 	default:

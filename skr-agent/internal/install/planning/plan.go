@@ -51,7 +51,7 @@ type Plan struct {
 	Refused *outcome.Finding
 }
 
-// Work returns the objects for which the module's account needs permissions.
+// Work returns the objects that the module's account must be allowed to access.
 func (p *Plan) Work() guard.AccessedObjects {
 	work := guard.AccessedObjects{Shared: p.Shared, Applied: slices.Concat(p.Stages[:]...), DefaultCR: p.DefaultCR}
 	for _, r := range p.Prune {
