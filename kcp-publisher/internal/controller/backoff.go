@@ -15,7 +15,7 @@ import (
 // registryBackoff delays reconciles after failed registry requests. If the whole registry is down, all runtimes share
 // one backoff. If only the requests for some runtimes fail, each of these runtimes has its own backoff.
 type registryBackoff struct {
-	// checkRegistry returns an error if the whole registry is down. It is nil for a store that is always available.
+	// checkRegistry returns an error if the whole registry is down. If it is nil, the registry always counts as available.
 	checkRegistry func(context.Context) error
 
 	fleet *fleetstate.Fleet
@@ -25,7 +25,7 @@ type registryBackoff struct {
 	outage *fleetstate.Backoff
 }
 
-// At most maxLogged failing runtimes are logged.
+// While the registry is available, failures of at most maxLogged runtimes are logged.
 const maxLogged = 10
 
 // remainingDelay returns the remaining delay before the publisher tries the registry again for this Kyma, or 0.

@@ -25,8 +25,8 @@ import (
 // the catalog only once for many changes.
 const catalogDelay = 200 * time.Millisecond
 
-// Catalog reads the catalog from the API server and stores the latest snapshot. The publisher resolves Kymas with a
-// snapshot only after Rollouts has evaluated the rollouts with it.
+// Catalog reads the catalog from the API server and stores the latest snapshot. The publisher uses a snapshot for
+// bundles only after the type Rollouts has evaluated all rollouts with it.
 type Catalog struct {
 	Reader    client.Reader
 	Namespace string
@@ -35,24 +35,25 @@ type Catalog struct {
 	// Events receives Events about catalog objects that all bundles omit. With shards, it is nil in all shards except
 	// the first, so that each Event is emitted once.
 	Events events.EventRecorder
-	// Reconciles receives every Kyma that must be reconciled.
+	// Reconciles receives Kymas to reconcile. The catalog sends every Kyma to it after a change that affects all Kymas.
 	Reconciles chan event.GenericEvent
 
 	// changed receives an event after the catalog has changed.
 	changed  chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// inProgress counts the calls of Hold whose release function has not been called yet. endedChanges counts the calls
-	// of release functions. readChanges is the value of endedChanges when the current snapshot was read. Each event in
-	// the channel c.rereads triggers a read.
+	// A change begins with a call of Hold and ends with a call of its release function. inProgress is the number of
+	// changes that have not ended, and endedChanges the number of changes that have. readChanges is the value of
+	// endedChanges at the time when the current snapshot was read. Each event in the channel rereads triggers a read of
+	// the catalog.
 	inProgress                atomic.Int32
 	endedChanges, readChanges atomic.Int64
-	// changeStart is the start of the latest change in Unix nanoseconds. isSlowChange is true if a change took so long
-	// that Kymas were postponed to their next poll.
+	// changeStart is the start of the latest change in Unix nanoseconds. isSlowChange is true if a change took longer than
+	// reconcile.HoldTimeout, so that some Kymas were requeued only at their next poll.
 	changeStart  atomic.Int64
 	isSlowChange atomic.Bool
 	rereads      chan event.GenericEvent
 	fleet        *fleetstate.Fleet
-	// markedCount counts how often a reconcile of all Kymas was requested.
+	// markedCount counts the calls of markKymas.
 	markedCount atomic.Int64
 }
 
@@ -164,8 +165,8 @@ func (c *Catalog) reconcileAll(ctx context.Context) error {
 	return nil
 }
 
-// markKymas makes the next reconcile of every Kyma ignore earlier results. It returns the cached Kymas, which the
-// caller must not modify and must queue.
+// markKymas must be called after a change that affects all Kymas. It ensures that the next reconcile of each Kyma is
+// not skipped. It returns the cached Kymas. The caller must queue them and must not modify them.
 func (c *Catalog) markKymas(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.markedCount.Add(1)
 	var kymas v1beta2.KymaList

@@ -28,8 +28,9 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// lastBundleView returns a catalog for the last bundle of a deleted Kyma while a change of the catalog takes long. The
-// last bundle contains no modules, so the change does not affect it. For any other Kyma, it returns nil.
+// lastBundleView returns the catalog for the last bundle of a deleted Kyma if the catalog has been changing for a long
+// time. The last bundle contains no modules, so it does not depend on the change. For any other Kyma, lastBundleView
+// returns nil.
 func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() ||
 		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldTimeout {
@@ -38,7 +39,7 @@ func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 	if view := k.Rollouts.view.Load(); view != nil {
 		return view
 	}
-	none, err := catalog.New(nil, nil) // use an empty catalog, because this process started during the change
+	none, err := catalog.New(nil, nil) // this process started during the change and has not read the catalog yet
 	if err != nil {
 		return nil
 	}

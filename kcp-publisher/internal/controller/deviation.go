@@ -31,11 +31,11 @@ func announceRestored(ctx context.Context, what string) {
 	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
 }
 
-// restoredLabel is the metric label for missing content that is shared by several runtimes.
+// restoredLabel is the metric label for restored content that several runtimes share.
 const restoredLabel = "SharedMissing"
 
-// announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. In this case, another
-// publisher is active or the control plane has lost data.
+// announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. The reason is that
+// another publisher is active or that the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
 	newest := k.publishRecord(kyma).NewestPosition()

@@ -32,7 +32,7 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 	if reason, message := k.finalizeReason(p, state); reason != "" {
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
-	// Until this time, a reconcile with the same inputs can be skipped.
+	// Reconciles with the same inputs can be skipped until this time.
 	var until time.Time
 	write := k.updateStatus(p, state)
 	if state == reconcile.Due {
@@ -70,7 +70,7 @@ func (k *Kymas) finalizeReason(p *pass, state reconcile.State) (reason, message 
 			return plan.FinalizeReason(p.kyma, *p.status.Published, p.status.Report, k.DeletionTimeout, k.Now())
 		}
 		return plan.FinalizeReasonUnnotified(p.kyma)
-	case reconcile.Unreachable: // a label can declare that the cluster is gone
+	case reconcile.Unreachable: // an operator's label can declare that the runtime's cluster no longer exists
 		return plan.FinalizeReasonUnnotified(p.kyma)
 	}
 	return "", ""
@@ -118,7 +118,7 @@ func (k *Kymas) setStatus(p *pass) {
 
 // setSilent sets the condition Reporting to False if the runtime has not reported for longer than allowed.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
-	// ignore an invalid annotation: publishing the next bundle reports the error
+	// Ignore an invalid annotation here. The reconcile that publishes the next bundle reports the error.
 	allowed, carried, _ := k.Rules.SilenceTimeoutFor(p.kyma)
 	k.applyReport(p.kyma, newest)
 	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
@@ -138,7 +138,7 @@ func (k *Kymas) recordSuccess(ctx context.Context, p *pass, state reconcile.Stat
 	}
 }
 
-// isBundleCheckOnly reports whether the reconcile only checked the bundle and left the report for later.
+// isBundleCheckOnly reports whether the reconcile checked the published bundle and postponed reading the report.
 func (p *pass) isBundleCheckOnly() bool {
 	return p.facts.CanPostpone && p.facts.Bundle == reconcile.Yes
 }
@@ -180,8 +180,8 @@ func (k *Kymas) nextReconcile(p *pass, state reconcile.State, until time.Time) c
 	return ctrl.Result{}
 }
 
-// takePendingWork takes the Kyma's pending work from the in-memory state, so that this reconcile does the work. Further
-// calls have no effect.
+// takePendingWork makes this reconcile responsible for the Kyma's pending work. Later changes are pending work for the
+// next reconcile. Further calls have no effect.
 func (k *Kymas) takePendingWork(p *pass) {
 	if !p.hasTakenPending {
 		p.hasTakenPending = true

@@ -16,7 +16,7 @@ func eventNote(text string) string {
 	return bundle.Bounded(text, bundle.MaxNoteBytes)
 }
 
-// leaseReference returns the object of Events that concern no single runtime.
+// leaseReference returns a reference to the publisher's Lease. Events that do not concern a single runtime refer to it.
 func leaseReference(namespace, name string) *corev1.ObjectReference {
 	return &corev1.ObjectReference{
 		APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: namespace, Name: cmp.Or(name, LeaseName),

@@ -10,13 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// An Event is emitted at each of these times before the expiry of the root of trust.
+// expiryNotices contains periods before the expiry of the root of trust. An Event is emitted at the start of each
+// period.
 var expiryNotices = []time.Duration{
 	30 * 24 * time.Hour, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 3 * 24 * time.Hour, 24 * time.Hour, 0,
 }
 
-// isNoticeDue reports whether an Event about the expiry of the root of trust became due between the times before and
-// now. It returns false if before is zero, so that a restarted process does not repeat an Event.
+// isNoticeDue reports whether one of the expiryNotices began between the last check, at the time before, and now. It
+// returns false at the first check, when before is zero, so that a restarted process does not repeat an Event.
 func isNoticeDue(before, now, expires time.Time) bool {
 	if before.IsZero() {
 		return false

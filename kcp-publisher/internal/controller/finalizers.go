@@ -20,14 +20,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// manifestsPoll is the interval for checking whether lifecycle-manager still has Manifests of a deleted module.
+// manifestsPoll is the interval at which the publisher checks whether Manifests of a deleted module still exist.
 const manifestsPoll = 10 * time.Second
 
 // If the publisher lacks the permission to remove a finalizer, it retries after rightsPoll.
 const rightsPoll = 10 * time.Minute
 
-// foreignFinalizers removes the finalizers of lifecycle-manager from deleted objects of one kind. This is necessary
-// because lifecycle-manager may no longer run.
+// foreignFinalizers removes the finalizers of lifecycle-manager from deleted objects of one kind. Without it, the
+// objects would stay forever after lifecycle-manager was uninstalled.
 type foreignFinalizers struct {
 	client   client.Client
 	uncached client.Reader // uncached, because Manifests are read rarely

@@ -23,7 +23,7 @@ type Keys struct {
 	Publisher *publish.Publisher
 	// Interval is the time between two checks of the folder.
 	Interval time.Duration
-	// Tokens contains the secrets for enrollment tokens in the folder.
+	// Tokens contains the secrets with which enrollment tokens are signed. They are read from the same folder.
 	Tokens trust.TokenSecrets
 	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
 	// Namespace.
@@ -36,11 +36,11 @@ type Keys struct {
 	onChange      func(context.Context) error
 	mu            sync.Mutex // guards Tokens
 	loggedProblem string
-	// mustReconcile is true if new keys were loaded but the reconcile of all Kymas has not been requested yet.
+	// mustReconcile is true if new keys were loaded but the Kymas are not queued yet, for example because of an error.
 	mustReconcile bool
 }
 
-// Daily warnings start this long before the root of trust expires.
+// rootWarning is the period before the expiry of the root of trust in which the publisher logs a daily warning.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokenSecrets() trust.TokenSecrets {

@@ -63,22 +63,23 @@ type Kymas struct {
 	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// If TrustAuthors is true, the publisher applies all settings of Kymas, even if the API server does not check
-	// whether the author has the permission for a setting.
+	// TrustAuthors makes the publisher apply all settings of Kymas. Otherwise, it ignores restricted settings unless an
+	// admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
 	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
 
-	// ApprovedByCommit returns when a Git commit approved the removal of a module, or zero. It is nil if no Git
-	// repository is configured.
+	// ApprovedByCommit returns the time at which a Git commit approved the removal of a module from a Kyma, or zero. It is
+	// nil if no Git repository is configured.
 	ApprovedByCommit func(kyma types.UID, module string) time.Time
-	// HoldReason returns the reason why a partially applied Git commit stops publishing, or "". It is nil if no Git
-	// repository is configured.
+	// HoldReason returns the reason why publishing has stopped while a Git commit is only partially applied, or "". It is
+	// nil if no Git repository is configured.
 	HoldReason func() string
 	// Limits contains the limits for module removals without an operator's approval.
 	Limits removal.Limits
-	// LastComparison returns the start of the last comparison with Git that found the newest commit completely applied.
-	// RequestComparison requests a new comparison. Both are nil if no Git repository is configured.
+	// The publisher regularly compares the control plane with the newest Git commit. LastComparison returns the start of
+	// the last comparison that found the commit completely applied. RequestComparison requests a new comparison. Both are
+	// nil if no Git repository is configured.
 	LastComparison    func() time.Time
 	RequestComparison func()
 
@@ -93,7 +94,7 @@ type Kymas struct {
 	checkReport func(bundle.Report) error
 }
 
-// setFleet sets the in-memory state of the runtimes, which all parts of the controller share.
+// setFleet passes the in-memory state of the runtimes to all parts of the controller that share it.
 func (k *Kymas) setFleet(fleet *fleetstate.Fleet) {
 	k.fleet, k.backoff.fleet, k.metricsPart.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
 	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
@@ -103,7 +104,8 @@ func (k *Kymas) setFleet(fleet *fleetstate.Fleet) {
 }
 
 const (
-	// If a reconcile wrote the status and must publish afterwards, the next reconcile starts after publishDelay.
+	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next one, which
+	// publishes the bundle.
 	publishDelay = 50 * time.Millisecond
 	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. In this time, the
 	// publisher pushes the bundles of other runtimes, which is more urgent.
@@ -139,8 +141,8 @@ func (k *Kymas) reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, e
 	}
 }
 
-// readKyma returns the Kyma from the cache, which the caller must not modify. It returns nil if this publisher must not
-// reconcile the Kyma.
+// readKyma returns the Kyma from the cache. The caller must not modify it. It returns nil if this process must not
+// reconcile the Kyma, for example because another shard is responsible for it.
 func (k *Kymas) readKyma(ctx context.Context, req ctrl.Request) (*v1beta2.Kyma, error) {
 	kyma := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, req.NamespacedName, kyma, client.UnsafeDisableDeepCopy)
@@ -169,11 +171,11 @@ func (k *Kymas) dropState(kyma types.NamespacedName) {
 	}
 }
 
-// resolveInput returns the rules and the catalog to resolve a Kyma with. The View is nil if the Kyma cannot be resolved
-// now.
+// resolveInput returns the rules and the catalog to use for the Kyma's next bundle. The View is nil if no bundle can be
+// published now, because the catalog is unknown or changing.
 func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// Read the Git commit before the view. In the opposite order, a bundle could contain the digest of a commit that is
-	// only partially applied.
+	// Read the Git commit before the view. In the opposite order, a bundle could name a newer commit than the one from
+	// which its modules were resolved.
 	rules, view := k.currentRules(), k.currentView()
 	if view != nil && !k.stillCurrent(ctx, kyma, rules.Source) {
 		view = nil // the Kyma or the commit changed between the reads
@@ -186,8 +188,8 @@ func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rule
 	return rules, view
 }
 
-// stillCurrent reports whether the cache still contains this version of the Kyma, and the commit is still the same.
-// Otherwise, the Kyma could be older than the catalog.
+// stillCurrent reports whether the cache still contains this version of the Kyma, and the commit is still the same. If
+// not, the Kyma could be older than the catalog.
 func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bundle.Source) bool {
 	if k.Source == nil {
 		return true
@@ -197,7 +199,7 @@ func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bu
 	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Source() == source
 }
 
-// currentView returns the catalog and the rollout decisions to resolve Kymas with. It returns nil while they are
+// currentView returns the catalog and the rollout decisions that bundles are based on. It returns nil while they are
 // unknown or changing.
 func (k *Kymas) currentView() *plan.View {
 	view := k.Rollouts.View()
@@ -208,10 +210,12 @@ func (k *Kymas) currentView() *plan.View {
 	return view
 }
 
-// If a Git commit stops publishing for longer than holdReasonDelay, the statuses of Kymas contain the reason.
+// While a Git commit is being applied, publishing stops. If this takes longer than holdReasonDelay, the reason is
+// written to the statuses of Kymas.
 const holdReasonDelay = 30 * time.Second
 
-// holdReason returns the reason why a Git commit stops publishing. It returns "" during the first holdReasonDelay.
+// holdReason returns the reason why publishing has stopped while a Git commit is being applied. changing is the time
+// since it stopped. If this is shorter than holdReasonDelay, holdReason returns "".
 func (k *Kymas) holdReason(changing time.Duration) string {
 	if k.HoldReason == nil || changing < holdReasonDelay {
 		return ""

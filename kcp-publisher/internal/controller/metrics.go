@@ -72,7 +72,8 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 // not become metric labels.
 const otherReason refusal.Reason = "(other)"
 
-// publishToAppliedBuckets contains histogram buckets from one second, for a runtime that is notified, to one day.
+// publishToAppliedBuckets contains histogram buckets from one second to one day. The shortest are for agents that are
+// notified about new bundles, because these agents do not have to wait for their next poll.
 var publishToAppliedBuckets = []float64{
 	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
 	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),

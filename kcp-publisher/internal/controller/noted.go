@@ -38,8 +38,9 @@ func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
 		catalog)
 }
 
-// announceWritten updates metrics and emits Events for the changes in a written status. Periodic status updates and
-// restarts do not repeat them.
+// announceWritten updates metrics and emits Events for the changes between two statuses of a Kyma. It must be called
+// after the new status has been written. A restart does not repeat an Event, because the status contains the change
+// already.
 func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := applyTime(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())

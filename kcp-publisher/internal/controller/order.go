@@ -28,12 +28,14 @@ const (
 )
 
 const (
-	// If a rollout is waiting for a runtime's report, the report is read awaitedPolls times per poll interval.
+	// While a rollout is waiting for a runtime's report, the publisher reads the report awaitedPolls times per poll
+	// interval.
 	awaitedPolls = 6
-	// If rollouts are waiting for the reports of more than maxAwaited runtimes, each report is read less often.
+	// If rollouts are waiting for the reports of more than maxAwaited runtimes, the publisher reads each of these reports
+	// less often.
 	maxAwaited = 100
-	// The poll interval of an idle runtime is multiplied by restingFactor, but it is increased at most to
-	// maxRestingPoll.
+	// Reports of idle runtimes are read less often: their poll interval is multiplied by restingFactor, but increased to
+	// at most maxRestingPoll.
 	restingFactor  = 2
 	maxRestingPoll = time.Minute
 )
@@ -54,7 +56,8 @@ func (k *Kymas) finishPendingWork(kyma types.NamespacedName, done bool) {
 	})
 }
 
-// dropPending removes the Kyma's pending work, because the publisher cannot publish a bundle until something changes.
+// dropPending removes the Kyma's pending work. It is called if the publisher refuses to publish a bundle until a user
+// changes the Kyma.
 func (k *Kymas) dropPending(kyma types.NamespacedName) {
 	k.fleet.Edit(kyma, func(r *fleetstate.Runtime) { r.Pending = fleetstate.PendingWork{} })
 }
@@ -128,8 +131,8 @@ func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll requeues the Kyma at the next poll or at the time until, whichever is earlier. asked is the time at which
-// the report was last read.
+// nextPoll requeues the Kyma at its next poll, or at the time until if that is earlier. asked is the time at which the
+// runtime's report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollInterval(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// checkOwner returns an error if the Kyma does not own its runtime.
+// checkOwner returns an error if another Kyma with the same runtime ID owns the runtime.
 func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 	all, err := k.listClaimants(ctx, kyma)
 	if err != nil {
@@ -36,8 +36,8 @@ func (k *Kymas) listClaimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta
 	return all, nil
 }
 
-// ensureOwner returns an error if the Kyma does not own its runtime. If an operator has assigned the runtime to the
-// Kyma, it makes the Kyma the owner first.
+// ensureOwner returns an error if another Kyma with the same runtime ID owns the runtime. If an operator has assigned
+// the runtime to this Kyma, ensureOwner first makes this Kyma the owner.
 func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
 	all, err := k.listClaimants(ctx, p.kyma)
 	if err != nil {
@@ -61,9 +61,9 @@ func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// acceptChallenge assigns the runtime to this Kyma if the runtime's newest report contains an enrollment token for this
-// Kyma that is newer than the tokens of all other Kymas. It returns false if the report has no such token or the
-// registry does not respond.
+// acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for it. The
+// token must be newer than the tokens of all other Kymas with the same runtime ID. acceptChallenge returns false if the
+// report has no such token or the registry does not respond.
 func (k *Kymas) acceptChallenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.ChallengeReporter(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

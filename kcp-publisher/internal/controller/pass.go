@@ -22,7 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// pass is one reconcile of a Kyma. It contains the facts and the results of the actions.
+// pass is the state of one reconcile of a Kyma. It contains the facts that the reconcile has collected and the results
+// of its actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -35,20 +36,20 @@ type pass struct {
 	kyma, before *v1beta2.Kyma
 	// requested is the value of the annotation with which an operator requested this reconcile, or empty.
 	requested string
-	// postponedTo is the time to which reading the report was postponed. isFirstCheck is true if this is the first
-	// check of the bundle in this process.
+	// postponedTo is the time to which this reconcile postponed reading the report. isFirstCheck is true if this process
+	// checks the published bundle for the first time.
 	postponedTo  time.Time
 	isFirstCheck bool
-	// pending is true if work for the Kyma was pending at the start of this reconcile. hasTakenPending is true if this
-	// reconcile has taken over the work.
+	// pending is true if work for the Kyma was pending at the start of this reconcile. hasTakenPending is true after
+	// takePendingWork was called.
 	pending, hasTakenPending bool
-	// remainingDelay is the remaining time before the publisher tries the registry again.
+	// remainingDelay is the rest of the backoff after a failed registry request, or 0.
 	remainingDelay time.Duration
 	answer         *digestAnswer
 	newest         fleetstate.Report
 	runtime        plan.Runtime
 	outcome        publish.Outcome
-	// renewed is the newest bundle if this reconcile only renews bundles. It is nil if the bundle could not be read.
+	// renewed is the newest bundle of the runtime after the action Renew. It is nil if the bundle could not be read.
 	renewed *plan.PublishedBundle
 	status  ingest.Facts
 }
@@ -56,7 +57,7 @@ type pass struct {
 // beginPass starts a reconcile and sets the facts that require no request to the registry.
 func (k *Kymas) beginPass(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
-	// Read the change counters before the objects. A change in between then causes another reconcile.
+	// Read the change counters before the objects, so that a change in between causes another reconcile.
 	all, record := k.Catalog.markedCount.Load(), k.fleet.GetCurrent(kyma)
 	rules, view := k.resolveInput(ctx, kyma)
 	p := &pass{

@@ -24,25 +24,25 @@ type Planner struct {
 	Catalog *Catalog
 	// Shards is the number of shards of the fleet.
 	Shards int
-	// Selected is true if a selector excludes some Kymas of the control plane from all shards.
+	// Selected is true if a label selector is configured, so that some Kymas of the control plane belong to no shard.
 	Selected bool
 	// PollInterval is the interval at which the shards read a runtime's report.
 	PollInterval time.Duration
 	// AgentPollInterval and ReportInterval are the intervals that the agents are configured with, or 0 for the
 	// defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce notifies the shards which control plane objects the planner has processed, and whether a rollout is
-	// active. It sets the fields that describe this process.
+	// Announce sends an announcement to the shards: which control plane objects the planner has processed, and whether a
+	// rollout is active. It sets those fields of the announcement that identify this process.
 	Announce func(ctx context.Context, a shard.Announcement) error
 	// Git is the repository that the planner follows, or nil.
 	Git *PlannedGit
-	// ReportTimes returns the last report times that a shard sent, or nil.
+	// ReportTimes returns the data that a shard last sent about the report times of its runtimes, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// If TrustAuthors is true, the planner applies all settings of Kymas, even if the API server does not check whether
-	// the author has the permission for a setting.
+	// TrustAuthors makes the planner apply all settings of Kymas. Otherwise, it ignores restricted settings unless an
+	// admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
 
 	rollouts    Rollouts
@@ -96,7 +96,7 @@ func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	return lastReportOf(kyma, (*p.reportTimes.Load())[shard.ShardOf(plan.ClaimedRuntimeID(kyma), p.Shards)], p.Now())
 }
 
-// Start reads the report times of all shards while a rollout is active, until the context ends.
+// Start runs until the context ends. While a rollout is active, it regularly reads the report times of all shards.
 func (p *Planner) Start(ctx context.Context) error {
 	tick := time.NewTicker(shardReadInterval)
 	defer tick.Stop()
@@ -113,7 +113,8 @@ func (p *Planner) Start(ctx context.Context) error {
 	}
 }
 
-// readReportTimes reads the report times of all shards. If it cannot read those of a shard, it keeps the previous ones.
+// readReportTimes reads the report times of all shards. If it cannot read a shard's report times, it keeps the shard's
+// previous ones.
 func (p *Planner) readReportTimes(ctx context.Context) {
 	before, isNew := *p.reportTimes.Load(), false
 	next := make([]*shard.ReportTimes, p.Shards)
@@ -171,8 +172,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// mustLabelOwnerFirst reports whether the Kyma that owns this runtime must get the shard label first. Otherwise, the
-// shard could see only this Kyma, and would treat it as the owner.
+// mustLabelOwnerFirst reports whether another Kyma owns the runtime and must get the shard label before this Kyma. If
+// this Kyma got the label first, the shard would see only this Kyma and treat it as the owner.
 func (s *shardLabels) mustLabelOwnerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

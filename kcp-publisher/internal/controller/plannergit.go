@@ -13,32 +13,35 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// PlannedGit is the planner's connection to the repository that it follows, and to the shards that wait for it.
+// PlannedGit is the planner's connection to the Git repository that it follows, and to the shards, which stop
+// publishing while the planner applies a commit.
 type PlannedGit struct {
 	// Source returns the current commit, or nil before a commit is known.
 	Source func() *bundle.Source
-	// Compared returns the start of the last comparison that found the newest commit completely applied, or zero.
+	// The control plane is regularly compared with the newest commit. Compared returns the start of the last comparison
+	// that found the commit completely applied, or zero.
 	Compared func() time.Time
-	// Compare requests a new comparison. Requested reports whether a shard has requested one since the last call.
+	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last call
+	// of Requested.
 	Compare   func()
 	Requested func() bool
-	// Holding returns the reason why publishing is stopped, or "".
+	// Holding returns the reason why publishing has stopped, or "".
 	Holding func() string
 	// Approvals returns the removals that an operator approved together with the current commit.
 	Approvals func() shard.Approvals
 	// WriteApprovals stores encoded approvals for the shards.
 	WriteApprovals func(ctx context.Context, data []byte) error
-	// Acknowledged waits until no shard uses an older announcement than the last one.
+	// Acknowledged waits until all shards have read the last announcement or stopped using an older one.
 	Acknowledged func(ctx context.Context) error
 }
 
-// announcing is the planner's announcement to the shards.
+// announcing contains the parts of the planner's last announcement to the shards.
 type announcing struct {
-	mu sync.Mutex // guards the fields below, and is held during an announcement
-	// state and active describe the last evaluation of the Rollouts. state is empty after the start of a hold.
+	mu sync.Mutex // guards the fields below, and is locked during an announcement
+	// state and active are the results of the last evaluation of the Rollouts. A call of Hold empties state.
 	state  string
 	active bool
-	// applied is the time at which the last hold ended, in Unix nanoseconds, or 0.
+	// applied is the time at which the function release of the last Hold was called, in Unix nanoseconds, or 0.
 	applied int64
 	// approved is the digest of the approvals that were written last.
 	approved string
@@ -46,12 +49,13 @@ type announcing struct {
 	lastError, unapproved string
 }
 
-// Hold stops publishing in this process until release is called. Stop then stops it in the shards.
+// Hold stops publishing in this process until release is called. To stop publishing in the shards, too, call Stop
+// afterwards.
 func (p *Planner) Hold() (release func()) {
 	done := p.Catalog.Hold()
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
-	p.announcing.state = "" // the next evaluation after the hold sets it
+	p.announcing.state = "" // the next evaluation sets it
 	return sync.OnceFunc(func() {
 		p.announcing.mu.Lock()
 		p.announcing.applied = max(time.Now().UnixNano(), p.announcing.applied+1)
@@ -96,7 +100,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
 	if requested {
-		p.announcing.approved = "" // another client may have changed or deleted the stored approvals
+		p.announcing.approved = "" // write the approvals again, because another client may have changed or deleted them
 	}
 	err, text := p.send(ctx), ""
 	if err != nil {

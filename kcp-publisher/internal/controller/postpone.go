@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// canPostpone reports whether the first reconcile of a Kyma in this process can read the report later. A restart then
-// causes one registry request per idle runtime instead of two.
+// canPostpone reports whether the first reconcile of a Kyma in this process can postpone reading the report. Because of
+// this, a restart causes only one registry request per idle runtime instead of two.
 func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, input fleetstate.ReconcileInput) bool {
 	switch {
 	case !plan.IsResting(kyma), plan.ReconcileRequest(kyma) != "", input.View.IsAwaited(plan.RuntimeID(kyma)),
@@ -41,8 +41,9 @@ func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
 	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
 }
 
-// postponeRead stores the proposed time as the time of the first read of a runtime's report. If a time is already
-// stored, it returns that time. It returns zero if the report was already read or a notification about it has arrived.
+// postponeRead returns the time to which the first read of a runtime's report is postponed. This is the proposed time,
+// or the time of an earlier call. It returns zero if the read cannot be postponed, because the report was already read
+// or a notification about it has arrived.
 func (r *reportReader) postponeRead(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
 	known := r.lastKnown(kyma)
 	if !known.AskedAt.IsZero() || r.fleet.GetCurrent(kyma).NotifiedCount != 0 {

@@ -61,8 +61,8 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether the next reconcile, instead of this one, must write the Kyma's status. The reason is
-// that pushing bundles to other runtimes takes precedence.
+// postponesStatus reports whether this reconcile leaves writing the Kyma's status to the next one, because pushing
+// bundles to other runtimes is more urgent.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.IsPushed && !outcome.IsUnrecorded && outcome.Deviation == nil
 }
@@ -82,7 +82,7 @@ func (k *Kymas) writeStatus(ctx context.Context, before, after *v1beta2.Kyma) er
 // patchStatus writes a Kyma's status. All status writes use it. If the API server refuses the status, it writes a
 // status that contains the error.
 func (k *Kymas) patchStatus(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
-	was, is := before.Status, after.Status // keep the new status, because Patch overwrites the object
+	was, is := before.Status, after.Status // save the new status, because Patch overwrites it in the object
 	err = k.Client.Status().Patch(ctx, after, statusPatch{before})
 	if isUnwritable(err) {
 		refused = err
@@ -115,7 +115,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 // etcdTooLarge is the message of etcd for a request that is too large. The API server returns it as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// isUnwritable reports whether the API server refuses the status and would also refuse it if the publisher tried again.
+// isUnwritable reports whether the API server refused the status with an error that a retry would not resolve.
 func isUnwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||

@@ -24,28 +24,31 @@ import (
 type RemoteGit struct {
 	// Approvals returns the encoded approvals that the planner stored.
 	Approvals func(ctx context.Context) ([]byte, error)
-	// Compare requests that the planner compares the control plane with the newest commit, and stores the approvals again.
+	// Compare asks the planner to compare the control plane with the newest commit. The planner then also stores the
+	// approvals again.
 	Compare func()
 }
 
-// caughtCommit is a commit that the caches contain completely, with its approved removals.
+// caughtCommit is a Git commit whose objects are completely in this process's caches, with the removals that an
+// operator approved together with it.
 type caughtCommit struct {
 	commit    shard.Commit
 	source    *bundle.Source
 	approvals shard.Approvals
 }
 
-// hasCaught reports whether the caches contain the announced commit completely. The caller must hold p.mu.
+// hasCaught reports whether all objects of the announced commit are in this process's caches. The caller must hold
+// p.mu.
 func (p *RemotePlanner) hasCaught(a shard.Announcement) bool {
 	if a.Commit.Applied == 0 {
-		return p.Git == nil // if a repository is configured, wait until the planner follows it
+		return p.Git == nil // if this shard has a repository, wait until the planner announces a commit
 	}
 	return a.Commit.Applied == p.caught.commit.Applied && a.Commit.Approved == p.caught.commit.Approved
 }
 
-// catchUp compares the caches with the API server after the planner has applied a commit. It returns true if they
-// contain the whole commit. A shard must not resolve Kymas before, because its caches receive the objects of a commit
-// one after the other.
+// catchUp must be called after the planner has announced a commit. It compares this process's caches with the API
+// server and returns true if they contain all objects of the commit. Until then, a shard must not publish bundles,
+// because its caches receive the objects of a commit one after the other.
 func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	if p == nil {
 		return true, nil
@@ -56,7 +59,7 @@ func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	p.mu.Unlock()
 	switch {
 	case !known, announced.Held != "", caught:
-		return true, nil // planned returns false for the first two
+		return true, nil // in the first two cases, isPlanned returns false
 	case announced.Commit.Applied == 0:
 		return false, nil
 	}
@@ -84,7 +87,8 @@ func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Source returns the commit in the control plane. It returns nil while the caches do not contain the commit.
+// Source returns the commit from which the control plane's objects were applied. It returns nil until all objects of
+// the commit are in this process's caches.
 func (p *RemotePlanner) Source() *bundle.Source {
 	announced, known := p.Announced()
 	p.mu.Lock()
@@ -109,7 +113,8 @@ func (p *RemotePlanner) Holding() string {
 	return announced.Held
 }
 
-// Compared returns the start of the planner's last comparison that found the newest commit completely applied, or zero.
+// The planner regularly compares the control plane with the newest commit. Compared returns the start of the last
+// comparison that found the commit completely applied, or zero.
 func (p *RemotePlanner) Compared() time.Time {
 	announced, known := p.Announced()
 	if !known || announced.Commit.Compared == 0 {
@@ -118,14 +123,16 @@ func (p *RemotePlanner) Compared() time.Time {
 	return time.Unix(0, announced.Commit.Compared)
 }
 
-// Approved returns the time at which an operator approved a removal together with the current commit, or zero.
+// Approved returns the time at which an operator approved the removal of a module from a Kyma together with the current
+// commit. It returns zero if the removal is not approved.
 func (p *RemotePlanner) Approved(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.caught.approvals.Of(kyma, module)
 }
 
-// heldFor returns the time since the planner stopped publishing because of a commit, or 0.
+// heldFor returns for how long the planner has stopped publishing because of a commit, or 0 if publishing is not
+// stopped.
 func (p *RemotePlanner) heldFor() time.Duration {
 	if p == nil {
 		return 0
@@ -136,7 +143,8 @@ func (p *RemotePlanner) heldFor() time.Duration {
 	return p.unannouncedFor()
 }
 
-// follow requests an evaluation after every announcement of a commit that the caches may not contain.
+// follow runs until the context ends. It repeatedly requests an evaluation of the rollouts while this process's caches
+// may not contain all objects that the planner has announced.
 func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.GenericEvent) error {
 	tick := time.NewTicker(catalogDelay)
 	defer tick.Stop()
@@ -159,12 +167,12 @@ func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.Generi
 	}
 }
 
-// caches compares the cached Kymas and Watchers of a shard with the API server. The announced state covers all other
-// objects of a commit.
+// caches compares the cached Kymas and Watchers of a shard with the API server. All other objects of a commit need no
+// comparison, because their digest is in the planner's announcement.
 type caches struct {
 	cached, direct client.Reader
 	namespace      string
-	// kymas selects the cached Kymas.
+	// kymas selects the Kymas that the shard caches.
 	kymas    labels.Selector
 	watchers *Watchers
 }
@@ -190,12 +198,12 @@ func (c *caches) areCurrent(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	// The bundles contain the Watchers of the last reconcile.
+	// Bundles contain the Watchers of the last reconcile, so reconcile the current ones.
 	_, err := c.watchers.Reconcile(ctx, ctrl.Request{})
 	return err == nil, err
 }
 
-// versions contains the objects of a list, and the resource version of the list.
+// versions is the result of a list request: the resource version of each object and of the list itself.
 type versions struct {
 	list    string
 	objects map[string]version
@@ -206,10 +214,10 @@ type version struct {
 	resource string
 }
 
-// pageOfMetadata limits the memory of a list request.
+// pageOfMetadata is the number of objects in one page of a list request, which limits the memory of the request.
 const pageOfMetadata = 500
 
-// live reads the objects from the API server, which returns all changes that were made before.
+// live reads the objects of a kind from the API server, not from a cache. The result contains all earlier changes.
 func (c *caches) live(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
 	all := versions{objects: map[string]version{}}
 	page := &metav1.PartialObjectMetadataList{}
@@ -229,7 +237,8 @@ func (c *caches) live(ctx context.Context, kind string, selector labels.Selector
 	}
 }
 
-// covers reports whether each cached object is at least as new as in the list, and no object is missing or deleted.
+// covers reports whether the cache is at least as new as the list v. Each object of the list must be cached in the same
+// or a newer version, and the cache must not contain objects that were deleted before the list request.
 func (v versions) covers(cached client.ObjectList) (bool, error) {
 	found := 0
 	current := true
@@ -241,7 +250,7 @@ func (v versions) covers(cached client.ObjectList) (bool, error) {
 		wanted, listed := v.objects[object.GetName()]
 		oldest := wanted.resource
 		if !listed || wanted.uid != object.GetUID() {
-			oldest = v.list // the object must have been created after the list
+			oldest = v.list // the list does not contain the object, so it must be newer than the list
 		}
 		if listed {
 			found++

@@ -29,9 +29,10 @@ type RemotePlanner struct {
 	caches *caches
 
 	mu sync.Mutex // guards the fields below
-	// unplannedSince is the time since which the control plane has objects that the planner has not announced, or zero.
+	// unplannedSince is the time since which this shard has known control plane objects that the planner has not
+	// announced, or zero.
 	unplannedSince time.Time
-	// caught is the announced commit that this process's caches contain completely.
+	// caught is the last announced commit whose objects are all in this process's caches.
 	caught caughtCommit
 }
 
@@ -49,8 +50,8 @@ func (p *RemotePlanner) ownKymas(share shard.Share, kymas []v1beta2.Kyma) []v1be
 	return own
 }
 
-// keepWritten stores a Kyma with its written status until the cache contains it, because the planner's next writes may
-// reach the cache first.
+// keepWritten stores a Kyma after this process has written new versions to its status that rollouts selected. It must
+// be used until the cache contains it, because the cache may receive later changes of Rollouts before this status.
 func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if p == nil || maps.EqualFunc(selectedVersions(before), selectedVersions(kyma.Status), isSameSelection) {
 		return
@@ -100,7 +101,8 @@ func (p *RemotePlanner) isPlanned(state string) bool {
 	return planned
 }
 
-// unannouncedFor returns the time since the planner last announced the current state.
+// unannouncedFor returns for how long the planner has not announced the current control plane objects, or 0 if it has
+// announced them.
 func (p *RemotePlanner) unannouncedFor() time.Duration {
 	if p == nil {
 		return 0

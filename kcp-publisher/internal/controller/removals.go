@@ -22,17 +22,17 @@ import (
 )
 
 const (
-	// The first removal waits for removalDelay, so that the publisher can decide about related removals together. For
-	// example, a user changes the labels of many Kymas one after the other.
+	// The publisher waits for removalDelay after the first removal, so that it can decide about related removals together.
+	// For example, a user may change the labels of many Kymas one after the other.
 	removalDelay = time.Second
 	// A decision about the removals of the whole fleet is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second
-	// maxAnnounced limits the modules in an announcement, because a report can contain invented modules.
+	// maxAnnounced limits the number of modules in one Event, because a report can contain invented modules.
 	maxAnnounced = 10
 )
 
-// removalJudge decides whether modules may be removed from runtimes. It considers the removals in the whole fleet. It
-// is safe for concurrent use.
+// removalJudge decides which modules can be removed from a runtime without an operator's approval. The decision depends
+// on the number of removals in the whole fleet. A removalJudge is safe for concurrent use.
 type removalJudge struct {
 	kymas *Kymas
 
@@ -41,8 +41,8 @@ type removalJudge struct {
 	// firstSeen contains the time at which each pending removal was first seen.
 	firstSeen    map[removal.Removal]time.Time
 	lastDecision removalDecision
-	// deletedRemovals contains removals that were allowed recently. They still count toward the limits after their Kyma
-	// has been deleted.
+	// deletedRemovals maps the recently allowed removals of deleted Kymas to the time of the decision. They still count
+	// toward the limits.
 	deletedRemovals map[removal.Removal]time.Time
 	// announced is the text of the last Event about removals that wait for an approval.
 	announced string
@@ -70,7 +70,7 @@ func newRemovals(kymas *Kymas) *removalJudge {
 	}
 }
 
-// decideRemovals decides which of the new removals the next bundle of a runtime can contain.
+// decideRemovals decides which of the given modules the next bundle can remove from a runtime.
 func (r *removalJudge) decideRemovals(
 	ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot,
 ) (plan.RemovalDecision, error) {
@@ -128,8 +128,8 @@ func (r *removalJudge) decideRemovals(
 	return verdict, nil
 }
 
-// fleetDecision returns a decision about the fleet that covers the pending removals of one Kyma. It reuses the last
-// decision if possible, because a new one must read all Kymas.
+// fleetDecision returns a decision about all pending removals in the fleet, including those of the given Kyma. It
+// reuses the last decision if possible, because a new decision must read all Kymas.
 func (r *removalJudge) fleetDecision(
 	ctx context.Context, own *v1beta2.Kyma, pending []removal.PendingRemoval, snapshot *catalog.Snapshot, now time.Time,
 ) (removalDecision, error) {
@@ -193,7 +193,7 @@ func (r *removalJudge) fleetDecision(
 	return r.lastDecision, nil
 }
 
-// recentOfDeleted returns the recently allowed removals of Kymas that have been deleted.
+// recentOfDeleted returns the removals of deleted Kymas that were allowed after the time since.
 func (r *removalJudge) recentOfDeleted(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.deletedRemovals {
 		switch {
@@ -207,7 +207,7 @@ func (r *removalJudge) recentOfDeleted(existing map[string]bool, since time.Time
 }
 
 // isNamespaceDeleted reports whether the Kymas' namespace is being deleted. It returns false if the publisher lacks the
-// permission to read the namespace. The limits for removals then still apply.
+// permission to read the namespace. In this case, the limits for removals apply.
 func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.PendingRemoval) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.PendingRemoval) bool { return p.Module == "" }) {
 		return false, nil
@@ -238,8 +238,8 @@ func (k *Kymas) pendingRemovals(kyma *v1beta2.Kyma, modules []string, restored b
 	return all
 }
 
-// lastComparison returns the start of the last comparison with Git that found the newest commit completely applied, or
-// zero.
+// lastComparison returns the start of the last comparison with Git that found the newest commit completely applied. It
+// returns zero if no comparison did, or if no Git repository is configured.
 func (k *Kymas) lastComparison() time.Time {
 	if k.LastComparison == nil {
 		return time.Time{}

@@ -28,7 +28,7 @@ type reportReader struct {
 	place store.Store
 	now   func() time.Time
 	fleet *fleetstate.Fleet
-	// slimmer stores equal parts of several reports only once.
+	// slimmer reduces the memory of the reports: it stores equal parts of several reports only once.
 	slimmer *Slimmer
 
 	mu sync.Mutex // guards startedAt
@@ -42,14 +42,14 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 
 type digestAnswer struct {
 	askedAt time.Time
-	// notified is the number of notifications about reports that had arrived before the request.
+	// notified is the value of Runtime.NotifiedCount before the registry was asked.
 	notified int64
 	digest   digest.Digest
 	err      error
 }
 
-// askDigest returns the digest of the latest report of a Kyma's runtime. If the registry was asked recently enough, it
-// returns the known digest.
+// askDigest returns the digest of the latest report of a Kyma's runtime. If the last request to the registry is not
+// older than maxAge, it returns the known digest.
 func (r *reportReader) askDigest(
 	ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, maxAge time.Duration,
 ) digestAnswer {
@@ -71,8 +71,9 @@ func (r *reportReader) askDigest(
 	return newest
 }
 
-// isFresh reports whether the known report can be used without a request to the registry. This is also the case if the
-// runtime recently received too many bundles, unless an operator requested the reconcile.
+// isFresh reports whether the known report can be used without a request to the registry. An older report can be used,
+// too, if the runtime's reports recently caused too many bundles. This exception does not apply to a reconcile that an
+// operator requested.
 func (r *reportReader) isFresh(record fleetstate.Runtime, known fleetstate.Report, maxAge time.Duration) bool {
 	return known.IsFresh(record.NotifiedCount, maxAge, r.now()) ||
 		maxAge > 0 && !known.AskedAt.IsZero() && record.MustHoldReports(r.now())
@@ -80,9 +81,8 @@ func (r *reportReader) isFresh(record fleetstate.Runtime, known fleetstate.Repor
 
 // fetchReport returns the latest report of a Kyma's runtime and the previously known report. If the known report is
 // fresh enough, it does not read the registry. If reply is set, it contains the digest of the latest report, so the
-// digest is not read again. An error means that the registry did not respond. It is not an error if a report is
-// refused, or if the registry responds but does not return the report. These problems affect only this runtime and are
-// in the returned report.
+// digest is not read again. fetchReport returns an error only if the registry did not respond. If the publisher refuses
+// the report or the registry cannot return it, newest contains the reason, because only this runtime is affected.
 func (r *reportReader) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, reporter bundle.Reporter, maxAge time.Duration, reply *digestAnswer,
 ) (newest, before fleetstate.Report, err error) {
@@ -99,7 +99,7 @@ func (r *reportReader) fetchReport(
 	if last := before.Accepted; last != nil {
 		reporter.Known = last.Content
 		if fleetstate.IsSameKey(last.Key, reporter.Key) {
-			reporter.LastSequence = max(reporter.LastSequence, last.Sequence) // the status may have an older one
+			reporter.LastSequence = max(reporter.LastSequence, last.Sequence) // the Kyma's status may contain an older number
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
 		// The status already contains the data of this report, so the data needs no check.
@@ -113,7 +113,7 @@ func (r *reportReader) fetchReport(
 	newest.AskedAt, newest.NotifiedCount, newest.ReadError = r.now(), notified, nil
 	switch {
 	case refusal.Of(err) != nil:
-		// Fetching failed because the report is too large.
+		// The report was not fetched, because it is too large.
 		newest.Digest, newest.Refused = found, refusal.Of(err)
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		newest.ReadError = store.WithoutDetail(err)
@@ -166,8 +166,8 @@ func isRecorded(kyma *v1beta2.Kyma, accepted bundle.AcceptedReport) bool {
 	return status != nil && status.Observed != nil && status.Observed.Report == accepted.Content.String()
 }
 
-// unrecordedUntil returns the latest time at which another publisher may have received a report that is not in the
-// Kyma's status. It returns zero if this process has already accepted a report of the runtime.
+// unrecordedUntil returns the latest time at which the previous publisher process may have received a report without
+// writing it to the Kyma's status. It returns zero if this process has already accepted a report of the runtime.
 func (r *reportReader) unrecordedUntil(kyma *v1beta2.Kyma) time.Time {
 	known := r.lastKnown(kyma)
 	r.mu.Lock()
@@ -188,8 +188,8 @@ func (r *reportReader) withoutMonotonic(at time.Time) time.Time {
 	return at
 }
 
-// pullReport reads the digest of the latest report. If it differs from the digest of the known report, pull fetches the
-// latest report.
+// pullReport reads the digest of the latest report. If it differs from the digest of the known report, pullReport also
+// fetches the latest report.
 func (r *reportReader) pullReport(
 	ctx context.Context, runtime string, known digest.Digest, reply *digestAnswer,
 ) (digest.Digest, bundle.Fetched, error) {
@@ -217,8 +217,8 @@ func (r *reportReader) pullReport(
 	return newest, fetched, err
 }
 
-// lastKnown returns the last report that this publisher read. It returns zero if another publisher has read a newer
-// report, according to the Kyma's status.
+// lastKnown returns the last report that this process read. It returns a zero Report if the Kyma's status contains a
+// newer report, which another publisher process has read.
 func (r *reportReader) lastKnown(kyma *v1beta2.Kyma) fleetstate.Report {
 	known := r.fleet.GetCurrent(kyma).Report
 	if known.IsOvertaken(kyma.Status.Runtime, r.now()) {
@@ -289,7 +289,8 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry may contain another bundle than the one that was pushed, so check it in the next reconcile.
+			// The registry may contain a different bundle than the one that this publisher pushed, so check this in the next
+			// reconcile.
 			k.publishRecord(kyma).RequestCheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,

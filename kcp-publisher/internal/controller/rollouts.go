@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances Rollouts. It provides the catalog and the rollout decisions that are needed to resolve
-// Kymas. All of its state is in the Rollout objects, so a new leader makes the same decisions.
+// Rollouts creates and advances Rollout objects. Its method View returns the catalog and the rollout decisions that
+// bundles are based on. All of its state is in the Rollout objects, so a new leader makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
@@ -40,11 +40,11 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce notifies the shards which control plane objects the planner has processed (state), and whether a rollout
-	// is active. It is nil if this process is not the planner.
+	// announce sends an announcement to the shards. It contains a digest of the control plane objects that the planner has
+	// processed (state), and whether a rollout is active. announce is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// maxQuiet is the longest time between two reports of a healthy runtime.
+	// maxQuiet is the longest time for which a healthy runtime sends no new report. See maxQuietTime.
 	maxQuiet time.Duration
 	// members and checkedPolicies are only used by Reconcile. checkedPolicies contains the generation of each policy
 	// that warnOfflineAfter has checked.
@@ -54,11 +54,11 @@ type Rollouts struct {
 
 const (
 	rolloutInterval = 10 * time.Second
-	// After a report, Rollouts waits for reportDelay, to evaluate several reports together.
+	// After a new report, the evaluation starts with the delay reportDelay, so that it covers several reports.
 	reportDelay = 500 * time.Millisecond
 )
 
-// View returns the catalog and the rollout decisions that are needed to resolve Kymas. It returns nil before the first
+// View returns the catalog and the rollout decisions that bundles are based on. It returns nil before the first
 // evaluation. In a shard, it also returns nil until the planner has processed the same control plane objects.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
@@ -99,7 +99,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var all []plan.Member
 	var round rollout.Round
-	// unsure is true if another publisher may have received a newer report of a runtime.
+	// unsure is true if another publisher process may have received a newer report of a runtime than this process knows.
 	var unsure bool
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
@@ -142,7 +142,8 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// waits reports whether a Git commit may be only partially applied, or only partially in the caches.
+// waits reports whether the evaluation must wait, because a Git commit may be only partially applied or only partially
+// in this process's caches.
 func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
 	caught, err := r.remote.catchUp(ctx)
 	if err != nil {
@@ -151,8 +152,8 @@ func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
 	return !caught || r.Catalog.isChanging(), ctrl.Result{RequeueAfter: catalogDelay}, nil
 }
 
-// activateView makes the result of an evaluation effective. It stores the view that is used to resolve Kymas. In the
-// planner, it announces the processed objects to the shards instead.
+// activateView makes the result of an evaluation effective. In the planner, it announces the processed objects to the
+// shards. In all other processes, it stores the view that later bundles are based on.
 func (r *Rollouts) activateView(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
@@ -167,7 +168,7 @@ func (r *Rollouts) activateView(
 	}
 	r.view.Store(next)
 	if err := r.queueChanged(ctx, before, next, all); err != nil {
-		r.view.Store(before) // the next evaluation queues the Kymas again
+		r.view.Store(before) // keep the previous view, so that the next evaluation queues the Kymas again
 		return err
 	}
 	return nil
@@ -190,8 +191,8 @@ func rolloutsAfter(round rollout.Round, before []fleet.Rollout) []fleet.Rollout 
 	return all
 }
 
-// longestOffline returns the longest offlineAfter of all policies and Rollouts. After this time without a report, no
-// Rollout waits for a runtime.
+// longestOffline returns the longest offlineAfter of all policies and Rollouts. If a runtime has not reported for this
+// time, no Rollout waits for it.
 func longestOffline(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) (longest time.Duration) {
 	for i := range policies {
 		longest = max(longest, policies[i].Spec.OfflineAfter.Duration)
@@ -243,8 +244,8 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 	return nil
 }
 
-// refusalMessage returns the reason why the Rollout cannot be created until a user changes something. It returns "" if
-// the error can go away by itself.
+// refusalMessage returns the reason why a Rollout cannot be created if only a user can resolve it. It returns "" for an
+// error that a retry may resolve.
 func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) string {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
@@ -288,9 +289,10 @@ func (r *Rollouts) emitChanges(object *fleet.Rollout, changes []rollout.Change) 
 	}
 }
 
-// queueChanged queues every Kyma whose rollout decisions differ between the two views.
+// queueChanged queues every Kyma whose rollout decisions differ between the views before and now.
 func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// During a slow change, Kymas were postponed to their next poll. Queue all Kymas, so that they do not wait for it.
+	// While the catalog was changing for a long time, Kymas were requeued only at their next poll. Queue all Kymas now, so
+	// that they do not wait for it.
 	if slow := r.Catalog.isSlowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.reconcileAll(ctx)
@@ -300,7 +302,7 @@ func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all
 		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
-		return r.Catalog.reconcileAll(ctx) // no policy exists anymore
+		return r.Catalog.reconcileAll(ctx) // the last policy was deleted
 	}
 	differs := now.DifferenceFilter(before)
 	for i := range all {

@@ -86,8 +86,8 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds the Secrets to publish to r. It adds none if the runtime's latest report was refused. problem is the
-// reason why some Secrets cannot be published.
+// addSecrets adds the Secrets for the runtime's next bundle to r. It adds none if the publisher refused the runtime's
+// latest report. problem is the reason why some Secrets cannot be published.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
@@ -120,9 +120,8 @@ func (k *Kymas) addSecrets(
 	return problem, nil
 }
 
-// runtimeSecrets returns the Secrets to publish to the runtime. secrets contains the Secrets in the control plane. It
-// returns an error that lists the invalid ones. If two Secrets have the same name in the runtime, it uses the older
-// one.
+// runtimeSecrets converts Secrets of the control plane to the Secrets for a runtime's bundle. It omits invalid Secrets
+// and returns an error that lists them. If two Secrets would have the same name in the runtime, it omits the newer one.
 func runtimeSecrets(secrets []corev1.Secret) ([]bundle.RuntimeSecret, error) {
 	byAge := slices.SortedFunc(slices.Values(secrets), func(a, b corev1.Secret) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

@@ -19,21 +19,21 @@ import (
 )
 
 const (
-	// The publisher probes the admission policy with a dry run. enforcedInterval is the time until the next probe if
-	// the policy is installed, and unenforcedInterval is the time if it is not.
+	// The publisher probes with a dry run whether the API server enforces the admission policy. The next probe follows
+	// after enforcedInterval if it does, and after unenforcedInterval if it does not.
 	enforcedInterval   = 5 * time.Minute
 	unenforcedInterval = 10 * time.Second
-	// The API server applies a new policy with a delay. Therefore, a missing policy is an error for the time
-	// policyDelay. Afterwards, the publisher ignores the settings that require the policy.
+	// The API server enforces a new policy only after a delay. If the first probe finds no policy, the publisher therefore
+	// returns errors and probes again for policyDelay. Afterwards, it ignores the settings that require the policy.
 	policyDelay = 30 * time.Second
-	// The last Event is stored for at most maxWarnings Kymas.
+	// The text of the last Event is stored for at most maxWarnings Kymas, so that it is not emitted again.
 	maxWarnings = 10_000
 )
 
 var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
 
 // settingsClient is a client that reads Kymas. If the API server does not enforce the admission policy, the client
-// removes the settings that require a permission.
+// removes those settings from the Kymas that only authorized users can set.
 type settingsClient struct {
 	client.Client
 	events events.EventRecorder
@@ -71,8 +71,8 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	if !is {
 		return nil
 	}
-	// A probe uses one Kyma and can fail because of that Kyma. List returns an error only if the probe fails for every
-	// Kyma.
+	// A probe sends one Kyma to the API server and can fail because of this Kyma. List returns an error only if the probe
+	// failed with every Kyma.
 	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {
 		if err := c.restrictKyma(ctx, &kymas.Items[i], false); err != nil {
@@ -97,8 +97,8 @@ func (c *settingsClient) Status() client.SubResourceWriter {
 	return restrictedStatus{c.Client.Status(), c}
 }
 
-// restrictedStatus writes the status of Kymas. It also removes the settings from the result, because the API server
-// returns the whole Kyma.
+// restrictedStatus writes the status of Kymas. The API server returns the whole Kyma, so restrictedStatus removes the
+// settings from it like settingsClient.
 type restrictedStatus struct {
 	client.SubResourceWriter
 	settings *settingsClient
@@ -142,7 +142,7 @@ func (c *settingsClient) restrictKyma(ctx context.Context, kyma *v1beta2.Kyma, w
 	return nil
 }
 
-// isNew reports whether no Event about these settings of the Kyma has been emitted yet.
+// isNew reports whether this is the first Event about these settings of the Kyma.
 func (c *settingsClient) isNew(kyma types.UID, names string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

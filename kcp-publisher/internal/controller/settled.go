@@ -11,16 +11,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// After a reconcile without pending work, reconciles are skipped for settledPolls poll intervals if nothing changes.
-// This time is limited to maxSettled or one poll interval, whichever is longer. Then a complete reconcile is necessary,
-// because bundles and certificates must be renewed.
+// After a reconcile that leaves no work pending, later reconciles of the Kyma are skipped until one of their inputs
+// changes. A complete reconcile follows after settledPolls poll intervals, because bundles and certificates must be
+// renewed. This period is at most maxSettled, or one poll interval if that is longer.
 const (
 	settledPolls = 10
 	maxSettled   = 5 * time.Minute
 )
 
-// settledUntil returns the time until which reconciles can be skipped if nothing changes, or zero. It is earlier if the
-// runtime may become silent before.
+// settledUntil returns the time until which reconciles of the Kyma can be skipped if no input changes. It returns zero
+// if the next reconcile must not be skipped. The time is earlier if the runtime may count as silent before.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {

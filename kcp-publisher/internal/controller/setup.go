@@ -163,7 +163,7 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	return controlled.Complete(kymas)
 }
 
-// rolloutPredicate selects those changes of Kymas that can advance a Rollout.
+// rolloutPredicate selects changes of Kymas that can advance a Rollout.
 var rolloutPredicate = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.AffectsRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}
@@ -175,7 +175,7 @@ func indexRuntimes(mgr ctrl.Manager) error {
 		})
 }
 
-// setUpCatalog adds the controller for the catalog. The channel c.again contains an initial event, so that the first
+// setUpCatalog adds the controller for the catalog. The channel c.rereads contains an initial event, so that the first
 // snapshot is created even if the catalog is empty.
 func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
 	c.Reader = mgr.GetClient()

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// Slimmer reduces the memory for cached Kymas and reports. It stores a part that several of them contain only once. It
-// is safe for concurrent use.
+// Slimmer reduces the memory of cached Kymas and reports. If several of them contain equal parts, such as lists of
+// modules, it stores the part only once. It is safe for concurrent use.
 type Slimmer struct {
 	parts *memo.Memo[partKey, storedPart]
 }
@@ -55,8 +55,8 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// sharePart returns the stored part that equals the given part. If no equal part is stored yet, it stores and returns
-// the result of keep.
+// sharePart returns the stored part that equals the given part. If none is stored yet, it calls keep with the given
+// part, and stores and returns the result.
 func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -138,9 +138,10 @@ func (s *Slimmer) slimRuntime(r *v1beta2.RuntimeStatus) {
 func (s *Slimmer) slimReport(report *bundle.AcceptedReport) {
 	report.AgentVersion, report.KubernetesVersion, report.Fleet = s.shareText(report.AgentVersion),
 		s.shareText(report.KubernetesVersion), s.shareText(report.Fleet)
-	// Details can be large. Clients read them from the registry, not from this process.
+	// Drop the details of the report, because they can be large. Clients read them from the registry, not from this
+	// process.
 	report.Report = report.WithoutDetails()
-	// The certificate was only needed to find the key that signed the report.
+	// Drop the certificate. It was only needed to find the key that signed the report.
 	report.Certificate = ""
 	if report.Kyma != nil {
 		report.Kyma.Spec.Modules = s.shareRequested(report.Kyma.Spec.Modules)
@@ -190,5 +191,6 @@ func (s *Slimmer) shareObject(object *v1beta2.TrackingObject) *v1beta2.TrackingO
 	return sharePart(s, partObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// shareText returns a shared copy of the text. The copy does not keep the memory of a larger document alive.
+// shareText returns a shared copy of the text. It copies the text, so that the memory of the decoded document can be
+// freed.
 func (s *Slimmer) shareText(text string) string { return sharePart(s, partTexts, text, strings.Clone) }

@@ -77,12 +77,12 @@ type stateMetrics struct {
 	counts map[fleetstate.Series]int
 }
 
-// metricsPart counts the runtimes of one publisher process or shard. While a Kyma moves between shards, it can be
-// counted twice, but it is never missing.
+// metricsPart counts the runtimes of one shard, or of all runtimes if the publisher has no shards. While a Kyma moves
+// to another shard, both shards can count it.
 type metricsPart struct {
 	fleet *fleetstate.Fleet
-	// isReady returns true as soon as the publisher knows which Kymas have pending work. If isReady is nil, the
-	// publisher does not know this yet.
+	// isReady returns true as soon as the publisher knows which Kymas have pending work. If it is nil, the publisher does
+	// not know this.
 	isReady func() bool
 }
 
@@ -160,7 +160,7 @@ func (s *stateMetrics) setRuntime(p *metricsPart, kyma types.NamespacedName, r f
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if _, joined := s.parts[p]; !joined {
-		return // the part was removed by leave
+		return // removePart was called
 	}
 	p.fleet.Edit(kyma, func(r *fleetstate.Runtime) {
 		if slices.Equal(r.CountedSeries.Series, next.Series) {
@@ -223,11 +223,11 @@ func (s *stateMetrics) Collect(to chan<- prometheus.Metric) {
 	send(publishPendingSince, of.pending > 0, float64(of.pendingSince.Unix()))
 }
 
-// totalCounts contains the totals of all parts. lastReport is the oldest last report of a runtime, and since is the
-// time since which work is pending.
+// totalCounts contains the totals of all parts.
 type totalCounts struct {
 	counted, pending int
-	// pendingSince is the time since which work is pending. lastReport is the oldest last report of a runtime.
+	// lastReport is the last report time of the runtime that has been silent the longest. pendingSince is the time since
+	// which the longest waiting runtime has waited for its next bundle.
 	lastReport, pendingSince time.Time
 	ready                    bool
 }
@@ -272,8 +272,9 @@ func olderTime(a, b time.Time) time.Time {
 	return a
 }
 
-// applyTime returns the time between issuing a bundle and receiving the first report that contains the bundle as
-// applied. isFirst is false if after does not contain such a first report.
+// applyTime returns the time between the creation of a bundle and the arrival of the first report that lists the bundle
+// as applied. before and after are two consecutive statuses. isFirst is false if after does not contain such a report,
+// or if before already did.
 func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||

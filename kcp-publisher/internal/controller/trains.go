@@ -32,7 +32,8 @@ type Trains struct {
 	// mayWrite returns an error if this process no longer holds its Lease.
 	mayWrite func() error
 	now      func() time.Time
-	// isPartial is true if this publisher does not reconcile all Kymas of the namespace. It then promotes no versions.
+	// isPartial is true if this publisher does not reconcile all Kymas of the namespace. In this case, it promotes no
+	// versions, because it does not know the state of all runtimes.
 	isPartial bool
 	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because reports
 	// of runtimes trigger no events.
@@ -47,8 +48,8 @@ const (
 
 const trainFieldManager = "kcp-publisher-train"
 
-// setUpTrains adds the controller for PromotionPolicies. The client api removes settings from Kymas that their authors
-// had no permission to set.
+// setUpTrains adds the controller for PromotionPolicies. api is the settingsClient, which removes settings from Kymas
+// that their authors had no permission to set.
 func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
 	t.client, t.uncached, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
 	t.interval = min(6*pollInterval, trainInterval)
@@ -145,8 +146,8 @@ func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy
 	return in, nil
 }
 
-// performPromotion promotes one version. If the policy sets promoteBy to Command, it only emits an Event. outdated is
-// true if the ModuleReleaseMeta has changed since it was read.
+// performPromotion puts one version into the next channel. If the policy's promoteBy is Command, it only emits an Event
+// about the possible promotion. outdated is true if the ModuleReleaseMeta has changed since it was read.
 func (t *Trains) performPromotion(
 	ctx context.Context, outcome *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,
 ) (outdated bool) {

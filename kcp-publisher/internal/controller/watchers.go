@@ -39,7 +39,7 @@ type Watchers struct {
 	isReadOnly bool
 	now        func() time.Time
 	accepted   atomic.Pointer[[]bundle.Watcher]
-	// reading is held during a reconcile, so that an older list does not replace a newer one.
+	// reading is locked during a reconcile, so that an older list of Watchers cannot replace a newer one.
 	reading sync.Mutex
 }
 
@@ -64,7 +64,7 @@ func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	before := w.accepted.Swap(&next)
 	if before != nil && w.onChange != nil && !equality.Semantic.DeepEqual(*before, next) {
 		if err := w.onChange(ctx); err != nil {
-			// The next reconcile then compares with the old Watchers again, and calls w.changed.
+			// Keep the previous Watchers, so that the next reconcile detects the change again and calls w.onChange.
 			w.accepted.Store(before)
 			return ctrl.Result{}, err
 		}
@@ -106,8 +106,8 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 	return nil
 }
 
-// maxWatchEvents limits the number of Events for one Watcher and one report. The last Event summarizes all further
-// changes.
+// maxWatchEvents limits the number of Events for one Watcher and one report. If a report contains more changes, the
+// last Event contains their number.
 const maxWatchEvents = 8
 
 type watchChanges struct {
@@ -116,8 +116,8 @@ type watchChanges struct {
 	trouble string
 }
 
-// newChanges returns the object changes that are new in this report. last is the sequence number of the previous
-// report. newChanges omits invalid entries, because a report is untrusted.
+// newChanges returns the changes of watched objects that the previous report did not contain. last is the sequence
+// number of the previous report. newChanges omits invalid entries, because a report is untrusted.
 func newChanges(report bundle.Report, watchers []bundle.Watcher, last int64) []watchChanges {
 	var all []watchChanges
 	left := bundle.MaxWatchedReported
@@ -159,8 +159,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
-			// The API server counts Events with the same reference as one Event. The reference therefore contains the
-			// changed object, so that each object has its own Event.
+			// The Event refers to the changed object, so that each object has its own Event. The API server would combine Events
+			// with the same reference into one.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
 				Name:      news.watcher.Name,

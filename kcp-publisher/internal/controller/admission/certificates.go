@@ -43,7 +43,7 @@ type certificates struct {
 	now       func() time.Time
 
 	serving atomic.Pointer[tls.Certificate]
-	// lastData is the content that the Secret had after the last renewal check. Only one goroutine uses it.
+	// lastData is the data of the Secret after the last call of ensure. Only one goroutine uses it.
 	lastData map[string][]byte
 }
 
@@ -54,7 +54,7 @@ func (c *certificates) ensure(ctx context.Context) (authorities []byte, err erro
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return authorities, err
 		}
-		// Another replica has written the Secret. Read it again, and use its certificates if they are valid.
+		// Another replica created or changed the Secret at the same time. Use its certificates if they are valid.
 	}
 	return nil, err
 }
@@ -67,7 +67,8 @@ func (c *certificates) tryEnsure(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("read Secret %s/%s: %w", c.namespace, secretName, err)
 	}
 	if missing {
-		// If a user deleted the Secret, create it with the same content, because the API server trusts this CA.
+		// If a user deleted the Secret, create it with the previous data, because the API server still trusts the previous
+		// CA.
 		secret.Data = c.lastData
 	}
 	data, changed, err := renewData(secret.Data, c.hosts, c.now())
@@ -104,8 +105,7 @@ func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return nil, errors.New("the webhook certificate does not exist yet")
 }
 
-// renewData returns the content that the Secret must have, and reports whether it differs from the current content
-// data.
+// renewData returns the Secret's data with renewed certificates, and reports whether it differs from the given data.
 func renewData(data map[string][]byte, hosts []string, now time.Time) (map[string][]byte, bool, error) {
 	authority, authorityKey, err := newestPair(data[keyCA], data[keyCAKey])
 	fresh := map[string][]byte{
@@ -130,7 +130,7 @@ func renewData(data map[string][]byte, hosts []string, now time.Time) (map[strin
 }
 
 // needsRenewal reports whether less than a third of the certificate's lifetime is left. It also returns true if the
-// lifetime has not begun yet.
+// certificate is not valid yet.
 func needsRenewal(c *x509.Certificate, now time.Time) bool {
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore)/3))
 }

@@ -63,8 +63,8 @@ var convertedResources = []string{"kymas", "manifests", "moduletemplates", "watc
 type registration struct {
 	certificates *certificates
 	metadata     metadata.Interface
-	// clientConfig returns the field clientConfig for the webhook at a URL path. authorities contains the CA
-	// certificates.
+	// clientConfig returns the clientConfig of the webhook at a URL path. authorities contains the CA certificates that
+	// the API server must trust.
 	clientConfig func(path string, authorities []byte) map[string]any
 }
 
@@ -290,8 +290,8 @@ func (r *registration) registerValidation(ctx context.Context, authorities []byt
 	if err := r.editObject(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
 		return err
 	}
-	// Normally, the Helm chart creates this configuration, and the publisher has no permission to do so. Create it if
-	// the publisher has the permission.
+	// Normally, the Helm chart creates this configuration, and the publisher lacks the permission to create it. Without
+	// the chart, the publisher may have the permission.
 	configuration := &unstructured.Unstructured{}
 	configuration.SetGroupVersionKind(gvk)
 	configuration.SetName(name)

@@ -27,8 +27,8 @@ func validateTemplate(_ context.Context, request admission.Request) admission.Re
 	return admission.Allowed("")
 }
 
-// CheckTemplate returns an error if the publisher could never resolve this ModuleTemplate. The error contains the
-// field.
+// CheckTemplate returns an error if the ModuleTemplate is invalid, so that no bundle could ever contain it. The error
+// names the invalid field.
 func CheckTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 // Key is the namespace and the name of a Kyma.
 type Key = types.NamespacedName
 
-// Fleet contains the in-memory state of all runtimes that a publisher or shard is responsible for. It is safe for
-// concurrent use.
+// Fleet contains the in-memory state of all runtimes that a publisher process or one of its shards is responsible for.
+// It is safe for concurrent use.
 type Fleet struct {
 	dropRecord func(*publish.Record)
 
@@ -70,14 +70,14 @@ func (f *Fleet) countFailing(before, now bool) {
 	}
 }
 
-// GetCurrent returns a copy of a Kyma's in-memory state. If the Kyma was created again or now belongs to another
-// runtime, it resets the state first.
+// GetCurrent returns a copy of a Kyma's in-memory state. It first resets the state if a user has recreated the Kyma or
+// if the Kyma's runtime ID has changed.
 func (f *Fleet) GetCurrent(kyma *v1beta2.Kyma) Runtime {
 	return f.EditCurrent(kyma, func(*Runtime) {})
 }
 
-// EditCurrent calls change with a Kyma's in-memory state while it holds the lock, and returns a copy of the result. If
-// the Kyma was created again or now belongs to another runtime, it resets the state first.
+// EditCurrent calls change with a Kyma's in-memory state while it holds the lock, and returns a copy of the result. It
+// first resets the state if a user has recreated the Kyma or if the Kyma's runtime ID has changed.
 func (f *Fleet) EditCurrent(kyma *v1beta2.Kyma, change func(*Runtime)) (after Runtime) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

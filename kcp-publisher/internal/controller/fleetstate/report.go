@@ -16,10 +16,10 @@ import (
 
 // Report is the latest report of a runtime that the publisher has read, and the result of its verification.
 type Report struct {
-	// AskedAt is the time at which the publisher last asked the registry for the latest report, or zero. If the first
-	// read is postponed, PostponedTo is the time to which it is postponed. Otherwise, it is zero.
+	// AskedAt is the time of the publisher's last request for the digest of the runtime's latest report, or zero.
+	// PostponedTo is the time to which this process has postponed its first request, or zero.
 	AskedAt, PostponedTo time.Time
-	// NotifiedCount is the value that Runtime.NotifiedCount had before the publisher asked the registry.
+	// NotifiedCount is the value that Runtime.NotifiedCount had at the time AskedAt.
 	NotifiedCount int64
 	// Digest is the digest of the latest report, even if the publisher refused it.
 	Digest digest.Digest
@@ -27,20 +27,22 @@ type Report struct {
 	// report, or nil.
 	Accepted *bundle.AcceptedReport
 	Refused  *refusal.Error
-	// ArrivedAt is the time at which the publisher received the report in Accepted. After a restart, it is the creation
-	// time in the report.
+	// ArrivedAt is the time at which this process received the report in Accepted. If the report is older than the
+	// process, it is the creation time in the report.
 	ArrivedAt time.Time
 	// ReadError is the error if the report could not be read although the registry is available.
 	ReadError error
 }
 
-// IsFresh reports whether the publisher asked the registry less than maxAge ago, and no notification has arrived since
-// then. notified is the current value of Runtime.NotifiedCount.
+// IsFresh reports whether r can be used without a request to the registry. This is the case if the last request was
+// less than maxAge ago and no notification about a new report has arrived since then. notified is the current value of
+// Runtime.NotifiedCount.
 func (r Report) IsFresh(notified int64, maxAge time.Duration, now time.Time) bool {
 	return r.NotifiedCount == notified && r.AskedAt.Add(maxAge).After(now)
 }
 
-// ContentDigest returns the digest of the latest report's content. The content excludes the report's creation time.
+// ContentDigest returns the digest of the latest report's content, without the report's creation time. Reports that
+// differ only in this time have the same ContentDigest.
 func (r Report) ContentDigest() digest.Digest {
 	if r.Refused != nil || r.Accepted == nil || r.Accepted.Content == "" {
 		return r.Digest
@@ -56,8 +58,8 @@ func (r Report) ArrivalTime(status *v1beta2.RuntimeStatus, accepted bundle.Accep
 	return ingest.ArrivalTime(status, accepted, r.Accepted == nil, now)
 }
 
-// IsOvertaken reports whether the Kyma's status contains the data of a newer report with the same key. Another
-// publisher has then read that report.
+// IsOvertaken reports whether another publisher process has read a newer report than r. In this case, the Kyma's status
+// contains a higher sequence number and the same agent key.
 func (r Report) IsOvertaken(status *v1beta2.RuntimeStatus, now time.Time) bool {
 	if r.Accepted == nil || status == nil || status.Key == nil || status.ReportSequence <= r.Accepted.Sequence ||
 		plan.IsAhead(status.ReportSequence, now) {

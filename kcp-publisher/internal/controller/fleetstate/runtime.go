@@ -22,7 +22,7 @@ type Runtime struct {
 	// NotifiedCount counts the notifications about new reports of the runtime.
 	NotifiedCount int64
 	ChangedCount  int64
-	// Settled is the last reconcile that left no work pending.
+	// Settled is the last reconcile after which no work was pending.
 	Settled SettledReconcile
 	Pending PendingWork
 	Backoff *Backoff
@@ -34,16 +34,16 @@ type Runtime struct {
 	pushLimit *rate.Limiter
 	// CountedSeries contains the metrics that count this runtime.
 	CountedSeries CountedSeries
-	// WrittenKyma is the Kyma with the status that this process wrote, if that status contains new versions that
-	// rollouts selected. It is nil if the cache already contains that status.
+	// WrittenKyma is the Kyma after this process has written new versions to its status that rollouts selected. It is nil
+	// as soon as the cache contains this status.
 	WrittenKyma *v1beta2.Kyma
-	// Published is the data of package publish about the runtime. Only the worker that reconciles the Kyma uses it.
+	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the Kyma
+	// uses it.
 	Published *publish.Record
 }
 
-// reset resets the state after the Kyma was created again or its runtime ID changed. It keeps the fields that
-// belong to the Kyma's name, such as the fields Pending and Backoff and the rate
-// limits.
+// reset resets the state after a user has recreated the Kyma or after its runtime ID has changed. It keeps counters,
+// pending work, the backoff and the rate limits, because they also apply to the new Kyma.
 func (r *Runtime) reset(uid types.UID, id string) {
 	*r = Runtime{
 		UID: uid, ID: id, NotifiedCount: r.NotifiedCount, ChangedCount: r.ChangedCount, Pending: r.Pending,
@@ -52,8 +52,8 @@ func (r *Runtime) reset(uid types.UID, id string) {
 	}
 }
 
-// These constants limit the rate of Events about one runtime's reports. They contain the number of Events that can be
-// emitted at once, and the time until one more Event is allowed.
+// These constants limit the rate of Events about one runtime's reports. A burst is the number of Events that can be
+// emitted at once. An interval is the time until one more Event is allowed.
 const (
 	changeBurst, changeInterval   = bundle.MaxWatchedReported, time.Second
 	problemBurst, problemInterval = 16, 10 * time.Second
@@ -108,8 +108,8 @@ type ReconcileInput struct {
 	Report digest.Digest
 }
 
-// SettledReconcile is a reconcile that left no work pending. Until the time Until, a reconcile with an equal Input can
-// be skipped.
+// SettledReconcile is a reconcile that left no work pending. A later reconcile with an equal Input can be skipped if it
+// starts before the time Until.
 type SettledReconcile struct {
 	Input ReconcileInput
 	Until time.Time
@@ -120,10 +120,10 @@ func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
 	return s.Input == input && now.Before(s.Until)
 }
 
-// PendingWork stores whether the next reconcile of a Kyma must publish a bundle.
+// PendingWork contains whether the next reconcile of a Kyma must publish a bundle, and since when.
 type PendingWork struct {
-	// IsNext is set after a change, until the next reconcile starts. Since is the time of the first change that is not
-	// published yet, or zero.
+	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that is
+	// not in a published bundle yet, or zero.
 	IsNext bool
 	Since  time.Time
 }

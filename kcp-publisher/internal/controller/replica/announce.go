@@ -16,8 +16,9 @@ const (
 	approvalsField = "approvals"
 )
 
-// heartbeat is the text that a process writes to the ConfigMap: its number of shards, a counter, the announcement that
-// it read last, and the number of its requests for a comparison with Git.
+// heartbeat is the text that each process regularly writes to the ConfigMap. It contains the number of shards that the
+// process is configured with, a counter, the announcement that it last read, and the number of its requests for a
+// comparison with Git.
 type heartbeat struct {
 	shards      int
 	count       int64
@@ -29,7 +30,8 @@ func (h heartbeat) String() string {
 	return fmt.Sprintf("%d %d %s %d", h.shards, h.count, h.read, h.comparisons)
 }
 
-// heartbeat returns the next heartbeat. urgent is true if the planner waits for it.
+// heartbeat returns this process's next heartbeat. urgent is true if the planner is waiting for it, so that it must be
+// written immediately.
 func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -37,11 +39,11 @@ func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
 	return next, b.announcement.Held != "" && next.read != last.read || next.comparisons != last.comparisons
 }
 
-// nameOf identifies an announcement in heartbeats.
+// nameOf returns the text that identifies an announcement in heartbeats.
 func nameOf(a shard.Announcement) string { return a.Holder + "/" + strconv.FormatInt(a.Number, 10) }
 
 // hasRead reports whether the process with this heartbeat has read the announcement or a newer one of the same planner.
-// A process of an older version does not write this information.
+// It returns false for the heartbeat of an older program version, which does not contain this information.
 func hasRead(beat string, a shard.Announcement) bool {
 	fields := strings.Fields(beat)
 	if len(fields) < 3 {
@@ -61,22 +63,24 @@ func asksToCompare(before, after string) bool {
 	return len(was) >= 4 && len(is) >= 4 && was[3] != is[3]
 }
 
-// Announce announces the processed control plane objects to all processes. The caller must hold the planner's Lease. It
-// sets the holder, the number of shards and the number of the announcement.
+// Announce writes the planner's announcement to the ConfigMap, from which all processes read it. The caller must hold
+// the planner's Lease. Announce sets the fields Holder, Shards and Number.
 func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	b.mu.Lock()
 	a.Holder, a.Shards, a.Number = b.member, b.shards, time.Now().UnixNano()
 	if b.announcement.Holder == b.member {
-		// The container of this replica restarted, and the clock may have been set back since then.
+		// The announcement in the ConfigMap is from this process before a restart. The clock may have been set back since
+		// then.
 		a.Number = max(a.Number, b.announcement.Number+1)
 	}
 	if b.ownAnnouncement != nil {
 		same := a
 		if same.Number = b.ownAnnouncement.Number; same == *b.ownAnnouncement && b.wrote == same.Number {
 			b.mu.Unlock()
-			// The ConfigMap already contains this announcement. If it is lost, the next read writes it again.
+			// The ConfigMap already contains this announcement. If another client removes it, the next read of the ConfigMap
+			// writes it again.
 			return nil
 		}
 		a.Number = max(a.Number, b.ownAnnouncement.Number+1)
@@ -86,7 +90,7 @@ func (b *Board) Announce(ctx context.Context, a shard.Announcement) error {
 	return b.writeAnnouncement(ctx, a)
 }
 
-// restore writes the current announcement of this process again.
+// restore writes this process's announcement to the ConfigMap again if this process is the planner.
 func (b *Board) restore(ctx context.Context) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -99,7 +103,7 @@ func (b *Board) restore(ctx context.Context) error {
 	return b.writeAnnouncement(ctx, *own)
 }
 
-// writeAnnouncement writes an announcement. The caller must hold b.writing.
+// writeAnnouncement writes an announcement to the ConfigMap. The caller must hold b.writing.
 func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) error {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -114,8 +118,9 @@ func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) err
 	return nil
 }
 
-// Acknowledged waits until no process uses an older announcement than the last one of this process. It returns as soon
-// as all processes have read the announcement, and at the latest when older ones are outdated.
+// Acknowledged waits until no process uses an older announcement than this process's last one. It returns when all
+// processes have read the last announcement, and at the latest after OutdatedAfter, when no process uses an older one
+// anymore.
 func (b *Board) Acknowledged(ctx context.Context) error {
 	for {
 		done, err := b.acknowledged(time.Now())

@@ -1,6 +1,6 @@
-// Package replica runs one of several publisher processes that share a fleet. It acquires and releases the Leases of
-// the shards and of the planner. It also maintains the ConfigMap with the processes' heartbeats and the planner's
-// announcement.
+// Package replica coordinates the publisher processes (replicas) that share a fleet. In each process, it acquires and
+// releases the Leases of the shards and of the planner, and runs their work. It also reads and writes the ConfigMap
+// with the processes' heartbeats and the planner's announcement.
 package replica
 
 import (
@@ -28,9 +28,10 @@ const (
 	// A process without a heartbeat for memberTimeout is considered dead. After memberRemovalTimeout, it is removed
 	// from the ConfigMap.
 	memberTimeout, memberRemovalTimeout = 10 * time.Second, 5 * time.Minute
-	// A process uses an announcement for announcementTimeout after it has read the announcement.
+	// If a process cannot read the ConfigMap, it uses the last announcement for at most announcementTimeout.
 	announcementTimeout = 6 * time.Second
-	// OutdatedAfter is the time after which no process uses an older announcement anymore.
+	// OutdatedAfter is the longest time for which a process can use an older announcement after the planner has written a
+	// new one.
 	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
 
@@ -41,31 +42,34 @@ const (
 type Board struct {
 	client    client.Client
 	namespace string
-	// name is the name of the ConfigMap and of the planner's Lease. member is the name of this process.
+	// name is the name of the ConfigMap, which is also the name of the planner's Lease. member is the name of this
+	// process.
 	name, member string
 	shards       int
 
-	// Hinted receives the runtimes that other processes have hints about. It can be nil and must not block.
+	// Hinted is called with runtimes that may have sent new reports. Other processes received the notifications about
+	// these reports. Hinted can be nil and must not block.
 	Hinted func(runtimes []string)
 
-	// writing is held while this process writes its announcement, so that no older one overwrites it.
+	// writing is locked while this process writes its announcement, so that an older announcement cannot overwrite a newer
+	// one.
 	writing sync.Mutex
 
 	mu sync.Mutex // guards the fields below
 	// members maps the name of each process to its last heartbeat and to the time at which the heartbeat last changed.
 	members map[string]member
-	// announcement is the planner's announcement, and holder is the holder of the planner's Lease, both at the last
-	// read. readAt is the time at which that read started, or zero.
+	// announcement is the planner's announcement, and holder is the holder of the planner's Lease. Both are from the last
+	// read, which started at readAt. readAt is zero before the first read.
 	announcement shard.Announcement
 	holder       string
 	readAt       time.Time
-	// ownAnnouncement is the announcement of this process if it is the planner, or nil. wrote is the number of the last
-	// announcement that this process wrote, and written is the end of the write.
+	// ownAnnouncement is this process's announcement if it is the planner, or nil. wrote is the number of the last
+	// announcement that this process wrote, and written is the time at which that write ended.
 	ownAnnouncement *shard.Announcement
 	wrote           int64
 	written         time.Time
-	// comparisons counts this process's requests for a comparison with Git. compared is true after a request of any
-	// process.
+	// comparisons counts this process's requests for a comparison with Git. compared is true if any process has requested
+	// a comparison since the last call of ComparisonRequested.
 	comparisons int64
 	compared    bool
 	hints       outbox
@@ -122,8 +126,8 @@ func (b *Board) Start(ctx context.Context) error {
 	}
 }
 
-// hasReadMembers reports whether this process knows which other processes are alive. It must know this before its first
-// heartbeat, because the other processes then release shards for this process.
+// hasReadMembers reports whether this process has read the list of live processes. It must read the list before it
+// writes its first heartbeat, because the other processes release shards to this process after its first heartbeat.
 func (b *Board) hasReadMembers() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -138,8 +142,8 @@ func (b *Board) hasReadMembers() bool {
 // NeedLeaderElection returns false, because every process needs the Board.
 func (b *Board) NeedLeaderElection() bool { return false }
 
-// removeMember removes this process from the ConfigMap, so that the other processes do not have to wait for
-// memberTimeout.
+// removeMember removes this process from the ConfigMap, so that the other processes can take over its shards without
+// waiting for memberTimeout.
 func (b *Board) removeMember() error {
 	if err := b.patchFields(context.Background(),
 		map[string]any{memberField + b.member: nil, hintsField + b.member: nil}); err != nil {
@@ -239,16 +243,17 @@ func (b *Board) patchFields(ctx context.Context, fields map[string]any) error {
 	return nil
 }
 
-// ClearAnnouncement must be called when this process stops being the planner. The process then stops restoring its
-// announcement.
+// ClearAnnouncement must be called when this process stops being the planner. From then on, this process does not
+// restore its announcement if another client changes or removes it.
 func (b *Board) ClearAnnouncement() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ownAnnouncement = nil
 }
 
-// Announced returns the planner's announcement. known is false if the announcement may be outdated or if the planner
-// has another number of shards. While a Git commit stops publishing, the announcement has no state.
+// Announced returns the planner's announcement. known is false if the announcement may be outdated, or if the planner
+// is configured with another number of shards than this process. The announcement's field State is empty while
+// publishing has stopped because of a Git commit.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,11 +9,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A process writes its hints at most once per hintsInterval. Hints stay in the ConfigMap for hintsKept, so that every
-// process reads them. A lost hint only means that the next poll reads the report.
+// A hint is a runtime ID whose agent has notified this process about a new report. Another process may be responsible
+// for the runtime. Therefore, each process writes its hints to the ConfigMap, at most once per hintsInterval. It
+// removes them after hintsKept, when every process has read them. If a hint is lost, the responsible process reads the
+// report at its next poll.
 const hintsInterval, hintsKept = time.Second, 3 * time.Second
 
-// outbox contains the hints of this process and the last received hints of the others.
+// outbox contains this process's hints that must be sent or were sent recently. It also contains, for each other
+// process, the number of its last hints that this process has received.
 type outbox struct {
 	waiting shard.Waiting
 	sent    []shard.Hints
@@ -21,7 +24,8 @@ type outbox struct {
 	numbers map[string]int64
 }
 
-// Hint sends a hint that a runtime may have reported to the other processes. It does not block.
+// Hint notifies the other processes that a runtime may have sent a new report. Hint only stores the hint, and the loop
+// of Start sends it, so Hint does not block.
 func (b *Board) Hint(runtime string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -36,7 +40,7 @@ func (b *Board) sendHints(ctx context.Context) error {
 	return b.patchFields(ctx, fields)
 }
 
-// nextHints returns the fields to write. due is false if no write is necessary.
+// nextHints returns the fields of the ConfigMap to write. due is false if no write is necessary.
 func (b *Board) nextHints(now time.Time) (fields map[string]any, due bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,12 +22,12 @@ const Planner = -1
 
 const (
 	pollInterval = time.Second
-	// A new process waits for the time joinDelay before it acquires Leases, to find other processes that start at the
-	// same time.
+	// A new process acquires Leases only after joinDelay, so that it can first find other processes that start at the same
+	// time.
 	joinDelay = 2*heartbeatInterval + readInterval
 )
 
-// Replica runs the parts that belong to this process. A part is a shard or the planner.
+// Replica runs the parts that are assigned to this process. A part is a shard or the planner.
 type Replica struct {
 	Board *Board
 	Parts *manager.Parts
@@ -35,7 +35,7 @@ type Replica struct {
 	Shards int
 	// Leases returns the name of the Lease of a part.
 	Leases func(part int) string
-	// RunPart runs a part until the context ends. This process holds the part's Lease.
+	// RunPart runs a part until the context ends. It is called while this process holds the part's Lease.
 	RunPart func(ctx context.Context, part int, lease *manager.Lease) error
 
 	mu        sync.Mutex // guards the fields below
@@ -116,8 +116,8 @@ func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) 
 	if err != nil {
 		return fmt.Errorf("set up the election for %s: %w", r.Leases(part), err)
 	}
-	// Discard the log of the elector. It would log an error each time the method of candidate refuses a Lease that
-	// belongs to another process.
+	// Discard the log of the elector. It would log an error whenever leaseCandidate refuses to acquire a Lease whose part
+	// is assigned to another process.
 	electing, giveUp := context.WithCancel(klog.NewContext(context.WithoutCancel(ctx), logr.Discard()))
 	lost := make(chan struct{})
 	go func() {
@@ -136,8 +136,8 @@ func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) 
 	return r.runPart(ctx, part, lease, lost)
 }
 
-// runPart runs a part until it no longer belongs to this process. If this process loses the Lease, it must exit,
-// because running work cannot be canceled.
+// runPart runs a part until it is assigned to another process. If this process loses the Lease, runPart returns an
+// error and the process must exit, because running work cannot be canceled.
 func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
@@ -176,7 +176,7 @@ func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, l
 	}
 }
 
-// leaseCandidate is the Lease of a part. It lets the elector acquire the Lease only if the part belongs to this
+// leaseCandidate is the Lease of a part. It lets the elector acquire the Lease only if the part is assigned to this
 // process.
 type leaseCandidate struct {
 	*manager.Lease
