@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// adoptBundle decides on which bundle the runtime's next bundle is based. It reads the registry if the last check is
-// too old, or if the Kyma's status contains a newer bundle. checked is true if the registry was read and contains the
-// published bundle.
+// adoptBundle decides on which existing bundle the runtime's next bundle is based. It reads the registry if the last
+// check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than this process knows. checked
+// is true if it read the registry and found the published bundle there.
 func (p *Publisher) adoptBundle(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adoption, checked bool, err error) {
@@ -46,8 +46,9 @@ func (p *Publisher) adoptBundle(
 	return adopted, adopted.Deviation == nil && adopted.MayKeep && isRead, nil
 }
 
-// readStored returns the runtime's bundle in the registry. If it is the same bundle as known, readStored only checks
-// that the registry contains all of its blobs. isRead is true if the documents were checked.
+// readStored returns the runtime's bundle in the registry. If it is the known bundle, readStored does not fetch it
+// again, but checks that the registry contains all of its blobs. isRead is false if the documents of the bundle were
+// taken from a cache, so that the registry may not contain them.
 func (p *Publisher) readStored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.PublishedBundle,
 ) (stored plan.StoredBundle, isRead bool, err error) {
@@ -96,8 +97,8 @@ func ReadStored(
 	return stored, err
 }
 
-// readCached does the same as ReadStored, but caches decoded desired states in opened. fetched is true if it fetched
-// the documents.
+// readCached does the same as ReadStored, but caches decoded desired states in opened. fetched is false if it used a
+// cached state and did not fetch the bundle's documents.
 func readCached(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documentsKey, decodedState],
 	root trust.Root, former []trust.Root,

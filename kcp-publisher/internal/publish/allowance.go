@@ -11,20 +11,22 @@ import (
 )
 
 const (
-	// maxDocumentBytes limits the size of the new documents for one runtime within documentPeriod. Without the limit, a
-	// runtime could fill the registry by changing its module request again and again.
+	// maxDocumentBytes limits the total size of the new documents that the publisher uploads for one runtime within
+	// documentPeriod. Without the limit, a runtime could fill the registry by changing its module request again and again.
 	maxDocumentBytes = 4 * bundle.MaxDocumentBytes
 	documentPeriod   = 24 * time.Hour
 )
 
-// writeLimit limits the total size of the new documents that are written for one runtime.
+// writeLimit enforces maxDocumentBytes for one runtime.
 type writeLimit struct {
 	limiter *rate.Limiter
-	// countedState is the digest of the last desired state that was counted. It is not counted a second time.
+	// countedState is the digest of the desired state whose documents were last counted. They are not counted a second
+	// time.
 	countedState digest.Digest
 }
 
-// check returns an error if size bytes of documents for a desired state exceed the runtime's limit now.
+// check returns an error if new documents of the given size in bytes would exceed the runtime's limit. state is the
+// digest of the desired state in these documents.
 func (a *writeLimit) check(state digest.Digest, size int, now time.Time) error {
 	if a.countedState == state || a.newLimiter().TokensAt(now) >= float64(size) {
 		return nil

@@ -10,7 +10,7 @@ import (
 // maxChangesBytes limits the size of the cached differences between desired states. maxChanges limits their number.
 const maxChangesBytes, maxChanges = 8 << 20, 1_000
 
-// statePair contains the digests of two consecutive desired states of a runtime.
+// statePair identifies two consecutive desired states of a runtime by their digests.
 type statePair struct{ before, after digest.Digest }
 
 func newChanges() *memo.Memo[statePair, *plan.Changes] {

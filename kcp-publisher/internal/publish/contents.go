@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// A component's content is cached for contentCacheTime. During a promotion, thousands of runtimes need the same content
-// at the same time.
+// The content of a component is cached for contentCacheTime, because thousands of runtimes need the same content at the
+// same time during a promotion.
 const contentCacheTime = 2 * time.Second
 
 // cachedContent is the cached content of a component. id is a hash of the content.
@@ -34,15 +34,16 @@ type cachedContent struct {
 	bytes int
 }
 
-// contentKey is the cache key of a component's content. An inline descriptor is compared by its pointer, so each change
-// of the catalog leads to new keys.
+// contentKey is the cache key of a component's content. A descriptor in a ModuleTemplate is compared by its pointer.
+// Each new catalog snapshot has new pointers, so its contents are not found in the cache.
 type contentKey struct {
 	resolve.ComponentRef
 	descriptor  *ocm.Descriptor
 	isSelfNamed bool
 }
 
-// contentRules identifies the signature policy and the root of trust with which a component's content was verified.
+// contentRules identifies the signature policy and the version of the root of trust with which a component's content
+// was verified.
 type contentRules struct {
 	round int
 	root  int64
@@ -60,7 +61,7 @@ type cachedContents struct {
 	bytes    int
 }
 
-// maxNeeded limits the number of cached cachedContents.
+// maxNeeded limits the number of cachedContents in the cache.
 const maxNeeded = 1_000
 
 func newContentsFound() *memo.Memo[contentKey, cachedContent] {
@@ -144,8 +145,8 @@ func (p *Publisher) readContents(
 	return contents, ids, bytes, nil
 }
 
-// findContent reads a component's content. If the component cannot be read, the content contains the error. The method
-// itself returns an error only if the context has ended.
+// findContent reads a component's content. If the component cannot be read, the content contains the error. findContent
+// returns an error only if the context has ended.
 func (p *Publisher) findContent(
 	ctx context.Context, need resolve.ComponentNeed, rules contentRules,
 ) (cachedContent, error) {
@@ -169,7 +170,7 @@ func (p *Publisher) findContent(
 	return fresh, nil
 }
 
-// contentID returns the digest and the size in bytes of an encoded content. The encoding includes the error.
+// contentID encodes a content together with its error. It returns the digest and the size in bytes of the encoding.
 func contentID(ref resolve.ComponentRef, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {
@@ -238,8 +239,8 @@ func (p *Publisher) readContent(ctx context.Context, need resolve.ComponentNeed)
 	return content, p.proveRelease(ctx, root, all, evidence, &content)
 }
 
-// copyDefaultCR copies the component resource that contains a module's default CR to the registry of the runtimes, and
-// decodes it.
+// copyDefaultCR copies the component resource with a module's default CR to the registry from which the runtimes pull,
+// and decodes the default CR.
 func (p *Publisher) copyDefaultCR(
 	ctx context.Context, c component.Component, r ocm.Resource, proof *releaseProof,
 ) (*resolve.DefaultCR, error) {
@@ -265,7 +266,7 @@ func (p *Publisher) readComponent(ctx context.Context, need resolve.ComponentNee
 	return p.Components.Component(ctx, need.Component, need.Version)
 }
 
-// copyPart copies the content of a component resource to the registry of the runtimes.
+// copyPart copies the content of a component resource to the registry from which the runtimes pull.
 func (p *Publisher) copyPart(
 	ctx context.Context, c component.Component, r ocm.Resource, kind v1beta2.ImageSpecType, proof *releaseProof,
 ) (resolve.Part, error) {

@@ -19,8 +19,8 @@ import (
 // Keys contains a Publisher's signing keys and the root of trust that lists them.
 type Keys struct {
 	Root trust.Root
-	// FormerRoots contains the earlier versions of the root of trust. The publisher also verifies existing bundles with
-	// the keys in these versions.
+	// FormerRoots contains the earlier versions of the root of trust. The publisher also accepts existing bundles that
+	// were signed with keys from these versions.
 	FormerRoots []trust.Root
 	Signer      trust.Signer
 	// EnrollSigner signs the agents' certificates. If it is nil, the publisher issues no certificates.
@@ -43,8 +43,8 @@ func (k *Keys) setThumbprints() error {
 	return nil
 }
 
-// CheckFit checks, without reading the registry, whether agents would accept signatures of these keys now. If they
-// would not, it returns a *refusal.Error.
+// CheckFit checks whether agents would accept signatures of these keys now. It does not read the registry. It returns a
+// *refusal.Error if agents would refuse the signatures.
 func (k Keys) CheckFit(now time.Time) error {
 	if err := k.setThumbprints(); err != nil {
 		return err
@@ -72,8 +72,8 @@ func (k *Keys) checkFit(now time.Time) error {
 	return nil
 }
 
-// CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root of trust. Agents then
-// use the newer version, and it may not list these keys.
+// CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root of trust than k.Root.
+// Agents use the newest version, and it may not list these keys.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -97,8 +97,8 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 }
 
 // ReplaceKeys replaces the keys of a running Publisher and publishes the new versions of the root of trust. It returns
-// true if the keys changed. Every runtime then needs a new bundle. The new keys take effect even if agents would refuse
-// their signatures. CheckKeys detects this.
+// true if the keys or the root of trust differ from the previous ones. In this case, every runtime needs a new bundle.
+// ReplaceKeys does not check whether agents would accept signatures of the new keys. Call CheckKeys afterwards.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.setThumbprints(); err != nil {
 		return false, err
@@ -107,7 +107,7 @@ func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, 
 	defer p.keysLock.Unlock()
 	begins := p.publishedRoot.Load() == nil
 	if begins {
-		// Copy the keys. Otherwise, checkNewest would treat the pointer &keys as the keys in use.
+		// Store a copy. checkNewest compares pointers and would treat &keys as the keys in use, although they are not yet.
 		inUse := keys
 		replaced = p.setKeys(&inUse)
 	}
@@ -122,13 +122,13 @@ func (p *Publisher) setKeys(keys *Keys) bool {
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.FormerRoots) != len(keys.FormerRoots) {
-		p.keys.Store(keys) // caches compare this pointer
+		p.keys.Store(keys) // every change of the keys needs a new pointer, because caches compare it
 	}
 	return replaced
 }
 
-// checkNewest calls CheckNewest if the Publisher uses these keys. It does nothing while the keys are being replaced,
-// because the Publisher itself then publishes a newer root of trust.
+// checkNewest calls CheckNewest if the Publisher uses these keys. It returns nil for keys that are about to replace the
+// current ones or that were replaced, because the Publisher itself then publishes a newer root of trust.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil
@@ -142,7 +142,7 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 }
 
 // CheckKeys checks whether agents would accept this Publisher's signatures. changed is true if the result differs from
-// the previous check. After a *refusal.Error, Publish fails until a later check succeeds.
+// the previous check. If CheckKeys returns a *refusal.Error, Publish fails until a later call of CheckKeys succeeds.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.checkFit(p.Now()); err == nil {
@@ -182,12 +182,12 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 			return err
 		}
 	}
-	// If another goroutine has changed publishedRoot, CompareAndSwap does nothing.
+	// Keep the value of another goroutine that changed publishedRoot at the same time.
 	p.publishedRoot.CompareAndSwap(known, &publishedRoot{keys.Root.Version, p.Now()})
 	return nil
 }
 
-// PublishRoots publishes every version of the root of trust. It must be called before these keys sign a bundle.
+// PublishRoots publishes every version of the root of trust in k. It must be called before these keys sign a bundle.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err
@@ -210,9 +210,9 @@ func (k *Keys) publishRoots(ctx context.Context, place store.Store) (pushed []in
 // Root returns the root of trust that the Publisher currently uses.
 func (p *Publisher) Root() trust.Root { return p.keys.Load().Root }
 
-// nextCertificate returns the agent certificate for the runtime's next bundle. This is the certificate in the last
-// bundle. If the agent requested a certificate and a renewal is due, it is a new one. checked caches the last valid
-// certificate.
+// nextCertificate returns the agent certificate for the runtime's next bundle. It issues a new certificate if the agent
+// requested one and a renewal is due. Otherwise, it returns the certificate in the last bundle. checked caches the last
+// valid certificate.
 func (k *Keys) nextCertificate(
 	last *plan.PublishedBundle, r plan.Runtime, validity time.Duration, checked *certificateCache, now time.Time,
 ) (string, error) {

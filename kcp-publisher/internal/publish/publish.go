@@ -34,7 +34,7 @@ type Options struct {
 	Place      store.Store
 	Keys       Keys
 	Components *component.Reader
-	// RequiresSignature reports whether a component must be signed. If it is nil, no component must be signed.
+	// RequiresSignature reports whether a component must be signed. If it is nil, unsigned components are allowed.
 	RequiresSignature func(component string) bool
 	// Validity is the validity period of a bundle. The publisher renews a bundle after a third of this period.
 	Validity time.Duration
@@ -50,22 +50,23 @@ type Options struct {
 	// OnRestored is called after the publisher has pushed missing shared content again. description identifies the
 	// content. OnRestored can be nil.
 	OnRestored func(ctx context.Context, description string)
-	// DecideRemovals decides about module removals that the runtime did not request. If it is nil, all removals are
-	// allowed.
+	// DecideRemovals decides which module removals are allowed without an operator's approval. If it is nil, all removals
+	// are allowed.
 	DecideRemovals func(ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot) (plan.RemovalDecision,
 		error)
 }
 
 // Publisher publishes bundles. It is safe for concurrent use.
 type Publisher struct {
-	// Options.Keys contains only the initial keys. The field keys contains the current ones.
+	// Options contains only the initial keys. The field keys contains the current ones.
 	Options
 	keys atomic.Pointer[Keys]
-	// publishedRoot is the latest version of the root of trust that the registry is known to contain, or nil.
+	// publishedRoot is the latest version of the root of trust that this process has found in the registry or published,
+	// and the time of this check. It is nil before the first check.
 	publishedRoot atomic.Pointer[publishedRoot]
 	// unfitReason is the reason why agents would refuse signatures of the current keys, or nil.
 	unfitReason atomic.Pointer[refusal.Error]
-	// keysLock is locked for writing while the keys are being replaced.
+	// keysLock is locked for writing by ReplaceKeys and for reading by checkNewest.
 	keysLock sync.RWMutex
 	uploads  singleflight.Group
 	// These caches contain data that several runtimes share. The data of a single runtime is in its Record.
@@ -76,7 +77,8 @@ type Publisher struct {
 	contentsNeeded *memo.Memo[resolutionKey, cachedContents]
 
 	mu sync.Mutex
-	// sharedSince maps each shared document in the registry to the time at which it was last found there.
+	// sharedSince maps the digest of each shared document to the time at which the document was last found in the registry
+	// or uploaded.
 	sharedSince map[digest.Digest]time.Time
 	// contentsPruned is the time at which outdated contents were last removed from the caches.
 	contentsPruned time.Time
@@ -127,14 +129,14 @@ type Outcome struct {
 	// SecretsError is the reason why the new Secrets could not be encrypted, or nil. The bundle then contains the
 	// Secrets of the previous bundle.
 	SecretsError error
-	// Removals contains the decisions about the new removals in the bundle. KeepsDeleted is true if the Kyma is deleted
-	// but its runtime keeps the modules until an operator approves their removal.
+	// Removals contains the decision about the modules that the bundle removes for the first time. KeepsDeleted is true if
+	// a user has deleted the Kyma, but the bundle keeps the modules until an operator approves their removal.
 	Removals     plan.RemovalDecision
 	KeepsDeleted bool
 }
 
-// Publish resolves the request and pushes a new bundle if necessary. A module that cannot be resolved stays at its last
-// published version.
+// Publish resolves a runtime's module request and pushes a new bundle if necessary. A module that cannot be resolved
+// keeps its last published version.
 func (p *Publisher) Publish(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (Outcome, error) {
@@ -172,7 +174,8 @@ const maxAttempts = 3
 // ErrPushNotAllowed means that MayPush returned an error, because this process does not hold the Lease.
 var ErrPushNotAllowed = errors.New("not published")
 
-// errTagChanged means that the tag of the runtime's bundle changed after it was read.
+// errTagChanged means that the tag of the runtime's bundle in the registry was changed between reading it and pushing
+// the new bundle.
 var errTagChanged = errors.New("another bundle was pushed at the same time")
 
 // errKeysReplaced means that the keys were replaced before the push. The bundle is not pushed, because the old keys may
@@ -183,14 +186,14 @@ type decision struct {
 	keys     *Keys
 	adopted  plan.Adoption
 	resolved *resolution
-	// predicate is the signed content of the next bundle. reason is empty if no new bundle is necessary.
+	// predicate is the content to sign for the next bundle. reason is empty if no new bundle is necessary.
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
 }
 
-// IsSettled reports whether a runtime needs no new bundle and has no problems. It does not read the runtime's report or
-// push a bundle. An error means that the registry could not be read.
+// IsSettled reports whether the runtime's published bundle is up to date and has no problems. It does not read the
+// runtime's report and does not push a bundle. An error means that the registry could not be read.
 func (p *Publisher) IsSettled(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (bool, error) {
@@ -240,8 +243,9 @@ func (p *Publisher) tryPublish(
 	return outcome, nil
 }
 
-// decideBundle resolves a request and decides whether a new bundle is necessary. It pushes nothing. If module removals
-// must wait for an approval, it resolves the request again so that the bundle keeps these modules.
+// decideBundle resolves a runtime's module request and decides whether a new bundle is necessary. It does not push the
+// bundle. If module removals must wait for an operator's approval, it resolves the request again, so that the bundle
+// keeps these modules.
 func (p *Publisher) decideBundle(
 	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
 ) (decision, error) {
@@ -303,7 +307,7 @@ func (p *Publisher) decideBundle(
 	return d, nil
 }
 
-// withHeldModules changes a request so that the bundle keeps the modules whose removal must wait for an approval.
+// withHeldModules adds modules to a request if their removal must wait for an operator's approval.
 func withHeldModules(
 	request resolve.Request, runtime plan.Runtime, decision plan.RemovalDecision,
 ) (resolve.Request, plan.Runtime) {
@@ -334,8 +338,9 @@ func (p *Publisher) setPredicate(
 	if runtime.Sealed, err = sealSecrets(runtime, kept, result.RequestedNames); err != nil {
 		d.outcome.SecretsError = err
 	}
-	// The agent requests a renewal after a third of the certificate's validity. The certificate in the last bundle can
-	// be reused even if the bundle comes from the registry, because the certificate's signature is verified.
+	// The agent requests a renewal after a third of the certificate's validity. Until then, the certificate in the last
+	// bundle is used again. It can be trusted even if the bundle was read from the registry, because nextCertificate
+	// verifies its signature.
 	if runtime.Certificate, err = d.keys.nextCertificate(d.adopted.LastBundle, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err
@@ -417,7 +422,7 @@ func (p *Publisher) replaceBundle(
 	if last := record.lastBundle; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				// This blob is new in the runtime's repository. PushBundle mounts it from the shared repository.
+				// The runtime's repository does not contain this blob yet. PushBundle mounts it from the shared repository.
 				continue
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {

@@ -22,8 +22,9 @@ func (e *releaseProof) add(mediaType string, data []byte) {
 	e.blobs = append(e.blobs, bundle.NewBlob(mediaType, data))
 }
 
-// proveRelease verifies that the content of a component belongs to a signed release, in the same way as agents do. It
-// pushes the documents that agents need for this. An error affects only the component's module.
+// proveRelease verifies, in the same way as agents do, that the content of a component belongs to a signed release. It
+// also pushes the documents that agents need for this check. If it returns an error, only the component's module is
+// affected.
 func (p *Publisher) proveRelease(
 	ctx context.Context, root trust.Root, all []component.Component, proof *releaseProof, content *resolve.Content,
 ) error {
@@ -62,8 +63,8 @@ func (p *Publisher) proveRelease(
 	return nil
 }
 
-// acceptedState returns the last desired state without the Manifests that agents or the current signature policy no
-// longer accept.
+// acceptedState returns the last desired state without the Manifests that agents would refuse now or that the current
+// signature policy does not allow.
 func (p *Publisher) acceptedState(ctx context.Context, root trust.Root, last bundle.DesiredState) *bundle.DesiredState {
 	var kept []bundle.Manifest
 	for _, m := range last.Manifests {

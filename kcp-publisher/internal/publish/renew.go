@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. It does not resolve the request.
-// It returns the latest bundle, or nil if it found no valid bundle.
+// Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do not
+// change. It returns the runtime's latest bundle, or nil if it found no valid bundle.
 func (p *Publisher) Renew(
 	ctx context.Context, record *Record, runtime plan.Runtime,
 ) (newest *plan.PublishedBundle, pushed bool, err error) {

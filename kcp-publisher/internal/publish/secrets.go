@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// sealSecrets returns the encrypted Secrets for the next bundle. The bundle contains a module's Secret while the module
-// is requested or installed, because the module may need the Secret for its cleanup. If the Secrets have not changed,
-// sealSecrets returns those of the last bundle.
+// sealSecrets returns the encrypted Secrets for the next bundle. A module's Secret stays in the bundle until the module
+// has been removed from the runtime, because the module may need the Secret for its cleanup. If the Secrets have not
+// changed, sealSecrets returns those of the last bundle.
 func sealSecrets(r plan.Runtime, last *plan.PublishedBundle, requested []string) (*bundle.Sealed, error) {
 	var before *bundle.Sealed
 	if last != nil {
@@ -35,7 +35,7 @@ func sealSecrets(r plan.Runtime, last *plan.PublishedBundle, requested []string)
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// The agent has no key for Secrets and would refuse a bundle that contains Secrets.
+		// The agent has not reported a key to encrypt Secrets with, so it would refuse a bundle that contains Secrets.
 		if none {
 			return nil, nil
 		}

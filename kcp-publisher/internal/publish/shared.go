@@ -10,8 +10,8 @@ import (
 
 const maxShared = 20_000
 
-// shareDocuments uploads the documents to the shared repository if they are missing there. It returns an error if the
-// runtime exceeds its limit for new documents.
+// shareDocuments uploads a bundle's documents to the repository that all runtimes share, if they are missing there. It
+// returns an error if the runtime exceeds its limit for new documents.
 func (p *Publisher) shareDocuments(ctx context.Context, record *Record, documents bundle.Documents) error {
 	state, size := documents.State.Descriptor.Digest, p.unsharedSize(documents.State)+p.unsharedSize(documents.Catalog)
 	if err := record.documents.check(state, size, p.Now()); err != nil {
@@ -21,8 +21,8 @@ func (p *Publisher) shareDocuments(ctx context.Context, record *Record, document
 	return err
 }
 
-// restoreShared uploads documents again if they are missing in the shared repository. If checked is false, it does
-// nothing.
+// restoreShared uploads a published bundle's documents again if they are missing in the shared repository. If checked
+// is false, it does nothing, because the bundle was not checked in the registry, either.
 func (p *Publisher) restoreShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -35,8 +35,8 @@ func (p *Publisher) restoreShared(ctx context.Context, checked bool, documents b
 	return err
 }
 
-// ensureShared uploads documents that are missing in the shared repository. It skips documents that were checked
-// recently. It calls onChecked after it has checked them, and reports whether a document was missing.
+// ensureShared uploads documents that are missing in the shared repository, and then calls onChecked. It returns true
+// if a document was missing. If the documents were checked recently, it does nothing.
 func (p *Publisher) ensureShared(
 	ctx context.Context, documents bundle.Documents, onChecked func(),
 ) (missing bool, err error) {
@@ -63,24 +63,26 @@ func (p *Publisher) ensureShared(
 	return missing, err
 }
 
-// resetShared makes the next push check all documents in the shared repository again.
+// resetShared must be called if the shared repository may have lost documents. It makes ensureShared check all
+// documents again.
 func (p *Publisher) resetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.sharedSince {
-		// Do not use a zero time. It would mean that the document is new and counts toward a runtime's limit again.
+		// Do not use a zero time. With a zero time, the document would count as new and toward a runtime's limit again.
 		p.sharedSince[document] = time.Unix(0, 0)
 	}
 }
 
-// isRecent reports whether an object that was found in the registry at the time seen needs no new check yet.
+// isRecent reports whether the time seen, at which an object was last found in the registry, is less than
+// RecheckInterval ago. If so, the object does not have to be checked again.
 func (p *Publisher) isRecent(seen time.Time) bool {
 	now := p.Now()
 	return !seen.IsZero() && !now.Before(seen) && now.Sub(seen) < p.RecheckInterval
 }
 
-// unsharedSize returns the size of a document in bytes. It returns 0 if the document is known to be in the shared
-// repository.
+// unsharedSize returns the size of a document in bytes if the document is new. It returns 0 if this process has already
+// found it in the shared repository.
 func (p *Publisher) unsharedSize(document bundle.Blob) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 // Package statefile stores the last published bundle of each runtime in a file. The command `publish` uses it, because
-// it cannot write the bundles to the status of Kymas. The registry cannot replace this file, because the registry's
-// owner could restore an old bundle.
+// it has no Kymas to whose status it could write this information. Reading the last bundle from the registry is not
+// sufficient, because the registry's owner could have replaced it with an older one.
 package statefile
 
 import (
@@ -47,7 +47,8 @@ const (
 )
 
 // Open locks and reads a state file. If another process holds the lock, it waits. A missing file is treated as empty.
-// location identifies the registry repository to which the bundles are published.
+// location is the repository in the registry to which the bundles are published. One file can contain the bundles of
+// several locations.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := resolvePath(path)
 	if err != nil {
