@@ -28,25 +28,26 @@ type Snapshot struct {
 	metas     map[string]*moduleOffer // by module name
 	templates []*template             // sorted by namespace and name
 	byModule  map[string][]*template
-	// templatesByName maps each name of a ModuleTemplate (object name, module label, component name) to the
-	// ModuleTemplate. It is used for modules without a ModuleReleaseMeta.
+	// templatesByName finds ModuleTemplates by object name, module label or component name. It is used for modules without
+	// a ModuleReleaseMeta.
 	templatesByName map[string][]*template
 	// selectorKeys contains every label key that a kymaSelector uses.
 	selectorKeys map[string]bool
 	// valueNames contains the name of every runtime value that a ModuleTemplate uses.
 	valueNames map[string]bool
-	// restricted lists the modules that only Kymas with a matching kymaSelector can see.
+	// restricted lists the modules that are hidden from all Kymas except those that the kymaSelector of the module's
+	// ModuleReleaseMeta selects.
 	restricted []string
-	// controller is the controller name that a ModuleTemplate must have to be found. If it is empty, all
-	// ModuleTemplates are found.
+	// controller limits lookups to ModuleTemplates with this controller name. If it is empty, lookups find all
+	// ModuleTemplates.
 	controller string
 }
 
 type moduleOffer struct {
 	meta     v1beta2.ModuleReleaseMeta
 	selector labels.Selector
-	// parseError is an error in the ModuleReleaseMeta, or nil. A Kyma cannot add a module with such an error, but it
-	// keeps the module if the module is already installed.
+	// parseError is an error in the ModuleReleaseMeta, or nil. If it is set, the module cannot be added to a Kyma, but a
+	// runtime that has the module keeps it.
 	parseError     error
 	entry          bundle.CatalogEntry
 	size           int   // size of the encoded catalog entry in bytes
@@ -66,7 +67,7 @@ type template struct {
 	withheldReason error // reason why bundles omit the catalog entry, or nil
 }
 
-// Choice is the ModuleTemplate that a lookup found for a module.
+// Choice is the result of a lookup: the ModuleTemplate of a module's version, and the name of its component.
 type Choice struct {
 	Module    string
 	Channel   string
@@ -164,12 +165,12 @@ func newOffer(meta v1beta2.ModuleReleaseMeta, restricted bool) (*moduleOffer, er
 	switch by := meta.Spec.KymaSelector; {
 	case by == nil && restricted, by != nil && len(by.MatchLabels) == 0 && len(by.MatchExpressions) == 0:
 		// Source: lifecycle-manager, internal/service/restrictedmodule. An empty kymaSelector hides the module from all
-		// Kymas. For a restricted module, a missing kymaSelector does the same.
+		// Kymas. A missing kymaSelector hides only a restricted module.
 		o.selector = labels.Nothing()
 	case by != nil:
 		selector, err := metav1.LabelSelectorAsSelector(by)
 		if err != nil {
-			// An invalid selector must not show the module to every Kyma.
+			// If the selector is invalid, hide the module from all Kymas instead of showing it to all.
 			selector, o.parseError = labels.Nothing(),
 				reason.Errorf(reason.CatalogInvalid, "module %s: ModuleReleaseMeta %s spec.kymaSelector: %v",
 					meta.Spec.ModuleName, objectKey(&meta), err)
@@ -211,8 +212,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit, and
-// publishing them would then change the catalog of every runtime.
+// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit. With them,
+// every commit would change the catalog of every runtime.
 var privateAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,
@@ -249,7 +250,7 @@ func (s *Snapshot) moduleNames() []string {
 	return names
 }
 
-// DefinedValues returns the sorted names of those runtime values that at least one module uses.
+// DefinedValues returns the names in values that at least one module uses, sorted.
 func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	var names []string
 	for name := range values {
@@ -261,7 +262,8 @@ func (s *Snapshot) DefinedValues(values bundle.Values) []string {
 	return names
 }
 
-// Templates returns the metadata of the existing ModuleTemplates with these names, in the format of a Kyma's status.
+// Templates returns the metadata of the ModuleTemplates with these names, in the format of a Kyma's status. It omits
+// names without a ModuleTemplate.
 func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	found := make(map[string]v1beta2.PartialMeta, len(names))
 	for _, name := range names {
@@ -274,7 +276,7 @@ func (s *Snapshot) Templates(names ...string) map[string]v1beta2.PartialMeta {
 	return found
 }
 
-// RelevantLabels returns only those labels of a Kyma that can affect the modules it can use.
+// RelevantLabels returns those labels of a Kyma that can affect which modules it can use.
 func (s *Snapshot) RelevantLabels(kyma map[string]string) map[string]string {
 	relevant := map[string]string{}
 	for key, value := range kyma {

@@ -8,8 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// ProvidedBy returns the catalog for modules with this spec.modules[].controller. Lookups find only ModuleTemplates
-// that have this value in their controller-name label. If controller is empty, lookups find all ModuleTemplates.
+// ProvidedBy returns the catalog for modules whose entry in spec.modules contains this controller. Lookups find only
+// ModuleTemplates with this value in their controller-name label. If controller is empty, lookups find all
+// ModuleTemplates.
 func (s *Snapshot) ProvidedBy(controller string) *Snapshot {
 	if controller == s.controller {
 		return s
@@ -43,6 +44,6 @@ func (s *Snapshot) checkController(module string, all []*template) error {
 		v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes is the maximum length of a Kubernetes label value, because ModuleTemplates have the controller
-// name in a label.
+// maxControllerBytes is the maximum length of a controller name. A longer name cannot be the value of a
+// ModuleTemplate's label.
 const maxControllerBytes = 63

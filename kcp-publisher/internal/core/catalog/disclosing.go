@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/disclosure"
 )
 
-// findDisclosure returns a finding if a field of an encoded catalog entry appears to contain a secret. It skips the
-// fields in publicFields, which is a comma-separated list. It returns a problem if the entry cannot be decoded.
+// findDisclosure checks the fields of an encoded catalog entry. It returns a finding if a field appears to contain a
+// secret, and a problem if the entry cannot be decoded. It skips the fields in publicFields, which is a comma-separated
+// list.
 func findDisclosure(object string, data []byte, publicFields string) (finding, problem error) {
 	var fields map[string]any
 	if err := json.Unmarshal(data, &fields); err != nil {

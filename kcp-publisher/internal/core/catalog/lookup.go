@@ -11,8 +11,8 @@ import (
 )
 
 // Lookup returns the ModuleTemplate of a module in a channel for a Kyma with these labels. If the module has no
-// ModuleReleaseMeta, it returns the ModuleTemplate that has this spec.channel and the module's name. The reason of the
-// error is one of reason.Problems.
+// ModuleReleaseMeta, it returns the module's ModuleTemplate with this channel in spec.channel. The reason of the error
+// is one of reason.Problems.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.OfferedVersion(module, channel, kyma)
 	if err != nil {
@@ -32,8 +32,8 @@ func (s *Snapshot) HasVersion(module, version string) bool {
 	return len(s.listTemplates(module, version)) > 0
 }
 
-// OfferedVersion returns the version of a module that a channel offers to a Kyma with these labels. The version may
-// have no ModuleTemplate. The reason of the error is one of reason.Problems.
+// OfferedVersion returns the version of a module that a channel offers to a Kyma with these labels. It does not check
+// that the version has a ModuleTemplate. The reason of the error is one of reason.Problems.
 func (s *Snapshot) OfferedVersion(module, channel string, kyma labels.Set) (string, error) {
 	o := s.metas[module]
 	if o == nil {
@@ -206,8 +206,9 @@ func (s *Snapshot) findVersion(o *moduleOffer, channel, version string) (Choice,
 			version, objectKey(found[0]), objectKey(found[1]))
 }
 
-// lookupWithoutMeta looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because that error
-// would uninstall the module, and an operator may be recreating the ModuleReleaseMeta.
+// lookupWithoutMeta looks up a module without a ModuleReleaseMeta. It never returns a hiddenError, because the
+// publisher uninstalls a module after a hiddenError. The ModuleReleaseMeta may be missing only because an operator is
+// recreating it.
 func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (Choice, error) {
 	named := s.templatesByName[module]
 	var found []*template

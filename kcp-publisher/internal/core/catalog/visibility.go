@@ -55,7 +55,7 @@ func labelHiddenReason(own map[string]string, kyma labels.Set) string {
 	return ""
 }
 
-// listTemplates returns the ModuleTemplates of a module's version. A valid catalog has exactly one for each version.
+// listTemplates returns the ModuleTemplates of a module's version. In a valid catalog, each version has exactly one.
 func (s *Snapshot) listTemplates(module, version string) []*template {
 	var found []*template
 	for _, t := range s.byModule[module] {
@@ -112,8 +112,8 @@ type sizedEntry struct {
 // catalogBytes limits the total size of the catalog entries. It leaves 64 KiB for the rest of the catalog document.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// maxEntrySize returns the maximum size of an entry in bytes. VisibleCatalog omits larger entries, so that one large
-// module does not displace many small ones.
+// maxEntrySize returns the size in bytes above which VisibleCatalog omits an entry. If the catalog is too large, the
+// largest entries are omitted first, so that one large module does not displace many small ones.
 func maxEntrySize(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
@@ -146,9 +146,9 @@ func entriesUpTo(maxSize int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if isVisible returns false
-// for all ModuleTemplates of its version. For each channel, heldVersion returns the version that a rollout keeps in the
-// runtime, or "".
+// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if its version has no
+// visible ModuleTemplate according to isVisible. For each channel, heldVersion returns the version that a rollout keeps
+// in the runtime, or "".
 func (s *Snapshot) visibleChannels(
 	o *moduleOffer, kyma labels.Set, heldVersion func(module, channel string) string, isVisible func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -171,8 +171,8 @@ func (s *Snapshot) visibleChannels(
 	return all
 }
 
-// ChannelVersion returns the version of a channel in a module's ModuleReleaseMeta, or "". It also returns the version
-// if the module is hidden from Kymas.
+// ChannelVersion returns the version of a channel in a module's ModuleReleaseMeta, or "". It ignores whether the module
+// is hidden from Kymas.
 func (s *Snapshot) ChannelVersion(module, channel string) string {
 	o := s.metas[module]
 	if o == nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// The warning FleetSilent is emitted only if at least minReporting runtimes have sent a report.
+// minReporting is the minimum number of runtimes that have ever sent a report for the warning FleetSilent. In a smaller
+// fleet, a few silent runtimes are not a problem of the fleet.
 const minReporting = 3
 
 // Assess evaluates the health of all runtimes and returns the summary, modules, rollouts and warnings of the fleet.
@@ -145,7 +146,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// HeldCause returns a warning with the reason why publishing is stopped for all runtimes.
+// HeldCause returns a warning that publishing is stopped for all runtimes. why is the reason.
 func HeldCause(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: cleanText(why), Advice: byName[CommitHolds].Advice}
 }

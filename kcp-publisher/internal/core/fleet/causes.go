@@ -8,8 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// source is the field of a Kyma's status that contains a reason. The same reason can have different meanings in
-// different fields.
+// source is a field of a Kyma's status that contains reasons. The meaning of a reason depends on the field.
 type source string
 
 const (
@@ -21,8 +20,8 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations maps each reason in a Kyma's status to a situation. A reason without an entry gets the situation of the
-// reason Other.
+// situations maps each reason in a field of a Kyma's status to a situation. A reason that is not in the map has the
+// situation of the reason Other.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,

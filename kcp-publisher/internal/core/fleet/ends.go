@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// The warning about the root of trust starts this long before its expiry.
+	// rootWarning is the period before the expiry of the root of trust in which the fleet has a warning.
 	rootWarning = 30 * 24 * time.Hour
-	// The warning about an agent certificate starts in the last third of its validity. Agents normally renew
-	// certificates earlier.
+	// certificateShare is the part of an agent certificate's validity, a third, in which the runtime has a warning before
+	// the expiry. Agents normally renew certificates earlier.
 	certificateShare     = 3
 	maxNamedCertificates = 3
 )

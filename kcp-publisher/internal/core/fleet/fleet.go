@@ -19,7 +19,7 @@ type Input struct {
 	Trains   []v1alpha1.PromotionPolicy
 	// RootExpires is the expiry of the root of trust, or zero if unknown.
 	RootExpires time.Time
-	// Held is the reason why publishing is stopped for all runtimes, or empty.
+	// Held is the reason why publishing is stopped for all runtimes. It is empty if publishing is not stopped.
 	Held string
 	Now  time.Time
 }
@@ -78,14 +78,14 @@ func (s Summary) Attention() (n int) {
 	return n
 }
 
-// Summary contains the number of runtimes by health and by situation.
+// Summary contains the number of runtimes with each health and in each situation.
 type Summary struct {
 	Total  int            `json:"total"`
 	Health map[Health]int `json:"health"`
 	// Situations counts the runtimes by the situation in Runtime.Cause.
 	Situations map[Situation]int `json:"situations,omitempty"`
-	// OldestReport is the time of the oldest report among the last reports of all silent runtimes. It is nil if no
-	// runtime is silent.
+	// OldestReport is the last report time of the runtime that has been silent the longest. It is nil if no runtime is
+	// silent.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 
@@ -138,8 +138,8 @@ type Runtime struct {
 type RuntimeModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the published
-	// bundle, or empty if the module is being removed.
+	// Version is the version that runs in the runtime, or empty if unknown. Asked is the version in the latest published
+	// bundle. It is empty if that bundle removes the module.
 	Version string        `json:"version,omitempty"`
 	Asked   string        `json:"asked,omitempty"`
 	State   v1beta2.State `json:"state"`

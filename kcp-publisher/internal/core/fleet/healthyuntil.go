@@ -29,7 +29,7 @@ func HealthyUntil(kyma *v1beta2.Kyma, now time.Time) time.Time {
 			return at
 		}
 	}
-	return time.Time{} // cannot happen: health always ends without a new report
+	return time.Time{} // cannot happen: without a new report, every runtime becomes silent
 }
 
 // healthChangeTimes returns the times at which a runtime's health can change although its Kyma does not change.

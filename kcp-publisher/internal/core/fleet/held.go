@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// findHeld finds a module with a newer version that a rollout does not install in this runtime yet.
+// findHeld finds a module with a newer version that a rollout has not installed in this runtime yet.
 func findHeld(k *kymaState) *finding {
 	for i := range k.status {
 		m := &k.status[i]
@@ -40,7 +40,7 @@ func findHeld(k *kymaState) *finding {
 	return nil
 }
 
-// addApproval adds to f the wave that waits for an approval and the command that approves it.
+// addApproval adds an advice to f if a wave of the rollout waits for an approval: the command that approves the wave.
 func addApproval(f *finding, m *v1beta2.ModuleStatus, hold plan.VersionHold) {
 	status := hold.Rollout.Status
 	at := slices.IndexFunc(status.Waves, func(w v1alpha1.WaveStatus) bool { return w.State == v1alpha1.WaveWaiting })

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Row contains the columns of a Kyma in the table format of the Kubernetes API. Missing values are empty.
+// Row contains the columns of one Kyma if Kymas are listed as a table, as kubectl get does. Missing values are empty.
 type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running contain fields of the Kyma's status.
@@ -20,8 +20,8 @@ type Row struct {
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns true and the runtime if the row shows that the runtime is healthy. Otherwise, the row is not
-// sufficient to evaluate the health, and the caller must read the Kyma.
+// Healthy returns the runtime and true if the row shows that the runtime is healthy. Otherwise, the row does not
+// contain enough data to evaluate the health, and the caller must read the Kyma.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
 	if err != nil || !now.Before(until) || r.State != string(v1beta2.StateReady) || r.Runtime == "" || r.Skip != "" ||
@@ -32,8 +32,8 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		Health: Healthy, Reporting: true}, true
 }
 
-// RuntimeWithModules returns the same Runtime as HealthyRuntime, but with the modules and versions. It returns false if
-// the row does not contain the modules and versions.
+// RuntimeWithModules returns the same as Healthy, but with the modules and versions of the runtime. It returns false if
+// the runtime is not healthy or the row does not contain the modules.
 func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
 	if !healthy || r.Channel == "" {
@@ -57,8 +57,8 @@ func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout may delay a module version in the runtime. If it returns true, the caller must read
-// the Kyma to find out.
+// MayHold reports whether a rollout may delay a newer version of one of the runtime's modules. The result true is not
+// certain, because it also depends on the Kyma's labels.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

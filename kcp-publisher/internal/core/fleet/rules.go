@@ -14,7 +14,7 @@ import (
 const (
 	// applyTimeout is the time that a reporting runtime has to apply and report the latest bundle.
 	applyTimeout = 30 * time.Minute
-	// A module that is still progressing after progressTimeout is treated as stuck.
+	// progressTimeout is the time after which a module that is still progressing counts as stuck.
 	progressTimeout = time.Hour
 	// While a runtime reports, the publisher records a report in the Kyma's status at least once in recordInterval.
 	recordInterval = plan.MaxUnrecorded + time.Hour
@@ -34,8 +34,8 @@ type finding struct {
 	startedAt time.Time
 }
 
-// rules are called in this order, and the first finding becomes the cause. Problems that resolve by themselves come
-// last. A rule returns nil if it finds no problem.
+// rules are called in this order until one returns a finding, which becomes the runtime's cause. A rule returns nil if
+// it finds no problem. Rules for problems that resolve by themselves come last.
 var rules = []func(*kymaState) *finding{
 	findSuspended, findNotReconciled, findUnpublishable, findUnsealed, findRemovalsHeld, findCommitHeld, findUnresolved,
 	findTamperedRegistry,
@@ -62,7 +62,7 @@ func findSuspended(k *kymaState) *finding {
 }
 
 // SuspendedBy returns the field manager that set the Kyma's suspension label, and the time of the field manager's last
-// update. It returns "" and zero if unknown.
+// change to the Kyma. It returns "" and zero if the field manager is unknown.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil &&
@@ -296,8 +296,8 @@ func findNotApplied(k *kymaState) *finding {
 	return &finding{situation: BundleNotTaken, message: k.accepted.Message, startedAt: published.Time.Time}
 }
 
-// findPending finds a bundle that the runtime has not reported yet. It ignores the bundle if all modules are ready,
-// because then the bundle changes no module.
+// findPending finds a bundle that the runtime has not reported as applied yet. It ignores a bundle if all modules are
+// ready, because such a bundle does not change any module.
 func findPending(k *kymaState) *finding {
 	published := k.unreportedBundle()
 	switch {
@@ -311,15 +311,16 @@ func findPending(k *kymaState) *finding {
 	return &finding{situation: BundlePending, message: k.accepted.Message, startedAt: published.Time.Time}
 }
 
-// firstProcessing returns the first module that is not ready, and the time since which it is not ready, or zero if
-// unknown.
+// firstProcessing returns the first module that is not ready, and the time since which it has not been ready. The time
+// is zero if it is unknown.
 func (k *kymaState) firstProcessing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {
 		return m, time.Time{}
 	}
 	since := k.modules.LastTransitionTime.Time
-	// The condition can be False for longer than this module, because another module set it to False earlier.
+	// The condition may be False because another module was not ready before this one. Start no earlier than the latest
+	// bundle.
 	if published := k.published(); published != nil && published.Time.After(since) {
 		since = published.Time.Time
 	}
@@ -349,8 +350,8 @@ func findProcessingModule(k *kymaState) *finding {
 	return f
 }
 
-// findUnexplained finds a Kyma in state Error or Warning that no other rule explains. Otherwise, the runtime would
-// count as healthy.
+// findUnexplained finds a Kyma in state Error or Warning for which no earlier rule has found a cause. Without this
+// rule, the runtime would count as healthy.
 func findUnexplained(k *kymaState) *finding {
 	if state := k.kyma.Status.State; k.isSingle || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
 		state != v1beta2.StateWarning {

@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// maxRunning limits the length of status.runtime.running in bytes, because the API server returns it in a table cell.
-// About 45 modules fit.
+// maxRunning limits the length of status.runtime.running in bytes, because the API server returns this field as a
+// column in lists of Kymas. About 45 modules fit.
 const maxRunning = 1 << 10
 
 // RunningModules returns the modules of a healthy runtime in the format of status.runtime.running. It returns "" if the

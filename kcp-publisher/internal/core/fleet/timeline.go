@@ -22,8 +22,8 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is the Git commit from which the bundle was built, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the first modules whose version the bundle changed, and More is the number of other such modules.
-	// Both are unknown if Noted is false.
+	// Changes lists the version changes in the bundle, at most the first ones. More is the number of further version
+	// changes. Both are unknown if Noted is false.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the history in the Kyma's status contains the bundle.
@@ -31,7 +31,7 @@ type Bundle struct {
 	// Applied is the time when the runtime first reported the bundle as applied, or nil.
 	Applied *time.Time `json:"applied,omitempty"`
 	Outcome Outcome    `json:"outcome"`
-	// State is the worst state that a module had while this bundle was the latest, or empty.
+	// State is the worst state that any module of the runtime had while this bundle was the latest, or empty.
 	State v1beta2.State `json:"state,omitempty"`
 	// Refused is the reason why the runtime refused the bundle, or empty.
 	Refused string `json:"refused,omitempty"`
@@ -41,10 +41,10 @@ type Bundle struct {
 	Unverified string `json:"unverified,omitempty"`
 }
 
-// Outcome is one word that describes whether the runtime applied a bundle.
+// Outcome describes in one word whether the runtime applied a bundle.
 type Outcome string
 
-// The outcomes of a bundle are:
+// These are the possible outcomes of a bundle.
 const (
 	// OutcomeInForce means that the runtime's last report contains this bundle as the applied bundle.
 	OutcomeInForce Outcome = "InForce"
@@ -69,8 +69,8 @@ type Chain struct {
 	Asked bool
 }
 
-// ReadChain reads a runtime's bundles from the newest to the earliest, and stops if read fails. read returns the
-// verified identity of the bundle with a digest.
+// ReadChain reads a runtime's bundles from the newest to the earliest, and stops when read returns an error. read
+// returns the verified identity of the bundle with the given digest.
 func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdentity, error)) Chain {
 	chain := Chain{Asked: true}
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
@@ -90,8 +90,8 @@ func ReadChain(kyma *v1beta2.Kyma, read func(digest string) (bundle.BundleIdenti
 	return chain
 }
 
-// Timeline merges the bundles in the Kyma's status and in the chain, newest first. It shortens long texts and removes
-// unprintable characters.
+// Timeline merges the bundles in the history of the Kyma's status and the bundles in the chain, newest first. It
+// shortens long texts and removes unprintable characters.
 func Timeline(kyma *v1beta2.Kyma, chain Chain) []Bundle {
 	r := kyma.Status.Runtime
 	if r == nil || r.Published == nil {
@@ -162,7 +162,7 @@ func bundleOutcome(digest, observed, newest string) Outcome {
 	return OutcomeUnknown
 }
 
-// addIdentity adds the verified identity of a bundle to the timeline. The identity replaces values from the Kyma's
+// addIdentity adds the verified identity of a bundle to the timeline. Verified values replace those from the Kyma's
 // status.
 func addIdentity(all []Bundle, identity *bundle.BundleIdentity, observed, newest string) []Bundle {
 	digest := identity.Digest.String()

@@ -68,8 +68,8 @@ type Forecast struct {
 	// including created and deleted ones.
 	Runtimes int `json:"runtimes"`
 	Changed  int `json:"changed"`
-	// CreatedRuntimes contains the runtime IDs of the Kymas that would be created, sorted. Leaving contains those that
-	// would be deleted.
+	// CreatedRuntimes contains the runtime IDs of the Kymas that the change creates, sorted. Leaving contains the runtime
+	// IDs of the Kymas that the change deletes, sorted.
 	CreatedRuntimes []string `json:"coming,omitempty"`
 	Leaving         []string `json:"leaving,omitempty"`
 	// Rollouts lists the Rollouts that would be created, sorted by name.
@@ -80,11 +80,11 @@ type Forecast struct {
 	Changes []Change `json:"changes"`
 }
 
-// group is the key for runtimes with the same change.
+// group is the map key for runtimes with the same change of a module.
 type group struct{ module, channel, from, to, held string }
 
 // New compares the objects of a fleet before and after a change. id returns the runtime ID of a Kyma. New returns an
-// error if a Kyma's request becomes invalid.
+// error if the change makes a Kyma's request invalid.
 func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (Forecast, error) {
 	var f Forecast
 	groups := map[group][]string{}

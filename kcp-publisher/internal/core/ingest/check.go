@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns an error if the API server would refuse a Kyma status that contains the report's data. The error
-// contains the invalid field.
+// Check returns an error if the API server would refuse a Kyma status that contains the report's data. The error names
+// the invalid field.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {

@@ -14,13 +14,14 @@ import (
 const (
 	// If two agents use the same key, their reports alternate. A few earlier instance IDs are enough to detect this.
 	maxEarlierInstances = 4
-	// Agents of older versions do not report an instance ID. If such an agent follows an agent with an instance ID, the
-	// publisher applies its module request only after anonymousAgentDelay.
+	// Agents of older versions do not report an instance ID. If such an agent starts to report instead of an agent with an
+	// instance ID, the publisher applies its module request only after anonymousAgentDelay.
 	anonymousAgentDelay = 10 * time.Minute
 )
 
-// reportingAgent returns the status entry of the agent that sent the report. It detects two agents with the same key:
-// either one of them reports the other, or an earlier instance ID reports again.
+// reportingAgent returns the entry in the Kyma's status about the agent that sent the report. It detects two agents
+// with the same key in one of two ways: an agent reports that it has found the other one, or an agent with an earlier
+// instance ID reports again.
 func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
@@ -50,8 +51,9 @@ func cloneMessage(one, other string) string {
 		bundle.Quote(other, most))
 }
 
-// isRequestAccepted reports whether the publisher applies the module request in a report. A newly started agent can run
-// in a copy of the cluster, and must not remove modules from the original cluster.
+// isRequestAccepted reports whether the publisher applies the module request in a report. A newly started agent may run
+// in a copy of the cluster, and its request must not remove modules from the original cluster. Therefore, the publisher
+// ignores its request until the agent has verified that no other agent uses its key.
 func isRequestAccepted(
 	before *v1beta2.ReportingAgent, now v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) bool {

@@ -13,15 +13,15 @@ import (
 // change only a few modules. For all other modules, a report about an earlier bundle is also valid for the latest
 // bundle. The publisher therefore records the changed modules when it publishes a bundle.
 
-// The status contains at most maxEarlier earlier bundles. It omits a bundle if more than maxChanged modules have
-// changed since.
+// The status lists at most maxEarlier earlier bundles. It omits a bundle if more than maxChanged modules have changed
+// since that bundle.
 const (
 	maxEarlier = 5
 	maxChanged = 50
 )
 
 // earlierBundles returns the earlier bundles that the runtime may still report as applied, each with the modules that
-// have changed since.
+// later bundles have changed.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if isApplied(facts) || before == nil || before.Published == nil {
 		return nil
@@ -59,8 +59,8 @@ func findUnchanged(published v1beta2.PublishedBundle, facts Facts, now time.Time
 	return nil
 }
 
-// ReportDeadline returns the deadline for a runtime to report the latest bundle. After it, the runtime is not healthy.
-// ReportDeadline returns zero if the runtime has already reported that bundle.
+// ReportDeadline returns the time until which a report about an earlier bundle is sufficient for a healthy runtime. It
+// returns zero if the runtime has already reported the latest bundle as applied.
 func ReportDeadline(status v1beta2.KymaStatus, silence time.Duration) time.Time {
 	if status.Runtime == nil || status.Runtime.Published == nil || len(status.Runtime.Published.Earlier) == 0 {
 		return time.Time{}

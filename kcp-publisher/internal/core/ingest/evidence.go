@@ -37,7 +37,7 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
-		// If Wanted is set, the runtime tried to apply that version and failed, so the version is not ready.
+		// If Wanted is set, it is the version that the runtime failed to apply, and Version is an older one.
 		if m := byModule[module]; cmp.Or(m.Wanted, m.Version) == versions[module] {
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
@@ -50,8 +50,8 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 	return proven
 }
 
-// isStartDelayed reports whether the runtime was silent or waited for its maintenance window. That time does not count
-// toward the deadline of the rollout's wave.
+// isStartDelayed reports whether the runtime was silent or waited for its maintenance window in the previous status.
+// The deadline of the rollout's wave then starts later.
 func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.GivenVersion) bool {
 	if given.Ready {
 		return false

@@ -21,8 +21,8 @@ const (
 	updateSpread = 5 * time.Hour
 )
 
-// NeedsUpdate reports whether a status must be written: it has changed, or the time of the last report in it is too
-// old.
+// NeedsUpdate reports whether the status after must be written, because it has changed or because the time of the last
+// report in the status before is too old.
 func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
@@ -38,8 +38,8 @@ func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	return !equality.Semantic.DeepEqual(before, after)
 }
 
-// NextUpdate returns when the time of the last report in the status must be updated. It returns zero if the runtime has
-// never reported.
+// NextUpdate returns the time at which the status must be written even if only the time of the last report has changed.
+// It returns zero if the runtime has never reported.
 func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	if status.Runtime == nil || status.Runtime.Observed == nil || status.Runtime.Observed.Heard == nil {
 		return time.Time{}

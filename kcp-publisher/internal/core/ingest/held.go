@@ -12,8 +12,8 @@ import (
 
 // HeldStatus returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
 // renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a renewed bundle,
-// the states of modules do not change. commit describes the Git commit. If commit is empty, the condition Publishing
-// does not change.
+// the states of modules do not change. commit describes the Git commit for the condition Publishing. If it is empty,
+// the condition does not change.
 func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if r := after.Runtime; r != nil && facts.Published != nil && r.Published != nil {
@@ -93,8 +93,8 @@ func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts F
 	after.UpdateLastOperation(before, message, now)
 }
 
-// heldState returns the state of a Kyma while a Git commit is partially applied. It takes the causes other than modules
-// from the conditions, because nothing determines these causes again during this time.
+// heldState returns the state of a Kyma while a Git commit is partially applied. Problems other than those of modules
+// are taken from the conditions, because the publisher does not check for them during this time.
 func heldState(status v1beta2.KymaStatus, publishFailed, deleting bool) v1beta2.State {
 	if deleting {
 		return v1beta2.StateDeleting

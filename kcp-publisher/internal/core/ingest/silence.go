@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// SilentStatus returns the status of a runtime while the publisher cannot read the runtime's reports. It returns true
-// if the runtime is silent. unnoted is Facts.UnrecordedUntil.
+// SilentStatus returns the status of a Kyma while the publisher cannot read the runtime's reports. It returns true if
+// the runtime is silent. carried is Facts.IsCarried, and unnoted is Facts.UnrecordedUntil.
 func SilentStatus(
 	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
@@ -43,9 +43,9 @@ func SilentStatus(
 	return after, true
 }
 
-// lastReportTime returns when a report was received. seen is the time at which this publisher read the report. If the
-// status already contains the report's sequence number, it returns the time in the status, so that a repeated or
-// replayed report does not look new.
+// lastReportTime returns the time at which a report was received. seen is the time at which this publisher read the
+// report. If the status already contains the report's sequence number, lastReportTime returns the earlier time in the
+// status, so that a repeated or replayed report does not count as new.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -53,7 +53,7 @@ func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, 
 	if before.Observed.Heard != nil {
 		return metav1.NewTime(earliest(before.Observed.Heard.Time, seen).UTC().Truncate(time.Second))
 	}
-	// publishers of older versions did not record the arrival time of reports
+	// Publishers of older versions did not record the arrival time of reports.
 	return metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second))
 }
 

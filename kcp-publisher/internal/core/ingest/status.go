@@ -66,8 +66,8 @@ const noBundle = "no bundle is published yet"
 
 const allReady = "all modules are ready"
 
-// RecordReport writes the report's data to status.runtime. seen is the time at which the publisher first read the
-// report.
+// RecordReport copies the report's data to status.runtime in memory. seen is the time at which the publisher first read
+// the report.
 func RecordReport(
 	status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time,
 ) {
@@ -114,8 +114,8 @@ func RecordReport(
 	}
 }
 
-// recordAssignment records the time at which an operator assigned the runtime to this Kyma. An operator does so by
-// issuing an enrollment token.
+// recordAssignment records the time at which an operator assigned the runtime to this Kyma, by creating an enrollment
+// token.
 func recordAssignment(r *v1beta2.RuntimeStatus, at time.Time) {
 	next := v1beta2.Assignment{}
 	if r.Assignment != nil {
@@ -186,7 +186,7 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// moduleStates sets the condition Modules from the states of the modules.
+// moduleStates sets the condition Modules according to the states of the modules.
 func moduleStates(after v1beta2.KymaStatus, set func(string, string, string, bool)) {
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
 		return m.State != v1beta2.StateReady && m.State != v1beta2.StateUnmanaged
@@ -261,7 +261,7 @@ func setAccepted(
 	r *v1beta2.RuntimeStatus, facts Facts, why *v1beta2.RuntimeReasons, set func(string, string, string, bool),
 ) {
 	if facts.Published == nil && r.Published != nil && !facts.refusesBundles() {
-		// The status names a latest bundle that the publisher has not read yet, so the report cannot be compared with it.
+		// This process has not read the latest bundle in the status yet, so it cannot compare the report with the bundle.
 		return
 	}
 	why.Bundle = ""
@@ -358,7 +358,7 @@ func moduleStatuses(
 			message = m.Message + "; " + message // the message for the worse state comes first
 		} else if m.Message != "" && facts.Published != nil &&
 			slices.Contains(facts.Published.Predicate.Removals, problem.Module) {
-			message += "; " + m.Message // here, m.Message lists the objects that block the removal
+			message += "; " + m.Message // m.Message lists the objects that block the removal
 		}
 		m.Name, m.Message, m.State = problem.Module, message, worseState(m.State, problem.State)
 		m.Channel = cmp.Or(m.Channel, problem.Channel)
@@ -422,7 +422,7 @@ func moduleStatus(
 		// As in lifecycle-manager, the status of an unmanaged module has no Manifest, resource or template.
 		status.State, status.Manifest, status.Resource, status.Template = v1beta2.StateUnmanaged, nil, nil, nil
 	case r.Maintenance && r.Version != m.Version:
-		// As in lifecycle-manager, a module keeps its state until its maintenance window opens.
+		// As in lifecycle-manager, a module that waits for its maintenance window keeps its state.
 		status.Channel, status.Template = r.Channel, nil
 		status.State, status.Message, status.Maintenance = r.State, r.Message, true
 	case r.Name == "" && facts.Report.OmitsModules():

@@ -32,7 +32,7 @@ type Runtime struct {
 	Modules []Module
 }
 
-// Holder is a runtime that runs an image.
+// Holder is a runtime that runs an image, with the time of its report.
 type Holder struct {
 	Runtime  string    `json:"runtime"`
 	Reported time.Time `json:"reported"`

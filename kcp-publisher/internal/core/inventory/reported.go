@@ -27,8 +27,8 @@ func ReportedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 	return all
 }
 
-// ListedRuntime returns a runtime of the API server's table, without its bundle. reported is the time of its last
-// report.
+// ListedRuntime converts a runtime that was read from a table row of the API server. The result has no bundle. reported
+// is the time of the runtime's last report.
 func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
 	listed := Runtime{ID: r.ID, Reported: reported}
 	for _, m := range r.Modules {

@@ -2,8 +2,8 @@ package memo
 
 import "sync"
 
-// Shared caches one value for each Holder. Holders with the same key share a value. Shared is safe for concurrent use;
-// a Holder is not.
+// Shared caches at most one value for each Holder. Holders with the same key share a value. Shared is safe for
+// concurrent use, but a Holder is not.
 type Shared[K comparable, V any] struct {
 	mu     sync.Mutex
 	values lru[K, V]

@@ -17,7 +17,7 @@ import (
 // Place is the part of a Kyma that contains a setting.
 type Place string
 
-// A setting is in an annotation, a label or a field of the Kyma's spec.
+// These are the parts of a Kyma that can contain a setting.
 const (
 	Annotation Place = "annotation"
 	Label      Place = "label"
@@ -36,8 +36,8 @@ type Setting struct {
 	Verb string
 	// Effect describes the setting in the reference page.
 	Effect string
-	// HonoredReason is the reason why the publisher applies the setting even if the admission policy is missing. If
-	// HonoredReason is empty, the publisher then ignores the setting.
+	// HonoredReason is the reason why the publisher applies the setting even if the admission policy is missing. It is
+	// empty for a setting that the publisher ignores without the policy.
 	HonoredReason string
 }
 

@@ -38,9 +38,9 @@ type Deviation struct {
 type Adoption struct {
 	// LastBundle is the bundle with which the next bundle is compared, or nil.
 	LastBundle *PublishedBundle
-	// MayKeep is true if LastBundle is certainly the last published bundle. Only then, modules that cannot be resolved
-	// keep their content from LastBundle. Otherwise, the registry's owner could make the publisher repeat an old
-	// bundle.
+	// MayKeep is true if LastBundle is certainly the last published bundle. If it is false, modules that cannot be
+	// resolved must not keep their content from LastBundle, because the registry's owner could have replaced the last
+	// bundle with an old one.
 	MayKeep bool
 	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
 	Sequence int64
@@ -49,7 +49,7 @@ type Adoption struct {
 	// Newer is the bundle in the registry if it is newer than the known bundles, for example after a restore of the
 	// control plane. The runtime may have applied it. Otherwise, it is nil.
 	Newer *PublishedBundle
-	// StoredPredicate is the statement of the bundle in the registry, or nil.
+	// StoredPredicate is the signed content of the bundle in the registry, or nil.
 	StoredPredicate *bundle.Predicate
 }
 
@@ -64,8 +64,8 @@ func (a Adoption) KeptBundle() *PublishedBundle {
 
 // Adopt decides on which bundle a runtime's next bundle is based. ownBundle is the last bundle of this process.
 // recorded is the bundle in the Kyma's status. Both can be nil. The bundle in the status takes precedence over the
-// registry. There is one exception: If the publisher crashed after a push and before the status update, the registry
-// contains the direct successor of the bundle in the status. Adopt then uses the successor.
+// registry. The only exception is the direct successor of the bundle in the status: the publisher pushed it and crashed
+// before it updated the status. Adopt uses this bundle.
 func Adopt(
 	ownBundle *PublishedBundle, recorded *RecordedBundle, stored StoredBundle, root trust.Root, now time.Time,
 ) Adoption {
@@ -117,8 +117,8 @@ func (a *Adoption) surpass(found *PublishedBundle, last RecordedBundle) {
 	}
 }
 
-// Applicable returns a bundle in the registry that the runtime may have applied although it is not certainly the last
-// published bundle. Otherwise, it returns nil. The next bundle must not have older module versions.
+// Applicable returns the bundle in the registry if the publisher cannot be sure that it is the last published bundle,
+// or nil. The runtime may have applied this bundle, so the next bundle must not have older module versions.
 func (a Adoption) Applicable() *PublishedBundle {
 	if a.MayKeep || a.LastBundle == nil {
 		return a.Newer
@@ -154,8 +154,8 @@ func versionsAfter(p *PublishedBundle, before map[string]string) map[string]stri
 	return versions
 }
 
-// isUsable reports whether the bundle in the registry has a signature of a key in the current root of trust and a
-// plausible sequence number. last is the last sequence number of the epoch. A sequence number in the future is
+// isUsable reports whether the bundle in the registry is signed with a key in the current root of trust and has a
+// plausible sequence number. last is the last sequence number of the epoch. A sequence number that is in the future is
 // plausible only if it is close to last.
 func (s StoredBundle) isUsable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.TrustsKey(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
@@ -226,7 +226,7 @@ func findDeviation(s StoredBundle, last RecordedBundle, root trust.Root, now tim
 }
 
 // statements contains the removals and rollbacks in the last known bundle. Later bundles repeat them until the runtime
-// has accepted them.
+// has applied one of these bundles.
 type statements struct {
 	digest         digest.Digest
 	removals       []string
@@ -246,8 +246,8 @@ func (a Adoption) lastStatements(remembered *RecordedBundle) statements {
 	return statements{}
 }
 
-// nextRollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has accepted it.
-// Otherwise, an agent that was offline would refuse the older module version.
+// nextRollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has applied it.
+// If they did not, an agent that was offline would refuse the older module version.
 func (s statements) nextRollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {

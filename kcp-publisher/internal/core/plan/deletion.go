@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// FinalizeReasonUnnotified is called instead of FinalizeReason if the publisher could not publish the bundle that
-// announces the deletion. It returns a reason only if a label on the Kyma declares that the runtime's cluster no longer
-// exists.
+// FinalizeReasonUnnotified returns the reason for removing the finalizer of a deleted Kyma if the publisher could not
+// publish the runtime's last bundle. It returns a reason only if a label on the Kyma declares that the runtime's
+// cluster no longer exists.
 func FinalizeReasonUnnotified(kyma *v1beta2.Kyma) (reason, message string) {
 	if !isMarkedGone(kyma) {
 		return "", ""
@@ -25,8 +25,8 @@ func isMarkedGone(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelRuntimeGone] == v1beta2.True
 }
 
-// FinalizeReasonRefused is called instead of FinalizeReason if the publisher refuses to publish bundles for the Kyma.
-// cause is the reason for the refusal.
+// FinalizeReasonRefused returns the reason for removing the finalizer of a deleted Kyma if the publisher refuses to
+// publish bundles for the Kyma. cause is the reason for the refusal.
 func FinalizeReasonRefused(
 	kyma *v1beta2.Kyma, cause error, timeout time.Duration, now time.Time,
 ) (event, message string) {
@@ -64,7 +64,7 @@ func FinalizeReason(
 	}
 	began := kyma.DeletionTimestamp.Time
 	if issued := published.Predicate.IssuedAt; issued.After(began) {
-		began = issued // the timeout starts when the runtime could first receive the deletion
+		began = issued // a runtime cannot know of the deletion before the bundle was created
 	}
 	switch waited := now.Sub(began); {
 	case report != nil && report.Observed != nil && report.Observed.Digest == published.Digest &&

@@ -19,7 +19,8 @@ func RecordFeatures(report bundle.Report) []string {
 }
 
 // unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or,
-// without a report, the Kyma's status. It assumes that an agent without a report supports all features.
+// without a report, the Kyma's status. If the agent has never reported, it assumes that the agent supports all
+// features.
 func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
 	switch {
@@ -45,7 +46,7 @@ func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Featur
 	return request, left
 }
 
-// AgentOutdatedMessage returns a message that lists the features in left and asks for an upgrade of the agent.
+// AgentOutdatedMessage returns a message that the bundle omits the features in left until the agent is upgraded.
 func AgentOutdatedMessage(left []bundle.Feature) string {
 	names := make([]string, 0, len(left))
 	for _, f := range left {

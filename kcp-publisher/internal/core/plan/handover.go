@@ -11,8 +11,9 @@ import (
 // CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
 // runtime to this Kyma.
 //
-// It compares names, because a rebuilt control plane has other UIDs. A bundle from a version before 0.1.0 contains no
-// Kyma. It belongs to the Kyma whose name equals the runtime ID.
+// It compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. A bundle that a
+// publisher before version 0.1.0 created contains no Kyma. Such a bundle belongs to the Kyma whose name equals the
+// runtime ID.
 func (a Adoption) CheckOwner(r Runtime) error {
 	if a.StoredPredicate == nil || r.IsAssigned || a.StoredPredicate.Audience.KeyThumbprint == "" {
 		return nil
@@ -39,8 +40,8 @@ func (a Adoption) CheckOwner(r Runtime) error {
 }
 
 // listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if
-// the bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent can
-// be offline for a long time.
+// the bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent
+// that was offline may not have read the earlier ones.
 func (a Adoption) listFormerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {
@@ -73,8 +74,8 @@ func knownKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// isOwnerChanged reports whether the next bundle has another owner or other former owners than the last bundle. If the
-// last bundle contains no Kyma, a new bundle is not urgent, so it returns false.
+// isOwnerChanged reports whether the next bundle has another owner or other former owners than the last bundle. A last
+// bundle without a Kyma was created by an old version of the publisher and needs no new bundle only for this reason.
 func isOwnerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

@@ -16,7 +16,7 @@ type Holders map[rollout.Track]*rollout.Holder
 // VersionHold is a rollout that delays a version in a runtime.
 type VersionHold struct {
 	Rollout *fleet.Rollout
-	// HasSelected is true if this rollout installed the runtime's current version.
+	// HasSelected is true if this rollout selected the version that the runtime has now.
 	HasSelected bool
 	// HoldReason contains the name of the rollout and the reason for the delay.
 	HoldReason string
@@ -41,7 +41,7 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	return holders
 }
 
-// MayHold reports whether a rollout may delay a newer version of the module in runtimes that now have this version.
+// MayHold reports whether a rollout may delay a newer version of the module in a runtime that has the given version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
 		if track.Module == module && !holder.CannotHold(version) {
@@ -51,7 +51,7 @@ func (h Holders) MayHold(module, version string) bool {
 	return false
 }
 
-// HoldsFor returns the rollouts that delay a version in the Kyma's runtime. The keys are module names.
+// HoldsFor maps each module of the Kyma's runtime to the rollout that delays a newer version of the module.
 func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	if len(h) == 0 {
 		return nil

@@ -18,7 +18,7 @@ const exampleWindows = `[{"days":["Sat"],"begin":"02:00:00Z","end":"06:00:00Z"}]
 type Maintenance struct {
 	// Policy selects the windows of a runtime by its Kyma's labels. It can be nil.
 	Policy *window.Policy
-	// An upgrade starts only if its window is still open for at least Minimum.
+	// Minimum is the time for which a window must still be open when an upgrade starts.
 	Minimum time.Duration
 }
 

@@ -146,7 +146,7 @@ func hashRequest(request resolve.Request, snapshot *catalog.Snapshot) requestKey
 }
 
 // Tracks returns the runtimes that follow each track (a module in a channel), with the state of the module in each
-// runtime. It omits a track if atRest returns true. If atRest is nil, it omits no track.
+// runtime. It omits a track if atRest returns true for it. atRest can be nil.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members with the same modules share a FollowedChannels slice. The tracks of a slice are computed only once.
@@ -179,8 +179,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// followersOf returns the Followers of each track in follows. It adds missing tracks to tracks. If atRest returns true
-// for a track, the result contains nil for this track.
+// followersOf returns the entry of each track in follows. It adds entries that are missing in tracks. The result
+// contains nil for a track if atRest returns true for it.
 func followersOf(
 	follows []resolve.FollowedChannel, tracks map[rollout.Track]*rollout.Followers,
 	atRest func(rollout.Track, string) bool,
@@ -229,7 +229,8 @@ func moduleRuntime(kyma *v1beta2.Kyma, id, module string, last silence.LastRepor
 	return r
 }
 
-// unresolvedVersion returns the version of a module that the publisher could not resolve for the runtime, or "".
+// unresolvedVersion returns the requested version of a module if the publisher could not resolve this version for the
+// runtime. Otherwise, it returns "".
 func unresolvedVersion(status *v1beta2.RuntimeStatus, module string) string {
 	if status.Reasons == nil {
 		return ""
@@ -259,7 +260,7 @@ func reportedState(
 	return "", false
 }
 
-// publishFailureCondition returns the condition Ready if it shows that the Kyma's bundle cannot be published.
+// publishFailureCondition returns the Kyma's condition Ready if its reason is that no bundle can be published.
 // Otherwise, it returns nil.
 func publishFailureCondition(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
@@ -299,7 +300,7 @@ func newRolloutInput(kyma *v1beta2.Kyma) rolloutInput {
 		}
 	}
 	if o := kyma.Status.Runtime.Observed; o != nil {
-		// Features can change if the agent is upgraded, for example to a version that supports checks.
+		// Compare the agent's features, because an upgraded agent may support checks.
 		moves.Observed = &v1beta2.ObservedBundle{Features: o.Features}
 	}
 	if p := status.Published; p != nil {

@@ -46,7 +46,7 @@ func NextBundle(
 	}
 	next.Kyma, next.FormerKymas = knownKyma(r.Kyma), adopted.listFormerOwners(r)
 	if r.IsDeleting {
-		// After the Kyma is gone, the publisher can no longer renew this bundle.
+		// The publisher cannot renew this bundle after the Kyma has been removed.
 		next.ExpiresAt = next.IssuedAt.Add(max(validity, lastBundleValidity))
 	}
 	used, newest := r.highestSequence(root, now), adopted.Sequence
@@ -90,9 +90,9 @@ func epochSequence(root trust.Root, p bundle.Predicate) int64 {
 	return p.Sequence
 }
 
-// nextRemovals returns the modules that the next bundle must remove. An agent may skip bundles. Therefore, every bundle
-// repeats a removal until the runtime has applied one of these bundles and no longer reports the module. The number of
-// modules is limited, because a report can contain invented modules.
+// nextRemovals returns the modules that the next bundle must remove. An agent may skip bundles. Therefore, each bundle
+// repeats a removal until the runtime has applied one of these bundles and does not report the module anymore. The
+// number of modules is limited, because a report can contain invented modules.
 func (s statements) nextRemovals(last *PublishedBundle, asked []string, r Runtime) []string {
 	reported := slices.Concat(slices.Collect(maps.Keys(r.grantedVersions())), r.Installed)
 	known := slices.Clone(s.removals)

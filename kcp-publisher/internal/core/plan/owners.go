@@ -151,7 +151,7 @@ func RecordOwner(kyma *v1beta2.Kyma) {
 	}
 }
 
-// RecordDenied records in a Kyma's status that the Kyma does not own its runtime.
+// RecordDenied records in a Kyma's status that another Kyma owns the runtime.
 func RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
@@ -159,12 +159,13 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
 }
 
-// HandOver assigns a runtime to a Kyma if the hand-over annotation of the Kyma contains a valid proof. The proof must
-// be newer than all other assignments of the runtime. HandOver copies the former owner's status, so that the runtime's
-// bundle does not change. It reports whether it assigned the runtime.
+// HandOver assigns a runtime to a Kyma if an operator has requested this with the Kyma's hand-over annotation. The
+// annotation contains a proof that is signed with a token secret. It must be newer than all other assignments of the
+// runtime. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports whether
+// it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	proof := kyma.Annotations[v1beta2.AnnotationHandOver]
-	// The last bundle of a deleted Kyma removes all modules, so a runtime must not be assigned to it.
+	// Never assign a runtime to a deleted Kyma, because its last bundle would remove all modules.
 	if proof == "" || !kyma.DeletionTimestamp.IsZero() {
 		return false
 	}
@@ -232,7 +233,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 
 func describeKyma(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
-		return kyma.Name // a Kyma from a file may have no namespace
+		return kyma.Name // a Kyma from a file may not have a namespace
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }

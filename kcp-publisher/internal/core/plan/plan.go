@@ -18,7 +18,7 @@ import (
 type Rules struct {
 	// Settings contains the default settings of the agents. A Kyma's annotations override them.
 	Settings bundle.Settings
-	// AgentRollbackFrom lists the digests of agent images. An agent with one of these images may roll back to an older
+	// AgentRollbackFrom lists the digests of agent images. An agent with one of these images can roll back to an older
 	// image.
 	AgentRollbackFrom []string
 	// KymaLabels lists additional labels that the publisher copies from a Kyma in the control plane to the Kyma in the
@@ -35,8 +35,8 @@ type Rules struct {
 	Root trust.Root
 	// Source is the Git commit from which the control plane's objects were applied, or nil.
 	Source *bundle.Source
-	// IsChanging is true while the control plane's objects are only partially changed, for example while a Git commit
-	// is applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
+	// IsChanging is true while a change of the control plane's objects is in progress, for example while a Git commit is
+	// applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
 	IsChanging bool
 }
 

@@ -22,8 +22,8 @@ type PublishedBundle struct {
 	// StateBlob and CatalogBlob are the OCI descriptors of the two documents in the bundle.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions contains the module versions in the bundle. For a module that could not be resolved, it contains the
-	// last published version. It is used to prevent downgrades.
+	// Versions maps each module to its version in the bundle. For a module that could not be resolved, it is the last
+	// published version. Later bundles must not contain older versions.
 	Versions map[string]string
 	// Changes lists the modules that differ from the previous bundle. It is nil if the difference is unknown or affects
 	// all modules.
@@ -37,8 +37,8 @@ type RecordedBundle struct {
 	Digest          digest.Digest
 	// Versions maps each module to its published version.
 	Versions map[string]string
-	// Removals lists the modules that the bundle removes. RolledBackFrom maps each module that the bundle rolls back to
-	// its version before the rollback.
+	// Removals lists the modules that the bundle removes. For each module that the bundle rolls back, RolledBackFrom
+	// contains the version before the rollback.
 	Removals       []string
 	RolledBackFrom map[string]string
 }

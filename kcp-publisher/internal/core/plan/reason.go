@@ -36,7 +36,8 @@ const (
 	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged means that the encrypted Secrets in the bundle changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged means that the cluster or the key that the bundle is issued for changed.
+	// ReasonAudienceChanged means that the runtime enrolled with another cluster or another key than the last bundle was
+	// issued for.
 	ReasonAudienceChanged Reason = "AudienceChanged"
 	// ReasonOwnerChanged means that the runtime now belongs to another Kyma than in the last bundle.
 	ReasonOwnerChanged Reason = "OwnerChanged"
@@ -64,7 +65,7 @@ const (
 // reasonCandidate is a possible reason for a new bundle.
 type reasonCandidate struct {
 	reason Reason
-	// applies is true if the reason applies.
+	// applies is true if the reason applies to this runtime now.
 	applies bool
 }
 
@@ -99,8 +100,9 @@ func contentReason(last *PublishedBundle, documents bundle.Documents, next bundl
 // bundle whose issue time is further in the future.
 const maxClockDifference = time.Hour
 
-// statementReason returns the reason to sign a new bundle although its documents did not change. recordedSequence is
-// the highest used sequence number of the epoch. validity is the minimum validity period of a bundle.
+// statementReason returns the reason for a new bundle if its documents did not change, such as a due renewal.
+// recordedSequence is the highest used sequence number of the epoch. validity is the minimum validity period of a
+// bundle.
 func statementReason(
 	last, next bundle.Predicate, recordedSequence int64, validity time.Duration, now time.Time,
 ) Reason {

@@ -21,13 +21,14 @@ type NewRemovals struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
-	// Unrecorded lists those modules in Modules that only the runtime's report contains.
+	// Unrecorded lists those modules in Modules that are only known from the runtime's report: neither the last bundle nor
+	// the Kyma's status contains them.
 	Unrecorded []string
 	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
 	IsRestored bool
-	// IsChanging is true while the catalog is only partially changed. During this time, the publisher decides only
-	// about the removals of deleted Kymas.
+	// IsChanging is true while a change of the catalog is in progress. During this time, the publisher decides only about
+	// the removals of deleted Kymas.
 	IsChanging bool
 }
 
@@ -83,8 +84,8 @@ func (a Adoption) isRestored(r Runtime) bool {
 }
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
-// module. After a restore from a backup, it returns false for a module that the last bundle does not contain, because
-// the module could have been mandatory.
+// module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
+// not contain. The reason for such a removal may be that a module is not mandatory anymore.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) {
 		return false
@@ -187,7 +188,7 @@ func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 }
 
 // CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
-// compared is the last time at which the newest Git commit was completely applied, or zero.
+// compared is the start of the last comparison with Git that found the newest commit completely applied, or zero.
 func CollectPending(
 	kyma *v1beta2.Kyma, modules []string, restored bool, compared time.Time,
 ) (all []removal.PendingRemoval) {
@@ -242,10 +243,11 @@ type RemovalDecision struct {
 	// HeldReasons maps each module whose removal must wait to the reason. The reason is empty until the publisher has
 	// made a decision.
 	HeldReasons map[string]removal.Reason
-	// Allowed and Approved list the modules whose removal was decided now. The decision must be written to the Kyma's
-	// status before the bundle removes them.
+	// Allowed and Approved list the modules whose removal this decision allows: Allowed without an approval, and Approved
+	// with an operator's approval. The decision must be written to the Kyma's status before the bundle removes the
+	// modules.
 	Allowed, Approved []string
-	// Unrecorded lists those modules in Allowed that only the runtime's report contains.
+	// Unrecorded lists those modules in Allowed that are only known from the runtime's report.
 	Unrecorded []string
 	// RemovedModules lists the modules that the next bundle removes.
 	RemovedModules []string
@@ -306,8 +308,8 @@ func dropOldest(decided map[string]v1beta2.ModuleRemoval, v RemovalDecision) {
 	}
 }
 
-// RemovalStatuses returns the removal decisions for the Kyma's status. before contains the decisions in the current
-// status, and v the new ones. It drops old decisions.
+// RemovalStatuses returns the removal decisions for the Kyma's next status. before contains the decisions in the
+// current status, and v the new ones. It drops decisions that are too old to matter.
 func RemovalStatuses(
 	before []v1beta2.ModuleRemoval, v RemovalDecision, published *PublishedBundle, now time.Time,
 ) []v1beta2.ModuleRemoval {
@@ -320,7 +322,7 @@ func RemovalStatuses(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// Round up. A rounded-down time could be before the start of an earlier comparison with Git.
+		// Round up. If the time were rounded down, it could be before the start of a comparison with Git that began earlier.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {

@@ -38,7 +38,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// This check also applies if the key is revoked: a thief of the key can also have the token that enrolled it.
+		// Check this even if the key is revoked, because a thief of the key may also have the token with which the key was
+		// enrolled.
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -57,9 +58,9 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
 	"again, with a longer --token-validity if necessary")
 
-// checkCertified returns an error if a certificate was issued for another Kyma. It compares names, because a rebuilt
-// control plane has other UIDs. A certificate from a version before 0.1.0 contains no Kyma. It is valid for the Kyma
-// whose name equals the runtime ID.
+// checkCertified returns an error if a certificate was issued for another Kyma. It compares the names of the Kymas,
+// because their UIDs change if the control plane is rebuilt. A certificate that a publisher before version 0.1.0 issued
+// contains no Kyma. Such a certificate is valid for the Kyma whose name equals the runtime ID.
 func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := KymaIdentity(kyma)
 	switch {
@@ -77,9 +78,9 @@ func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// ChallengeReporter returns the rules for accepting a report that assigns a runtime to another Kyma. The report must
-// contain an enrollment token for this Kyma. The token must expire after the used tokens of all other Kymas with the
-// runtime ID.
+// ChallengeReporter returns the rules for accepting a report that makes the given Kyma the owner of a runtime that
+// another Kyma owns. The report must contain an enrollment token for the given Kyma. The token must expire later than
+// the used tokens of all other Kymas with this runtime ID.
 func (r Rules) ChallengeReporter(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {

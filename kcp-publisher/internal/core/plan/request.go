@@ -111,8 +111,8 @@ func parseCheckRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 }
 
 // grantedVersions returns the module versions of a runtime: the published versions in the status, and the reported
-// versions of modules that are not in the status. A newer reported version replaces the published version if the status
-// is outdated or the runtime chose the version itself.
+// versions of modules that are not in the status. If the status is outdated or the runtime chose the version itself, a
+// newer reported version takes precedence over the published version.
 func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) map[string]string {
 	versions := map[string]string{}
 	var published *v1beta2.PublishedBundle
@@ -167,7 +167,8 @@ func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.Publishe
 	})
 }
 
-// minimumVersions returns the version of each requested or published module that the next bundle must not go below.
+// minimumVersions returns, for each requested or published module, the lowest version that the next bundle can contain
+// without a rollback.
 func minimumVersions(
 	requested v1beta2.KymaSpec, status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport,
 ) map[string]string {
@@ -192,8 +193,8 @@ func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request.OmitsSeedModules = kyma.Annotations[v1beta2.AnnotationNoModuleCopy] == v1beta2.True
 	if r := kyma.Status.Runtime; r != nil && r.Requested != nil && kyma.Labels[v1beta2.LabelSync] != v1beta2.False {
 		request.Requested = r.Requested.Spec
-		// If the Kyma in the runtime is deleted, the agent creates it again with this spec, which the runtime last
-		// reported.
+		// If a user deletes the Kyma in the runtime, the agent creates it again from the seed. Use the last reported spec as
+		// the seed.
 		request.Seed, request.OmitsSeedModules = r.Requested.Spec, false
 		return request, nil
 	}

@@ -5,7 +5,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxRequestBytes limits the length of the annotation value. The CRD has the same limit for the status field.
+// maxRequestBytes limits the length of the annotation that requests a reconcile. The CRD has the same limit for the
+// status field to which the publisher copies the value.
 const maxRequestBytes = 64
 
 // ReconcileRequest returns the value of the annotation that requests a reconcile. It returns "" if the publisher has

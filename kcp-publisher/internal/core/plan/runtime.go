@@ -27,8 +27,8 @@ type Runtime struct {
 	Certificate string
 	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
 	KymaGeneration int64
-	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is empty if the runtime cannot choose modules
-	// by itself (autonomy).
+	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is empty unless the runtime can choose modules by
+	// itself (autonomy).
 	KymaSpec digest.Digest
 	// IsDeleting is true if the Kyma was deleted, so that the next bundle removes all modules.
 	IsDeleting bool
@@ -52,7 +52,7 @@ type Runtime struct {
 	// AgentRollbackFrom lists the digests of agent images. The runtime's agent may roll back from these images to an
 	// older one.
 	AgentRollbackFrom []string
-	// Source is the current Git commit, or nil. A new commit alone does not cause a new bundle.
+	// Source is the current Git commit, or nil. If only the commit changes, no new bundle is necessary.
 	Source *bundle.Source
 	// Secrets contains the Secrets to publish to the runtime. If it is nil, the Secrets in the next bundle do not
 	// change.
@@ -64,7 +64,7 @@ type Runtime struct {
 	Request *v1beta2.KymaSpec
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
-	// IsChanging is a copy of Rules.IsChanging.
+	// IsChanging is true while a change of the control plane's objects is in progress. See Rules.IsChanging.
 	IsChanging bool
 	// IsInUse is true if the runtime may have modules.
 	IsInUse bool
@@ -78,8 +78,8 @@ type RuntimeSecrets struct {
 	Published []bundle.RuntimeSecret
 	// KnownNames lists the names of all Secrets that may exist in the runtime.
 	KnownNames []string
-	// IsPartial is true if the publisher could not read some Secrets. The runtime then keeps its existing copies of
-	// these Secrets.
+	// IsPartial is true if the publisher could not read some Secrets. In this case, the runtime keeps its copies of these
+	// Secrets.
 	IsPartial bool
 }
 
@@ -136,8 +136,8 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// recordReport sets Installed and Observed. They must come from the same report, because together they confirm
-// removals.
+// recordReport sets the fields that depend on the last report. Installed and Observed must come from the same report,
+// because a removal is confirmed if a runtime that has applied the bundle does not report the module anymore.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.RequestsCertificate = isRequestForKey(report.CertificateRequest, r.Audience.KeyThumbprint)

@@ -32,10 +32,10 @@ type ReceivedReport struct {
 	IsRecorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime. received is a report that is newer than the
-// Kyma's status, or nil. If the caller has not read a report yet, startedAt is the start time of the publisher.
-// Otherwise, it is zero. Until a report's data is in the status, its time is only in the field PossibleAt of the
-// result.
+// LastReport returns the time of the last report of a Kyma's runtime. received is the report that this publisher last
+// accepted, or nil. startedAt is the start time of this publisher if it has not read a report of the runtime yet, or
+// zero. If the status does not contain the data of the received report, only the field PossibleAt of the result
+// contains the report's time.
 func LastReport(kyma *v1beta2.Kyma, received *ReceivedReport, startedAt time.Time) silence.LastReport {
 	last := silence.LastReport{KnownAt: LastReportTime(kyma)}
 	if !startedAt.IsZero() {
@@ -63,8 +63,8 @@ func HasRefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// LatestUnrecorded returns the latest time at which another publisher may have received a report that is not in the
-// Kyma's status. It returns zero if this is impossible. startedAt is the start time of this publisher.
+// LatestUnrecorded returns the latest time at which a previous publisher may have received a report without writing its
+// time to the Kyma's status. It returns zero if this is impossible. startedAt is the start time of this publisher.
 func LatestUnrecorded(kyma *v1beta2.Kyma, startedAt time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || isCarried(kyma) {

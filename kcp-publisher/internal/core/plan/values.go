@@ -27,7 +27,7 @@ func parseValues(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	return found, nil
 }
 
-// withValues returns the changes in c, plus the modules whose runtime values differ between two bundles.
+// withValues adds to c the modules for which runtime values differ between two bundles, and returns the result.
 func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c
@@ -43,8 +43,8 @@ func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	return &Changes{Modules: slices.Compact(modules)}
 }
 
-// ChangesSince returns the modules that differ between an earlier bundle and p. states contains the differences between
-// the desired states of these bundles. ChangesSince adds the differences of runtime values.
+// ChangesSince returns the modules that differ between an earlier bundle and p. These are the modules in states, which
+// differ in the desired states of both bundles, and the modules whose runtime values differ.
 func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
 	return states.withValues(before, p)
 }

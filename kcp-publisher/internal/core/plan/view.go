@@ -10,13 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View contains the catalog and the rollout decisions that are needed to resolve Kymas. It is immutable.
+// View contains the catalog and the rollout decisions that bundles are based on. It is immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
 	// AwaitedRuntimes contains the IDs of the runtimes whose reports a rollout is waiting for.
 	AwaitedRuntimes map[string]bool
-	// If another process plans the rollouts, State identifies the data that this process used. Otherwise, it is empty.
+	// State is a hash of the control plane objects that the view was computed from. It is empty if the same process plans
+	// the rollouts and publishes bundles.
 	State string
 }
 
@@ -110,7 +111,7 @@ func (v *View) AddDecisions(runtime string, request *resolve.Request, known *v1b
 }
 
 // SelectedVersions maps each module of a published bundle to the rollout that selected the module's version. If a
-// module could not be resolved and its version did not change, it uses the entry in the Kyma's status.
+// module could not be resolved and its version did not change, the map contains the entry from the Kyma's status.
 func (v *View) SelectedVersions(
 	runtime string, published PublishedBundle, known *v1beta2.RuntimeStatus,
 ) map[string]v1beta2.GivenVersion {

@@ -2,8 +2,8 @@
 // The controller calls Decide, executes the action, adds the result to Facts, and calls Decide again until the action
 // is End.
 //
-// The publisher publishes no bundle while the catalog is incomplete, if the Kyma is refused, or while it waits before
-// it tries the registry again. Every sequence of results ends with the action End.
+// Decide never returns Publish while the catalog is incomplete, if the Kyma is refused, or during a backoff after a
+// failed registry request. Every sequence of results leads to the action End.
 package reconcile
 
 import "time"
@@ -24,7 +24,7 @@ const (
 	Refused State = "Refused"
 	// Unreachable means that the registry does not respond.
 	Unreachable State = "Unreachable"
-	// Settled means that an earlier reconcile finished all work, and nothing has changed since then.
+	// Settled means that no work is pending: an earlier reconcile finished all work, and no input has changed since then.
 	Settled State = "Settled"
 	// Due means that the publisher read the report and published a bundle if necessary.
 	Due State = "Due"
@@ -82,11 +82,11 @@ type Facts struct {
 	// Requested is true if an operator requested this reconcile. Pending is true if the publisher must publish a new
 	// bundle.
 	Requested, Pending bool
-	// InBackoff is true while the publisher waits before it tries the registry again after an error.
+	// InBackoff is true during a backoff after a failed registry request.
 	InBackoff bool
 	// IsSettled is true if an earlier reconcile with the same inputs and the last known report finished all work.
 	IsSettled bool
-	// CanPostpone is true if this process can fetch the report later.
+	// CanPostpone is true if this process can fetch the report in a later reconcile.
 	CanPostpone bool
 	// IsUnchanged is true if an earlier reconcile with the same inputs and the report that was fetched now finished all
 	// work.
@@ -123,14 +123,14 @@ func Decide(f Facts) (State, Action) {
 	return f.decidePublish()
 }
 
-// mayPoll reports whether the publisher only needs to look for a newer report of the runtime. All other reasons for a
-// reconcile, such as a change of the Kyma, are excluded.
+// mayPoll reports whether a newer report of the runtime is the only possible reason for this reconcile. It returns
+// false after a change of the Kyma, for example.
 func (f Facts) mayPoll() bool {
 	return f.HasView && f.IsSettled && !f.Requested && !f.Pending && !f.InBackoff
 }
 
-// decideOnHold returns the next action while the control plane's objects are unknown or inconsistent. During this time,
-// the publisher can renew bundles but must not change them.
+// decideOnHold returns the next action while the control plane's objects are unknown or a change is in progress. During
+// this time, the publisher can renew bundles but must not change their content.
 func (f Facts) decideOnHold() (State, Action) {
 	switch {
 	case f.ChangingFor < HoldTimeout:

@@ -29,7 +29,8 @@ const (
 	NamespaceDeleted Reason = "NamespaceDeleted"
 )
 
-// Unrecorded is the reason in the status for an allowed removal of a module that only the runtime's report contains.
+// Unrecorded is the reason in a Kyma's status for an allowed removal of a module that was only known from the runtime's
+// report.
 const Unrecorded Reason = "Unrecorded"
 
 // PendingRemoval is a removal that no published bundle contains yet.
@@ -39,11 +40,11 @@ type PendingRemoval struct {
 	HeldReason Reason
 	// Approved is true if an operator approved the removal.
 	Approved bool
-	// Restored is true if the Kyma's status was older than the runtime's state, and the newest Git commit has not been
-	// applied since then.
+	// Restored is true if the Kyma's status was found to be older than the runtime's state, and no comparison with Git has
+	// found the newest commit completely applied since then.
 	Restored bool
-	// Unrecorded is true if only the runtime's report contains the module. A report can contain invented modules, so
-	// such removals have limits of their own and do not affect other removals.
+	// Unrecorded is true if the module is only known from the runtime's report. A report can contain invented modules, so
+	// such removals are counted separately from other removals.
 	Unrecorded bool
 }
 
@@ -56,7 +57,7 @@ type Fleet struct {
 	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without an approval within Limits.Window.
 	Recent []Removal
-	// RecentUnrecorded is like Recent, for modules that only reports contained.
+	// RecentUnrecorded contains the same as Recent for modules that were only known from reports.
 	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
@@ -117,11 +118,11 @@ func (p PendingRemoval) isHeld() bool {
 	return p.HeldReason != "" && (p.HeldReason != Restored || p.Restored)
 }
 
-// effectCounts counts the runtimes that lose modules. A waiting removal counts toward Limits.PerModule, but not toward
-// Limits.Percent and Limits.Count.
+// effectCounts counts the runtimes that lose modules. A removal that waits for an approval counts toward
+// Limits.PerModule, but not toward Limits.Percent and Limits.Count.
 type effectCounts struct {
-	// losingRuntimes contains the runtimes with a new or a recently allowed removal. waiting contains, for each module,
-	// the runtimes whose removal waits. perModule contains, for each module, all affected runtimes.
+	// losingRuntimes contains the runtimes with a new or a recently allowed removal. waiting maps each module to the
+	// runtimes in which its removal waits for an approval. perModule maps each module to all affected runtimes.
 	losingRuntimes     map[string]bool
 	waiting, perModule map[string]map[string]bool
 }

@@ -8,8 +8,8 @@ import (
 )
 
 // withChecks returns a copy of a module's manifest with the checks that the module's rollout requires. If no rollout is
-// active, the manifest keeps the last checks while its version stays the same. If the agent does not support checks,
-// the copy has no checks.
+// active and the version has not changed, the copy has the checks of the last manifest. If the agent does not support
+// checks, the copy has no checks.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil

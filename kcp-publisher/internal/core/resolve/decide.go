@@ -9,8 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// decideManifest returns the manifest of one module. If the manifest does not match the request, it also returns the
-// problem. A module that cannot be resolved keeps the manifest from the last bundle.
+// decideManifest returns the manifest of one module for the next bundle. A module that cannot be resolved keeps the
+// manifest from the last bundle. If the manifest does not match the request, decideManifest also returns the reason as
+// a Problem.
 func decideManifest(
 	module requestedModule, controlPlane bool, lastManifest *bundle.Manifest, contents map[ComponentRef]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
@@ -32,7 +33,7 @@ func decideManifest(
 		return lastManifest, nil
 	case module.err != nil && module.gate.HeldReason != "" && lastManifest != nil &&
 		lastManifest.Version == module.gate.Version:
-		return lastManifest, nil // the published manifest works without its ModuleTemplate
+		return lastManifest, nil // keep the published manifest, because it works without its ModuleTemplate
 	case module.err != nil:
 		return lastManifest, newWarning(reason.Of(module.err), "%v", module.err)
 	case !controlPlane && module.isForControlPlane():
@@ -57,8 +58,8 @@ func decideManifest(
 	return manifest, nil
 }
 
-// keptManifest returns the manifest with which a module keeps its installed version, because the requested version is
-// older. If it returns nil, the bundle contains no manifest for the module, and the module does not change.
+// keptManifest returns the manifest of the installed version for a module whose requested version is older. If it
+// returns nil, the bundle contains no manifest for the module, and the module in the runtime does not change.
 func (w requestedModule) keptManifest(
 	controlPlane bool, last *bundle.Manifest, contents map[ComponentRef]Content,
 ) *bundle.Manifest {
@@ -99,8 +100,8 @@ func (w *requestedModule) isForControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// placementProblem returns the problem that a module can only be installed in the control plane's own cluster. It
-// returns nil for a mandatory module.
+// placementProblem returns a Problem if a module can only be installed in the control plane's own cluster, and the
+// runtime is another cluster. For a mandatory module, it returns nil.
 func (w *requestedModule) placementProblem() *bundle.Problem {
 	if w.choice.Mandatory {
 		return nil
@@ -119,8 +120,8 @@ func (w *requestedModule) isDowngrade() bool {
 		w.choice.Version != w.runningVersion
 }
 
-// olderVersionProblem returns the problem that the requested version is older than the installed version. The message
-// contains the origin of the requested version, such as a channel.
+// olderVersionProblem returns the Problem of a module whose requested version is older than the installed version. The
+// message names the origin of the requested version, such as a channel.
 func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {

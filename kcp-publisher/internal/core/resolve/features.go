@@ -18,8 +18,8 @@ func (r Request) unsupportedFeatures(m *bundle.Manifest) []bundle.Feature {
 	return slices.DeleteFunc(m.Features(), func(f bundle.Feature) bool { return !slices.Contains(r.Unsupported, f) })
 }
 
-// supportedManifest returns the module's manifest from the last bundle. If the manifest uses a feature that the agent
-// does not support, it returns nil, and the module does not change.
+// supportedManifest returns the module's manifest from the last bundle. It returns nil if the manifest uses a feature
+// that the agent does not support. Without a manifest in the bundle, the module in the runtime does not change.
 func (r Request) supportedManifest(last *bundle.Manifest) *bundle.Manifest {
 	if len(r.unsupportedFeatures(last)) > 0 {
 		return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// sizeBudget tracks the size of a desired state, because an agent refuses a bundle that is too large.
+// sizeBudget tracks the total size of the manifests in a desired state, because an agent refuses a bundle that is too
+// large.
 type sizeBudget struct {
 	contentBytes  int64
 	documentBytes int
@@ -126,7 +127,8 @@ func (r *Result) chooseFitting(
 	}
 }
 
-// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle.
+// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle. These manifests are
+// of promoted versions that a rollout may install later.
 func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
 	for _, m := range r.triedManifests {
 		with := b
@@ -140,7 +142,7 @@ func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
 	}
 }
 
-// addLimitProblem adds a Problem for a manifest that does not fit into the bundle. err contains the exceeded limit.
+// addLimitProblem adds a Problem for a manifest that does not fit into the bundle. err names the exceeded limit.
 func (r *Result) addLimitProblem(m bundle.Manifest, err error) {
 	r.State.Problems = append(r.State.Problems, bundle.Problem{
 		Module: m.Module, Channel: m.Channel, State: v1beta2.StateError, Reason: reason.BundleLimit,

@@ -40,7 +40,8 @@ func FollowedChannels(request Request, snapshot *catalog.Snapshot) []FollowedCha
 	return all
 }
 
-// lookupChoice finds the module in the catalog, in the version that the channel offers or that a rollout allows.
+// lookupChoice finds the ModuleTemplate of the module in the catalog. The version is the one that a rollout allows or,
+// without a rollout, the one that the channel offers.
 func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {

@@ -12,8 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// addInherited sets each module that lifecycle-manager installed to the installed version. It also adds installed
-// modules that are not requested, because the agent must adopt a module before it can remove it.
+// addInherited prepares the takeover of the modules that lifecycle-manager installed. Each of them keeps its installed
+// version until the agent has adopted it. addInherited also adds installed modules that are not requested, because the
+// agent must adopt a module before it can remove it.
 func addInherited(all []requestedModule, request Request, snapshot *catalog.Snapshot) []requestedModule {
 	for i := range request.Inherited {
 		inherited := &request.Inherited[i]
@@ -46,8 +47,8 @@ func addInherited(all []requestedModule, request Request, snapshot *catalog.Snap
 	return all
 }
 
-// unmanagedInherited returns the manifest of an unmanaged module that lifecycle-manager installed, or nil if its
-// version is unknown.
+// unmanagedInherited returns the manifest of a module that lifecycle-manager installed and that is now unmanaged. It
+// returns nil if the module's version is unknown.
 func (w requestedModule) unmanagedInherited(contents map[ComponentRef]Content) *bundle.Manifest {
 	if w.inherited == nil || w.err != nil {
 		return nil

@@ -23,11 +23,12 @@ type ModuleOutlook struct {
 	HeldReason string
 }
 
-// placeholderContent replaces the content of components, because PredictModules does not read components.
+// placeholderContent is the content of all components in PredictModules, which does not read components.
 var placeholderContent = Part{Content: bundle.Content{Digest: digest.FromString("")}}
 
-// PredictModules returns the expected state of each module in a runtime. It does not read components. granted contains
-// the runtime's current versions. If a module will be removed, its expected version is empty.
+// PredictModules returns the expected state of each module in a runtime after its next bundle. It does not read
+// components. granted contains the runtime's current versions. If the next bundle removes a module, its expected
+// version is empty.
 func PredictModules(
 	request Request, snapshot *catalog.Snapshot, granted map[string]string, now time.Time,
 ) []ModuleOutlook {

@@ -22,7 +22,8 @@ import (
 type Request struct {
 	// Labels contains the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// CopiedLabels contains the additional labels that are copied to the Kyma in the runtime.
+	// CopiedLabels contains the configured labels of the control plane's Kyma that are copied to the Kyma in the runtime,
+	// in addition to those in copiedLabels.
 	CopiedLabels map[string]string
 	// Seed is the spec that the agent uses to create the Kyma in the runtime if it does not exist.
 	Seed v1beta2.KymaSpec
@@ -57,13 +58,13 @@ type Request struct {
 	LastState *bundle.DesiredState
 	// Versions maps each module to its published or reported version. Only a rollback can install an older version.
 	Versions map[string]string
-	// RunningVersions maps each module whose published version failed to the version that still runs. The module can
-	// return to that version without a rollback.
+	// RunningVersions maps each module whose published version failed to the older version that still runs. The module can
+	// return to this older version without a rollback.
 	RunningVersions map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager, or empty.
 	Takeover bundle.TakeoverPhase
-	// RequestUnknown is true if the runtime is in a takeover and has not reported its module request yet. It then keeps
-	// all its modules.
+	// RequestUnknown is true if the runtime is in a takeover and has not reported its module request yet. Until then, it
+	// keeps all its modules.
 	RequestUnknown bool
 	// Inherited contains the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
@@ -74,8 +75,8 @@ type Request struct {
 	// values that a module in the catalog uses, sorted.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// HeldRemovals lists the modules whose removal requires an operator's approval, sorted. The runtime keeps them for
-	// now.
+	// HeldRemovals lists the modules whose removal waits for an operator's approval, sorted. The bundle keeps these
+	// modules.
 	HeldRemovals []string
 	// IsSettling is true while the publisher has not yet decided about the removals of the modules in HeldRemovals.
 	IsSettling bool
@@ -109,12 +110,13 @@ type Result struct {
 	// HeldProblems contains messages about modules whose new version a rollout delays. They are not part of State, so
 	// agents do not see them.
 	HeldProblems []bundle.Problem
-	// Remarks contains messages about modules that have their desired version, for example because of a rollback.
+	// Remarks contains messages about modules without a problem, for example that a rollback installed their version.
 	Remarks []bundle.Problem
 	// Unsupported lists features that a module requires but the agent does not support, sorted.
 	Unsupported []bundle.Feature
-	// triedManifests contains the manifests of versions that are not published yet. They are only used to check whether
-	// the versions can be resolved and fit into the bundle.
+	// triedManifests contains manifests of promoted versions that a rollout does not install yet because an earlier
+	// attempt to resolve them failed. They are not published. They are only used to check whether the versions can be
+	// resolved now and would fit into the bundle.
 	triedManifests []bundle.Manifest
 }
 
@@ -132,13 +134,13 @@ type requestedModule struct {
 	// version is the version that the channel offers or that a rollout allows. It is empty for a module that does not
 	// follow a channel.
 	version string
-	// triedModule is the same module in the version gate.TriedVersion, or nil if gate.TriedVersion is empty.
+	// triedModule is the same module in the version gate.TriedVersion. It is nil if gate.TriedVersion is empty.
 	triedModule *requestedModule
-	// minVersion is the lowest version that the module can have without a rollback. If it is empty, every version is
+	// minVersion is the lowest version that the module can have without a rollback. If it is empty, any version is
 	// allowed.
 	minVersion string
-	// keptChoice is the ModuleTemplate of the version in minVersion. It is only set if the module must stay at that
-	// version and the last bundle does not contain it.
+	// keptChoice is the ModuleTemplate of minVersion. It is only set if the module must stay at minVersion and the last
+	// bundle does not contain the module in this version.
 	keptChoice *catalog.Choice
 	// isRevoked is true if the catalog hides both the module and its last version from the Kyma.
 	isRevoked bool
@@ -216,7 +218,7 @@ func (w *requestedModule) setCurrent(request Request, snapshot *catalog.Snapshot
 	}
 	kept, err := snapshot.LookupVersion(w.module.Name, w.choice.Channel, w.minVersion, request.Labels)
 	if w.choice.Mandatory {
-		// The method At does not find mandatory modules.
+		// LookupVersion does not find mandatory modules.
 		kept, err = snapshot.LookupInstalled(w.module.Name, "", w.minVersion)
 	}
 	if err == nil {
@@ -398,13 +400,13 @@ func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 	return all
 }
 
-// removedModules returns the modules to remove, in the versions that their channels now offer. The newer version of a
-// module's operator may be necessary to remove the module.
+// removedModules returns the modules to remove, in the versions that their channels offer now, because only a newer
+// version of a module's operator may be able to remove the module.
 func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	var all []requestedModule
 	for _, module := range request.RemovedModules {
 		if request.Gates[rollout.Track{Module: module.Name, Channel: module.Channel}].HeldReason != "" {
-			// A rollout delays the channel's version, so the module's installed version must be used for the removal.
+			// A rollout delays the channel's version, so the removal must use the module's installed version.
 			continue
 		}
 		w := requestedModule{module: module}

@@ -34,7 +34,7 @@ func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
 }
 
 // KeptModules returns the modules that the next bundle does not remove from a runtime, sorted. granted contains the
-// published versions. KeptModules does not consider rollouts.
+// published versions. KeptModules ignores the decisions of rollouts.
 func KeptModules(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAllModules() {
 		return slices.Sorted(maps.Keys(granted))
@@ -51,7 +51,7 @@ func KeptModules(request Request, snapshot *catalog.Snapshot, granted map[string
 		}
 		if _, err := snapshot.LookupVersion(module, channel, version, labels.Set(request.Labels)); err != nil &&
 			!catalog.IsHidden(err) {
-			channel = "" // no channel, because the Kyma may have pinned the version
+			channel = "" // do not use a channel, because the Kyma may have pinned the version
 		}
 		request.LastState.Manifests = append(request.LastState.Manifests, bundle.Manifest{
 			Module: module, Channel: channel, Version: version,

@@ -18,8 +18,8 @@ func StartChanges(r *fleet.Rollout) []Change {
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 
-// ChangesBetween returns the Changes to emit if a Rollout's status changes from before to after: started waves, waves
-// that proved the version, and a new state.
+// ChangesBetween returns the Changes to emit if a Rollout's status changes from before to after. Changes are emitted
+// for a new state, for each started wave, and for each wave whose runtimes have proved that the version works.
 func ChangesBetween(before, after fleet.RolloutStatus) []Change {
 	var all []Change
 	for i, w := range after.Waves {

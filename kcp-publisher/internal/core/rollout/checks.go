@@ -50,7 +50,7 @@ func hasSameChecks(a, b []WaveChecks) bool {
 	return slices.EqualFunc(a, b, func(a, b WaveChecks) bool { return equality.Semantic.DeepEqual(a, b) })
 }
 
-// Checks returns the checks of the wave in d.Checks. If ok is false, the runtime keeps its current checks.
+// Checks returns the checks of the wave with the number d.Checks. If ok is false, the runtime keeps its current checks.
 func (g Gates) Checks(track Track, d Decision) (checks WaveChecks, ok bool) {
 	gate := g[track]
 	if gate == nil || d.Checks < 1 || d.Checks > len(gate.checks) {
@@ -66,7 +66,7 @@ func (p *plan) memberChecks(m *member) []fleet.Check {
 	return p.spec.Waves[m.wave].Checks
 }
 
-// isAccepted reports whether an operator approved a wave although its checks did not pass. It returns false if the wave
+// isAccepted reports whether an operator approved a wave regardless of its checks. It returns false if the wave also
 // needs an approval to start, because that approval was given before the checks ran.
 func (p *plan) isAccepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
@@ -76,8 +76,8 @@ func (p *plan) isWaitingForAgent(m *member, r *Runtime) bool {
 	return r.LacksChecks && len(p.memberChecks(m)) > 0 && !p.isAccepted(m.wave)
 }
 
-// worksInRuntime reports whether a runtime has the promoted version, the module is ready, and all checks of its wave
-// have passed. It is used for runtimes that got the version in another way than from this rollout.
+// worksInRuntime reports whether a runtime that this rollout did not update proves the promoted version: it has the
+// version, the module is ready, and all checks of its wave have passed.
 func (p *plan) worksInRuntime(m *member, r *Runtime) bool {
 	works := r.wasReady() && !p.hasSymptom(m, r) && p.findFailedCheck(m, r) == nil && p.unpassedMessage(m, r) == ""
 	return r.Version == p.spec.To && works
@@ -127,7 +127,7 @@ func (p *plan) isMeasured(m *member, r *Runtime) bool {
 }
 
 // countMeasuring counts a runtime whose module is ready but whose checks have not all passed. isOver is true if the
-// time for measuring the checks is over.
+// runtime's agent has measured the checks for the configured time.
 func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	w.measuring++
 	w.unchecked = append(w.unchecked, r.ID+" ("+m.uncheckedMessage+")")
@@ -136,7 +136,8 @@ func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	}
 }
 
-// unprovenMessage returns a message about the wave's runtimes whose checks did not pass, or "".
+// unprovenMessage returns a message about the wave's runtimes whose checks have not passed. It returns "" if there are
+// none.
 func (w *wave) unprovenMessage() string {
 	if len(w.unchecked) == 0 {
 		return ""
@@ -151,9 +152,9 @@ func (w *wave) isStalled() bool {
 	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
-// unprovenReason returns the reason why a wave has not proved the version yet, or "". unready is the reason why the
-// wave is not ready. soaked is true after the soak time. If the wave is stalled by its checks, unprovenReason sets the
-// state Waiting.
+// unprovenReason returns the reason why the runtimes of a wave have not proved the version yet, or "". unready is the
+// reason why the wave is not ready. soaked is true after the soak time. If the wave is stalled, unprovenReason sets its
+// state to Waiting.
 func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 	w := &p.waves[number]
 	switch {

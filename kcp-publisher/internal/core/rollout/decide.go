@@ -49,8 +49,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// KeptVersion returns the version that a runtime has while the rollout does not update it. This is the last good
-// version or, if newer, the runtime's own version.
+// KeptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version or,
+// if that is newer, the runtime's current version own.
 func KeptVersion(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
 		return good
@@ -92,7 +92,7 @@ func (p *plan) countRuntimes(runtimes []Runtime) {
 		}
 	}
 	if p.isRollingBack() {
-		s.Failed = max(s.Failed, failedBefore) // after a rollback, its failed runtimes still count
+		s.Failed = max(s.Failed, failedBefore) // after a rollback, keep counting the runtimes that failed before
 	}
 	s.Wave = fmt.Sprintf("%d/%d %s", current+1, len(p.waves), s.Waves[current].Name)
 	s.Progress = fmt.Sprintf("%d/%d", s.Updated, s.Total)
@@ -101,8 +101,8 @@ func (p *plan) countRuntimes(runtimes []Runtime) {
 	p.estimateEnd(current)
 }
 
-// recordFailures writes the failed runtimes to the status. During a rollback, it keeps the failures that caused the
-// rollback.
+// recordFailures writes the failed runtimes to the rollout's status. During a rollback, it keeps the failures that
+// caused the rollback.
 func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {

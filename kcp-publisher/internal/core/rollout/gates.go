@@ -67,7 +67,8 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	return g
 }
 
-// findDecision returns the Decision for a runtime. It returns false if the rollout's plan did not contain the runtime.
+// findDecision returns the Decision for a runtime. It returns false for a new runtime, which the rollout's last step
+// did not contain.
 func (g *Gate) findDecision(runtime string) (Decision, bool) {
 	at, known := g.decisionIndex[runtime]
 	if !known {
@@ -106,8 +107,8 @@ func (g *Gate) CatalogVersion(runtime, own, offered string) string {
 	return cmp.Or(g.from, offered)
 }
 
-// isSameGate reports whether two Gates certainly make the same decisions: they are the same object, or both let all
-// runtimes have the same version.
+// isSameGate reports whether two Gates are certain to make the same decisions without comparing runtimes. This is the
+// case if they are the same object or if both allow the same version in all runtimes.
 func (g *Gate) isSameGate(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
@@ -138,7 +139,7 @@ func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two Gates make the same decision for a runtime. own is the runtime's current version.
+// Equal reports whether two Gates make the same decision for a runtime with the current version own.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other

@@ -11,8 +11,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// A postponed runtime counts toward maxConcurrent for postponeDelay, because the publisher may already be pushing its
-// bundle.
+// A postponed runtime still counts toward maxConcurrent for postponeDelay, because the publisher may already be pushing
+// a bundle with the promoted version to it.
 const postponeDelay = time.Minute
 
 // grantSlots selects the runtimes to update next from the started waves, within maxConcurrent. Postponed runtimes come
@@ -59,14 +59,14 @@ func (p *plan) grantSlots(runtimes []Runtime) {
 	}
 }
 
-// hasOpenSlots reports whether the rollout may update more runtimes. It returns false if the rollout is paused. It also
-// returns false if the rollout is waiting and has not updated any runtime yet.
+// hasOpenSlots reports whether the rollout may update more runtimes. updated is the number of runtimes that it has
+// updated. It returns false if the rollout is paused, or if it is waiting before its first update.
 func (p *plan) hasOpenSlots(updated int) bool {
 	return !p.spec.Paused && (updated > 0 || p.status.State != fleet.RolloutWaiting)
 }
 
-// waveSlots counts the part of a wave's maxConcurrent that is taken by runtimes that were selected but do not have the
-// version yet.
+// waveSlots counts the runtimes of a wave that the rollout has selected but that do not have the version yet. They take
+// slots of the wave's maxConcurrent.
 type waveSlots struct {
 	takenCount int
 	// postponed maps the ID of each postponed runtime to the time at which it was postponed.

@@ -6,13 +6,13 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Holder decides in which runtimes a rollout delays the promoted version. It uses only the status of the Rollout
-// object. It is safe for concurrent use.
+// Holder decides in which runtimes a rollout delays the promoted version. It uses only the Rollout object, not the
+// state of all runtimes. It is safe for concurrent use.
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
 	// isReadable is true if the rollout's course is valid and its status contains all waves. The first element of
-	// heldReasons is the message for runtimes that no wave selects. The messages for each wave follow.
+	// heldReasons is the message for runtimes that no wave selects. The other elements are the messages for the waves.
 	isReadable  bool
 	heldReasons []string
 }

@@ -16,13 +16,13 @@ import (
 type memberState int
 
 const (
-	// The runtime has the promoted version or a newer one, but not because of this rollout.
+	// The runtime has the promoted version or a newer one that this rollout did not install.
 	unaffected memberState = iota
 	// The runtime does not have the promoted version yet.
 	waiting
 	// The runtime does not have the promoted version yet. It is silent, or the publisher cannot publish to it.
 	silent
-	// The bundle has the promoted version, but the runtime has not reported whether the module works.
+	// The runtime's bundle contains the promoted version, but the runtime has not reported whether the module works.
 	inFlight
 	// The runtime does not have the promoted version yet, because its agent does not support checks.
 	outdated
@@ -34,7 +34,7 @@ const (
 	updated
 	// The runtime reported a failure, or the module was not ready in time.
 	failed
-	// The bundle has the promoted version, but the runtime is silent or waits for its maintenance window.
+	// The runtime's bundle contains the promoted version, but the runtime is silent or waits for its maintenance window.
 	deferred
 	// The runtime has returned to the last good version.
 	reverted
@@ -112,8 +112,8 @@ func (p *plan) classify(runtimes []Runtime) {
 	}
 }
 
-// countWorking counts an unaffected runtime in which the promoted version works. The soak time starts when the runtime
-// was updated or, if that time is unknown, when this rollout started.
+// countWorking counts an unaffected runtime in which the promoted version works. The soak time starts at the time of
+// the runtime's update or, if that is unknown, at the start of this rollout.
 func (w *wave) countWorking(r *Runtime, rolloutStart time.Time) {
 	w.working++
 	since := rolloutStart
@@ -146,7 +146,7 @@ func (r *Runtime) lastReport() silence.LastReport {
 func (p *plan) classifyMember(m *member, r *Runtime) {
 	state := r.lastReport().State(p.spec.OfflineAfter.Duration, p.input.Now)
 	quiet := state == silence.NeverReported || state == silence.Silent
-	// If unsure is true, the rollout waits until this publisher has read the runtime's report.
+	// In the state Uncertain, the rollout waits until this publisher has read the runtime's report.
 	m.isUncertain = state == silence.Uncertain
 	m.isSelected = r.Selection != nil && r.Selection.Rollout == p.name
 	switch {
@@ -184,8 +184,8 @@ func (r *Runtime) wasReady() bool {
 	return r.Selection != nil && r.Selection.Ready || r.IsCurrent && r.State == v1beta2.StateReady
 }
 
-// isNewer reports whether a version is newer than the promoted version. Most runtimes have the last good version, so
-// its result is computed only once.
+// isNewer reports whether a version is newer than the promoted version. It caches the result for the last good version,
+// which most runtimes have.
 func (p *plan) isNewer(version string) bool {
 	if version == p.spec.From {
 		return p.isDowngrade
@@ -254,8 +254,8 @@ func (p *plan) isUnpublishableTooLong(m *member, r *Runtime) bool {
 	return p.input.Now.Sub(since) > p.spec.Waves[m.wave].Deadline.Duration
 }
 
-// isLate reports whether the deadline has passed and the runtime has sent a report since then. A silent runtime is
-// never late.
+// isLate reports whether the wave's deadline has passed for a runtime and the runtime has sent a report since the
+// deadline. A silent runtime is never late.
 func (p *plan) isLate(m *member, r *Runtime) bool {
 	if m.wave < 0 {
 		return false

@@ -54,7 +54,7 @@ func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 
 // ObjectName returns the object name of the Rollout of a track with this revision.
 func ObjectName(track Track, revision int64) string {
-	// The name also contains the channel and the revision, and can have at most 253 bytes.
+	// Shorten the module's name, because the whole name can have at most 253 bytes.
 	const maxModule = 180
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
@@ -95,7 +95,8 @@ func isRepeatable(ended *fleet.Rollout) bool {
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// isReleasable reports whether a rollout was stopped or rolled back and its channel no longer has the promoted version.
+// isReleasable reports whether a rollout with this state was stopped or rolled back, and its channel has another
+// version now. held is the rollout's promoted version.
 func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
@@ -117,8 +118,8 @@ func lastGoodVersion(before *fleet.Rollout) string {
 	return before.Spec.From
 }
 
-// needsNoRollout reports whether the channel's version is published without a rollout, because no policy applies to it
-// and the newest rollout of the track has ended with another version.
+// needsNoRollout reports whether the channel's version is published without a rollout. This is the case if no policy
+// applies to the track and the newest rollout of the track has ended with another version.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	// If the runtimes must return to an older version, the newest rollout must roll them back.
 	returns := channel == newest.Spec.From || newest.Spec.Undo
@@ -140,8 +141,8 @@ func isUpdatedEverywhere(status fleet.RolloutStatus) bool {
 	return true
 }
 
-// isProven reports whether an earlier rollout of the track proved this version: it promoted the version successfully,
-// or the version was its last good version.
+// isProven reports whether the candidate's version already works in the fleet: an earlier rollout of the track promoted
+// it successfully, or it was the last good version of an earlier rollout.
 func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 	return slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
 		brought := r.Spec.To == candidate.Spec.To && r.Status.State == fleet.RolloutSucceeded && r.Status.Updated > 0
@@ -149,9 +150,9 @@ func isProven(candidate *fleet.Rollout, own []*fleet.Rollout) bool {
 	})
 }
 
-// mostCommonVersion returns the most common version that is older than the promoted one. It is the last good version of
-// a track without rollouts. If at least as many runtimes already have the promoted version, it returns "", because no
-// rollout is needed.
+// mostCommonVersion returns the most common version of the runtimes that is older than the promoted version. It is used
+// as the last good version of a track without earlier rollouts. It returns "" if at least as many runtimes already have
+// the promoted version, because no rollout is needed.
 func mostCommonVersion(promoted string, runtimes []Runtime) string {
 	votes := map[string]int{}
 	for i := range runtimes {

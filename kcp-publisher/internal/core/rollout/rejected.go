@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// FindRejected returns the newest rollout that promoted a version if it was stopped or rolled back. Otherwise, it
+// FindRejected returns the newest rollout of a version if this rollout was stopped or rolled back. Otherwise, it
 // returns nil. rollouts contains the rollouts of one track.
 func FindRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
@@ -29,7 +29,7 @@ func FindRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	return nil
 }
 
-// ListRejected returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They have
+// ListRejected returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They are in
 // the order of the channels in metas.
 func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
 	byTrack := groupByTrack(rollouts)

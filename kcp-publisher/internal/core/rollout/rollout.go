@@ -2,12 +2,12 @@
 //
 // A rollout promotes one module in one channel. Plan takes the rollout's status, the state of every runtime that
 // follows the channel, and the time. It returns the next status and a Decision for each runtime. The caller writes the
-// status before it acts on a Decision, so a restarted publisher makes the same decisions.
+// status before it uses a Decision, so a restarted publisher makes the same decisions.
 //
-// A runtime is updated if its signed report is about exactly the published bundle, the module is ready, and every check
-// of the runtime's wave has passed. A runtime that is silent or waits for its maintenance window is deferred. It counts
-// neither as a success nor as a failure. A wave starts after the updated runtimes of the previous wave have proved the
-// version.
+// A runtime counts as updated if its signed report shows that it has applied the published bundle, that the module is
+// ready, and that every check of the runtime's wave has passed. A runtime that is silent or waits for its maintenance
+// window counts as deferred, not as a success or a failure. A wave starts after the updated runtimes of the previous
+// wave have proved that the version works.
 package rollout
 
 import (
@@ -36,8 +36,8 @@ type Runtime struct {
 	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// UnresolvedVersion is the promoted version if the publisher could not resolve it for the runtime. Message is then
-	// the reason. Otherwise, UnresolvedVersion is empty.
+	// UnresolvedVersion is the promoted version if the publisher could not resolve it for the runtime, or empty. If it is
+	// set, Message is the reason.
 	UnresolvedVersion string
 	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
@@ -45,9 +45,9 @@ type Runtime struct {
 	// Selection contains the rollout that selected Version and the reported results. It is nil if no rollout selected
 	// Version.
 	Selection *v1beta2.GivenVersion
-	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma,
-	// and contains the module in Version. State and Message are the module's state and message in that report. They are
-	// only valid if IsCurrent is true. The only exception is Message if UnresolvedVersion is set.
+	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma, and
+	// contains the module in Version. State and Message are the module's state and message in that report. State is only
+	// valid if IsCurrent is true. Message is also valid if UnresolvedVersion is set.
 	IsCurrent bool
 	State     v1beta2.State
 	Message   string
@@ -61,13 +61,13 @@ type Runtime struct {
 type PlanInput struct {
 	// NewerRollout is the name of a newer rollout of the same track. It is empty for the newest rollout.
 	NewerRollout string
-	// ChannelVersion is the version that the channel has now.
+	// ChannelVersion is the version in the channel now. It can differ from the rollout's promoted version.
 	ChannelVersion string
 	// IsProven is true if an earlier rollout has already proved the promoted version.
 	IsProven bool
 	Now      time.Time
 
-	// places caches the positions of runtimes in the order in which waves select them. It can be nil.
+	// places caches the results of hashPlace. It can be nil.
 	places placeCache
 }
 
@@ -83,8 +83,8 @@ type Decision struct {
 	// TriedVersion is the promoted version if the publisher could not resolve it for the runtime. The publisher tries
 	// to resolve it in addition to Version, to find out when the problem is solved. Otherwise, TriedVersion is empty.
 	TriedVersion string
-	// Checks is the number of a wave, starting at 1. The runtime gets this wave's checks together with Version. If
-	// Checks is 0, the runtime keeps its current checks.
+	// Checks is the number of the wave whose checks the runtime gets together with Version. The first wave has the number
+	// 1. If Checks is 0, the runtime keeps its current checks.
 	Checks int
 }
 
@@ -98,7 +98,7 @@ type Step struct {
 	AwaitsReport []bool
 }
 
-// IsFinished reports whether a rollout in this state has ended. A rollback is the only change that can follow.
+// IsFinished reports whether a rollout in this state has ended. It can only change again if it is rolled back.
 func IsFinished(state fleet.RolloutState) bool {
 	switch state {
 	case fleet.RolloutStopped, fleet.RolloutRolledBack, fleet.RolloutSuperseded, fleet.RolloutSucceeded:
@@ -117,8 +117,8 @@ type plan struct {
 	waves   []wave
 	// previousState is the rollout's state before this step.
 	previousState fleet.RolloutState
-	// isDowngrade is true if the promoted version is older than the last good version. In this case, runtimes with the
-	// last good version keep it.
+	// isDowngrade is true if the promoted version is older than the last good version. Runtimes with the last good version
+	// then keep it.
 	isDowngrade bool
 }
 
@@ -265,7 +265,7 @@ func (p *plan) checkRolledBack() {
 	p.endRollout(fleet.RolloutRolledBack, p.status.Message)
 }
 
-// isOverdue reports whether a runtime has missed the deadline for its rollback.
+// isOverdue reports whether a runtime has missed the deadline for returning to the last good version.
 func (p *plan) isOverdue(m *member) bool {
 	since := p.status.BackSince
 	return since == nil || m.wave < 0 || p.input.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))

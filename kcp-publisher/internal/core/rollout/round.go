@@ -13,7 +13,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers contains the runtimes that follow a track, and the version of the track's channel.
+// Followers contains the runtimes that follow a track (a module in a channel), and the channel's version.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
@@ -36,8 +36,8 @@ type Round struct {
 	places placeCache
 }
 
-// RestFilter returns a function that reports whether a track needs no Plan. This is the case if it has neither a policy
-// nor a Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
+// RestFilter returns a function that reports whether a track can be skipped in an evaluation. This is the case if it
+// has no policy and no Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
 func RestFilter(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
 	byTrack := groupByTrack(rollouts)
 	return func(track Track, channel string) bool {
@@ -120,7 +120,7 @@ func (r *Round) addTrack(
 		return
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// The newest Rollout succeeded, so update runtimes that were offline immediately.
+		// The newest Rollout succeeded, so runtimes that were offline can be updated immediately.
 		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
 		r.deleteOld(rollouts)
 		return
@@ -165,8 +165,8 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	return next
 }
 
-// addRecordedGate adds the decisions that follow from a Rollout's current status. If the Rollout has not succeeded,
-// every runtime keeps its version.
+// addRecordedGate adds the decisions according to a Rollout's current status, without evaluating a next step. If the
+// Rollout has not succeeded, every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
 	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)

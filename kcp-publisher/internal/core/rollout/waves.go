@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// maxGranted limits the number of runtime IDs in the status of one wave.
+// maxGranted limits the number of selected runtimes that the status of one wave lists.
 const maxGranted = 500
 
 // RestWave is the name of the wave that CompleteCourse adds for runtimes that no other wave selects.
@@ -113,13 +113,13 @@ type wave struct {
 	// unaffected counts the runtimes that have the promoted version or a newer one, but not because of this rollout.
 	// working counts those of them in which the promoted version works.
 	unaffected, working int
-	// workingSince is the time at which the last of the working runtimes was updated, or zero.
+	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
 	workingSince time.Time
 	// unreadCount counts the updated runtimes whose reports this publisher has not read since it started.
 	unreadCount int
-	// unchecked describes the runtimes whose checks have not passed. measuring counts the ready runtimes whose agents
-	// still measure the checks. overdue counts those of them whose time for measuring is over. outdated counts the
-	// runtimes whose agents do not support checks.
+	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is ready
+	// but whose checks have not all passed. overdue counts those of them that have measured the checks for the configured
+	// time. outdated counts the runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
 	// failedChecks lists the failed checks and their runtimes.
@@ -156,8 +156,9 @@ func (w *wave) matchesAny(runtimes []Runtime) bool {
 	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
-// assignRuntimes assigns the runtimes to waves. In the first step, it also writes the last place of each wave with a
-// percentage or a count to the status, because such a wave must not change during the rollout.
+// assignRuntimes assigns the runtimes to waves. A wave with a percentage or a count must not change during the rollout.
+// Therefore, in the rollout's first step, assignRuntimes also writes the place of the wave's last runtime (see
+// hashPlace) to the status.
 func (p *plan) assignRuntimes(runtimes []Runtime) {
 	p.parseSelectors()
 	p.members = make([]member, len(runtimes))
@@ -315,8 +316,8 @@ func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
 	return wave.State == fleet.WaveWaiting && !slices.Contains(approved, wave.Name)
 }
 
-// soakEnd returns the end of a wave's soak time. ready is the time at which the wave became ready. For a wave without
-// runtimes to update, the soak time starts when the last working runtime was updated.
+// soakEnd returns the end of a wave's soak time, which starts at ready, the time at which the wave became ready. For a
+// wave without runtimes to update, the soak time starts at workingSince.
 func (p *plan) soakEnd(number int, ready time.Time) time.Time {
 	if w := &p.waves[number]; w.total == 0 {
 		ready = w.workingSince

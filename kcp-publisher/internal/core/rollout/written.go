@@ -15,9 +15,9 @@ func NewestRollouts(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
 	return newest
 }
 
-// RecordedGates returns the decisions that follow from the current status of the Rollouts. They are the same as those
-// of the Round that wrote the Rollouts. followers can contain only some of the runtimes, such as the runtimes of one
-// shard.
+// RecordedGates returns the decisions according to the current status of the Rollouts. They are the same as those of
+// the Round that wrote this status. followers does not have to contain all runtimes. It can contain only the runtimes
+// of one shard.
 func RecordedGates(
 	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
 ) Gates {
@@ -39,8 +39,8 @@ func RecordedGates(
 	return gates
 }
 
-// recordedStep returns the decisions that follow from a Rollout's current status. Unlike Plan, it does not compute a
-// next status.
+// recordedStep returns the decisions according to a Rollout's current status. Unlike Plan, it does not compute a next
+// status.
 func recordedStep(rollout *fleet.Rollout, runtimes []Runtime, input PlanInput) Step {
 	p := newPlan(rollout.Name, rollout.Spec, rollout.Status, input)
 	if CheckCourse(p.spec.Course) != nil || len(p.status.Waves) != len(p.spec.Waves) {

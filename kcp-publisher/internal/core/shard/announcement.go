@@ -20,12 +20,13 @@ type Announcement struct {
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
-	// Rollouts that these objects require. It is empty while a Git commit stops publishing, so that every version of the
-	// program stops resolving Kymas.
+	// Rollouts that these objects require. It is empty while publishing has stopped because of a Git commit. Shards of
+	// older program versions, which do not know the field Held, then stop, too.
 	State string `json:"state"`
-	// Held is the reason why the planner stops publishing, or empty. Shards can then only renew bundles.
+	// Held is the reason why publishing has stopped, or empty. While it is set, shards only renew bundles.
 	Held string `json:"held,omitempty"`
-	// Number increases with every announcement of a process. Processes acknowledge it in their heartbeats.
+	// Number identifies the announcement and increases with every announcement of a planner. All processes write the
+	// number that they have read to their heartbeats.
 	Number int64 `json:"number,omitempty"`
 	// Commit is the applied Git commit, or zero if the planner does not follow a repository.
 	Commit Commit `json:"commit,omitzero"`
@@ -38,8 +39,8 @@ type Commit struct {
 	// Repository and Hash identify the commit. They are empty if no commit was ever applied.
 	Repository string `json:"repository,omitempty"`
 	Hash       string `json:"hash,omitempty"`
-	// Applied identifies the end of the last time without publishing. A shard publishes only after its caches contain
-	// all changes before this time.
+	// Applied is the time at which publishing could last continue after a commit, in Unix nanoseconds. A shard publishes
+	// only after its caches contain all changes before this time.
 	Applied int64 `json:"applied,omitempty"`
 	// Compared is the start of the last comparison that found the newest commit completely applied, in Unix
 	// nanoseconds.
@@ -48,7 +49,8 @@ type Commit struct {
 	Approved string `json:"approved,omitempty"`
 }
 
-// Current reports whether an Announcement is Valid, or stops publishing for the fleet of this planner.
+// Current reports whether an Announcement comes from holder and has this number of shards, and either describes the
+// control plane objects or stops publishing. See IsValid.
 func (a Announcement) Current(shards int, holder string) bool {
 	state := a
 	if a.Held != "" {
@@ -57,8 +59,8 @@ func (a Announcement) Current(shards int, holder string) bool {
 	return state.IsValid(shards, holder)
 }
 
-// Supersedes reports whether an Announcement must replace another one. A delayed write of the same process can
-// overwrite its newer announcement.
+// Supersedes reports whether a is newer than other or comes from another planner. It returns false for an older
+// announcement of the same planner, whose delayed write has overwritten the newer one.
 func (a Announcement) Supersedes(other Announcement) bool {
 	return a.Holder != other.Holder || a.Number >= other.Number
 }
@@ -69,8 +71,8 @@ func (a Announcement) IsValid(shards int, holder string) bool {
 	return a.State != "" && a.Shards == shards && a.Holder != "" && a.Holder == holder
 }
 
-// HashState returns a hash of the objects that determine the rollout decisions: the catalog, the RolloutPolicies, and
-// the newest Rollout of each track. A Rollout's progress does not change the hash.
+// HashState returns a hash of the objects that determine the rollout decisions: the catalog revision, the
+// RolloutPolicies, and the newest Rollout of each track. The hash does not depend on the progress of a Rollout.
 func HashState(catalog string, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) string {
 	type named struct {
 		Name       string

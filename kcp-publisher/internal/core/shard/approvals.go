@@ -19,9 +19,9 @@ type Approvals struct {
 	// Commit is the hash of the commit. At is the time of the approval.
 	Commit string    `json:"commit"`
 	At     time.Time `json:"at"`
-	// Kymas maps the UID of each deleted Kyma to true.
+	// Kymas contains the UID of each Kyma whose deletion is approved.
 	Kymas map[types.UID]bool `json:"kymas,omitempty"`
-	// Modules maps each mandatory module that the commit removes from all runtimes to true.
+	// Modules contains each mandatory module whose removal from all runtimes is approved.
 	Modules map[string]bool `json:"modules,omitempty"`
 }
 
@@ -34,8 +34,8 @@ func (a Approvals) Of(kyma types.UID, module string) time.Time {
 	return time.Time{}
 }
 
-// Encode encodes the approvals as gzip-compressed JSON, and returns the digest of the data. Both are empty without an
-// approval. Approvals that do not fit into a ConfigMap are an error.
+// Encode encodes the approvals as gzip-compressed JSON, and returns the digest of the data. Both are empty if a
+// contains no approval. Encode returns an error if the data would not fit into a ConfigMap.
 func (a Approvals) Encode() (data []byte, digest string, err error) {
 	if len(a.Kymas)+len(a.Modules) == 0 {
 		return nil, "", nil
@@ -50,7 +50,8 @@ func (a Approvals) Encode() (data []byte, digest string, err error) {
 	return data, digestOf(data), nil
 }
 
-// CheckApprovals returns an error if the digest in the announcement is not the digest of these encoded approvals.
+// CheckApprovals returns an error if data, the encoded approvals, does not have this digest from the planner's
+// announcement.
 func CheckApprovals(data []byte, digest string) error {
 	if digestOf(data) != digest {
 		return errors.New("the approved removals do not match the announcement")

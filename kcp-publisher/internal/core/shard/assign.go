@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Assign returns the process that must publish each of n shards. members contains the names of all processes. held maps
-// each shard to the process that publishes it now. Assign returns nil if members is empty.
+// Assign assigns each of n shards to the process that must publish its bundles. members contains the names of all live
+// processes. held maps each shard to the process that holds its Lease now. Assign returns nil if members is empty.
 //
-// The number of shards per process differs by at most one. A shard moves only if its process is gone or has too many
-// shards.
+// The number of shards per process differs by at most one. A shard moves to another process only if its process is not
+// in members or has too many shards.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil

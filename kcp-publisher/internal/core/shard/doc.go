@@ -5,8 +5,9 @@
 // planner writes Rollouts and the shard label of each Kyma. It announces the control plane objects that it has
 // processed.
 //
-// The planner announces them only after it has written all required Rollouts. A shard resolves Kymas only while its
-// caches contain exactly the announced objects. Therefore, no shard can publish a promoted version without its rollout.
+// The planner announces objects only after it has written all required Rollouts. A shard publishes new bundles only
+// while its caches contain exactly the announced objects. Therefore, no shard can publish a promoted version without
+// its rollout.
 package shard
 
 import (

@@ -9,26 +9,27 @@ import (
 )
 
 const (
-	// maxHints limits the runtimes in one message. maxWaiting limits the runtimes that wait for a message.
+	// maxHints limits the runtimes in one message. maxWaiting limits the runtimes that wait for the next message.
 	maxHints, maxWaiting = 300, 3000
 	maxHintsBytes        = 256 << 10
 )
 
-// Hints contains runtimes that may have reported. A process sends them to the process that owns the runtime's shard. A
-// hint has no authority: the receiver only reads the report earlier, at a limited rate.
+// Hints is a message to all other processes. It contains the runtimes whose agents have notified the sender about a new
+// report. A receiver that is responsible for a runtime then reads the report earlier than at its next poll, at a
+// limited rate. It does not trust the message otherwise.
 type Hints struct {
 	// Number is the time of the message in Unix nanoseconds.
 	Number   int64    `json:"n"`
 	Runtimes []string `json:"r"`
 }
 
-// Waiting contains the runtimes whose hints are not sent yet. The zero value is empty.
+// Waiting contains the runtimes for the next messages of this process. The zero value is empty.
 type Waiting struct {
 	order []string
 	known map[string]bool
 }
 
-// Add adds a runtime. It drops the hint if too many runtimes wait.
+// Add adds a runtime. It does nothing if maxWaiting runtimes are waiting.
 func (w *Waiting) Add(runtime string) {
 	if w.known[runtime] || len(w.order) >= maxWaiting {
 		return
@@ -50,13 +51,14 @@ func (w *Waiting) Take() []string {
 	return next
 }
 
-// KeptHints returns the messages that were sent after a time.
+// KeptHints returns the messages that were sent after the given time.
 func KeptHints(all []Hints, after time.Time) []Hints {
 	return slices.DeleteFunc(slices.Clone(all), func(h Hints) bool { return h.Number <= after.UnixNano() })
 }
 
-// NewHints returns the runtimes in encoded messages that are newer than the message with the number last. It ignores
-// invalid messages and runtime IDs. newest is the number of the newest message, or last.
+// NewHints decodes messages and returns the runtimes in those that are newer than the message with the number last. It
+// ignores invalid messages and runtime IDs. newest is the number of the newest message, or last if there is no newer
+// one.
 func NewHints(text string, last int64) (runtimes []string, newest int64) {
 	newest = last
 	var all []Hints

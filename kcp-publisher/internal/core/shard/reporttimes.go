@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ReportTimes contains the time of the last report of each runtime in a shard. Rollouts need it, because the times in
-// the statuses of Kymas are updated too rarely.
+// ReportTimes contains the time of the last report of each runtime in a shard. The planner needs it for rollouts,
+// because the report times in the statuses of Kymas are updated too rarely.
 type ReportTimes struct {
 	// At is the time at which the report times were collected. Began is the time at which the shard's process started
 	// to read reports.
@@ -16,8 +16,8 @@ type ReportTimes struct {
 	Kymas map[string]ReportTime `json:"kymas"`
 }
 
-// ReportTime contains the creation and arrival times of a runtime's last accepted report in Unix seconds. Content
-// contains the first digits of the digest of the report's content.
+// ReportTime contains the creation and arrival times of a runtime's last accepted report, in Unix seconds. Content is
+// the start of the digest of the report's content.
 type ReportTime struct {
 	Made    int64  `json:"m"`
 	Arrived int64  `json:"a"`

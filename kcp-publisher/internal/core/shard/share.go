@@ -7,12 +7,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Share is the part of a control plane's Kymas that a process publishes: the Kymas that match a selector and whose
-// runtimes belong to one shard. The zero value contains all Kymas.
+// Share is the part of a control plane's Kymas that a process or shard is responsible for: the Kymas that match a
+// selector and whose runtimes belong to one shard. The zero value contains all Kymas.
 type Share struct {
 	// Selector selects Kymas by their labels. Nil selects all Kymas.
 	Selector labels.Selector
-	// Number is one of Count shards of the selected Kymas. A Count of 0 or 1 means that they are not divided.
+	// Number is the shard, from 0 to Count-1. If Count is 0 or 1, the selected Kymas are not divided into shards.
 	Number, Count int
 }
 
@@ -42,7 +42,8 @@ func (s Share) CacheSelector() labels.Selector {
 	return selector.Add(*own)
 }
 
-// IsFirst reports whether this process emits the Events about objects that all shards share, such as the catalog.
+// IsFirst reports whether this is the first shard, which emits the Events about objects that concern all shards, such
+// as the catalog.
 func (s Share) IsFirst() bool { return s.Number == 0 }
 
 // HasSelector reports whether a selector excludes some Kymas of the control plane.

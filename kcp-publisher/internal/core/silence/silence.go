@@ -1,8 +1,8 @@
 // Package silence decides whether a runtime is silent. Conditions, rollouts and shards all use this decision.
 //
-// If a report has not changed, the publisher does not write its time to the Kyma's status. After a restart, the
-// publisher therefore does not know whether the previous publisher received a newer report. The runtime is Uncertain
-// until this publisher has read the runtime's report.
+// The publisher does not update the Kyma's status for a report that differs from the last one only in its time. After a
+// restart, the publisher therefore does not know whether the previous publisher process received a newer report. If the
+// last known report is too old, the runtime is Uncertain until this process has read the runtime's report.
 package silence
 
 import "time"
@@ -11,8 +11,8 @@ import "time"
 type LastReport struct {
 	// KnownAt is the time of the last report that is known, or zero.
 	KnownAt time.Time
-	// PossibleAt is the latest time at which another publisher may have received a report that is not in the Kyma's
-	// status. It is zero if this is impossible.
+	// PossibleAt is the latest time at which another publisher process may have received a report without writing its time
+	// to the Kyma's status. It is zero if this is impossible.
 	PossibleAt time.Time
 }
 
@@ -31,7 +31,7 @@ const (
 	Silent
 )
 
-// State returns the state of a runtime at the time now. A runtime may be without a report for the duration timeout.
+// State returns the state of a runtime at the time now. timeout is the allowed time without a report.
 func (l LastReport) State(timeout time.Duration, now time.Time) State {
 	switch {
 	case l.KnownAt.IsZero():
@@ -44,8 +44,8 @@ func (l LastReport) State(timeout time.Duration, now time.Time) State {
 	return Silent
 }
 
-// MayArrive reports whether another publisher may have received a report that is recent enough but not in the Kyma's
-// status.
+// MayArrive reports whether another publisher process may have received a report within timeout without writing its
+// time to the Kyma's status.
 func (l LastReport) MayArrive(timeout time.Duration, now time.Time) bool {
 	return !l.PossibleAt.IsZero() && now.Sub(l.PossibleAt) <= timeout
 }

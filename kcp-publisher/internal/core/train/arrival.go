@@ -8,7 +8,7 @@ import (
 )
 
 // expectedPromotion returns the expected time at which the version is promoted to the next channel. It returns zero if
-// this depends on anything other than time.
+// the promotion does not depend on time alone.
 func (c *chain) expectedPromotion(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, nextChannel string, nextEntry *fleet.TrainVersion,
 	waits []waitCondition,

@@ -20,8 +20,8 @@ func BlockedVersions(p *v1alpha1.PromotionPolicy) []Position {
 	})
 }
 
-// NewlyBlocked compares two states of a policy. It returns the versions that the status of the newer state lists as
-// blocked, and that the status of the older state does not.
+// NewlyBlocked compares two states of a policy. It returns the versions that are blocked in the state after but not in
+// the state before.
 func NewlyBlocked(before, after *v1alpha1.PromotionPolicy) []Position {
 	was := BlockedVersions(before)
 	return slices.DeleteFunc(BlockedVersions(after), func(at Position) bool {

@@ -9,8 +9,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// calendar contains the times at which promotions are not allowed. It has a time zone and respects daylight saving
-// time, unlike the windows in package bundle/window, which have UTC offsets.
+// calendar contains the times at which promotions are not allowed. Its times are in a time zone with daylight saving
+// time, unlike those of maintenance windows, which have a UTC offset.
 type calendar struct {
 	zone       *time.Location
 	closedDays [7]bool

@@ -33,7 +33,7 @@ type waitCondition struct {
 }
 
 // planModule adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status
-// keeps its versions, so that a channel that is later reverted to an older version can be detected.
+// keeps the module's versions. They are needed to detect a channel that is set back to an older version.
 func (c *chain) planModule(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions()}
 	if c.meta == nil {
@@ -68,8 +68,8 @@ func (c *chain) planPositions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// planPosition decides whether the version in channel i is promoted to the next channel. If it is, planPosition adds
-// the promotion to out. Otherwise, it sets the reason for waiting in entry. after is the entry of the next channel.
+// planPosition decides whether the version in channel i is promoted to the next channel. It either adds the promotion
+// to out or sets the reason for waiting in entry, the version's status entry. after is the entry of the next channel.
 func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.TrainVersion, out *Outcome) {
 	channels := c.policy.Spec.Channels
 	switch {
@@ -143,8 +143,8 @@ func (c *chain) finalReasons(entry *fleet.TrainVersion, to string) []waitConditi
 	return nil
 }
 
-// unresolvedConditions returns the conditions that an operator must resolve, and the conditions that cannot be
-// evaluated because some data is not available.
+// unresolvedConditions returns the unmet conditions that only an operator can resolve, and the conditions that cannot
+// be evaluated because data is missing.
 func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, counted bool) (waits []waitCondition) {
 	templates := c.findTemplates(entry.Version)
 	if len(templates) != 1 {
@@ -205,8 +205,7 @@ func (c *chain) findTemplates(version string) (found []*v1beta2.ModuleTemplate) 
 	return found
 }
 
-// unmetConditions returns the conditions about the channel's runtimes that are not met yet, such as the number of ready
-// runtimes.
+// unmetConditions returns those conditions of a channel that are not met yet, such as the number of ready runtimes.
 func (c *chain) unmetConditions(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []waitCondition) {
@@ -272,8 +271,8 @@ func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.T
 	}
 }
 
-// busyCondition returns the condition that the next channel has an active Rollout or a pending promotion. Without this
-// condition, frequent new versions would replace each other before any of them reaches the last channel.
+// busyCondition returns a condition if the next channel has an active Rollout or a pending promotion. Without it,
+// frequent new versions would replace each other before any of them reaches the last channel.
 func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondition {
 	if newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&
 		!rollout.IsFinished(newest.Status.State) {
@@ -295,7 +294,7 @@ func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondit
 	return nil
 }
 
-// isMoving reports whether the version will probably be promoted further without an operator.
+// isMoving reports whether the version is expected to be promoted to the next channel without an operator's help.
 func isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
 	case fleet.WaitPolicyHeld,

@@ -20,8 +20,8 @@ type Fleet map[rollout.Track]Counts
 type Counts struct {
 	// Version is the version that the channel offers.
 	Version string
-	// Ready counts runtimes that are not silent and report the module as ready in Version. Failed counts runtimes that
-	// report an error in Version.
+	// Ready counts the runtimes that are not silent and report the module as ready in Version. Failed counts the runtimes
+	// that report an error of the module in Version.
 	Ready, Failed int32
 	// Behind counts runtimes whose newest bundle has an older version of the module or does not contain the module.
 	Behind int32

@@ -14,9 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// waitingSince returns the time from which a version's waiting time in a channel is counted. This is the time in the
-// policy's status, or now for a new version. If a Rollout of the version succeeded later, it is the end of that
-// Rollout.
+// waitingSince returns the start of a version's waiting time in a channel. This is the time in the policy's status, or
+// now for a new version. If a Rollout of the version succeeded later, it is the end of that Rollout.
 func (c *chain) waitingSince(channel, version string) metav1.Time {
 	newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: channel}])
 	var proven *metav1.Time
@@ -116,8 +115,8 @@ func setCondition(status *fleet.PromotionPolicyStatus, generation int64, problem
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record writes a promotion to the policy's status, so that a channel that is later reverted to an older version can be
-// detected.
+// Record adds a performed promotion to the policy's status, so that the publisher can detect a channel that is set back
+// to an older version later.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := roundUp(now)
 	o.Status.LastPromotion = &at
@@ -149,7 +148,7 @@ func (o *Outcome) Record(p Promotion, now time.Time) {
 	}
 }
 
-// Fail sets a condition in the policy's status: the publisher failed to promote a version.
+// Fail sets a condition in the policy's status after the publisher failed to promote a version.
 func (o *Outcome) Fail(p Promotion, err error, now time.Time) {
 	failed := metav1.Condition{
 		Type:               fleet.ConditionReady,
