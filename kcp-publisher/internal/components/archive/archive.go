@@ -34,9 +34,9 @@ const (
 type Limits struct {
 	// Entries limits the number of entries in a tar, or of files in the blobs folder.
 	Entries int
-	// UnpackedBytes limits the size of an unpacked gzipped tar in the temporary folder.
+	// UnpackedBytes limits the size in bytes of the temporary file into which a gzipped tar is unpacked.
 	UnpackedBytes int64
-	// Ratio limits the compression ratio of a gzipped tar.
+	// Ratio is the maximum size of an unpacked gzipped tar, as a multiple of its compressed size.
 	Ratio int64
 }
 
@@ -46,8 +46,8 @@ func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 
 const (
 	// maxIndexBytes limits the size of artifact-index.json.
 	maxIndexBytes = 4 << 20
-	// ratioFreeBytes is the unpacked size up to which Ratio does not apply, because small tars consist mostly of
-	// padding.
+	// ratioFreeBytes is the unpacked size in bytes up to which Limits.Ratio does not apply. Small tars consist mostly of
+	// padding, which compresses well.
 	ratioFreeBytes = 16 << 20
 )
 
@@ -129,7 +129,8 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns a repository of the archive by its relative name. A repository that does not exist is empty.
+// Target returns the repository with this relative name in the archive. If the archive does not contain the repository,
+// it returns an empty one.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, archivePath: a.path, index: a.index, blobs: a.blobs}
 }
@@ -172,7 +173,8 @@ func verifyBlob(from blobReader, where string, d digest.Digest) error {
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// blobName refuses digests that are not a safe file name.
+// blobName returns the file name of a blob in an archive. It returns an error for a digest that is not a safe file
+// name.
 func blobName(d digest.Digest) (string, error) {
 	algorithm, encoded, _ := strings.Cut(d.String(), ":")
 	name := algorithm + "." + encoded

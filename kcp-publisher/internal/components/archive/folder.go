@@ -68,7 +68,8 @@ func (f folder) list() ([]digest.Digest, error) {
 	return found, nil
 }
 
-// openRegular does not follow links out of the folder or block on pipes, because archives come from third parties.
+// openRegular opens a regular file in the folder and returns its size. Archives come from third parties, so it does not
+// follow links out of the folder and does not block on pipes.
 func openRegular(dir, name string) (*os.File, int64, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 type Version struct {
 	// Repository is the relative name of the repository, such as "component-descriptors/kyma-project.io/module/keda".
 	Repository string `json:"repository"`
-	// Tag is empty for a manifest whose tag was moved, and for a manifest of an image index.
+	// Tag is empty for a manifest in an image index, and for a manifest whose tag was moved to another manifest.
 	Tag    string        `json:"tag,omitempty"`
 	Digest digest.Digest `json:"digest"`
-	// MediaType is empty in indexes from older writers.
+	// MediaType is empty if an older program wrote the index.
 	MediaType string `json:"mediaType,omitempty"`
 }
 
-// The official readers refuse unknown fields.
+// document is the JSON format of artifact-index.json. The official ocm tools refuse unknown fields.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md; open-component-model, bindings/go/ctf/index/v1.
 type document struct {
@@ -87,12 +87,12 @@ func checkTag(tag string) error {
 	return nil
 }
 
-// Equal entries produce equal bytes.
+// encode returns the index as JSON. Equal entries produce equal bytes.
 func (x *index) encode() ([]byte, error) {
 	return json.Marshal(document{SchemaVersion: 1, Artifacts: x.versions()})
 }
 
-// Entries without a tag come last in their repository.
+// versions returns the entries, sorted by repository and tag. Entries without a tag come last in their repository.
 func (x *index) versions() []Version {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -120,10 +120,11 @@ func (x *index) find(repository, reference string) (Version, bool) {
 	return x.entries[i], true
 }
 
-// The caller holds mu.
+// findPosition returns the position of the first entry for which is returns true, or -1. The caller must hold mu.
 func (x *index) findPosition(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
-// Like the official tools, add moves a tag from another manifest, which stays in the index without a tag.
+// add adds an entry. If another manifest has the entry's tag, add moves the tag, like the official tools. The other
+// manifest stays in the index without a tag.
 func (x *index) add(v Version) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -53,7 +53,7 @@ func (w *Writer) clean() error {
 		err = w.root.Close()
 	}
 	if w.dir != w.path && w.dir != "" {
-		err = errors.Join(err, os.RemoveAll(w.dir)) // no error if publish renamed w.dir
+		err = errors.Join(err, os.RemoveAll(w.dir)) // this is no error if publish has renamed w.dir
 	}
 	return err
 }
@@ -116,7 +116,8 @@ func (w *Writer) free() error {
 	return errors.New("already exists (created concurrently): remove it or choose another path")
 }
 
-// The entries have no times or owners, so equal archives have equal bytes.
+// pack writes the blobs and the index as a tar. The entries have no times or owners, so equal archives have equal
+// bytes.
 func (w *Writer) pack(to io.Writer, index []byte) error {
 	if w.format == TGZ {
 		zip := gzip.NewWriter(to)

@@ -63,7 +63,8 @@ func (r repository) Fetch(_ context.Context, target ocispec.Descriptor) (io.Read
 	return openVerified(r.blobs, r.archivePath, target)
 }
 
-// Exists reports whether the archive contains the blob. A wrong size in target is an error.
+// Exists reports whether the archive contains the blob. It returns an error if the blob's size differs from the size in
+// target.
 func (r repository) Exists(_ context.Context, target ocispec.Descriptor) (bool, error) {
 	body, err := openVerified(r.blobs, r.archivePath, target)
 	if errors.Is(err, errdef.ErrNotFound) {
@@ -80,7 +81,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// manifestMediaType returns the media type of a manifest. A mediaType field must match the other fields.
+// manifestMediaType returns the media type of a manifest or image index, which it determines from the fields. It
+// returns an error if the field mediaType does not match the other fields.
 func manifestMediaType(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
@@ -94,7 +96,7 @@ func manifestMediaType(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // the fields of an image and of an index are ambiguous
+	case image == list: // the document has the fields of both an image and an index, or of neither
 		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil

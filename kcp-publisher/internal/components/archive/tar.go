@@ -16,7 +16,8 @@ import (
 	"oras.land/oras-go/v2/errdef"
 )
 
-// maxPaddingBytes limits the zeros after a tar's end. The program tar pads its output to a multiple of 10 KiB.
+// maxPaddingBytes limits the number of zero bytes after a tar's end marker. The program tar pads its output to a
+// multiple of 10 KiB.
 const maxPaddingBytes = 1 << 20
 
 // tarArchive contains the offsets of the blobs in an open tar.
@@ -29,8 +30,8 @@ type tarArchive struct {
 
 type byteRange struct{ offset, size int64 }
 
-// A gzipped tar has no offsets, so openFile unpacks it into a temporary file. The file has no name, so a killed process
-// does not leave it behind.
+// openFile opens an archive in a file. It unpacks a gzipped tar into a temporary file, so that blobs can be read by
+// offset. The temporary file has no name, so it does not stay behind if the process is killed.
 func (l Limits) openFile(path string) (blobReader, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -149,8 +150,8 @@ func scan(file *io.SectionReader, maxEntries int) (*tarArchive, error) {
 	}
 }
 
-// entryName returns the name of an entry without a leading "./". It accepts only the index, blobs, and the folder of
-// blobs.
+// entryName returns the name of an entry without a leading "./". It returns an error for an entry that is not the
+// index, a blob, or the folder of blobs.
 func entryName(header *tar.Header) (string, error) {
 	for key := range header.PAXRecords { // sparse files are not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -177,7 +178,8 @@ func entryName(header *tar.Header) (string, error) {
 		blobsDir)
 }
 
-// A tar without an end could be truncated. Other readers could read data after the end.
+// checkEnd returns an error if the tar has no end marker after its last entry, because it may be truncated. It also
+// returns an error if data follows the end marker, because other programs may read this data.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry",
 		maxPaddingBytes)

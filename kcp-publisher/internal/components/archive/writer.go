@@ -22,7 +22,7 @@ import (
 // Format is the file format of an archive.
 type Format string
 
-// The formats of an archive.
+// These are the supported formats of an archive.
 const (
 	Folder Format = "folder"
 	Tar    Format = "tar"
@@ -58,8 +58,8 @@ type Writer struct {
 	closed bool
 }
 
-// Create starts an archive at path. It extends an existing folder archive. An existing file is an error. A new archive
-// appears at path when Close is called.
+// Create returns a Writer for an archive at path. It extends an existing archive in a folder, and returns an error for
+// an existing file. A new archive appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
 // Replace is like Create, but Close replaces an existing file.
@@ -206,7 +206,8 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 	return nil
 }
 
-// An interrupted writer could have left an incomplete file, so has verifies a blob of the existing archive once.
+// has reports whether the archive already contains the blob. If the blob is in an existing archive, has verifies its
+// content once, because an interrupted program may have left an incomplete file.
 func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err

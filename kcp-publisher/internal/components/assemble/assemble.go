@@ -28,8 +28,8 @@ type Component struct {
 	Others []bundle.Blob
 }
 
-// New creates a component version from files and images. digests contains the digests of images whose reference has
-// none.
+// New creates a component version from files and images. digests maps image references without a digest to their
+// digests.
 func New(
 	name, version, provider string, files Files, images []string, digests map[string]digest.Digest,
 ) (*Component, error) {
@@ -74,7 +74,7 @@ func localResource(name, version, kind string, blob bundle.Blob) ocm.Resource {
 	}
 }
 
-// Media types and annotations of a component version in an OCI registry.
+// These are the media types and annotations of a component version in an OCI registry.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
 const (
@@ -86,8 +86,8 @@ const (
 // Repository returns the path of the component's repository below a registry's path.
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
-// Push writes the component version to its repository and returns the digest of its manifest. An existing version with
-// other content is an error.
+// Push writes the component version to its repository and returns the digest of its manifest. It returns an error if
+// the version already exists with other content.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {

@@ -31,7 +31,7 @@ type Files struct {
 	Values []byte
 	// DefaultCR is the default CR of the module, in YAML, or empty.
 	DefaultCR []byte
-	// Rendered is true for content that must be rendered, such as a chart.
+	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
 }
 
@@ -40,7 +40,7 @@ type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured,
 
 // CheckResult is the result of checking files.
 type CheckResult struct {
-	// Images lists the images of plain manifests.
+	// Images lists the images in plain manifests. It is empty for content that must be rendered.
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
 	Ignored []string
@@ -181,7 +181,8 @@ func chartFolder(from string) (Files, error) {
 	return Files{Type: typeChart, MediaType: mediaTypeChart, Packed: zipped.Bytes(), Rendered: true}, nil
 }
 
-// Helm follows links, so a third party's chart could include files from outside of its folder.
+// regularOnly returns an error if the folder contains a link or another special file. Helm follows links, so a third
+// party's chart could include files from outside of its folder.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {
@@ -257,7 +258,8 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// The tar contains no times, owners or other machine-specific data.
+// packTar packs files into a gzipped tar. It contains no times, owners or other machine-specific data, so that equal
+// files produce equal bytes.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

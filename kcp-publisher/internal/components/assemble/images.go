@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// The resource's name is the last path element of the image. Its version is the tag, if the tag is a valid version.
+// imageResource returns the component resource for an image. The resource's name is the last path element of the image
+// reference. The resource's version is the tag, if the tag is a valid version.
 func imageResource(image string, known digest.Digest) (ocm.Resource, error) {
 	named, err := reference.ParseNormalizedNamed(image)
 	if err != nil {

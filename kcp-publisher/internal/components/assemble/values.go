@@ -57,7 +57,8 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// A null in the overrides stays in the result, because Helm then removes the chart's default.
+// mergeValues merges two trees of Helm values. Values in overrides take precedence. A null in overrides stays in the
+// result, because it makes Helm remove the chart's default value.
 func mergeValues(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range base {

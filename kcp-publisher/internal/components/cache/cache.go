@@ -1,9 +1,10 @@
 // Package cache stores blobs and manifests by digest on disk, so a restart does not fetch content again.
 //
 // Every read is checked against its digest. A damaged file is deleted and fetched again. A full cache deletes the least
-// recently used files. Pins record the digest of a name at its first read and are never deleted.
+// recently used files. A pin records the digest that a name, such as a component version, had at its first read. Pins
+// are never deleted.
 //
-// A full or missing disk never makes a read fail. Several processes can share the folder.
+// Reads do not fail if the disk is full or missing. Several processes can share the folder.
 package cache
 
 import (
@@ -27,12 +28,13 @@ const (
 
 	// abandonedAfter is the time without writes after which a partial file is removed.
 	abandonedAfter = time.Hour
-	// smallBytes is the largest size of content that is checked in memory. Larger content is read twice.
+	// smallBytes is the largest size of content that is checked against its digest in memory. Larger content is read from
+	// disk twice.
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare makes the cache scan its folder after writing 1/8 of the maximum size, to find files of other
-	// processes.
+	// scanShare determines how often the cache scans its folder to find files of other processes: each time after it has
+	// written an eighth of the maximum size.
 	scanShare = 8
 )
 
@@ -42,7 +44,7 @@ type Cache struct {
 	root     *os.Root
 	maxBytes int64
 	flights  singleflight.Group // one concurrent fetch per digest
-	eviction sync.Mutex         // held while files are counted and deleted; locked before mu
+	eviction sync.Mutex         // locked while files are counted and deleted; always locked before mu
 
 	mu      sync.Mutex // guards the fields below
 	stats   Stats
@@ -54,17 +56,17 @@ type Cache struct {
 type Stats struct {
 	Hits   int64 // reads from disk or from a concurrent read
 	Misses int64 // reads from the source
-	// Damaged counts damaged files, which were fetched again.
+	// Damaged counts files that were damaged and therefore fetched again.
 	Damaged int64
 	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads that could not be stored on disk. Failure is the last error.
+	// Unstored counts reads whose content could not be stored on disk. Failure is the last error of these.
 	Unstored int64
 	Failure  string
 	Bytes    int64 // estimated size of all files
 }
 
-// Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. An unreadable pin is an
-// error, because the cache would otherwise trust the registry's current content.
+// Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. Open returns an error
+// if a pin is unreadable. Without the pin, the cache would accept other content for the same name.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)

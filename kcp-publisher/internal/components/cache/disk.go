@@ -21,7 +21,7 @@ import (
 
 var blobFile = regexp.MustCompile(`^sha(256\.[0-9a-f]{64}|512\.[0-9a-f]{128})$`)
 
-// blobFileName returns false for a digest that is not a safe file name.
+// blobFileName returns the name of a blob's file. It returns false for a digest that is not a safe file name.
 func blobFileName(d digest.Digest) (string, bool) {
 	name := strings.Replace(d.String(), ":", ".", 1)
 	return path.Join(blobsDir, name), blobFile.MatchString(name) && d.Validate() == nil
@@ -42,7 +42,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	body, err := c.check(name, d, size)
 	if err == nil {
 		now := time.Now()
-		_ = c.root.Chtimes(name, now, now) // on an error, the file is evicted sooner
+		_ = c.root.Chtimes(name, now, now) // mark the file as used; after an error, the file is only deleted sooner
 		return body
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOtherSize) {
@@ -99,7 +99,8 @@ func openChecked(file *os.File, d digest.Digest) (io.ReadCloser, int64, error) {
 	return file, size, err
 }
 
-// openRegular does not follow symbolic links or block on pipes.
+// openRegular opens a regular file in the cache's folder. It does not follow symbolic links and does not block on
+// pipes.
 func (c *Cache) openRegular(name string) (*os.File, error) {
 	before, err := c.root.Lstat(name)
 	if err != nil {
@@ -118,13 +119,13 @@ func (c *Cache) openRegular(name string) (*os.File, error) {
 	return file, nil
 }
 
-// errDisk is an error of the disk, not of the source.
+// errDisk is an error of writing to the disk, in contrast to an error of reading from the source.
 type errDisk struct{ error }
 
 func (e errDisk) Unwrap() error { return e.error }
 
-// store writes a blob to the cache. For a small blob, it also returns the bytes. If the disk fails, the error is an
-// errDisk.
+// store writes a blob to the cache. For a blob of at most smallBytes, it also returns the content. If writing to the
+// disk fails, the error is an errDisk.
 func (c *Cache) store(desc ocispec.Descriptor, body io.Reader) ([]byte, error) {
 	if desc.Size <= smallBytes {
 		data, err := content.ReadAll(body, desc)
@@ -160,7 +161,7 @@ func (w *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// The last read returns an error if the content does not match desc.
+// newVerifyingReader returns a reader of body whose last read returns an error if the content does not match desc.
 func newVerifyingReader(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -168,12 +169,13 @@ func newVerifyingReader(desc ocispec.Descriptor, body io.ReadCloser) io.ReadClos
 	}{&verifyingReader{body: content.NewVerifyReader(body, desc)}, body}
 }
 
-// storeBlob does not sync the file, because a later read detects damage from a crash.
+// storeBlob writes a blob to a file. It does not sync the file, because a later read detects a file that a crash has
+// damaged.
 func (c *Cache) storeBlob(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := blobFileName(desc.Digest)
 	partial, err := c.writePartial(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // makes room for later blobs only, because body cannot be read again
+		err = errors.Join(err, c.makeRoom()) // this only helps later blobs, because body cannot be read again
 	}
 	if err != nil {
 		return errDisk{err}
@@ -237,17 +239,19 @@ type storedFile struct {
 	usedAt time.Time
 }
 
-// evict deletes a tenth more than needed, so a full cache does not scan the folder for every blob.
+// evict deletes the least recently used files if the cache is full. It deletes a tenth more than needed, so that a full
+// cache does not scan the folder for every new blob.
 func (c *Cache) evict() error {
 	return c.evictBeyond(func(int64) int64 { return c.maxBytes })
 }
 
-// The disk can be full before the cache reaches its limit.
+// makeRoom deletes files after an error of a full disk. The disk can be full before the cache reaches its limit.
 func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// limitOf returns the limit for the current size.
+// evictBeyond deletes the least recently used files until the cache is not larger than a limit. limitOf returns this
+// limit for the current size of the cache.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()

@@ -28,7 +28,8 @@ type pin struct {
 	Digest digest.Digest `json:"digest"`
 }
 
-// pinFile returns a hash, because names are external input.
+// pinFile returns the file name of a pin. It contains a hash of the pin's name, because the name is external input and
+// may not be a safe file name.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
@@ -54,7 +55,8 @@ func (c *Cache) Pinned(name string) (digest.Digest, bool) {
 	return p.Digest, true
 }
 
-// Pin permanently records d as the digest of the name. It returns an error if another digest is already pinned.
+// Pin permanently records d as the digest of the name. It returns an error if the name is already pinned to another
+// digest.
 func (c *Cache) Pin(name string, d digest.Digest) error {
 	if _, ok := blobFileName(d); !ok {
 		return fmt.Errorf("pin %q: digest %q: must be sha256 or sha512 in lower-case hexadecimal digits", name, d)
@@ -80,8 +82,8 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 	return nil
 }
 
-// makePin returns the pinned digest. It creates the file as a hard link, so only one of several processes can create
-// it.
+// makePin creates the file of a pin if it does not exist, and returns the pinned digest. It creates the file as a hard
+// link, so that only one of several processes succeeds and all others use its digest.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Wrap returns a repository that reads from disk if possible, and otherwise from the source. It always resolves tags at
-// the source, and needs no source to read stored content by digest.
+// Wrap returns a repository that reads content from disk if possible, and otherwise from the source repository from. It
+// always resolves tags at the source. Content that is on disk can be read by digest while the source is unavailable.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -62,7 +62,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		return body, nil
 	}
 	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (fetchResult, error) {
-		// Another caller's fetch may have ended just before this one started.
+		// Look again, because another caller may have stored the blob in the meantime.
 		if body := c.load(target.Digest, target.Size); body != nil {
 			defer body.Close()
 			if target.Size > smallBytes {
@@ -84,7 +84,8 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.openFetched(ctx, got)
 }
 
-// openFetched fetches the content again if it is not on disk anymore.
+// openFetched opens the content that another fetch returned. If the content is not on disk anymore, openFetched fetches
+// it again.
 func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
 		return io.NopCloser(bytes.NewReader(got.data)), nil
@@ -104,13 +105,13 @@ func (r repository) fetchThrough(ctx context.Context, target ocispec.Descriptor)
 	return newVerifyingReader(target, body), nil
 }
 
-// Content of up to smallBytes is in memory, and larger content is on disk.
+// fetchResult is the result of a fetch. Content of up to smallBytes is in memory, and larger content is on disk.
 type fetchResult struct {
 	desc ocispec.Descriptor
 	data []byte
 }
 
-// storeFetched writes a body to disk and closes it. It counts an error of the disk in Stats, but does not return it.
+// storeFetched writes a body to disk and closes it. It does not return an error of the disk, but counts it in Stats.
 func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetchResult, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
@@ -126,10 +127,10 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 	return fetchResult{desc: desc, data: data}, nil
 }
 
-// share runs one fetch for all concurrent callers.
+// share calls fetch once for all concurrent callers with the same key, and returns the result to all of them.
 func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
-		mine := false // The flight channel orders the write before the read.
+		mine := false // no lock is needed, because the flight's channel orders the write before the read
 		flight := c.flights.DoChan(key, func() (any, error) {
 			mine = true
 			return fetch()
@@ -200,7 +201,7 @@ func (r referenceRepository) FetchReference(
 	return got.desc, body, err
 }
 
-// errNotCacheable means that each caller must fetch the manifest itself.
+// errNotCacheable means that a manifest cannot be shared between callers, so that each caller must fetch it.
 var errNotCacheable = errors.New("the manifest is too large for the cache")
 
 func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.Descriptor, io.ReadCloser, error) {
@@ -226,7 +227,8 @@ func (r referenceRepository) fetchTag(ctx context.Context, tag string) (ocispec.
 	return desc, body, err
 }
 
-// manifest returns a manifest from disk if the manifest contains its media type.
+// manifest returns a manifest from disk. It returns false if the manifest is not on disk or does not contain its own
+// media type.
 func (c *Cache) manifest(reference string) (ocispec.Descriptor, []byte, bool) {
 	d := digest.Digest(reference)
 	name, ok := blobFileName(d)

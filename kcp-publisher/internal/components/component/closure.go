@@ -59,8 +59,8 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	return nil
 }
 
-// Images returns the references of all images in components, sorted and without duplicates. Each reference has the
-// digest from the component, if any.
+// Images returns the references of all images in components, sorted and without duplicates. If the component contains
+// the digest of an image, the reference includes it.
 //
 // If signed is true, Images omits an image whose location does not end with the resource's name and version. Signatures
 // do not cover locations, so a changed location could otherwise replace one image with another.
@@ -77,7 +77,7 @@ func Images(components []Component, signed bool) []string {
 	return slices.Compact(images)
 }
 
-// namesItself reports whether the image reference ends with the resource's name and version.
+// namesItself reports whether the resource's image reference ends with the resource's name and version.
 func namesItself(r ocm.Resource) bool {
 	reference, _, _ := strings.Cut(r.Access.ImageReference, "@")
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version

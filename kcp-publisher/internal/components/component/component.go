@@ -29,35 +29,35 @@ type Component struct {
 	Descriptor ocm.Descriptor
 	// Manifest is the manifest or index of the component version. It can be empty for an inline descriptor.
 	Manifest ocispec.Descriptor
-	// Repository is the OCI repository from which runtimes read the blobs. It is empty if the blobs must be copied
-	// first.
+	// Repository is the OCI repository from which runtimes can read the blobs. It is empty if the blobs must first be
+	// copied to the runtimes' registry.
 	Repository string
 
 	source Source
 	root   root
 	inline bool
-	// id is the digest of the manifest, or of the inline descriptor.
+	// id is the digest of the manifest or, for an inline descriptor, the digest of the descriptor.
 	id digest.Digest
 }
 
 // Options configures a Reader.
 type Options struct {
-	// Sources are read in order.
+	// Sources are the places to look for a component version, in this order.
 	Sources []Source
-	// Registries opens repositories that descriptors name.
+	// Registries opens the repositories in which a component's contents are according to its descriptor.
 	Registries *store.Registries
-	// HelmRepositories are the URL prefixes of allowed Helm repositories.
+	// HelmRepositories contains the URL prefixes of the Helm repositories from which charts can be read.
 	HelmRepositories []string
-	// Revalidate is the time after which a cached version is checked for changes. RetryAfter is the
-	// maximum age of a cached failure.
+	// Revalidate is the time after which the registry is asked whether a cached version has changed. RetryAfter is the
+	// time for which a failure is cached.
 	Revalidate, RetryAfter time.Duration
-	// Cached wraps repositories with a cache, or is nil.
+	// Cached returns the given repository with a cache in front of it. It is nil without a cache.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
 	// Pins records the manifest digest of each version across restarts, or is nil.
 	Pins Pins
-	// Check returns an error for a version to refuse. Nil accepts all versions.
+	// Check returns an error if the version must not be used. If Check is nil, all versions are accepted.
 	Check func(context.Context, *Reader, Component) error
-	// Restored is called after content was missing in the runtimes' registry and was copied again. It can be nil.
+	// Restored is called after content that was missing in the runtimes' registry was copied again. It can be nil.
 	Restored func(ctx context.Context, what string)
 }
 
@@ -76,18 +76,19 @@ type Reader struct {
 	found    map[string]*entry
 	verdicts map[string]*verdict
 	settled  map[string]*settledContent
-	// accepted contains the value of round when each version was last accepted.
+	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
-	// firstDigests contains the first digest of each resource's reference, by tagName.
+	// firstDigests contains the digest that each resource's reference had when it was first read. The keys are results of
+	// tagName.
 	firstDigests map[string]digest.Digest
 	// round counts the calls of RequestRecheck.
 	round int
 }
 
 type entry struct {
-	mu        sync.Mutex // held while the version is read, so concurrent callers read it once
+	mu        sync.Mutex // locked while the version is read, so that concurrent callers read it once
 	component Component
-	// frozen is true after the version was accepted. An accepted version must not change.
+	// frozen is true after the version was accepted. The manifest of an accepted version must not change.
 	frozen  bool
 	err     error
 	checked time.Time
@@ -98,9 +99,10 @@ func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 const (
 	// maxRemembered limits the number of cached versions.
 	maxRemembered = 10_000
-	// Certificates expire, so an accepted version is checked again after verdictLife.
+	// verdictLife is the time after which an accepted version is checked again, because the certificates of its signatures
+	// expire.
 	verdictLife = time.Hour
-	// readTimeout limits a read, because other callers wait for the same version.
+	// readTimeout limits the time of reading a version, because other callers wait for the same version.
 	readTimeout = 2 * time.Minute
 )
 
@@ -163,9 +165,9 @@ func (r *Reader) lookup(ctx context.Context, name, version string) (Component, e
 	component, err := r.read(bounded, name, version)
 	switch {
 	case err != nil && ctx.Err() != nil:
-		return Component{}, err // an error of the caller's context is not cached
+		return Component{}, err // do not cache an error of the caller's context
 	case err != nil && e.read() && !errors.Is(err, ErrMissing) && !errors.Is(err, errChanged):
-		// A cached version stays valid while the registry is unavailable.
+		// Keep the cached version while the registry is unavailable.
 		e.checked = r.now()
 		return e.component, e.err
 	case err == nil:
@@ -186,7 +188,8 @@ func (r *Reader) isFresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// A frozen entry does not accept another manifest.
+// acceptComponent stores the component in its cache entry. It returns an error if the entry is frozen with another
+// manifest.
 func (r *Reader) acceptComponent(e *entry, component Component) error {
 	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
 		return newChangedError(component.Descriptor.Name, component.Descriptor.Version, was, is)
@@ -206,7 +209,8 @@ func newChangedError(name, version string, was, is digest.Digest) error {
 		was, is)
 }
 
-// isUnchanged needs one request, while a full read needs three.
+// isUnchanged reports whether the version's tag still refers to the same manifest. It needs one request, while reading
+// the version again needs three.
 func (c Component) isUnchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {
@@ -249,7 +253,7 @@ func sourceNames(sources []Source) string {
 	return strings.Join(names, ", ")
 }
 
-// errNoVersion means that a source has no part of the version.
+// errNoVersion means that a source does not contain the version.
 var errNoVersion = errors.New("version not found")
 
 func (r *Reader) readFrom(ctx context.Context, source Source, name, version string) (Component, error) {

@@ -19,15 +19,17 @@ import (
 // Content is the location from which runtimes read the content of a resource.
 type Content struct {
 	bundle.Content
-	// Manifest is the manifest of the artifact that contains the content, or nil.
+	// Manifest is the OCI manifest of the artifact that contains the content, or nil.
 	Manifest []byte
 }
 
-// locatedContent is content with its source. The publisher has not copied it to the runtimes' registry yet.
+// locatedContent is a content and the place where the publisher can read it. It is not copied to the runtimes' registry
+// yet.
 type locatedContent struct {
 	Content
 	from oras.ReadOnlyTarget
-	// bytes is the content if no repository has it as one blob.
+	// bytes is the content itself if no repository contains it as a single blob, for example a chart of a Helm repository.
+	// Otherwise, it is nil.
 	bytes []byte
 }
 
@@ -105,7 +107,8 @@ func (r *Reader) locateContent(
 			access.Type)
 }
 
-// A local blob is a layer, another manifest of the component's index, or several layers.
+// locateLocal returns the content of a localBlob access. This is a layer, another manifest in the component's index, or
+// several layers.
 func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Resource) (locatedContent, error) {
 	parts := localParts(resource)
 	if len(parts) > 1 {
@@ -122,13 +125,14 @@ func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Reso
 		return locatedContent{}, err
 	}
 	if resource.Access.MediaType != "" {
-		// a blob that was found by its digest has no media type
+		// The layer has no media type if it was found by its digest.
 		layer.MediaType = resource.Access.MediaType
 	}
 	return coveredContent(ctx, resource, locatedContent{Content: newContent(name, layer), from: repository})
 }
 
-// For an inline descriptor, the layer can be in any repository of the component.
+// findLayer finds a layer of the component version by its digest. The layer of an inline descriptor can be in any
+// repository of the component.
 func (r *Reader) findLayer(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
@@ -175,8 +179,8 @@ func ignoreMissingDigest(err error) error {
 	return err
 }
 
-// coveredContent returns the part of a blob that the resource's digest covers: the whole blob, or the only artifact in
-// it.
+// coveredContent returns the part of a content that the resource's digest covers. This is the whole blob or, if the
+// blob is an artifact set, the only artifact in it.
 func coveredContent(ctx context.Context, resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	d := resource.Digest
 	switch {
@@ -204,7 +208,8 @@ func coveredContent(ctx context.Context, resource ocm.Resource, found locatedCon
 	return checked, err
 }
 
-// In an artifact set, the digest covers only the manifest and its blobs.
+// coveredBytes returns the part of a blob that the resource's digest covers. In a blob that is an artifact set, the
+// digest covers only the artifact's manifest and its blobs, but not the set's index.
 func coveredBytes(resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	if err := ignoreMissingDigest(ocm.CheckContent(resource, found.bytes)); err != nil ||
 		!resource.Digest.IsArtifactDigest() {
@@ -236,7 +241,7 @@ func coveredBytes(resource ocm.Resource, found locatedContent) (locatedContent, 
 	return checked, nil
 }
 
-// registryHost returns the host of the component's registry, which relative references omit.
+// registryHost returns the host of the component's registry. Relative references in the component omit this host.
 //
 // Source: OCM, api/ocm/extensions/accessmethods/relativeociref, "OCI reference without the host part".
 func (c Component) registryHost() (string, bool) {
@@ -266,7 +271,7 @@ func (r *Reader) locateArtifact(
 	d, err = store.Head(ctx, repository, version)
 	if first, ok := r.firstDigest(c, resource); ok && err != nil && ctx.Err() == nil &&
 		!errors.Is(err, store.ErrNotFound) {
-		d, err = first, nil // the recorded digest stays valid
+		d, err = first, nil // use the recorded digest while the registry is unavailable
 	}
 	if err != nil {
 		return locatedContent{}, err
@@ -281,7 +286,8 @@ func (r *Reader) locateArtifact(
 	return found, r.recordDigest(c, resource, reference, d)
 }
 
-// version is the digest of the reference or, without a digest, its tag.
+// splitReference splits an image reference into the name and the version. The version is the digest or, without a
+// digest, the tag.
 func splitReference(reference string) (name, version string, err error) {
 	name, pinned, isPinned := strings.Cut(strings.TrimPrefix(reference, "oci://"), "@")
 	if i := strings.LastIndex(name, ":"); isPinned && i > strings.LastIndex(name, "/") {
@@ -316,7 +322,7 @@ func findChartLayer(
 	return locatedContent{Content: content, from: from}, nil
 }
 
-// contentLayer returns the chart layer or the only layer.
+// contentLayer returns the layer of an artifact that contains its content: the chart layer or the only layer.
 func contentLayer(fetched bundle.Fetched) (ocispec.Descriptor, error) {
 	manifest, err := decodeManifest(fetched)
 	if err != nil {

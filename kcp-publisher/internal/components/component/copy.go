@@ -16,14 +16,15 @@ import (
 )
 
 // CopyTo copies the component version unchanged to the component's repository in the target, a location in a registry.
-// It returns the full name of that repository. For an existing version, it sends one request for the manifest and one
-// for each blob.
+// It returns the full name of that repository. If the target already contains the version, it only checks that no blob
+// is missing, with one request for the manifest and one for each blob.
 func (c Component) CopyTo(ctx context.Context, target store.Store) (string, error) {
 	_, err := c.copyTo(ctx, target)
 	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// completed is true if copyTo copied missing blobs of an existing version.
+// copyTo does the same as CopyTo. completed is true if the target contained the version and copyTo copied missing
+// blobs.
 func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
 	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -32,7 +33,7 @@ func (c Component) copyTo(ctx context.Context, target store.Store) (completed bo
 	return c.copyInto(ctx, to, target.String())
 }
 
-// isCopied does not check the blobs.
+// isCopied reports whether the target contains the manifest of the version. It does not check the blobs.
 func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error) {
 	to, err := place.Repository(ctx, descriptorsPath+c.Descriptor.Name)
 	if err != nil {
@@ -41,8 +42,8 @@ func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error
 	return c.existsIn(ctx, to, place.String())
 }
 
-// CopyInto is like CopyTo, for other destinations such as an archive. target returns the destination for a repository
-// name.
+// CopyInto does the same as CopyTo for another destination, such as an archive. target returns the destination for a
+// repository name. where describes the destination in errors.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
 	return err
@@ -65,7 +66,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	options := oras.DefaultCopyOptions
 	options.FindSuccessors = withoutSubject
 	if there {
-		return c.isComplete(ctx, from, to, options.CopyGraphOptions, where)
+		return c.copyMissing(ctx, from, to, options.CopyGraphOptions, where)
 	}
 	// Copying by digest copies exactly the version that was read.
 	err = store.RetryPaused(func() error {
@@ -78,7 +79,8 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 	return false, nil
 }
 
-// existsIn returns an error if the version's tag refers to another manifest.
+// existsIn reports whether a destination contains the version. It returns an error if the version's tag in the
+// destination refers to another manifest.
 func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where string) (bool, error) {
 	there, err := store.Head(ctx, to, ocm.Tag(c.Descriptor.Version))
 	switch {
@@ -94,8 +96,9 @@ func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where s
 	return false, nil
 }
 
-// A registry can lose blobs but keep the manifest.
-func (c Component) isComplete(
+// copyMissing copies those blobs of the version that the destination lacks, and returns true if there were any. A
+// registry can lose blobs but keep the manifest.
+func (c Component) copyMissing(
 	ctx context.Context, from oras.ReadOnlyTarget, to oras.Target, options oras.CopyGraphOptions, where string,
 ) (bool, error) {
 	var missing atomic.Bool
@@ -114,7 +117,7 @@ func (c Component) isComplete(
 	return missing.Load(), nil
 }
 
-// withoutSubject returns the descriptors in a manifest except its subject, because the source may not contain the
+// withoutSubject returns the descriptors to which a manifest refers, except its subject. The source may not contain the
 // subject.
 func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
 	all, err := content.Successors(ctx, from, of)

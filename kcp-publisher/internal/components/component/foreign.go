@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A descriptor can name any address, so foreign refuses unconfigured addresses in the publisher's own network.
+// openForeign opens the repository that a component descriptor refers to. A descriptor can contain any address, so
+// openForeign returns an error for an address in the publisher's own network unless an operator configured it.
 func (r *Reader) openForeign(name string, place store.Store) (oras.ReadOnlyTarget, *remote.Repository, error) {
 	host, _, _ := strings.Cut(name, "/")
 	if r.isInternal(host, place) {
@@ -33,7 +34,7 @@ func (r *Reader) openForeign(name string, place store.Store) (oras.ReadOnlyTarge
 	return repository, repository, nil
 }
 
-// isConfigured reports whether a host belongs to a source or to the registry of the runtimes.
+// isConfigured reports whether a host is the host of a source or of the runtimes' registry.
 func (r *Reader) isConfigured(hostPort string, place store.Store) bool {
 	if place != nil && strings.HasPrefix(place.String(), hostPort+"/") {
 		return true
@@ -44,7 +45,7 @@ func (r *Reader) isConfigured(hostPort string, place store.Store) bool {
 	})
 }
 
-// isInternal reports whether an unconfigured host belongs to this machine or network.
+// isInternal reports whether a host is not configured and is in the network of this machine.
 func (r *Reader) isInternal(hostPort string, place store.Store) bool {
 	return !r.isConfigured(hostPort, place) && store.IsInternalHost(hostPort)
 }

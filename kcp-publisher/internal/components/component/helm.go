@@ -129,7 +129,7 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 				"--helm-repositories", parsed.Scheme, parsed.Host)
 }
 
-// fetchHelm follows redirects to other allowed URLs.
+// fetchHelm fetches a file of a Helm repository, up to limit bytes. It follows redirects only to allowed URLs.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
 	defer cancel()
@@ -137,7 +137,7 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	if err != nil {
 		return nil, err
 	}
-	// The digest covers the transferred bytes.
+	// Disable compression, because the digest in the index covers the bytes as they are transferred.
 	request.Header.Set("Accept-Encoding", "identity")
 	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		if len(via) > 3 {

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns a component version for an inline descriptor of a ModuleTemplate. Its local blobs come from the
-// configured sources or the repository in the descriptor.
+// Inline returns the component version for a descriptor in a ModuleTemplate. The local blobs of this version are read
+// from the configured sources or from the repository in the descriptor.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -33,14 +33,15 @@ func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error
 	return c, r.checkCached(ctx, "inline "+d.Name+":"+d.Version+" "+of.String(), of, c)
 }
 
-// findBlob returns the blob's descriptor, the repository that contains the blob, and the repository's name.
+// findBlob finds a local blob of an inline descriptor. It returns the blob's OCI descriptor, the repository that
+// contains the blob, and the repository's name.
 func (r *Reader) findBlob(
 	ctx context.Context, c Component, d digest.Digest,
 ) (ocispec.Descriptor, oras.ReadOnlyTarget, string, error) {
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
-			continue // an archive contains only components with their own descriptors
+			continue // skip archives, because they only contain components with their own descriptors
 		}
 		reading, err := r.open(source, c.Descriptor.Name)
 		if err != nil {

@@ -15,9 +15,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// settledContent is the cached location of a resource's content. Thousands of runtimes request the same content.
+// settledContent is the cached location from which runtimes read the content of a resource. It is cached because
+// thousands of runtimes request the same content.
 type settledContent struct {
-	mu sync.Mutex // held while the content is located, so concurrent callers locate it once
+	mu sync.Mutex // locked while the content is located, so that concurrent callers locate it once
 	state
 }
 
@@ -27,11 +28,13 @@ type state struct {
 	shared bool
 	err    error
 	at     time.Time
-	// copied is the time when the runtimes' registry was last found to have the complete component version, or zero.
+	// copied is the last time at which the component version was copied to the runtimes' registry or found complete there,
+	// or zero.
 	copied time.Time
 }
 
-// settleContent copies the content to the runtimes' registry if necessary.
+// settleContent returns the location from which runtimes read the content. If necessary, it first copies the content to
+// the runtimes' registry.
 func (r *Reader) settleContent(
 	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
 ) (Content, error) {
@@ -65,8 +68,8 @@ func (r *Reader) settleContent(
 	return content, err
 }
 
-// copy copies the component version to the runtimes' registry. It checks the blobs of an existing copy only after
-// Revalidate.
+// copy copies the component version to the runtimes' registry, if it is missing there. It checks the blobs of an
+// existing copy again only after Options.Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settledContent, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
 	there := false
@@ -93,8 +96,8 @@ func (r *Reader) onRestored(ctx context.Context, content Content, place store.St
 	}
 }
 
-// findOrCopy locates the content of a resource, and copies it to the runtimes' registry if no repository has it as one
-// blob. It caches errors of reading the content.
+// findOrCopy locates the content of a resource. If no repository contains the content as a single blob, findOrCopy
+// copies it to the runtimes' registry. It caches errors of reading the content.
 func (r *Reader) findOrCopy(
 	ctx context.Context, s *settledContent, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -106,7 +109,7 @@ func (r *Reader) findOrCopy(
 	case err != nil && ctx.Err() != nil:
 		return err
 	case err != nil && known && !errors.Is(err, errChanged) && !errors.Is(err, store.ErrNotFound):
-		// The content has a digest and stays valid while its registry is unavailable.
+		// Keep the cached location while the registry of the content is unavailable.
 		s.at = r.now()
 		return nil
 	case err != nil:
@@ -155,7 +158,7 @@ func hasContent(ctx context.Context, place store.Store, content Content) (bool, 
 	return there, nil
 }
 
-// tagName returns the name under which the digest of a resource's reference is pinned.
+// tagName returns the name of the pin for the digest of a resource's reference.
 func (c Component) tagName(resource ocm.Resource) string {
 	data, _ := json.Marshal(struct { // strings always encode
 		Name, Version string
@@ -166,7 +169,8 @@ func (c Component) tagName(resource ocm.Resource) string {
 	return fmt.Sprintf("%s:%s %s", c.Descriptor.Name, c.Descriptor.Version, digest.FromBytes(data))
 }
 
-// firstDigest returns the first digest of a resource's reference.
+// firstDigest returns the digest that a resource's reference had when it was first read. It returns false if the
+// reference was never read.
 func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
 	r.mu.Lock()
@@ -178,7 +182,8 @@ func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest,
 	return d, ok
 }
 
-// The content is part of the component version, so a different recorded digest is an error.
+// recordDigest records the digest of a resource's reference. It returns an error if another digest was recorded before,
+// because the content of a component version must not change.
 func (r *Reader) recordDigest(c Component, resource ocm.Resource, reference string, d digest.Digest) error {
 	if first, ok := r.firstDigest(c, resource); ok && first != d {
 		return fmt.Errorf("access: %s %w: was %s, is %s: release a new version instead", reference, errChanged, first,

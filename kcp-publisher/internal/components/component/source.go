@@ -21,22 +21,22 @@ type Source interface {
 	String() string
 }
 
-// Mapping maps the name of a component to the name of a repository.
+// Mapping is the rule by which a registry maps the name of a component to the name of a repository.
 //
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string
 
-// Supported mappings.
+// These are the supported mappings.
 const (
 	MappingPath   Mapping = "urlPath"
 	MappingDigest Mapping = "sha256-digest"
 )
 
-// Registry is a path in a registry with components below it.
+// Registry is a source in an OCI registry. The components are in repositories below a common path.
 type Registry struct {
 	Registries *store.Registries
 	Prefix     string
-	// Mapping defaults to MappingPath. A Reader then also tries MappingDigest.
+	// Mapping defaults to MappingPath. If it is not set, a Reader also tries MappingDigest.
 	Mapping Mapping
 }
 

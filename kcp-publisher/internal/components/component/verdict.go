@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// verdict is the result of Check for a version. It has its own lock, because the check of one version reads other
-// versions.
+// verdict is the cached result of Options.Check for a version. It has its own lock, because the check of one version
+// reads other versions.
 type verdict struct {
 	mu        sync.Mutex
 	manifest  digest.Digest
@@ -22,11 +22,11 @@ type verdict struct {
 	err       error
 }
 
-// ErrRefused means that Check refused the version.
+// ErrRefused means that Options.Check refused the version.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// CheckAccepted returns nil if an installed version can stay installed. The error wraps ErrRefused or ErrMissing. Any
-// other error means that the result is unknown.
+// CheckAccepted checks whether an installed version is still accepted, so that it can stay installed. If it must not
+// stay installed, the error wraps ErrRefused or ErrMissing. Any other error means that the result is unknown.
 func (r *Reader) CheckAccepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -68,7 +68,8 @@ func (r *Reader) RecheckCount() int {
 	return r.round
 }
 
-// checkCached calls Check and caches the result for verdictLife, or for RetryAfter if the version is refused.
+// checkCached calls Options.Check and caches the result for verdictLife, or for Options.RetryAfter if the version is
+// refused.
 func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, c Component) error {
 	if r.Check == nil {
 		return nil
@@ -103,7 +104,7 @@ func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, 
 		return ctx.Err()
 	}
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
-		err = nil // the check could not run, so the version stays accepted
+		err = nil // the check could not run, so keep the version accepted
 	}
 	v.manifest, v.round, v.checkedAt, v.err = of, round, r.now(), err
 	r.recordVerdict(c, round, err)

@@ -18,12 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the manifest or index of a component version. One manifest in an index contains the descriptor, and the
-// others contain resources.
+// root is the OCI manifest or index of a component version. In an index, one manifest contains the component
+// descriptor, and the others contain resources.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
-	// entries are the other manifests of an index.
+	// entries are the manifests in an index except the one with the component descriptor.
 	entries []ocispec.Descriptor
 }
 
@@ -91,7 +91,8 @@ func readVersion(
 	return Component{Descriptor: descriptor, Manifest: own, root: found}, nil
 }
 
-// A blob with several digests is the concatenation of their contents.
+// localParts returns the digests of the layers that form a local blob. The content of the blob is the concatenation of
+// these layers.
 func localParts(r ocm.Resource) []digest.Digest {
 	var parts []digest.Digest
 	for part := range strings.SplitSeq(r.Access.LocalReference, ",") {
@@ -100,7 +101,8 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// An annotation marks the descriptor's manifest. Without the annotation, the first manifest contains the descriptor.
+// decodeIndexManifest decodes an index. It returns the manifest with the component descriptor and the other manifests.
+// An annotation marks the former. Without the annotation, it is the first manifest.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`
@@ -140,7 +142,8 @@ func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.
 	return document.Manifests[chosen], slices.Delete(slices.Clone(document.Manifests), chosen, chosen+1), nil
 }
 
-// The response is not signed, so decodeManifest validates all fields that later code uses.
+// decodeManifest decodes an image manifest. The registry's response is not signed, so decodeManifest validates all
+// fields that later code uses.
 func decodeManifest(fetched bundle.Fetched) (ocispec.Manifest, error) {
 	if fetched.Descriptor.MediaType != ocispec.MediaTypeImageManifest {
 		return ocispec.Manifest{},
@@ -207,7 +210,7 @@ func find(blobs []ocispec.Descriptor, d digest.Digest) (ocispec.Descriptor, bool
 	return ocispec.Descriptor{}, false
 }
 
-// configTypes are the media types of a config that refers to the descriptor's layer.
+// configTypes are the media types of a config blob that identifies the layer with the component descriptor.
 var configTypes = []string{
 	"application/vnd.ocm.software.component.config.v1+json",
 	"application/vnd.gardener.cloud.cnudie.component.config.v1+json",
@@ -223,7 +226,8 @@ func isDescriptor(layer ocispec.Descriptor) bool {
 	}, kind)
 }
 
-// The layer is found by its media type or through the config.
+// readDescriptor reads the component descriptor from its layer. It finds the layer through the config blob or by its
+// media type.
 func readDescriptor(
 	ctx context.Context, repository oras.ReadOnlyTarget, manifest ocispec.Manifest,
 ) (ocm.Descriptor, error) {

@@ -85,7 +85,7 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	trust := joinTrust(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // otherwise, the signer could choose the subject
+		trust.Roots = nil // accept no certificates, because the signer could choose the subject
 	}
 	return trust
 }
@@ -110,7 +110,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	case !r.required:
 		return nil
 	}
-	// The references of an unsigned descriptor must never be read.
+	// Check the signature first, because the references of an unsigned descriptor must never be read.
 	if err := v.checkSigned(c.Descriptor, r); err != nil {
 		return Refusal{fmt.Errorf("component %s:%s: %w", name, c.Descriptor.Version, err)}
 	}
@@ -124,7 +124,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// checkSigned returns an error unless the rule accepts a signature of the descriptor.
+// checkSigned returns an error if the descriptor has no signature that the rule accepts.
 func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -163,8 +163,8 @@ func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// checkComplete checks that references, installed content and images have digests. An image needs a digest, because a
-// signature does not cover its location.
+// checkComplete returns an error if a reference, an installed content or an image in the components has no digest. A
+// signature covers only digests, not the location of an image.
 func checkComplete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {

@@ -1,7 +1,7 @@
 // Package signature decides whether a component version has the signatures that an operator requires.
 //
-// It accepts a signature only if all covered digests match: of the component's descriptor, of all referenced
-// descriptors, and of the contents. Unsigned data never decides whether a signature is required.
+// It accepts a signature only if all covered digests match: the digests of the component's descriptor, of all
+// referenced descriptors, and of the contents. Whether a signature is required never depends on unsigned data.
 package signature
 
 import (
@@ -52,7 +52,7 @@ type rule struct {
 	text     string
 	pattern  *regexp.Regexp
 	required bool
-	// Empty names accept all signatures.
+	// names lists the accepted signature names. If it is empty, all names are accepted.
 	names   []string
 	trust   ocm.Trust // keys and certificates from the rule's key files
 	subject string
