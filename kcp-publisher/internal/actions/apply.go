@@ -29,9 +29,10 @@ type Action[T any] struct {
 
 // Result is the result of a successful action.
 type Result struct {
-	// Effect is the end of a sentence that starts with the object's name.
+	// Effect is the result of Change. It completes a sentence that starts with the object's name, such as "rollout keda-1
+	// is paused".
 	Effect string
-	// Unrecorded is the error of creating the Event, or nil.
+	// Unrecorded is the error if the action succeeded but the Event could not be created. Otherwise, it is nil.
 	Unrecorded error
 }
 

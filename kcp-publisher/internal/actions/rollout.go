@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval means that a wave does not wait for approval.
+// ErrNoApproval means that a wave cannot be approved, because it does not wait for an approval.
 var ErrNoApproval = errors.New("does not wait for approval")
 
 // Rollout is an action on a Rollout.
@@ -35,7 +35,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// WaitingWaves returns the names of the unapproved waves that require approval in the spec or already wait for it.
+// WaitingWaves returns the names of the waves that can be approved: their approval is missing, and either the spec
+// requires it or the wave already waits for it.
 func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {
@@ -88,8 +89,8 @@ func Abort() Rollout {
 	}}
 }
 
-// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. A newer rollout of the same
-// module and channel is an error.
+// Undo rolls back every runtime that a rollout updated. all contains the existing rollouts. Undo returns an error if
+// all contains a newer rollout of the same module and channel.
 func Undo(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Undone", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {
@@ -106,8 +107,8 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 	}}
 }
 
-// Retry repeats a stopped or rolled back rollout. all contains the existing rollouts. A newer rollout of the same
-// module and channel is an error.
+// Retry repeats a rollout that was stopped or rolled back. all contains the existing rollouts. Retry returns an error
+// if all contains a newer rollout of the same module and channel.
 func Retry(all []v1alpha1.Rollout) Rollout {
 	return Rollout{"Retried", func(r *v1alpha1.Rollout) (string, error) {
 		switch newer := rollout.FindNewer(r, all); {

@@ -78,7 +78,7 @@ func Reconcile(now time.Time) Runtime {
 	}}
 }
 
-// RunChecks makes the agent of a runtime run checks once. It replaces an earlier request.
+// RunChecks requests that the agent of a runtime runs the checks of a module once. It replaces an earlier request.
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.IsSkipped(kyma) {
@@ -96,12 +96,12 @@ func RunChecks(run bundle.CheckRun) Runtime {
 	}}
 }
 
-// EndCheckRun removes the request with this ID from the Kyma.
+// EndCheckRun removes the request of RunChecks with this ID from the Kyma.
 func EndCheckRun(id string) Runtime {
 	return Runtime{"CheckRunEnded", func(kyma *v1beta2.Kyma) (string, error) {
 		run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
 		if run == nil || err != nil || run.ID != id {
-			return "does not have this request", nil //nolint:nilerr // an invalid annotation does not have this id
+			return "does not have this request", nil //nolint:nilerr // an invalid annotation does not contain this ID
 		}
 		delete(kyma.Annotations, v1beta2.AnnotationCheckRun)
 		return "no longer has a request to run checks", nil

@@ -24,22 +24,26 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps a runtime to its applied bundle. The export omits the blobs of that bundle.
+	// Since maps the ID of a runtime to the digest of the bundle that it has applied. The export omits the blobs of that
+	// bundle.
 	Since map[string]digest.Digest
-	// Images includes the container images. Platforms selects the platforms of images that are referenced by tag.
+	// If Images is true, the export includes container images. Platforms selects the platforms of images that are
+	// referenced by a tag. Images that are referenced by a digest are exported for all platforms.
 	Images    bool
 	Platforms []ocispec.Platform
-	// Rendering finds the images that components do not list, or is nil.
+	// Rendering finds the images that a module uses but its component does not list. If it is nil, these images are
+	// omitted.
 	Rendering Rendering
-	// UsedCache stores the images that Rendering finds.
+	// UsedCache caches the images that Rendering finds.
 	UsedCache UsedCache
-	// KubernetesVersion is the version for rendering charts. It defaults to the version that each runtime reported.
+	// KubernetesVersion is the Kubernetes version with which charts are rendered. If it is empty, the version in each
+	// runtime's report is used.
 	KubernetesVersion string
-	// Offers includes the modules that runtimes with autonomy can choose.
+	// If Offers is true, the export also includes the modules that runtimes with autonomy can choose.
 	Offers bool
-	// Sign signs the list of images. Agents refuse an unsigned list.
+	// If Sign is true, the list of images is signed. Agents refuse an unsigned list.
 	Sign bool
-	// Now is the time of issue of the image list.
+	// Now is the issue time of the signed image list.
 	Now time.Time
 }
 
@@ -50,16 +54,16 @@ type gatherer struct {
 	knownBlobs map[string]map[blobPlace]bool
 	images     *imageFinder
 	usedImages usedImages
-	roots      map[string]int64 // newest version of the root of trust that each runtime has
-	// modules are the modules with exported images, by name and version.
+	roots      map[string]int64 // version of the newest root of trust that each runtime already has
+	// modules contains the modules whose images are exported, by name and version.
 	modules map[string]*ModuleImages
-	// carried contains the bundles in the exported file, and statements their predicates.
+	// carried contains the bundles in the exported file, and statements contains the signed predicates of these bundles.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
 
-// Gather reads the newest bundles of the runtimes and finds all referenced blobs. It does not read contents and image
-// layers.
+// Gather reads the newest bundles of the runtimes and finds all blobs that the bundles refer to. It does not read
+// module contents and image layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gatherer{
 		Options:    options,
@@ -147,8 +151,8 @@ func (g *gatherer) recordModules(b publishedBundle) {
 	}
 }
 
-// exportedModules returns the modules whose content and images are exported. For other modules, only the proof of
-// release is exported.
+// exportedModules returns the modules whose content and images are exported. For all other modules in the bundle, only
+// the documents that prove their release are exported.
 func (g *gatherer) exportedModules(b publishedBundle) []bundle.Manifest {
 	modules := b.State.All()
 	if g.Offers {
@@ -212,7 +216,8 @@ func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBun
 			return nil, err
 		}
 	}
-	for _, m := range b.State.Offers { // with release keys, the agent requires the proof of release of each offer
+	// If the root of trust has release keys, the agent requires the release documents of each offered module.
+	for _, m := range b.State.Offers {
 		if needs, err = g.addModule(ctx, needs, runtime, m, g.Offers); err != nil {
 			return nil, err
 		}
@@ -228,7 +233,7 @@ func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBun
 	return needs, nil
 }
 
-// If whole is false, only the proof of release is added.
+// addModule adds the blobs of a module. If whole is false, it adds only the documents that prove the module's release.
 func (g *gatherer) addModule(
 	ctx context.Context, needs []blobNeed, runtime string, m bundle.Manifest, whole bool,
 ) ([]blobNeed, error) {
@@ -262,7 +267,8 @@ func (g *gatherer) addModule(
 	return needs, nil
 }
 
-// configured is true if an operator configured the image, and false if a module names it.
+// addImage adds the blobs of an image. configured is true if an operator configured the image, and false if a module
+// uses it.
 func (g *gatherer) addImage(
 	ctx context.Context, needs []blobNeed, runtime, reference string, configured bool,
 ) ([]blobNeed, error) {
@@ -277,7 +283,8 @@ func (g *gatherer) addImage(
 	return needs, nil
 }
 
-// withHolder returns a content with the manifest that protects it from garbage collection.
+// withHolder returns the blob of a content, together with the manifest that protects the blob from the registry's
+// garbage collection.
 func (g *gatherer) withHolder(ctx context.Context, runtime, kind, name string, c bundle.Content) ([]blobNeed, error) {
 	from, err := store.Locate(ctx, g.Place, g.Registries, c.Repository, nil)
 	if err != nil {
@@ -322,7 +329,7 @@ func (g *gatherer) addRoots(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			// The registry does not have versions this old. Runtimes that need them must pin a newer root.
+			// The registry does not contain this old version. Agents that need it must be configured with a newer one.
 			continue
 		}
 		if err != nil {

@@ -32,7 +32,8 @@ type foundImage struct {
 	needs []blobNeed
 }
 
-// A module is not trusted, so find does not connect to local addresses for its images.
+// find returns the blobs of an image. configured is true if an operator configured the image. Otherwise, a module uses
+// it. Modules are not trusted, so find does not connect to internal addresses for their images.
 func (f *imageFinder) find(ctx context.Context, text string, configured bool) (foundImage, error) {
 	if known, ok := f.found[text]; ok {
 		return known, nil
@@ -56,7 +57,7 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 	at := tag
 	if digested, ok := named.(reference.Digested); ok {
 		at, pinned = digested.Digest().String(), true
-		// References with the same tag and different digests need different names in the file.
+		// Use the digest as the name in the file, because references with the same tag can have different digests.
 		tag = digested.Digest().Algorithm().String() + "-" + digested.Digest().Encoded()[:32]
 	}
 	root, err := repository.Resolve(ctx, at)
@@ -76,7 +77,8 @@ func (f *imageFinder) find(ctx context.Context, text string, configured bool) (f
 			})
 		},
 	}
-	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 { // a pinned digest needs all platforms
+	// Do not filter an image with a pinned digest, because the digest covers all platforms.
+	if !pinned && airgap.IsImageIndex(root.MediaType) && len(f.platforms) > 0 {
 		index, err := filterPlatforms(ctx, repository, root, f.platforms)
 		if err != nil {
 			return foundImage{}, err
@@ -160,7 +162,7 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 	}
 	var images []bundle.CarriedImage
 	for _, reference := range slices.Sorted(maps.Keys(g.images.found)) {
-		if carried[reference] { // the other images are only used by bundles in Since
+		if carried[reference] { // all other images are only used by bundles that the runtimes already have
 			images = append(images, g.images.found[reference].image)
 		}
 	}
@@ -183,9 +185,9 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 	return nil
 }
 
-// signList returns the signed manifest of an image list. It returns an existing manifest, so that a repeated export has
-// the same bytes. If a different list was signed later, it signs again, because an import would refuse the older
-// sequence.
+// signList returns the signed manifest of an image list. If the registry contains a signed manifest of the same list,
+// signList returns this manifest, so that a repeated export has the same bytes. If a different list was signed since
+// then, signList creates a new signature, because an import would refuse the older sequence number.
 func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)
 	if err != nil {
@@ -223,7 +225,8 @@ func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob,
 	return manifest, nil
 }
 
-// existingManifest returns the manifest of all of these tags, or nil if a tag does not exist or the tags differ.
+// existingManifest returns the manifest that all of these tags refer to. It returns nil if a tag does not exist or the
+// tags refer to different manifests.
 func (g *gatherer) existingManifest(
 	ctx context.Context, repository store.Reader, tags []string,
 ) (*bundle.Fetched, error) {
@@ -249,7 +252,8 @@ func (g *gatherer) existingManifest(
 	return &found, nil
 }
 
-// The sequence is at least that of each bundle in the file. The list expires with the first of these bundles.
+// predicate returns the content to sign for the image list. Its sequence number is at least that of each bundle in the
+// file. The list expires as soon as the first of these bundles does.
 func (g *gatherer) predicate() bundle.CarriedPredicate {
 	p := bundle.CarriedPredicate{
 		Epoch: g.Keys.Root.Epoch, Sequence: g.Now.UnixMilli(), IssuedAt: g.Now.UTC().Truncate(time.Second),

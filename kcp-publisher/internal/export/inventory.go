@@ -8,8 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// Contents finds the images of the reported module versions: listed images, and images in rendered objects. For each
-// version, it reads a bundle of up to MaxBundlesTried runtimes. Options.Runtimes, Since and Images have no effect.
+// Contents finds the images of the module versions that runtimes have reported: the images that components list, and
+// the images in rendered objects. To find a version's content, it reads the bundles of up to MaxBundlesTried runtimes
+// with this version. Options.Runtimes, Since and Images have no effect.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -52,7 +53,7 @@ func Contents(
 	return found, nil
 }
 
-// MaxBundlesTried limits the bundles that Contents reads for one module version.
+// MaxBundlesTried limits the number of bundles that Contents reads for one module version.
 const MaxBundlesTried = 3
 
 func (g *gatherer) findContent(

@@ -24,7 +24,8 @@ type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 // maxUsedImages limits the number of images of one module.
 const maxUsedImages = 1000
 
-// Runtimes share most of their modules, so usedImages caches rendered images by input.
+// usedImages caches the images that rendered modules use, by a digest of the input of the rendering. Most modules have
+// the same input in many runtimes.
 type usedImages map[digest.Digest][]string
 
 // addRendered adds the images that modules use but do not list.
@@ -42,7 +43,7 @@ func (g *gatherer) addRendered(
 	for i, m := range g.exportedModules(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// An offered module must not prevent the export of the installed modules.
+			// Only record the problem of an offered module, because it must not prevent the export of the installed modules.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -70,7 +71,7 @@ type notRenderedError struct{ error }
 
 func (e notRenderedError) Unwrap() error { return e.error }
 
-// kubernetes returns the Kubernetes version in the runtime's last report, or "". The report is not verified.
+// kubernetes returns the Kubernetes version in the runtime's last report, or "". It does not verify the report.
 func (g *gatherer) kubernetes(ctx context.Context, runtime string) (string, error) {
 	repository, err := g.Place.Reading(ctx, bundle.ReportRepository(runtime))
 	if err != nil {
@@ -102,7 +103,7 @@ func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBun
 	}
 	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.SelectNames(m.UsedValues()), KubernetesVersion: version}
-	asked, err := json.Marshal(request) // the manifest has the digests of the contents
+	asked, err := json.Marshal(request) // the cache key covers the contents, because the manifest contains their digests
 	if err != nil {
 		return nil, err
 	}

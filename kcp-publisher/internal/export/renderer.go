@@ -18,11 +18,11 @@ import (
 const (
 	// rendererTimeout is the time after which a renderer process is killed.
 	rendererTimeout = 2 * time.Minute
-	// maxErrorOutputBytes limits a renderer's error output in errors.
+	// maxErrorOutputBytes limits how much of a renderer's error output is copied to an error.
 	maxErrorOutputBytes = 4 << 10
 )
 
-// Renderer is an skr-agent program, which renders in its own process with an empty environment.
+// Renderer renders modules with an skr-agent program, in a separate process with an empty environment.
 type Renderer struct{ Program string }
 
 // Images runs the program and returns the images that a module uses.

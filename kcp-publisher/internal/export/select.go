@@ -1,6 +1,6 @@
-// Package export selects the contents of an air-gap file for some runtimes. It omits blobs that the runtimes already
-// have. It only reads registries, except that it pushes the signed list of images, so that a repeated export has the
-// same bytes.
+// Package export selects the contents of an air-gap file for the given runtimes. It omits blobs that the runtimes
+// already have. It reads registries and pushes only the signed list of images, so that a repeated export has the same
+// bytes.
 package export
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 )
 
-// Kinds of exported blobs.
+// These are the kinds of exported blobs.
 const (
 	KindBundle  = "bundle"
 	KindContent = "content"
@@ -26,15 +26,15 @@ type blobNeed struct {
 	runtime    string
 	kind, name string
 	item       airgap.Item
-	// repository is the repository in which the runtime needs the blob.
+	// repository is the repository of the runtime's registry that must contain the blob.
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
-	// always is true for a bundle. An export contains its bundles even if the target already has them.
+	// always is true for the blobs of a bundle, which the file contains even if the runtime already has them.
 	always bool
 }
 
-// Entry is one line of the table of contents: all blobs of one kind and name.
+// Entry is one line in the table of contents of an export. It covers all blobs with the same kind and name.
 type Entry struct {
 	Kind     string   `json:"kind"`
 	Name     string   `json:"name"`
@@ -49,7 +49,8 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted contains the modules, with versions, whose images are unknown and missing in the file.
+	// Unlisted contains the modules, with versions, whose images could not be determined. The file does not contain these
+	// images.
 	Unlisted []string
 	// Modules describes how the images of each module were found, sorted by module.
 	Modules []ModuleImages
@@ -77,8 +78,8 @@ type blobPlace struct {
 
 func (n blobNeed) place() blobPlace { return blobPlace{n.repository, n.item.Descriptor.Digest} }
 
-// selectBlobs returns each blob that at least one runtime needs and does not have. known contains the blobs that the
-// runtimes have. A shared blob is counted once.
+// selectBlobs returns each blob that at least one runtime needs and does not have. known maps each runtime to the blobs
+// that it has. A blob that several runtimes need is counted once.
 func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {

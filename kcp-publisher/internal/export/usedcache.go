@@ -10,10 +10,10 @@ import (
 )
 
 // UsedCache stores the images of rendered modules in a folder, so that the next command does not render them again. The
-// zero value stores nothing. Errors only cause another rendering.
+// zero value stores nothing. If an entry cannot be read or written, the module is rendered again.
 type UsedCache struct {
 	Dir string
-	// Renderer identifies the program that renders. Another program does not use the entries.
+	// Renderer identifies the program that renders modules. Entries of another program are not used.
 	Renderer string
 }
 

@@ -1,5 +1,5 @@
 // Package crdschema validates objects of the control plane like the API server, with the schemas in the chart's
-// CustomResourceDefinitions. It is pure.
+// CustomResourceDefinitions. It performs no I/O.
 package crdschema
 
 import (
@@ -38,7 +38,8 @@ type Schema struct {
 
 const folder = "kcp-publisher/files/crds/"
 
-// Compiling the rules takes time, so each schema is read when its kind is first used.
+// schemas maps each kind to a function that returns its schema. The function reads the schema at its first call,
+// because compiling the CEL rules takes time.
 var schemas = map[string]func() (*Schema, error){
 	"Kyma":              readOnce("operator.kyma-project.io_kymas.yaml"),
 	"Manifest":          readOnce("operator.kyma-project.io_manifests.yaml"),

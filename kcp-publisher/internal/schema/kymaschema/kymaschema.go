@@ -1,4 +1,4 @@
-// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It is pure.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It performs no I/O.
 package kymaschema
 
 import (
@@ -17,8 +17,9 @@ func New() (*Schema, error) {
 	return &Schema{kymas}, err
 }
 
-// Check returns an error with the first field of a Kyma that the API server would refuse. It sets defaults first. If
-// spec is nil, it checks only the modules.
+// Check returns an error if the API server would refuse a Kyma with this spec and these modules in its status. The
+// error names the first invalid field. Check sets defaults before it validates the spec. If spec is nil, it checks only
+// the modules.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {
 	object := &v1beta2.Kyma{Status: v1beta2.KymaStatus{Modules: modules}}
 	if spec != nil {
