@@ -24,14 +24,15 @@ type WrittenFile struct {
 type InitOptions struct {
 	// Fleet is the fleet's name, or empty to generate one.
 	Fleet string
-	// Epoch is 1 for a new fleet. After a loss of the root keys, it must be higher than the previous epoch.
+	// Epoch is the first epoch of the root of trust: 1 for a new fleet. If the root of trust replaces one whose root keys
+	// were lost, it must be higher than the epoch of the lost one.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
 	Expires             time.Time
 }
 
-// Init creates a root of trust and all keys. It returns an error if one of the files exists.
+// Init creates a root of trust and all keys in the folder. It returns an error if one of these files already exists.
 func (f Folder) Init(b InitOptions) (made []WrittenFile, err error) {
 	if b.Threshold < 1 || b.Threshold > b.RootKeys {
 		return nil, fmt.Errorf("the threshold is %d of %d root keys: must be at least 1 and at most the number of keys",
@@ -113,7 +114,7 @@ func (f Folder) init(b InitOptions) ([]WrittenFile, error) {
 	return f.Write(files.files)
 }
 
-// A change writes these files together.
+// fileSet contains the files that a change writes together.
 type fileSet struct {
 	folder Folder
 	files  []File
@@ -123,7 +124,7 @@ func (w *fileSet) add(name, what, keep string, data []byte, mode os.FileMode) {
 	w.files = append(w.files, File{WrittenFile{w.folder.path(name), what, keep}, data, mode})
 }
 
-// key creates a key, adds it to a role of the draft, and adds its file.
+// key creates a key, adds it to a role in the draft of the root of trust, and adds the key's file to w.
 func (w *fileSet) key(draft *trust.RootDraft, role, name, what, keep string, secret bool) (trust.Signer, error) {
 	signer, data, err := w.folder.newKey(secret)
 	if err != nil {
@@ -137,19 +138,19 @@ func (w *fileSet) key(draft *trust.RootDraft, role, name, what, keep string, sec
 	return signer, draft.Add(role, public)
 }
 
-// Change is an unsigned new version of the root of trust.
+// Change is a new version of the root of trust that is not signed yet, with the files that belong to it.
 type Change struct {
 	folder  Folder
 	root    trust.Root
 	draft   *trust.RootDraft
 	files   *fileSet
 	signers []trust.Signer
-	// unrevoked is true if a rotation does not revoke the keys that it removes.
+	// unrevoked is true after a call of LeaveUnrevoked.
 	unrevoked bool
 }
 
-// LeaveUnrevoked makes a rotation remove keys without revoking them. The publisher then still adopts bundles of these
-// keys.
+// LeaveUnrevoked makes later rotations remove keys without revoking them. The publisher still continues from existing
+// bundles that were signed with a removed key, but not from bundles that were signed with a revoked one.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change starts the next version of the root.
@@ -165,7 +166,8 @@ func (f Folder) Change(expires time.Time) (*Change, error) {
 	return &Change{folder: f, root: root, draft: draft, files: &fileSet{folder: f}}, nil
 }
 
-// Release adds a release key for components with a name prefix. public is the path of its public key.
+// Release adds a release key for components whose names start with a prefix. public is the path of the public key's
+// file.
 func (c *Change) Release(prefix, public string, threshold int) error {
 	data, err := os.ReadFile(public)
 	if err != nil {
@@ -183,7 +185,7 @@ func (c *Change) Release(prefix, public string, threshold int) error {
 	return nil
 }
 
-// Floor sets the minimum version of a component that agents install.
+// Floor sets the minimum version of a component. Agents refuse older versions.
 func (c *Change) Floor(component, version string) { c.draft.SetFloor(component, version) }
 
 // Epoch starts a new epoch, in which the sequences of bundles start again.

@@ -19,8 +19,8 @@ func (f Folder) RootKeyFiles() []string {
 	return found
 }
 
-// Finish signs the new version with root keys. With enough signatures, the version takes effect. Otherwise, Finish
-// writes a draft for the other signers.
+// Finish signs the new version with the given root keys. If the version then has enough signatures, it takes effect.
+// Otherwise, Finish writes a draft file, to which the owners of the other root keys add their signatures.
 func (c *Change) Finish(rootKeys []string) (made []WrittenFile, err error) {
 	err = c.folder.WithLock(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)
@@ -78,7 +78,8 @@ func missesSignatures(data []byte, err error) bool {
 	return broken == nil && trust.IsUnderSigned(err)
 }
 
-// activate writes the next version of the root and puts its .next keys into use.
+// activate writes the next version of the root of trust. Its new keys, which are in files with the suffix .next,
+// replace the current ones.
 func (f Folder) activate(files *fileSet, current, root trust.Root) ([]WrittenFile, error) {
 	for _, version := range []trust.Root{current, root} {
 		switch there, err := f.read(historyFile(version.Version)); {
@@ -100,7 +101,8 @@ func (f Folder) activate(files *fileSet, current, root trust.Root) ([]WrittenFil
 	return f.Write(files.files)
 }
 
-// The root must list the keys of the .next files.
+// activateNextKeys adds the keys in .next files as the current keys. It skips a key that the root of trust does not
+// list.
 func (w *fileSet) activateNextKeys(root trust.Root) {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		made := slices.IndexFunc(w.files, func(file File) bool { return filepath.Base(file.File) == name+nextSuffix })

@@ -23,27 +23,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Files of a key folder.
+// These are the names of the files in a key folder.
 const (
 	FileRoot         = "root.json"
 	FileRootKey      = "root.key"
 	FilePublisherKey = "publisher.key"
 	FileEnrollKey    = "enrol.key"
 	FileTokenKey     = "token.key"
-	// A new key's file has this suffix until a root of trust with the key takes effect.
+	// nextSuffix is the suffix of a new key's file until a root of trust that lists the key takes effect.
 	nextSuffix = ".next"
 )
 
 // Folder is a folder with a fleet's keys.
 type Folder struct {
 	Dir string
-	// PublisherKey overrides the publisher key in the folder. It is a file or a KMS reference SCHEME://....
+	// PublisherKey replaces the publisher key in the folder. It is the path of a file, or a KMS reference such as
+	// SCHEME://NAME.
 	PublisherKey string
-	// Passphrase decrypts encrypted key files, or is nil.
+	// Passphrase encrypts new key files and decrypts existing ones. It is nil if key files are not encrypted.
 	Passphrase []byte
 
-	// exclusive is true if the caller has locked the folder. Tests set step, which is called before each step of a
-	// change.
+	// exclusive is true if the caller has locked the folder. step is called before each step of a change. Only tests set
+	// it.
 	exclusive bool
 	step      func(string)
 }
@@ -89,10 +90,11 @@ func (f Folder) formerRoots(root trust.Root) ([]trust.Root, error) {
 	return found, nil
 }
 
-// maxReads limits the attempts to read a folder that changes during each read.
+// maxReads limits the attempts to read a folder if another program changes the folder during each attempt.
 const maxReads = 5
 
-// Load reads all keys of a publisher from a consistent state of the folder.
+// Load reads all keys of a publisher. If another program changes the folder at the same time, Load reads it again, so
+// that the keys belong together.
 func (f Folder) Load(ctx context.Context) (keys publish.Keys, err error) {
 	err = f.withSharedLock(ctx, func() error {
 		for range maxReads {
@@ -142,8 +144,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the key of a role. It prefers the .next key if the root lists it, because an interrupted rotation may
-// not have renamed the file.
+// roleKey reads the current key of a role. If the root of trust lists the key in the role's .next file, it returns this
+// key, because a rotation may have been interrupted before it renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+nextSuffix, data)
@@ -181,7 +183,8 @@ func (f Folder) decode(path string, data []byte) (trust.Signer, error) {
 	return signature.LoadECDSASigner(key, crypto.SHA256)
 }
 
-// The file is encrypted if secret is true and a passphrase is configured.
+// newKey generates a key and returns it with the content of its file. The content is encrypted if secret is true and a
+// passphrase is configured.
 func (f Folder) newKey(secret bool) (trust.Signer, []byte, error) {
 	var pass cryptoutils.PassFunc
 	if secret && len(f.Passphrase) > 0 {

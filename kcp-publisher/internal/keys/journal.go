@@ -19,8 +19,8 @@ import (
 // 2. that folder is renamed to staged, which makes the change effective,
 // 3. the files are moved from staged to their final paths.
 //
-// A change that is interrupted before step 2 has no effect. After step 2, readers prefer staged files, and the next
-// change completes step 3.
+// A change that is interrupted before step 2 has no effect. After step 2, readers read staged files instead of those at
+// the final paths. If step 3 was interrupted, the next change completes it.
 const stagingFolder = ".staged"
 
 // File is a file to write to the folder.
@@ -42,7 +42,7 @@ func (f Folder) Write(files []File) ([]WrittenFile, error) {
 		err = f.finishStaged()
 	}
 	if err != nil {
-		// Do not wrap the error, because commands advise to run again after some wrapped errors.
+		// Do not wrap the error, because for some wrapped errors, commands advise the user to run the command again.
 		return made,
 			fmt.Errorf(
 				"the change is in effect, do not repeat it: the next command that changes key folder %s will move "+
@@ -52,7 +52,7 @@ func (f Folder) Write(files []File) ([]WrittenFile, error) {
 	return made, nil
 }
 
-// After commit returns, readers use the new files.
+// commit performs steps 1 and 2 of a change. After it returns, readers use the new files.
 func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	making := f.path(stagingFolder + ".tmp")
 	f.reached("remove an interrupted change")
@@ -78,7 +78,8 @@ func (f Folder) commit(files []File) ([]WrittenFile, error) {
 	return made, os.Rename(making, f.path(stagingFolder))
 }
 
-// finishStaged moves staged files to their final paths, and removes obsolete .next files and drafts.
+// finishStaged performs step 3 of a change: it moves the staged files to their final paths. It also removes obsolete
+// .next files and drafts.
 func (f Folder) finishStaged() error {
 	entries, err := os.ReadDir(f.path(stagingFolder))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -137,7 +138,8 @@ func (f Folder) removeObsolete() error {
 	return nil
 }
 
-// The change may also be from an older version, which wrote files one by one.
+// finishInterrupted completes a change that was interrupted. The change may also be from an older version of the
+// program, which wrote the files one by one.
 func (f Folder) finishInterrupted() error {
 	if err := f.finishStaged(); err != nil {
 		return err
@@ -161,7 +163,7 @@ func (f Folder) finishInterrupted() error {
 	return err
 }
 
-// hasPendingKey reports whether the root lists a .next key of the folder.
+// hasPendingKey reports whether the root of trust lists a key that is still in a .next file.
 func (f Folder) hasPendingKey(root trust.Root) bool {
 	for _, name := range []string{FilePublisherKey, FileEnrollKey} {
 		if _, lists := f.nextKey(name, root); lists {
@@ -171,7 +173,7 @@ func (f Folder) hasPendingKey(root trust.Root) bool {
 	return false
 }
 
-// nextKey returns the content of a key's .next file, and reports whether the root lists the key.
+// nextKey returns the content of a key's .next file, and reports whether the root of trust lists the key.
 func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool) {
 	data, err := f.read(name + nextSuffix)
 	if err != nil {
@@ -192,7 +194,8 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	return data, err == nil && root.TrustsKey(thumbprint)
 }
 
-// locate returns the path of a file, which an interrupted change may have staged.
+// locate returns the current path of a file. This is the path in the staging folder if an interrupted change has not
+// moved the file yet.
 func (f Folder) locate(name string) string {
 	if path := filepath.Join(f.path(stagingFolder), name); exists(path) {
 		return path

@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// Another command can hold the lock while it waits for a key management service.
+	// lockTimeout is long, because another command can hold the lock while it waits for a key management service.
 	lockTimeout = time.Minute
 	lockRetry   = 20 * time.Millisecond
 )
 
-// The lock is on the directory itself, so no lock file is needed.
+// lock returns the lock of the folder. It locks the directory itself, so no lock file is needed.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
 // WithLock locks the folder, completes an interrupted change, and then runs change.
@@ -46,7 +46,8 @@ func (f Folder) WithLock(ctx context.Context, change func(Folder) error) error {
 	return change(f)
 }
 
-// If the folder cannot be locked, for example because it is read-only, consistently calls read without a lock.
+// withSharedLock calls read while it holds a shared lock of the folder. If the folder cannot be locked, for example
+// because it is read-only, it calls read without a lock.
 func (f Folder) withSharedLock(ctx context.Context, read func() error) error {
 	if f.exclusive {
 		return read()

@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Rotate adds a new key to a role and revokes keys that earlier rotations replaced. Unless dropOld is set, agents
-// accept the current key until the next rotation. public is a file or a KMS reference with the new public key, or empty
-// to generate a key.
+// Rotate adds a new key to a role and revokes the keys that earlier rotations replaced. Agents accept the current key
+// until the next rotation. If dropOld is true, Rotate also revokes the current key. public is a file or a KMS reference
+// with the new public key. If it is empty, Rotate generates a key.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -60,7 +60,8 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	return nil
 }
 
-// removeKey removes a key from a role. It revokes the key unless the key has another role.
+// removeKey removes a key from a role. It also revokes the key, except if the key has another role or LeaveUnrevoked
+// was called.
 func (c *Change) removeKey(role, thumbprint string) error {
 	if err := c.draft.Remove(role, thumbprint); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (c *Change) inUse(ctx context.Context, role string) string {
 	return thumbprint
 }
 
-// RotateRoot replaces a root key. An empty thumbprint selects the only root key.
+// RotateRoot replaces the root key with the thumbprint old. If old is empty, it replaces the only root key.
 func (c *Change) RotateRoot(old string) error {
 	signers, _ := c.root.Signers()
 	if old == "" && len(signers) == 1 {

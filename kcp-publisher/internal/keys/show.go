@@ -14,15 +14,15 @@ import (
 // State is the state of a key.
 type State string
 
-// States of a key.
+// These are the states of a key.
 const (
 	// InUse means that the key is used for signing.
 	InUse State = "InUse"
-	// Next means that the key signs once enough root keys have signed the new root.
+	// Next means that the key will be used for signing as soon as enough root keys have signed the new root of trust.
 	Next State = "Next"
-	// Accepted means that the key does not sign anymore, but its signatures are accepted.
+	// Accepted means that the key is not used for signing anymore, but agents still accept its signatures.
 	Accepted State = "Accepted"
-	// NotListed means that the root does not list the key, so agents refuse its signatures.
+	// NotListed means that the root of trust does not list the key, so agents refuse its signatures.
 	NotListed State = "NotListed"
 	// Expired means that the root of trust has expired, so agents refuse new signatures.
 	Expired State = "Expired"
@@ -55,7 +55,7 @@ func (f Folder) Keys(ctx context.Context, now time.Time) (root trust.Root, all [
 	return root, all, err
 }
 
-// signingKeys returns the thumbprints of the current signing keys by role, without unreadable keys.
+// signingKeys maps each role to the thumbprint of its current signing key. It omits a role whose key cannot be read.
 func (f Folder) signingKeys(ctx context.Context, root trust.Root) map[string]string {
 	found := map[string]string{}
 	if loaded, err := f.load(ctx); err == nil {
@@ -130,7 +130,7 @@ func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Ti
 // UnknownKeyError means that no version of the root lists a key.
 type UnknownKeyError struct {
 	Name string
-	// Candidates contains the keys in the current root.
+	// Candidates contains the keys in the current root of trust, one of which the user may have meant.
 	Candidates []trust.ListedKey
 }
 
@@ -184,8 +184,8 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// SigningRole returns the role in which a key signs, or "". If a role's current key cannot be read, every listed key of
-// the role counts.
+// SigningRole returns the role for which a key is used for signing, or "". If the current key of a role cannot be read,
+// SigningRole treats every key that the root of trust lists for the role as current.
 func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()
 	if err != nil {

@@ -14,10 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// After a rotation, token.key contains the current and the previous secret, one hexadecimal secret per line.
+// maxTokenSecrets is the maximum number of secrets in token.key. After a rotation, it contains the current and the
+// previous secret, one hexadecimal secret per line.
 const maxTokenSecrets = 2
 
-// TokenSecrets reads the secrets for enrollment tokens and registry passwords, current secret first.
+// TokenSecrets reads the secrets from which enrollment tokens and registry passwords are derived. The current secret
+// comes first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
 	if err != nil {
@@ -63,8 +65,8 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken generates a new token secret. Unless dropOld is set, tokens and passwords of the current secret stay
-// valid until the next rotation.
+// RotateToken generates a new token secret. Tokens and passwords of the current secret stay valid until the next
+// rotation. If dropOld is true, they become invalid immediately.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []WrittenFile, err error) {
 	err = f.WithLock(ctx, func(f Folder) error {
 		current, err := f.TokenSecret()
@@ -105,7 +107,7 @@ func OpenTokenFile(f Folder) (*TokenFile, error) {
 	return t, err
 }
 
-// Secrets returns the secrets in the file, current secret first. If the file cannot be read, it returns an error.
+// Secrets returns the secrets in the file. The current secret comes first.
 func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -113,7 +115,7 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Every change of a key folder or a mounted Secret replaces the file.
+	// Compare the file's identity and time, because every change of a key folder or of a mounted Secret replaces the file.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
 		t.read.Size() == info.Size() {
 		return t.secrets, nil

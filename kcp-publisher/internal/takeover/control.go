@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// The Kyma controller calls the functions in this file.
+// The functions in this file are called by the Kyma controller, not by the command line.
 
-// Inherit records in the status of a Kyma which modules lifecycle-manager installed. It records them only once, so that
-// Manifests that are deleted later do not cause removals.
+// Inherit records the modules that lifecycle-manager installed in the status of a Kyma. It records them only once.
+// Therefore, a Manifest that is deleted later does not lead to the removal of its module.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
 	is, err := phase.PhaseOf(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {

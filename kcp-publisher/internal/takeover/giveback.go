@@ -15,15 +15,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BehindError lists the Manifests that lifecycle-manager has not updated to the running version yet.
+// BehindError is returned while lifecycle-manager has not updated some Manifests to the version that runs in the
+// runtime. Manifests contains their names and the versions.
 type BehindError struct{ Manifests []string }
 
 func (e *BehindError) Error() string {
 	return "waiting for lifecycle-manager to update " + strings.Join(e.Manifests, ", ")
 }
 
-// GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order prevents
-// concurrent writers and downgrades. Each step can be repeated:
+// GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order of these steps
+// prevents that both programs change the runtime, and that lifecycle-manager downgrades modules. Each step can be
+// repeated:
 //
 // 1. Remove the takeover label, so that the publisher stops.
 // 2. Write the status with which lifecycle-manager continues.
@@ -33,7 +35,7 @@ func (e *BehindError) Error() string {
 func GiveBack(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
-	// The author of the Kyma can remove the skip-reconciliation label before steps 1 to 3 are done.
+	// The author of the Kyma may have removed the skip-reconciliation label before steps 1 to 3 are done.
 	if kyma.Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True ||
 		kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverActive {
 		if done, err = handBack(ctx, api, kyma, offered); err != nil {
@@ -95,8 +97,8 @@ func handBack(
 	return done, patchKyma(ctx, api, before, kyma)
 }
 
-// releaseManifests removes the skip-reconciliation label from Manifests with the running version. It returns a
-// BehindError if other Manifests have an older version.
+// releaseManifests removes the skip-reconciliation label from each Manifest that has the version running in the
+// runtime. It returns a BehindError if other Manifests have an older version.
 func releaseManifests(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, offered *catalog.Snapshot,
 ) (done []string, err error) {
@@ -130,7 +132,7 @@ func releaseManifests(
 func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
 	before := m.DeepCopy()
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
-	// Lifecycle-manager must read the same spec.version that was compared.
+	// Use the optimistic lock, so that the label is only removed from the Manifest whose spec.version was compared.
 	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return fmt.Sprintf("Manifest %s/%s is managed by lifecycle-manager again", m.Namespace, m.Name),
 		ignoreNotFound("return", m, err)

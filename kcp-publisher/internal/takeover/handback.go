@@ -15,18 +15,20 @@ import (
 
 // Handback describes the return of a Kyma to lifecycle-manager.
 type Handback struct {
-	// Modules contains the entries of status.modules with which lifecycle-manager continues. An entry without a
-	// version, or a Manifest without an entry, would stop lifecycle-manager permanently.
+	// Modules contains the entries of status.modules with which lifecycle-manager continues. lifecycle-manager would stop
+	// permanently at an entry without a version, or at a Manifest without an entry.
 	//
 	// Source: lifecycle-manager c5b83f1b, pkg/templatelookup/regular.go, internal/service/manifest/orphan.
 	Modules []v1beta2.ModuleStatus
-	// Behind maps Manifests with an older or unknown version to the version that runs in the runtime.
+	// Behind maps the name of each Manifest with an older or unknown version to the version that runs in the runtime.
+	// lifecycle-manager must update these Manifests.
 	Behind map[string]string
 	// Downgrades describes the modules that lifecycle-manager would downgrade.
 	Downgrades []string
 }
 
-// NewHandback returns the Handback of a Kyma. It performs no I/O, and returns the same Handback after an interruption.
+// NewHandback returns the Handback of a Kyma. It performs no I/O. If an interrupted return is continued, it returns the
+// same Handback again.
 func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
@@ -67,8 +69,9 @@ func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *cata
 	return h
 }
 
-// compare checks whether a Manifest has an older or unknown version. If the module's channel has at least the running
-// version, it adds the Manifest to Behind, and otherwise to Downgrades.
+// compare compares the version in a Manifest with the version that runs in the runtime. If the Manifest has an older or
+// unknown version, compare adds it to Behind or to Downgrades. It adds it to Behind if the module's channel offers at
+// least the running version, so that lifecycle-manager will update the Manifest.
 func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs string, offered *catalog.Snapshot) {
 	has, source, next := m.Spec.Version, "", ""
 	if isMandatory(m) {
@@ -77,7 +80,7 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	} else {
 		channel := followedChannel(kyma, m, module)
 		source = fmt.Sprintf("channel %q has", channel)
-		next, _ = offered.OfferedVersion(module, channel, kyma.Labels) // next is empty if the channel has no version
+		next, _ = offered.OfferedVersion(module, channel, kyma.Labels) // if the channel has no version, next is empty
 	}
 	switch {
 	case runs == "", has != "" && !bundle.IsOlder(has, runs):
@@ -127,8 +130,9 @@ func newEntry(
 	return entry
 }
 
-// Lifecycle-manager compares versions only if an entry has this reference, so a missing template gets its conventional
-// name.
+// findTemplate returns the reference to a module's ModuleTemplate for status.modules. lifecycle-manager compares
+// versions only if an entry has this reference. If the ModuleTemplate does not exist, the reference contains the name
+// that it would usually have.
 func findTemplate(module, channel, version, namespace string, offered *catalog.Snapshot) *v1beta2.TrackingObject {
 	template := &v1beta2.TrackingObject{
 		TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "ModuleTemplate"},
@@ -197,7 +201,8 @@ func newerVersion(a, b string) string {
 	return a
 }
 
-// ReturnedStatus returns the status with which lifecycle-manager continues, without fields that it does not use.
+// ReturnedStatus returns the status with which lifecycle-manager continues. It omits fields that lifecycle-manager does
+// not use.
 func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,

@@ -10,8 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordModules returns the record of the modules that lifecycle-manager installed, from its Manifests and from the
-// Kyma's status. It includes Manifests that are being deleted.
+// RecordModules returns the entry in the Kyma's status that records the modules that lifecycle-manager installed. It
+// collects the modules from lifecycle-manager's Manifests, including Manifests that are being deleted, and from
+// status.modules.
 func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
@@ -81,7 +82,7 @@ func installedVersion(kyma *v1beta2.Kyma, module string, manifest *v1beta2.Manif
 	return newerVersion(manifest.Spec.Version, version)
 }
 
-// isInheritable reports whether a bundle can contain a reference to the object.
+// isInheritable reports whether the reference to an installed object is valid in a bundle.
 func isInheritable(o v1beta2.Resource) bool {
 	return bundle.ObjectRef{Group: o.Group, Version: o.Version, Kind: o.Kind, Namespace: o.Namespace,
 		Name: o.Name}.Check() == nil

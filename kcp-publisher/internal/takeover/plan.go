@@ -28,7 +28,7 @@ type Landscape struct {
 type Plan struct {
 	Kyma    string `json:"kyma"`
 	Runtime string `json:"runtime"`
-	// Phase is the phase of the takeover: none, adopt, clean, release, return or finished.
+	// Phase is the current phase of the takeover: none, adopt, clean, release, return or finished.
 	Phase   string   `json:"phase"`
 	Modules []Module `json:"modules"`
 	// Obstacles lists the reasons why the takeover cannot start. Remarks lists other messages.
@@ -43,7 +43,7 @@ type Module struct {
 	Name      string `json:"name"`
 	Channel   string `json:"channel,omitempty"`
 	Installed string `json:"installed"`
-	// Then is the version after the module's adoption, or empty if the version stays the same.
+	// Then is the version to which the module is upgraded after its adoption. It is empty if the version stays the same.
 	Then string `json:"then,omitempty"`
 	// Note is the reason why the module is not upgraded or not adopted.
 	Note string `json:"note,omitempty"`
@@ -108,8 +108,8 @@ func takeoverStatus(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.T
 	return RecordModules(kyma, manifests)
 }
 
-// previewKyma returns a copy of a Kyma as it will be after the takeover. If the runtime's request is unknown, the copy
-// requests all installed modules.
+// previewKyma returns a copy of a Kyma with the changes that the start of a takeover will make. If the runtime's
+// request is unknown, the copy requests all installed modules.
 func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma {
 	as := kyma.DeepCopy()
 	delete(as.Labels, v1beta2.LabelTakeover)
@@ -162,7 +162,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 			}
 		}
 		switch name := "Manifest " + m.Name; {
-		case v1beta2.TakenOver(kyma): // lifecycle-manager does not reconcile the Manifest anymore
+		case v1beta2.TakenOver(kyma): // lifecycle-manager ignores the Manifest, so its state is irrelevant
 		case !m.DeletionTimestamp.IsZero():
 			all = append(all,
 				name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
@@ -215,8 +215,8 @@ func listLeftovers(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return all
 }
 
-// Phases of a takeover in addition to bundle.TakeoverPhase. PhaseReturn ends when lifecycle-manager manages all objects
-// again.
+// These are the phases of a takeover in addition to those of bundle.TakeoverPhase. In PhaseReturn, the Kyma is being
+// returned, until lifecycle-manager manages all objects again.
 const (
 	PhaseNone     = "none"
 	PhaseReturn   = "return"
@@ -278,8 +278,8 @@ func HasCompleted(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// IsUntouched reports whether the runtime cannot contain objects of the agent, so no module must be returned to
-// lifecycle-manager.
+// IsUntouched reports whether it is certain that the agent has not changed the runtime, so that no module must be
+// returned to lifecycle-manager.
 func IsUntouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

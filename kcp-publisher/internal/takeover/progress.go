@@ -14,7 +14,7 @@ type Progress struct {
 	Runtime string        `json:"runtime"`
 	Phase   string        `json:"phase"`
 	State   v1beta2.State `json:"state,omitempty"`
-	// Adopted lists the modules that the agent has adopted. Waiting lists the other modules.
+	// Adopted lists the modules that the agent has adopted. Waiting lists the modules that it has not adopted yet.
 	Adopted []string `json:"adopted,omitempty"`
 	Waiting []string `json:"waiting,omitempty"`
 	// Removed lists lifecycle-manager's objects that the agent removed from the runtime.
@@ -67,7 +67,8 @@ func nextStep(kyma *v1beta2.Kyma, phase string) string {
 	return fmt.Sprintf("annotation %s is invalid, must be adopt, clean or release", v1beta2.AnnotationTakeoverPhase)
 }
 
-// awaitedEvent describes the event that a phase waits for.
+// awaitedEvent describes the event for which the takeover waits in a phase. command is the subcommand that requested
+// the phase.
 func awaitedEvent(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase, command string) string {
 	if HasCompleted(kyma, phase) {
 		return fmt.Sprintf("the runtime has completed the phase: run `takeover %s` again", command)

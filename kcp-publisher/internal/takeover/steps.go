@@ -25,7 +25,7 @@ var finalizers = []string{
 
 // RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
 // skip-reconciliation label and removes the finalizers first, so that lifecycle-manager does not uninstall the module.
-// A missing Manifest is not an error.
+// It does nothing if the Manifest does not exist.
 func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	setSkipLabel(manifest)
@@ -136,7 +136,7 @@ func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []
 	return append(done, fmt.Sprintf("Kyma %s/%s is taken over", kyma.Namespace, kyma.Name)), nil
 }
 
-// Unlabel removes the takeover labels from a Kyma. Callers must ensure that lifecycle-manager does not run anymore.
+// Unlabel removes the takeover labels from a Kyma. It must not be called while lifecycle-manager may be running.
 func Unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	before := kyma.DeepCopy()
 	for _, label := range []string{v1beta2.LabelTakeover, v1beta2.LabelSkipReconciliation} {
@@ -185,7 +185,8 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest returns the messages from change, which is empty if change did not change the Manifest.
+// eachManifest calls change for each of lifecycle-manager's Manifests of a Kyma, and returns its messages. change
+// returns "" if it did not change the Manifest.
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),
 ) (done []string, err error) {

@@ -35,7 +35,8 @@ type Host struct {
 	Namespace func() string
 	// Fleet reads the objects of the control plane.
 	Fleet func(context.Context, client.Reader) (plan.Fleet, error)
-	// Maintenance reads the maintenance window policy, and calls remark for each rule without an effect.
+	// Maintenance reads the maintenance window policy. It calls remark with a message for each rule of the policy that has
+	// no effect.
 	Maintenance func(remark func(string)) (plan.Maintenance, error)
 	NewTable    func(io.Writer) table.Writer
 }
@@ -212,8 +213,8 @@ func (f *takeoverFlags) listPlans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selectKymas returns the Kymas that the command line selects, sorted by name. If it selects none and allByDefault is
-// set, selected returns all Kymas.
+// selectKymas returns the Kymas that the command's arguments and flags select, sorted by name. If the command has no
+// such arguments or flags and allByDefault is true, selectKymas returns all Kymas.
 func (f *takeoverFlags) selectKymas(
 	ctx context.Context, api client.Client, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, error) {

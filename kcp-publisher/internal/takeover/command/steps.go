@@ -20,18 +20,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
-// step is the result of a command for one Kyma.
+// step is the result of a takeover command for one Kyma.
 type step struct {
 	Kyma string   `json:"kyma"`
 	Done []string `json:"done,omitempty"`
-	// Refused is the reason why the command was not completed, or empty.
+	// Refused is the reason why the command was not completed for the Kyma, or empty.
 	Refused string `json:"refused,omitempty"`
 }
 
 // takeoverStep changes a Kyma and returns messages about its changes.
 type takeoverStep func(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error)
 
-// forEach continues after a failure.
+// forEach runs a step for each Kyma and prints the results. It continues with the next Kyma after a failure.
 func (f *takeoverFlags) forEach(cmd *cobra.Command, kymas []v1beta2.Kyma, run takeoverStep) error {
 	api, err := f.Connect()
 	if err != nil {
@@ -57,7 +57,7 @@ func (f *takeoverFlags) forEach(cmd *cobra.Command, kymas []v1beta2.Kyma, run ta
 	return nil
 }
 
-// runOne retries after conflicts, because the publisher also writes the Kyma.
+// runOne reads a Kyma and runs a step for it. It retries after a conflict, because the publisher also writes the Kyma.
 func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name string, run takeoverStep) step {
 	s := step{Kyma: name}
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -214,7 +214,7 @@ func (f *takeoverFlags) giveBack(
 	}
 }
 
-// readAgain waits for the poll interval first.
+// readAgain waits for the poll interval and then reads the Kyma again.
 func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
 	select {
@@ -228,7 +228,7 @@ func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error
 	return nil
 }
 
-// unlabel has no effect without --lifecycle-manager-is-gone.
+// unlabel removes the takeover labels from a Kyma if the flag --lifecycle-manager-is-gone is set.
 func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) ([]string, error) {
 	switch {
 	case !f.isGone:
@@ -244,8 +244,8 @@ func (f *takeoverFlags) unlabel(ctx context.Context, api client.Client, kyma *v1
 	return append(done, more...), err
 }
 
-// removeFinalizers removes lifecycle-manager's remaining finalizers in the namespace. The Kymas' takeover labels are
-// already removed.
+// removeFinalizers removes lifecycle-manager's remaining finalizers from objects in the namespace. It must be called
+// after the takeover labels of the Kymas were removed.
 func (f *takeoverFlags) removeFinalizers(ctx context.Context, api client.Client) ([]string, error) {
 	if f.dryRun {
 		return nil, nil

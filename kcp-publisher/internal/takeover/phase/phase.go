@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// PhaseOf returns the phase of a Kyma's takeover from lifecycle-manager, or "" without one.
+// PhaseOf returns the phase of a Kyma's takeover from lifecycle-manager. It returns "" if the Kyma is not being taken
+// over.
 func PhaseOf(kyma *v1beta2.Kyma) (bundle.TakeoverPhase, error) {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive || !kyma.DeletionTimestamp.IsZero() {
 		return "", nil
@@ -39,18 +40,18 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// TakeoverInput contains the inputs of a Kyma's takeover for resolving its request.
+// TakeoverInput contains the data about a Kyma's takeover that is needed to resolve the Kyma's module request.
 type TakeoverInput struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
 	Inherited []Inherited
-	// Unheard is true until the runtime has reported during this takeover. Until then, no module is changed, because
+	// Unheard is true until the first report of the runtime in this takeover. Until then, no module is changed, because
 	// the runtime's request is unknown.
 	Unheard bool
 }
 
-// NewInput returns the inputs of a Kyma's takeover, or the zero value without one.
+// NewInput returns the TakeoverInput of a Kyma. It returns the zero value if the Kyma is not being taken over.
 func NewInput(kyma *v1beta2.Kyma) (TakeoverInput, error) {
 	phase, err := PhaseOf(kyma)
 	if phase == "" || err != nil {
@@ -75,7 +76,7 @@ func NewInput(kyma *v1beta2.Kyma) (TakeoverInput, error) {
 	return asked, nil
 }
 
-// notAdopted omits modules that the agent has adopted.
+// notAdopted returns the modules that lifecycle-manager installed and that the agent has not adopted yet.
 func notAdopted(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	for _, m := range status.Modules {
 		if m.Adopted {
@@ -99,7 +100,7 @@ func notAdopted(status *v1beta2.TakeoverStatus) (all []Inherited) {
 	return all
 }
 
-// IsFinished reports whether the takeover of a Kyma is finished and its label was not removed yet.
+// IsFinished reports whether the takeover of a Kyma is finished but the Kyma still has the takeover label.
 func IsFinished(kyma *v1beta2.Kyma) bool {
 	return kyma.Labels[v1beta2.LabelTakeover] == v1beta2.TakeoverFinished
 }
@@ -107,13 +108,15 @@ func IsFinished(kyma *v1beta2.Kyma) bool {
 // IsReleased reports whether a bundle returns the runtime to lifecycle-manager.
 func IsReleased(state bundle.DesiredState) bool { return state.Takeover == bundle.TakeoverRelease }
 
-// WasReturned reports whether the last bundle returned the runtime to lifecycle-manager and the next one does not.
+// WasReturned reports whether the last bundle returned the runtime to lifecycle-manager and the next bundle manages it
+// again.
 func WasReturned(next bundle.TakeoverPhase, last *bundle.DesiredState) bool {
 	return next != bundle.TakeoverRelease && last != nil && IsReleased(*last)
 }
 
 // MinimumVersions returns the minimum version of each module in the next bundle. versions are the module versions of
-// the last bundle. After a return to lifecycle-manager, the minimum applies only to mandatory modules.
+// the last bundle. If the runtime was returned to lifecycle-manager since then, only mandatory modules have a minimum
+// version.
 func MinimumVersions(
 	next bundle.TakeoverPhase, last *bundle.DesiredState, versions map[string]string,
 ) map[string]string {
@@ -129,7 +132,8 @@ func MinimumVersions(
 	return mandatory
 }
 
-// NotOffered returns the error for an inherited module whose installed version is not in the catalog.
+// NotOffered returns the error for an inherited module whose installed version is not in the catalog. err is the error
+// of the lookup.
 func (i Inherited) NotOffered(err error) error {
 	return reason.Errorf(
 		reason.ModuleNotInherited,

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordReport records the takeover phase and adopted modules in a report. It ignores reports about other bundles than
-// the latest.
+// RecordReport copies the completed takeover phase and the adopted modules from a report to the status r. It ignores a
+// report that is not about the latest bundle.
 func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t, reported := r.Takeover, report.Takeover
 	if t == nil || reported == nil || string(reported.Phase) != t.Published || r.Published == nil ||
@@ -21,7 +21,7 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	t.Heard, t.Message = true, bundle.Bounded(reported.Message, bundle.MaxMessageBytes)
 	for i := range t.Modules {
 		if m := &t.Modules[i]; !m.Adopted && isAdopted(m, report) {
-			m.Adopted, m.Objects = true, nil // the agent's Manifest now lists the objects
+			m.Adopted, m.Objects = true, nil // from now on, the agent's Manifest lists the objects
 		}
 	}
 	if !reported.Done {
@@ -36,7 +36,8 @@ func RecordReport(r *v1beta2.RuntimeStatus, report bundle.Report) {
 	}
 }
 
-// A module without recorded objects is adopted once the agent reports any version of it.
+// isAdopted reports whether the agent has adopted a module, according to a report. If no objects of the module are
+// recorded, the module counts as adopted as soon as the agent reports any version of it.
 func isAdopted(m *v1beta2.InheritedModule, report bundle.Report) bool {
 	if slices.Contains(report.Takeover.Adopted, m.Name) {
 		return true
