@@ -127,7 +127,7 @@ func checkKeyFolder(ctx context.Context, folder keys.Folder, now time.Time) (*tr
 	return &root, append(findings, rootKeys(folder)...)
 }
 
-// Root keys belong on another machine, so each root key in the key folder is a warning.
+// rootKeys returns a warning for each root key in the key folder, because root keys belong on another machine.
 func rootKeys(folder keys.Folder) []preflight.Finding {
 	var findings []preflight.Finding
 	for _, path := range folder.RootKeyFiles() {
@@ -217,7 +217,8 @@ func (f *checkFlags) checkRegistry(ctx context.Context, root *trust.Root) ([]pre
 		nil
 }
 
-// Agents refuse bundles that are signed under an older root than their own.
+// checkPublishedRoot compares the root of trust in the registry with the root in the key folder. If the key folder is
+// older, agents refuse the publisher's bundles, because they never go back to an older root.
 func checkPublishedRoot(ctx context.Context, place store.Store, root trust.Root) preflight.Finding {
 	const check = "read from the registry"
 	newest, refused, _, err := store.FollowRoot(ctx, place, root)

@@ -97,7 +97,7 @@ func (f *checkModuleFlags) selectChecks(module string, shipped []fleet.Check) ([
 	}), nil
 }
 
-// argument is the path of a file, or NAME:VERSION of a component version.
+// readChecks reads the checks of a module. argument is the path of a file, or NAME:VERSION of a component version.
 func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (shipped []fleet.Check, err error) {
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)
@@ -131,7 +131,7 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 	return shipped, err
 }
 
-// The error lists the checks that did not pass.
+// measureAll measures the checks and prints each measurement. Its error lists the checks that did not pass.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

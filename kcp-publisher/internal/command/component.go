@@ -204,7 +204,8 @@ func newComponentCopy() *cobra.Command {
 
 const archiveScheme = "ctf:"
 
-// An archive gets its final path only once it is complete.
+// copyComponents copies a component and its references. It writes an archive to a temporary path first, and renames it
+// once it is complete.
 func copyComponents(
 	ctx context.Context, out io.Writer, all []component.Component, to string, replace bool,
 	registries *store.Registries,

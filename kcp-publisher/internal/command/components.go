@@ -103,7 +103,7 @@ func (f *componentFlags) open(
 	return opened, nil
 }
 
-// The path of an archive can start with ctf:.
+// source opens one value of --components: an archive, with or without the prefix ctf:, or a registry path.
 func (c *components) source(name string, registries *store.Registries) (component.Source, error) {
 	path, isArchive := strings.CutPrefix(name, archiveScheme)
 	_, err := os.Stat(path)

@@ -28,9 +28,10 @@ type controlledObjects struct {
 	metas     map[string]v1beta2.ModuleReleaseMeta
 	policies  map[string]v1alpha1.RolloutPolicy
 	rollouts  []v1alpha1.Rollout
-	// restricted lists the modules that require a kymaSelector.
+	// restricted lists the modules of --restricted-modules. Only Kymas that match the kymaSelector of such a module's
+	// ModuleReleaseMeta can use the module.
 	restricted []string
-	// watched is the publisher's part of the Kymas.
+	// watched selects the Kymas that the publisher reconciles.
 	watched shard.Share
 }
 
@@ -121,7 +122,7 @@ func (c controlledObjects) afterCommit(
 	return next
 }
 
-// As in server-side apply, applied values take precedence.
+// mergeMaps returns the entries of both maps. As in server-side apply, applied values take precedence over live ones.
 func mergeMaps(live, applied map[string]string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, live)

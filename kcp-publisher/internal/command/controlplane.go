@@ -24,7 +24,7 @@ type controlPlane struct {
 	everywhere bool
 }
 
-// objects completes the help text of --namespace, such as "the Kymas".
+// add adds the flags of the control plane. objects completes the help text of --namespace, such as "the Kymas".
 func (c *controlPlane) add(flags *pflag.FlagSet, objects string) {
 	namespaceFlag(flags, &c.namespace, objects)
 	c.cluster.AddFlags(flags, "the control plane")
@@ -75,7 +75,7 @@ func newScheme() (*runtime.Scheme, error) {
 			v1alpha1.AddToScheme(scheme))
 }
 
-// The client requests Kymas as tables, like kubectl get.
+// newTableClient returns a client that requests Kymas as tables, like kubectl get.
 func newTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := newScheme()
 	if err != nil {

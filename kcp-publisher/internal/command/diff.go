@@ -130,10 +130,11 @@ func (f *diffFlags) forecast(
 }
 
 type fleetDifference struct {
-	// Commit is empty for a folder.
+	// Commit is the hash of the compared commit, or empty for a folder.
 	Commit  string         `json:"commit,omitempty"`
 	Objects []objectChange `json:"objects"`
-	// Held is the reason why `runCheck` would wait for an operator's approval of the commit, or empty.
+	// Held is the reason why the publisher would wait for an operator's approval before it applies the commit. It is
+	// empty if no approval is required.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }

@@ -30,7 +30,7 @@ type enrollFlags struct {
 	generation                                       int
 }
 
-// The enrollment token is valid only for this Kyma.
+// enrolledRuntime is a runtime and the only Kyma for which its enrollment token is valid.
 type enrolledRuntime struct {
 	id   string
 	kyma trust.Kyma
@@ -166,7 +166,8 @@ func writeNew(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// The Kymas of named runtimes may not exist yet, so selected does not read the control plane for them.
+// selectRuntimes returns the runtimes to enroll. It does not read the control plane for runtimes that args name,
+// because their Kymas may not exist yet.
 func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrolledRuntime, error) {
 	var all []enrolledRuntime
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// maxListedEvents limits the memory of the command.
+// maxListedEvents is the maximum number of Events that the command reads, to limit its memory.
 const maxListedEvents = 20_000
 
 type eventFlags struct {
@@ -130,7 +130,8 @@ func isFleetEvent(object corev1.ObjectReference) bool {
 	return object.APIVersion == v1beta2.GroupVersion.String() || object.APIVersion == v1alpha1.GroupVersion.String()
 }
 
-// Recorders of Kubernetes use different fields for the time of the last occurrence.
+// lastSeen returns the time of an Event's last occurrence. The Event recorders of Kubernetes write it to different
+// fields.
 func lastSeen(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time

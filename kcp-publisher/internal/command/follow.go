@@ -80,7 +80,8 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// newFollower returns nil without --git-url. selector is the value of --watch-label-selector.
+// newFollower returns the follower of the repository in --git-url, or nil without --git-url. selector is the value of
+// --watch-label-selector.
 func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
 		if f.git.isSet() || f.prune.isSet() || f.rewind {
@@ -111,7 +112,7 @@ func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower,
 	}, nil
 }
 
-// followWith follows the repository in the only active publisher.
+// followWith runs the follower in a publisher without shards, which has only one active replica.
 func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
 	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
 	kymas.Source, kymas.LastComparison, kymas.RequestComparison = follower.Source, follower.ComparedAt,
@@ -120,7 +121,7 @@ func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.K
 	return addFollower(mgr, follower)
 }
 
-// planWith follows the repository in the planner of a fleet with shards.
+// planWith runs the follower in the planner of a publisher with shards.
 func planWith(
 	mgr ctrl.Manager, follower *follow.Follower, planner *controller.Planner, board *replica.Board,
 ) error {

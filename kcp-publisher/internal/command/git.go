@@ -32,7 +32,7 @@ func (f *gitFlags) add(flags *pflag.FlagSet) {
 
 func (f *gitFlags) isSet() bool { return *f != gitFlags{} }
 
-// flag is the name of the flag with the URL, for errors.
+// open returns the repository with the given URL. flag is the name of the URL's flag, for error messages.
 func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 	options := git.Options{URL: url, Branch: f.branch, Tag: f.tag, Path: f.path}
 	var err error
@@ -55,7 +55,7 @@ func (f *gitFlags) open(flag, url string) (*git.Repository, error) {
 
 type loadedObjects struct {
 	objects source.Objects
-	// source is the commit, or nil for a folder.
+	// source identifies the commit that contains the objects. It is nil if the objects are from a folder.
 	source *bundle.Source
 	copied string
 }

@@ -141,8 +141,8 @@ func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
 	return options, err
 }
 
-// bundleSource opens the registry at location and reads the root of trust. flag is the name of the flag with the
-// location.
+// bundleSource returns a source that reads bundles from the registry at location and verifies them with a root of
+// trust. flag is the name of the flag with the location.
 func bundleSource(
 	ctx context.Context, registry *cli.Registry, flag, location, root string,
 ) (options export.Options, err error) {

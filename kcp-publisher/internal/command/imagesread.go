@@ -19,8 +19,8 @@ import (
 )
 
 // readReported returns all runtimes with the module versions in their last reports. It reads healthy runtimes from the
-// API server's table, and only the other Kymas in full. Runtimes from the table have no bundle, except those that
-// export.Contents needs.
+// API server's table of Kymas, and reads only the other Kymas completely. Runtimes from the table have no bundle
+// digest, except those whose bundle export.Contents reads.
 func readReported(
 	ctx context.Context, api client.Reader, table rest.Interface, of scope, now time.Time,
 ) ([]inventory.Runtime, error) {

@@ -58,7 +58,7 @@ type takenReport struct {
 	Runtime  string    `json:"runtime"`
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Bundle is the sequence of the applied bundle, or 0.
+	// Bundle is the sequence number of the bundle that the runtime has applied, or 0 if it has applied none.
 	Bundle int64 `json:"bundle"`
 	Known  bool  `json:"known"`
 }
@@ -108,7 +108,8 @@ func importReport(
 		store.PushReport(ctx, place, report.Runtime, bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes))
 }
 
-// canFollow returns an error if a report must not replace the existing report.
+// canFollow returns an error if the report must not replace the existing report, because it is older or has the same
+// sequence number but other content.
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {

@@ -257,7 +257,8 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-// The root of trust must list the key, unless unlisted is true.
+// findRevocable returns the thumbprint of the key that name identifies. The root of trust must list the key, unless
+// unlisted is true.
 func findRevocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError

@@ -27,9 +27,9 @@ type shownRoot struct {
 	Releases   []string          `json:"releases,omitempty"`
 	Floors     map[string]string `json:"floors,omitempty"`
 	Revoked    []string          `json:"revoked,omitempty"`
+	Expired    bool              `json:"expired"`
 	// Keys lists the keys of the root and of the key folder with their states.
-	Expired bool       `json:"expired"`
-	Keys    []keys.Key `json:"keys"`
+	Keys []keys.Key `json:"keys"`
 }
 
 func newKeysShow() *cobra.Command {

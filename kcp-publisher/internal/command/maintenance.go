@@ -19,7 +19,7 @@ type maintenanceFlags struct {
 	minimum time.Duration
 }
 
-// lifecycle-manager has the same default.
+// defaultMinimumWindow is also the default of lifecycle-manager.
 const defaultMinimumWindow = 20 * time.Minute
 
 func (f *maintenanceFlags) add(flags, settings *pflag.FlagSet) {

@@ -31,7 +31,7 @@ type notificationFlags struct {
 	tokens *receiver.TokenFile // nil until check has read the token file
 }
 
-// One process cannot have more file descriptors.
+// maxConnections is the largest value of --notifications-connections. A process cannot have more file descriptors.
 const maxConnections = 1_000_000
 
 func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
@@ -77,7 +77,8 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// served connects the endpoints of a process with the runtimes that it publishes to.
+// served is the publishing part of a process. The receiver of registry notifications and the endpoint for agents use
+// it.
 type served interface {
 	// leading reports whether the process accepts notifications.
 	leading() bool
@@ -85,15 +86,16 @@ type served interface {
 	owns(runtime string) bool
 	// has reports whether a Kyma of the process has this runtime ID.
 	has(runtime string) bool
-	// readReport reads the report of a runtime early.
+	// readReport reads the report of a runtime without waiting for the next poll.
 	readReport(ctx context.Context, runtime string) error
-	// pass passes the name of a runtime that another process owns to this process. It reports whether this is possible.
+	// pass forwards a notification about a runtime of another process to that process. It returns false if the
+	// notification cannot be forwarded.
 	pass(runtime string) bool
 	// notifyWith sets the function that notifies an agent of a new bundle.
 	notifyWith(subscribers *notify.Subscribers)
 }
 
-// setUp adds the endpoints to the manager. It returns the reads of reports, or nil without a receiver.
+// setUp adds the endpoints to the manager. It returns the queue of report reads, or nil without a receiver.
 func (f *notificationFlags) setUp(
 	mgr ctrl.Manager, runtimes served, folder keys.Folder, location string,
 ) (*receiver.ReadQueue, error) {
@@ -184,7 +186,7 @@ func (f *notificationFlags) setUpSubscribers(
 	return nil
 }
 
-// whole is the only active publisher of its Kymas.
+// whole is a publisher without shards: its only active replica publishes to all runtimes.
 type whole struct {
 	mgr   ctrl.Manager
 	kymas *controller.Kymas

@@ -111,7 +111,8 @@ func (f *originFlags) openDesired(ctx context.Context, id string) (desiredBundle
 	return desiredBundle{repository, id, newest, pinned}, nil
 }
 
-// publishedReference returns the digest in the Kyma's status, or the tag of the latest bundle.
+// publishedReference returns the digest of the runtime's published bundle from the Kyma's status, or the tag of the
+// latest bundle if the status contains no digest.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)

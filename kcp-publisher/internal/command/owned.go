@@ -14,15 +14,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
 )
 
-// owned contains the shards of one replica. It passes notifications about other shards' runtimes to the other replicas,
-// because a registry can reach any replica. It is safe for concurrent use.
+// owned contains the shards of one replica. A registry can send a notification to any replica, so owned forwards
+// notifications about runtimes of other shards to the other replicas. It is safe for concurrent use.
 type owned struct {
 	// count is the number of shards in the fleet.
 	count int
-	// hint passes the name of a runtime to the other replicas. It does not block.
+	// hint forwards a notification about a runtime to the other replicas. It does not block.
 	hint func(runtime string)
-	// reads is nil without a receiver, and subscribers is nil without an endpoint for agents. Both are set before the
-	// first shard starts.
+	// reads is the queue of report reads, or nil without a receiver. subscribers are the connected agents, or nil
+	// without an endpoint for agents. Both are set before the first shard starts.
 	reads       *receiver.ReadQueue
 	subscribers *notify.Subscribers
 
@@ -31,7 +31,7 @@ type owned struct {
 	shards map[int]running
 }
 
-// running is a shard whose caches are complete. ctx ends with the shard.
+// running is a shard whose caches are complete. ctx is canceled when the shard stops.
 type running struct {
 	ctx   context.Context
 	kymas *controller.Kymas
@@ -41,7 +41,7 @@ func newOwned(count int, hint func(runtime string)) *owned {
 	return &owned{count: count, hint: hint, shards: map[int]running{}}
 }
 
-// add adds a shard to this replica while its manager runs.
+// add makes owned contain the shard with this number while the shard's manager runs.
 func (o *owned) add(mgr ctrl.Manager, number int, kymas *controller.Kymas) error {
 	if o.subscribers != nil {
 		kymas.Notify = o.subscribers.Notify
@@ -106,7 +106,7 @@ func (o *owned) pass(runtime string) bool {
 
 func (o *owned) notifyWith(subscribers *notify.Subscribers) { o.subscribers = subscribers }
 
-// hinted takes the runtimes that other replicas received notifications about.
+// hinted reads the reports of runtimes about which other replicas received notifications.
 func (o *owned) hinted(runtimes []string) {
 	if o.reads == nil {
 		return

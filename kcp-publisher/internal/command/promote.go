@@ -103,7 +103,7 @@ func newPromote() *cobra.Command {
 type promoteResult struct {
 	promote.Promotion
 	Branch string `json:"branch"`
-	// Commit is empty for a dry run.
+	// Commit is the hash of the new commit, or empty for a dry run.
 	Commit  string `json:"commit,omitempty"`
 	Preview string `json:"preview,omitempty"`
 }
@@ -147,10 +147,11 @@ func readAuthor(text string) (*mail.Address, error) {
 type promotionRequest struct {
 	module, from, to string
 	create           bool
-	// branch is a new branch for the commit. If it is empty, the commit goes to the branch in --git-branch.
+	// branch is the name of the new branch for the commit. If it is empty, the commit goes to the branch in
+	// --git-branch.
 	branch string
 	dryRun bool
-	// check returns an error for unexpected versions in the promotion. It can be nil.
+	// check returns an error if the promotion has other versions than expected. It can be nil.
 	check func(promote.Promotion) error
 }
 
@@ -179,7 +180,7 @@ func commitPromotion(
 	return row, err
 }
 
-// editPromotion returns the changed file of a promotion of a commit.
+// editPromotion edits the file of the module's ModuleReleaseMeta in a commit, and returns the new content.
 func editPromotion(
 	repository *git.Repository, commit *git.Commit, objects source.Objects, want promotionRequest,
 ) (map[string][]byte, promote.Promotion, error) {

@@ -104,7 +104,7 @@ func (f *promoteFlags) apply(
 	return nil
 }
 
-// interruptedMessages returns a message about each rollout of the module and channel that has not ended.
+// interruptedMessages returns a message about each unfinished rollout of the promoted module and channel.
 func interruptedMessages(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []string) {
 	for i := range rollouts {
 		r := &rollouts[i]

@@ -85,7 +85,7 @@ func newPublish(*cli.Root) *cobra.Command {
 	return cmd
 }
 
-// The default validity of a bundle outlasts an outage over a weekend.
+// defaultValidity is the default validity period of a bundle. It is longer than an outage over a weekend.
 const defaultValidity = 7 * 24 * time.Hour
 
 type publishResult struct {
@@ -178,7 +178,8 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	return f.verdict(rows)
 }
 
-// wouldPush marks the rows of a dry run. It clears sequence and digest, because the real run creates other ones.
+// wouldPush marks the rows of a dry run. It clears their sequence and digest, because a real run would push bundles
+// with other values.
 func wouldPush(rows []publishResult) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {

@@ -16,15 +16,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// dividedRuntimes separates runtimes that are complete in the API server's table from Kymas to read. The zero value
-// reads all Kymas.
+// dividedRuntimes contains healthy runtimes, for which a row of the API server's table is sufficient, and the names of
+// Kymas that must be read completely. The zero value means that all Kymas must be read.
 type dividedRuntimes struct {
 	healthy map[types.NamespacedName]fleet.Runtime
-	// unready and others are the names of the Kymas to read. others are in state Ready.
+	// unready and others are the names of the Kymas to read. The Kymas in others are in state Ready.
 	unready, others []types.NamespacedName
 }
 
-// An empty namespace selects all namespaces.
+// scope selects Kymas. An empty namespace selects all namespaces.
 type scope struct {
 	namespace string
 	selector  labels.Selector

@@ -135,8 +135,8 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 	return names
 }
 
-// missingMessage returns a message about details that the report does not contain: the details are not requested, or
-// the runtime has not reported them yet.
+// missingMessage returns a message about details that the report does not contain. It distinguishes details that the
+// Kyma does not request from details that the agent has not reported yet.
 func (r signedReport) missingMessage(what string, details ...bundle.Detail) string {
 	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation requests no details
 	var names []string

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Key files for a registry's tokens.
+// Names of the key files for a registry's tokens.
 const (
 	fileRegistryKey    = "registry.key"
 	fileRegistryPublic = "registry.pub"

@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// config is a docker config.json, which can be empty.
+// registryCredentials adds the credentials of a token service's user to config, a docker config.json, which can be
+// empty.
 func registryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
 	host, _, err := token.SplitLocation(location)
 	if err != nil {

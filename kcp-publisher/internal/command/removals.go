@@ -75,7 +75,8 @@ type waitingRemovals struct {
 
 type waitingRemoval struct {
 	ID string `json:"id"`
-	// Module is empty if the Kymas are deleted, or if a Git commit waits for an approval.
+	// Module is the module to remove. It is empty if all modules of deleted Kymas are removed, or if a Git commit waits
+	// for the approval.
 	Module   string     `json:"module,omitempty"`
 	Commit   string     `json:"commit,omitempty"`
 	Reason   string     `json:"reason"`
@@ -148,7 +149,8 @@ func (w waitingRemovals) draw(out io.Writer) {
 	fmt.Fprintln(out, "to approve removals, run: kcp-publisher removals approve ID")
 }
 
-// If an approval fails, the publisher still removes the approved modules.
+// approveRemovals approves the removals with this ID and returns a message with the result. Each Kyma is approved
+// separately. If one approval fails, the others remain in effect.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.WaitingCommit(ctx, api, namespace)
 	if err != nil {

@@ -18,7 +18,7 @@ type renderingFlags struct{ renderer, kubernetes string }
 // noRenderer disables rendering.
 const noRenderer = "none"
 
-// when starts the help texts with the condition for the flags.
+// add adds the flags of the renderer. when is the start of their help texts, such as "with --images: ".
 func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,
@@ -59,7 +59,8 @@ func (f *renderingFlags) program() (string, error) {
 	return "", nil
 }
 
-// usedCache returns the cache of a renderer in dir. A changed program does not use the entries of the previous one.
+// usedCache returns the cache of rendered images in dir. Its entries are valid only for this renderer program: the size
+// and modification time of the file identify the program.
 func usedCache(program, dir string) export.UsedCache {
 	if program == "" || dir == "" {
 		return export.UsedCache{}

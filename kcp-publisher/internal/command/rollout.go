@@ -137,7 +137,8 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 	return cmd
 }
 
-// The action fails if the rollout is not the latest of its module and channel.
+// newActionOnNewest returns a command for an action that is possible only on the newest rollout of a module and
+// channel.
 func (f *rolloutFlags) newActionOnNewest(
 	name, short string, change func(all []v1alpha1.Rollout) actions.Rollout,
 ) *cobra.Command {

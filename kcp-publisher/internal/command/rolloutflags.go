@@ -25,7 +25,7 @@ func (f *rolloutFlags) find(ctx context.Context, api client.Client, name string)
 	return one, nil
 }
 
-// addListHint adds a hint to a not-found error.
+// addListHint adds the command that lists all rollouts to a not-found error.
 func addListHint(err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err

@@ -19,7 +19,8 @@ import (
 
 const maxLeases = 500
 
-// The name of a Lease ends with a digest if the publisher has a --watch-label-selector.
+// publishersLease matches the names of publishers' Leases. With --watch-label-selector, the name ends with a digest of
+// the selector.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
 // rootExpires returns the expiry of the root of trust that publishers record on their Leases, or zero if unknown.

@@ -191,7 +191,7 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-// newShare returns the Kymas that match the value of --watch-label-selector.
+// newShare returns a share with the Kymas that match the value of --watch-label-selector.
 func newShare(selector string) (shard.Share, error) {
 	kymas, err := labels.Parse(selector)
 	if err != nil {

@@ -32,7 +32,7 @@ func serveUntil(
 			GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"},
 		})
 	}
-	// The shutdown waits for open requests, and this context ends the event streams.
+	// The shutdown waits for open requests. This context ends the event streams, which would otherwise stay open.
 	server.BaseContext = func(net.Listener) context.Context { return running }
 	group.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

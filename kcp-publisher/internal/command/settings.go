@@ -31,7 +31,7 @@ type settingsFlags struct {
 	nextCA              string
 }
 
-// add adds rarely used flags to settings and all other flags to flags.
+// add adds the flags. Rarely used flags go to settings, all others to flags.
 func (f *settingsFlags) add(flags, settings *pflag.FlagSet) {
 	flags.DurationVar(&f.poll, "agent-poll-interval", 0,
 		"interval at which agents check for a new bundle; 0 keeps the agent's own setting")
@@ -108,7 +108,7 @@ func (f *settingsFlags) settings() (bundle.Settings, error) {
 	return settings, nil
 }
 
-// nextRegistry returns nil if the flags announce no registry.
+// nextRegistry returns the registry that the fleet moves to, or nil if --next-location is not set.
 func (f *settingsFlags) nextRegistry() (*bundle.NextRegistry, error) {
 	if f.nextLocation == "" && f.nextCA == "" {
 		return nil, nil

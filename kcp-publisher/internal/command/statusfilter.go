@@ -13,7 +13,7 @@ import (
 type runtimeFilter struct {
 	runtime                 string
 	failing, behind, silent bool
-	// health lists health values, separated by commas.
+	// health is the value of --health: health values, separated by commas.
 	health          string
 	module, version string
 }

@@ -20,7 +20,8 @@ import (
 
 const pageOf = 500
 
-// read reads all fields only of unhealthy runtimes.
+// read reads the fleet. For healthy runtimes, it reads only the columns of the API server's table if they are
+// sufficient.
 func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet.Input, error) {
 	table, err := f.tables()
 	if err != nil {
@@ -60,7 +61,8 @@ func (f *statusFlags) showsWhole() bool {
 
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divideRuntimes returns the zero value if reading all Kymas is necessary or cheaper.
+// divideRuntimes separates runtimes whose table rows are sufficient from Kymas to read. It returns the zero value if
+// all Kymas must be read, or if reading all of them is cheaper.
 func (f *statusFlags) divideRuntimes(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) dividedRuntimes {
 	d := dividedRuntimes{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
@@ -89,8 +91,8 @@ func (d dividedRuntimes) ifCheaper() dividedRuntimes {
 	return d
 }
 
-// knownBy returns the runtime of a table row, or false if the row is not sufficient. A row never suffices if a rollout
-// can hold a version of the runtime, because this depends on labels.
+// knownBy returns the runtime of a table row, or false if its Kyma must be read. If a rollout can hold back a version
+// of the runtime, its Kyma must be read, because the rollout selects runtimes by labels.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)
@@ -122,8 +124,8 @@ func readInput(ctx context.Context, api client.Reader, of scope, d dividedRuntim
 	return in, err
 }
 
-// readCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust. If a read
-// fails, the input keeps its previous warnings.
+// readCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. If
+// a read fails, it does not change input.
 func readCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
 	held, err := follow.WhyHeld(ctx, api, namespace)
 	if err != nil {

@@ -94,7 +94,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 
 const shownCommit = 12
 
-// hanging writes a title and a text. Wrapped lines are indented below the text.
+// hanging writes a title and a text. It indents wrapped lines to the start of the text, unless the title is long.
 func (v statusView) hanging(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {

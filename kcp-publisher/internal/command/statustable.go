@@ -117,7 +117,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	return table, json.Unmarshal(data, &table)
 }
 
-// tableRows returns nil if the table lacks a required column.
+// tableRows returns the rows of a table, or nil if a required column is missing.
 func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	column := map[string]int{}
 	for i, c := range table.ColumnDefinitions {
@@ -147,7 +147,7 @@ func tableRows(table metav1.Table, namespace string) []fleet.Row {
 	return rows
 }
 
-// readDivided reads the Kymas that d does not list as healthy, or all Kymas if d is zero.
+// readDivided reads the Kymas that d does not list as healthy. If d is zero, it reads all Kymas.
 func readDivided(
 	ctx context.Context, api client.Reader, of scope, d dividedRuntimes,
 ) ([]v1beta2.Kyma, []fleet.Runtime, error) {

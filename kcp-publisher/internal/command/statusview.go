@@ -31,7 +31,7 @@ type statusView struct {
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
-	// uncut disables the truncation of table rows.
+	// uncut is true if table rows must not be truncated.
 	uncut                 bool
 	palette               cli.Palette
 	wide, all, everywhere bool
@@ -119,7 +119,7 @@ func pluralize(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// group contains the runtimes with the same most urgent problem.
+// group contains the runtimes that have the same health and the same most urgent problem.
 type group struct {
 	health fleet.Health
 	names  []string
@@ -319,7 +319,8 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports shows no time for a reporting runtime, because the publisher records unchanged reports only once a day.
+// reports returns the text of the column REPORTS. It contains no time for a runtime that is reporting, because the
+// publisher records unchanged reports only once a day.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

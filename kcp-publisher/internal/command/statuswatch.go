@@ -237,7 +237,8 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 	return err
 }
 
-// A runtime is printed again when its key changes.
+// changeKey returns the fields of a runtime that `status --watch` displays. A runtime is printed again when they
+// change.
 func changeKey(r fleet.Runtime) string {
 	text := fmt.Sprintf("%s %s", r.Health, r.State)
 	if r.Cause != nil {

@@ -22,7 +22,7 @@ func (t lineTable) AppendRow(row table.Row, config ...table.RowConfig) {
 	t.Writer.AppendRow(cells, config...)
 }
 
-// Numbers stay numbers, because the table right-aligns them.
+// printableCell returns a cell without control characters. Numbers stay numbers, because the table right-aligns them.
 func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:

@@ -26,7 +26,7 @@ type tokenServiceFlags struct {
 	modules                         []string
 }
 
-// The registry distribution redirects clients to this path if auth.token.autoredirect is set.
+// tokenPath is the path to which the registry distribution redirects clients if auth.token.autoredirect is set.
 const tokenPath = "/auth/token"
 
 func newTokenService(g *cli.Root) *cobra.Command {

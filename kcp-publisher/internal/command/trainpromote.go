@@ -92,7 +92,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	return errors.Join(append(problems, printed)...)
 }
 
-// duePromotions returns the due promotions that an operator must perform.
+// duePromotions returns the due promotions that the publisher leaves to `train promote`.
 func (f *trainFlags) duePromotions(
 	ctx context.Context, api client.Client, args []string, now time.Time,
 ) ([]train.Promotion, error) {
@@ -134,10 +134,11 @@ func (f *trainFlags) duePromotions(
 	return due, nil
 }
 
-// isRecorded reports whether the policy's status is current.
+// isRecorded reports whether the publisher has evaluated the current spec of the policy.
 func isRecorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// The versions in the repository must equal the versions in the control plane.
+// commit commits one promotion. It fails unless the repository and the control plane have the same versions in both
+// channels.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (promoteResult, error) {
@@ -164,10 +165,12 @@ func (f *trainPromoteFlags) commit(
 // errProposed means that an earlier run already pushed the promotion to the branch.
 var errProposed = errors.New("the branch contains the promotion")
 
-// checkProposed returns errProposed if an existing branch contains exactly a promotion on top of the commits of the
-// followed branch. Otherwise, it returns an error that explains the conflict. It checks the content of the branch,
-// because any user with push permission could block the promotion with a branch of this name, or add changes to it that
-// a reviewer of a promotion does not expect. With --git-signers, the commit of the branch must be signed.
+// checkProposed returns errProposed if the existing branch consists of the followed branch and one commit with exactly
+// this promotion. Otherwise, it returns an error that explains the conflict.
+//
+// The name of the branch is not sufficient: any user with push permission could block the promotion with a branch of
+// this name, or add changes that a reviewer of the promotion does not expect. With --git-signers, the branch's commit
+// must also be signed.
 func checkProposed(ctx context.Context, repository *git.Repository, row promoteResult, want promotionRequest) error {
 	const way = "merge or delete the branch, or choose another --branch-prefix"
 	branch := repository.WithRevision(row.Branch, "")

@@ -200,7 +200,7 @@ func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report
 	return report.Report, err
 }
 
-// contents lists the images without rendering charts.
+// contents returns the images of the module versions that the runtimes run. It does not render charts.
 func (f *uiFlags) contents(
 	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -211,8 +211,8 @@ func (f *uiFlags) contents(
 	return export.Contents(ctx, source, runtimes)
 }
 
-// readFirst shows a large fleet before the cache is complete. It reads table rows for healthy runtimes and Kymas for
-// all others.
+// readFirst reads the fleet for the first page, before the cache is complete. For healthy runtimes, it reads only table
+// rows.
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
@@ -234,8 +234,8 @@ func (f *uiFlags) readFirst(
 	return nil
 }
 
-// The returned function adds state that is not watched, such as the expiry of the root of trust. It is not safe for
-// concurrent use.
+// assess returns a function that evaluates the fleet. The function adds state that the cache does not watch, such as
+// the expiry of the root of trust. It is not safe for concurrent use.
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	readRoot := func() error {
@@ -272,7 +272,8 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	}, nil
 }
 
-// Without this check, the cache would retry forever.
+// mayRead returns an error if the fleet cannot be read, for example because of a missing permission. The cache would
+// retry such an error forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {
@@ -284,7 +285,7 @@ func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	return nil
 }
 
-// openBrowser does not wait for the browser, because the address is also printed.
+// openBrowser starts a browser and does not wait for it. If no browser starts, the user can open the printed address.
 func openBrowser(address string, log logr.Logger) {
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	command := exec.Command(cmp.Or(program, "xdg-open"), address)

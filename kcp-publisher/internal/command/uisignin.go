@@ -104,7 +104,8 @@ var pageLimits = serve.Limits{
 	Write: 2 * tokenValidity,
 }
 
-// config contains the UI's own credentials for the API server. options contain the scheme and the mapper.
+// gate returns the sign-in and the access control of the UI. config contains the UI's own credentials for the API
+// server. options contain the scheme and the REST mapper.
 func (f *signInFlags) gate(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,
 ) (*access.Gate, error) {

@@ -103,7 +103,7 @@ type explanation struct {
 	Since     *time.Time      `json:"since,omitempty"`
 	// SetBy is the field manager that suspended the runtime, or empty.
 	SetBy string `json:"setBy,omitempty"`
-	// Age is the age of the last recorded report, or empty. Unchanged is true if the runtime is reporting the same
+	// Age is the time since the last recorded report, or empty. Unchanged is true if the runtime has sent the same
 	// content since then.
 	Age       string `json:"age,omitempty"`
 	Unchanged bool   `json:"unchanged,omitempty"`

@@ -16,11 +16,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// maxPasses limits how often one poll applies the same commit. An object that lost its managed fields needs a second
-// pass.
+// maxPasses is the maximum number of times that one poll applies the same commit. A second pass is necessary for an
+// object that lost its managed fields.
 const maxPasses = 3
 
-// apply records the commit as applied once the control plane matches it.
+// apply applies a commit until the control plane matches it, and then records the commit as applied.
 func (f *Follower) apply(
 	ctx context.Context, repository *git.Repository, commit *git.Commit, objects source.Objects,
 ) error {
@@ -127,7 +127,8 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	return nil
 }
 
-// While a commit is partially applied, the publisher publishes no bundles.
+// step performs the changes of a plan once. The publisher publishes no bundles while a commit is only partially
+// applied.
 func (f *Follower) step(ctx context.Context, repository *git.Repository, commit *git.Commit, s Survey) error {
 	// The API server must accept the whole commit in a dry run before step changes anything.
 	if err := f.applyAll(ctx, s.Plan.Apply, nil, client.DryRunAll); err != nil {
@@ -175,14 +176,14 @@ func (f *Follower) stop(ctx context.Context) error {
 	return nil
 }
 
-// mustHold reports whether to stop publishing while a commit is applied. Reverting another client's edit does not stop
-// publishing, because one edit could otherwise stop the whole fleet.
+// mustHold reports whether publishing must stop while the commit is applied. Publishing continues if the commit was
+// already applied and step only reverts another client's edit. Otherwise, one edit could stop the whole fleet.
 func (f *Follower) mustHold(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr returns the condition reason for a commit that the API server refuses. If partial is set, the reason is
-// CommitApplyFailed.
+// refusedOr returns the condition reason for a commit that the API server refuses. partial is the partially applied
+// commit, or empty if no commit is partially applied.
 func refusedOr(partial string) string {
 	if partial != "" {
 		return v1beta2.ReasonCommitApplyFailed

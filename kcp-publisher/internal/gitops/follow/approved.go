@@ -13,7 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// recordApproved replaces the approved removals of any other commit. Only the goroutine of Start calls it.
+// recordApproved adds the approved removals of the commit to the approvals of earlier polls. It discards the approvals
+// of other commits. Only the goroutine of Start calls it.
 func (f *Follower) recordApproved(commit string, s Survey) {
 	next := shard.Approvals{
 		Commit: commit, At: time.Now(), Kymas: map[types.UID]bool{}, Modules: map[string]bool{},
@@ -34,7 +35,7 @@ func (f *Follower) recordApproved(commit string, s Survey) {
 				next.Modules[removedModule(key, object)] = true
 			}
 		}
-		// The approval covers modules without any remaining mandatory definition.
+		// A module with another mandatory definition stays in the runtimes, so the approval does not apply to it.
 		for key, object := range s.Live {
 			if isMandatory(object) && !slices.Contains(s.Plan.Prune, key) {
 				delete(next.Modules, removedModule(key, object))

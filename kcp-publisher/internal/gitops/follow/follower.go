@@ -48,9 +48,9 @@ type Follower struct {
 
 	current  atomic.Pointer[bundle.Source]
 	approved atomic.Pointer[shard.Approvals]
-	// compared is the result of ComparedAt.
+	// compared is the return value of ComparedAt, or nil before the first comparison.
 	compared atomic.Pointer[time.Time]
-	// holding is the result of HoldReason.
+	// holding is the return value of HoldReason.
 	holding atomic.Pointer[string]
 	// edited is true after another client changed an object of a commit.
 	edited atomic.Bool
@@ -65,7 +65,8 @@ type Follower struct {
 	lastError   string
 }
 
-// Full comparisons find differences that no watch reported.
+// compareInterval is the maximum time between two full comparisons. A full comparison finds differences that no watch
+// reported.
 const compareInterval = 10 * time.Minute
 
 // Source returns the current commit, or nil before it is known.
@@ -150,7 +151,8 @@ func (f *Follower) restoreState(ctx context.Context) error {
 	return f.recallApproved(ctx)
 }
 
-// If another client empties the record, this process still remembers the partially applied commit.
+// holdIfPartial stops publishing while a commit is partially applied. If another client emptied the record, it uses the
+// commit that this process remembers.
 func (f *Follower) holdIfPartial(r *record) { f.setPartial(cmp.Or(r.applyingCommit(), f.partial)) }
 
 // setPartial stops publishing while a commit is partially applied. An empty commit resumes publishing.
@@ -172,7 +174,7 @@ func (f *Follower) Poll(ctx context.Context) error {
 	return err
 }
 
-// Publishing resumes after the first Poll that read a commit.
+// endStartHold resumes publishing after the first Poll that read a commit.
 func (f *Follower) endStartHold(err error) {
 	if !f.hasRead && (err == nil || isRefusal(err)) {
 		f.hasRead = true
@@ -257,7 +259,7 @@ type failure struct {
 
 func (f *failure) Unwrap() error { return f.error }
 
-// A reason that the error already has takes precedence.
+// newFailure adds a condition reason to an error. If the error already has a reason, it keeps that reason.
 func newFailure(reason string, err error) error {
 	var known *failure
 	var fetch *git.FetchError
@@ -321,10 +323,12 @@ func (f *Follower) report(ctx context.Context, err error) {
 		bundle.Bounded(text, bundle.MaxNoteBytes))
 }
 
-// maxMessageBytes leaves room for the largest inventory in the ConfigMap.
+// maxMessageBytes is the maximum size of the recorded message in bytes. The ConfigMap must also have room for the
+// largest inventory.
 const maxMessageBytes = 16 << 10
 
-// The fields include the partially applied commit, in case another client removed it from the record.
+// failureFields returns the fields of the record after a failed poll. They include the partially applied commit,
+// because another client may have removed it from the record.
 func (f *Follower) failureFields(reason, text, waiting string, r *record) map[string]string {
 	return map[string]string{
 		fieldReady: string(metav1.ConditionFalse), fieldReason: reason,

@@ -27,13 +27,13 @@ type Key struct {
 
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
-// Referenced kinds are applied first.
+// kindOrder is the order in which kinds are applied. A kind comes before the kinds that refer to it.
 var kindOrder = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 
-// WantedObjects returns the objects of a commit for a namespace, in the order of their application. omitted contains
-// the names of Secrets and other kinds that a commit must not contain.
+// WantedObjects returns the objects of a commit for a namespace, in the order in which they are applied. omitted
+// contains the names of the commit's other objects, such as Secrets, which are not applied.
 func WantedObjects(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -96,7 +96,7 @@ type Plan struct {
 	// Prune contains the objects to delete, which only earlier commits contain. An annotation protects the objects in
 	// Protected from deletion.
 	Prune, Protected []Key
-	// Disown contains the objects that stay but do not belong to the repository.
+	// Disown contains the objects that stay in the control plane but do not belong to the repository anymore.
 	Disown []Key
 	// Deleting contains the commit's objects that are being deleted. They are created again afterwards.
 	Deleting  []Key
@@ -111,7 +111,7 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 // isEmpty reports whether the control plane matches the commit.
 func (p Plan) isEmpty() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// Differences in objects other than Kymas affect many runtimes.
+// sharedObjectsDiffer reports whether the plan changes other objects than Kymas. Such objects affect many runtimes.
 func (p Plan) sharedObjectsDiffer() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differingKeys(), isShared)
@@ -128,12 +128,13 @@ func (p Plan) differingKeys() []Key {
 // Inventory contains the objects of earlier commits.
 type Inventory struct {
 	Keys []Key
-	// Added contains the objects that only partially applied commits created.
+	// Added contains the objects that were created by commits that were never completely applied.
 	Added []Key
 }
 
-// NewPlan computes the plan. live contains the control plane's objects, before lists the objects of earlier commits. A
-// commit that removes all objects or all Kymas is an error, unless an operator approved it.
+// NewPlan computes the plan. live contains the control plane's objects, and before lists the objects of earlier
+// commits. NewPlan returns an error for a commit that removes all objects or all Kymas, unless an operator approved the
+// commit.
 func NewPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {

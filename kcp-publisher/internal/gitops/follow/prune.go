@@ -65,10 +65,10 @@ func joinKeys(keys []Key) string {
 	return strings.Join(names, ", ")
 }
 
-// removalLoss describes the objects that a commit removes.
+// removalLoss counts and lists the objects that a commit deletes.
 type removalLoss struct {
-	// objects counts the objects of earlier commits. kept and pruned count how many of them the commit contains and
-	// deletes.
+	// objects counts the objects of earlier commits. kept counts the ones that the new commit also contains. pruned
+	// counts the ones that the new commit deletes.
 	objects, kept, pruned counts
 	// live contains the Kymas to delete that have a runtime. mandatory contains the objects to delete that make a
 	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits
@@ -86,7 +86,8 @@ func (c *counts) add(key Key) {
 	}
 }
 
-// kept contains the objects of the commit.
+// planPrune adds the objects to delete to the plan, and returns their counts. kept contains the keys of the commit's
+// objects.
 func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) removalLoss {
 	var lost removalLoss
 	isAdded := map[Key]bool{}
@@ -118,8 +119,8 @@ func (p *Plan) planPrune(live map[Key]*unstructured.Unstructured, before Invento
 	return lost
 }
 
-// permission returns the reason why a commit must wait for an approval, or nil. The error means that the commit is most
-// likely a mistake.
+// permission returns the reason why the commit must wait for an operator's approval, or nil. It returns an error if the
+// commit deletes all objects or all Kymas, which is most likely a mistake.
 func (l *removalLoss) permission(commit string, limits Pruning) (*PruneError, error) {
 	switch {
 	case l.pruned.all > 0 && l.kept.all == 0:
@@ -145,7 +146,8 @@ func (l *removalLoss) permission(commit string, limits Pruning) (*PruneError, er
 	return held, nil
 }
 
-// Objects to disown have the annotation of a commit, but are not in this commit or in the inventory.
+// planDisown adds the objects to disown to the plan: they have the annotation of a commit, but are neither in this
+// commit nor in the inventory.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}
 	for _, key := range before.Keys {
@@ -171,8 +173,9 @@ const (
 	asksForMandatory
 )
 
-// An object that only a partially applied commit created needs no approval, unless it is a Kyma with a published
-// bundle.
+// requiredPermission returns the approval that the deletion of an object requires. added means that the object was
+// created by a commit that was never completely applied: its deletion needs no approval, unless it is a Kyma with a
+// published bundle.
 func requiredPermission(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {
@@ -225,7 +228,7 @@ func hasRuntime(kyma *unstructured.Unstructured) bool {
 		carried && hasRuntimeField(kyma, "published")
 }
 
-// hasRuntimeField returns true for an unreadable status.
+// hasRuntimeField reports whether status.runtime of a Kyma has a field. It returns true if the status cannot be read.
 func hasRuntimeField(kyma *unstructured.Unstructured, field string) bool {
 	if kyma == nil {
 		return false

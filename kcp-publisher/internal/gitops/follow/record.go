@@ -32,13 +32,13 @@ const (
 	fieldReason     = "reason"
 	fieldMessage    = "message"
 	fieldInventory  = "inventory"
-	// Publishing is stopped while fieldApplying is set.
+	// fieldApplying is the commit that is being applied. Publishing is stopped while it is set.
 	fieldApplying = "applying"
 	// fieldWaiting is the commit that waits for an approval.
 	fieldWaiting = "waiting"
 	// fieldHeld is "true" if publishing is stopped until the publisher has read the branch.
 	fieldHeld = "held"
-	// fieldAdded contains the objects that only partially applied commits created.
+	// fieldAdded contains the objects that were created by commits that were never completely applied.
 	fieldAdded = "added"
 )
 
@@ -148,10 +148,10 @@ func (f *Follower) write(ctx context.Context, r *record, fields map[string]strin
 	return nil
 }
 
-// maxInventoryBytes is less than the maximum size of a ConfigMap.
+// maxInventoryBytes is the maximum size of the inventory in bytes. It is less than the maximum size of a ConfigMap.
 const maxInventoryBytes = 900 << 10
 
-// The inventory has one line for each kind, "Kind.group name name", sorted.
+// encodeInventory returns the inventory as text: one sorted line "Kind.group name name" for each kind.
 func encodeInventory(keys []Key) (string, error) {
 	names := map[string][]string{}
 	for _, key := range keys {
@@ -171,7 +171,8 @@ func encodeInventory(keys []Key) (string, error) {
 	return text, nil
 }
 
-// An incomplete inventory would leave objects behind, so an invalid line is an error.
+// decodeInventory parses the text of encodeInventory. An invalid line is an error, because an incomplete inventory
+// would leave objects behind.
 func decodeInventory(text string) ([]Key, error) {
 	var keys []Key
 	for line := range strings.Lines(text) {

@@ -51,7 +51,8 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 	return s, nil
 }
 
-// A kind that the API server does not serve has no objects. The dry run reports the missing kind.
+// readLive reads the control plane's objects of the wanted kinds and of the inventory's kinds. If the API server does
+// not serve a kind, it has no objects, and the dry run reports the missing kind.
 func (f *Follower) readLive(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {

@@ -84,7 +84,8 @@ func (f *Follower) pruneObjects(ctx context.Context, keys []Key, live map[Key]*u
 	return errors.Join(problems...)
 }
 
-// Disowned objects stay, but do not belong to the repository.
+// disownObjects removes the commit's annotations from objects. The objects stay in the control plane, but do not belong
+// to the repository anymore.
 func (f *Follower) disownObjects(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
 		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))

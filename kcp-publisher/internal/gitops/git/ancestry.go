@@ -12,8 +12,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
 
-// IsDescendant reports whether a commit is a descendant of ancestor. It fetches the commits since the ancestor. If the
-// server does not send all of them, the result is false.
+// IsDescendant reports whether a commit is a descendant of ancestor. It fetches the commits since ancestor. If the
+// server does not send all of these commits, it returns false.
 func (r *Repository) IsDescendant(ctx context.Context, commit *Commit, ancestor string) (bool, error) {
 	defer r.closeConnections()
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)

@@ -265,8 +265,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// refuseEntry returns an error for a link or submodule. It can replace files of an earlier commit, and the objects in
-// these files would look deleted.
+// refuseEntry returns an error for a link or submodule, unless it is hidden. A link or submodule could replace files of
+// an earlier commit, and the objects in these files would look deleted.
 func (c *collector) refuseEntry(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

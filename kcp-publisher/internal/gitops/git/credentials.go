@@ -106,7 +106,8 @@ func (c Credentials) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// Without the server's key in known_hosts, an attacker on the network could replace the repository.
+// ssh returns the SSH credentials. It requires the server's key in known_hosts. Otherwise, an attacker on the network
+// could replace the repository.
 func (c Credentials) ssh(endpoint *transport.Endpoint) (transport.AuthMethod, error) {
 	if c.identity == nil || c.knownHosts == "" {
 		return nil, errors.New("SSH requires the credential files identity and known_hosts")

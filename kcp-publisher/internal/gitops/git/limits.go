@@ -55,7 +55,8 @@ func checkPackSize(pack []byte) error {
 	return nil
 }
 
-// counter counts the bytes of all objects. It keeps the start of an object, which contains the sizes of a delta.
+// counter adds up the sizes of all objects. start contains the first bytes of an object, because a delta starts with
+// the size of the object that it creates.
 type counter struct {
 	bytes, limit int64
 	start        []byte
@@ -76,6 +77,8 @@ func (c *counter) add(n int64) error {
 	return nil
 }
 
+// targetSize returns the size of the object that a delta creates.
+//
 // Source: git, Documentation/gitformat-pack.txt, "Deltified representation".
 func targetSize(delta []byte) int64 {
 	var size int64

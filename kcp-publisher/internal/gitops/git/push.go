@@ -93,7 +93,8 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose stores the commit and its new blobs and trees in made.
+// compose creates the commit of a change, and stores the commit with its new blobs and trees in made. It pushes
+// nothing.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {

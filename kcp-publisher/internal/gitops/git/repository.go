@@ -154,7 +154,7 @@ func (r *Repository) WithRevision(branch, tag string) *Repository {
 	return &other
 }
 
-// The follower opens the repository for each poll, so idle connections would accumulate.
+// closeConnections closes idle connections. The follower opens the repository for each poll, so they would accumulate.
 func (r *Repository) closeConnections() {
 	if r.closeIdle != nil {
 		r.closeIdle()

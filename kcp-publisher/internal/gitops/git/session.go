@@ -44,8 +44,8 @@ type boundedConn struct {
 
 func (c boundedConn) Read(p []byte) (int, error) { return c.from.Read(p) }
 
-// openWithContext returns an error if the context ends first. go-git waits forever for an SSH server that does not
-// respond.
+// openWithContext calls open, and returns an error if ctx is canceled before open returns. go-git waits forever for an
+// SSH server that does not respond.
 func openWithContext[S io.Closer](ctx context.Context, open func() (S, error)) (S, error) {
 	type answer struct {
 		session S

@@ -134,7 +134,7 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	return e.replaceScalar(version, version.Line-1, p.To)
 }
 
-// replaceScalar replaces the value of a scalar and keeps its quotes. The first line is 0.
+// replaceScalar replaces the value of a scalar and keeps its quotes. line is the scalar's line number, starting at 0.
 func (e *editor) replaceScalar(scalar *yaml.Node, line int, value string) error {
 	quote := ""
 	switch scalar.Style &^ yaml.TaggedStyle {
@@ -156,7 +156,7 @@ func (e *editor) replaceScalar(scalar *yaml.Node, line int, value string) error 
 	return nil
 }
 
-// addChannel uses the notation of the source channel.
+// addChannel adds a channel in the notation of the source channel from.
 func (e *editor) addChannel(channels, from *yaml.Node, channel string) error {
 	if channels.Style&yaml.FlowStyle != 0 {
 		return errByHand
@@ -175,7 +175,7 @@ func (e *editor) addChannel(channels, from *yaml.Node, channel string) error {
 	return nil
 }
 
-// lastLine counts from 1. It does not support multi-line text.
+// lastLine returns the number of a node's last line, starting at 1. It does not support multi-line text.
 func lastLine(n *yaml.Node) int {
 	last := n.Line
 	for _, c := range n.Content {

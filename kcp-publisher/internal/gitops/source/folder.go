@@ -45,6 +45,8 @@ type Written struct {
 	Line int
 }
 
+// archiveIndex and archiveBlobs are the index file and the blob folder of a common transport archive.
+//
 // Source: OCM specification, common transport format, directory representation.
 const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"
 
@@ -103,8 +105,9 @@ func Files(files fs.FS, root string) (Objects, error) {
 	return objects, errors.Join(problems...)
 }
 
-// An archive's folder must not contain object files. Otherwise, adding an archive's index file to a folder would hide
-// all its objects, which would look deleted.
+// checkHidden returns an error if the folder of an archive contains other YAML or JSON files. Folder does not read the
+// folders of archives. Without this check, adding an archive's index file to a folder would hide all of its objects,
+// which would then look deleted.
 func checkHidden(files fs.FS, archive, root string) error {
 	return fs.WalkDir(files, archive, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -118,7 +121,8 @@ func checkHidden(files fs.FS, archive, root string) error {
 	})
 }
 
-// isLinkedFolder ignores hidden links, because a mounted ConfigMap contains some.
+// isLinkedFolder reports whether an entry is a link to a folder. It ignores hidden links, because a mounted ConfigMap
+// contains some.
 func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	if entry.Type()&fs.ModeSymlink == 0 || strings.HasPrefix(entry.Name(), ".") {
 		return false

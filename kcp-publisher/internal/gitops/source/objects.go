@@ -21,7 +21,8 @@ import (
 
 const maxFileBytes = 4 << 20
 
-// shown is the file's name in messages. seen contains the file and line of each object, by kind, namespace and name.
+// addFile adds the objects of a file. shown is the file's name in messages. seen contains the file and line of each
+// object that was already added, by kind, namespace and name.
 func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]string) error {
 	info, err := fs.Stat(files, name)
 	if err != nil {
@@ -58,7 +59,7 @@ func problemPlace(problem error, document *yaml.Node, shown string) string {
 	return fmt.Sprintf("%s:%d:%d", shown, at.Line, at.Column)
 }
 
-// checkKind returns an error for an object of another API, and for a kustomization.
+// checkKind returns an error for a kustomization, and for an object whose API version is not supported.
 func checkKind(apiVersion, kind, file string) error {
 	switch {
 	case apiVersion == v1beta2.GroupVersion.String(), apiVersion == "v1" && kind == "Secret",

@@ -60,7 +60,7 @@ func (l *Leak) Error() string {
 		l.Location, l.Findings)
 }
 
-// maxAnswerBytes limits the bytes that are read of one response.
+// maxAnswerBytes is the maximum number of bytes that are read from one response.
 const maxAnswerBytes = 4 << 20
 
 // Check runs all probes. The error is a *Leak if a forbidden request succeeded. Any other error means that the result
@@ -243,7 +243,7 @@ type probeReply struct {
 	location string
 }
 
-// The client sends its credentials after a challenge.
+// send sends the request of a probe. The client sends its credentials only after a challenge of the registry.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (probeReply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {

@@ -47,7 +47,7 @@ type probe struct {
 	inconclusive bool
 }
 
-// checkTag is the prefix of the tags in write probes.
+// checkTag is the prefix of the tags that the write probes push.
 const checkTag = "kyma-pull-isolation-check-"
 
 // checkStage contains the inputs of the probes: the path of the fleet, the two runtimes, and the objects that only the
@@ -66,7 +66,8 @@ type checkStage struct {
 	leftOver []digest.Digest
 }
 
-// Mounts are near the end, and a read of the mounted blob follows each mount.
+// probes returns the probes in the order of their execution. Mounts are near the end, because a successful mount
+// changes the results of reads. A read of the mounted blob follows each mount.
 func (s checkStage) probes() []probe {
 	var all []probe
 	add := func(rule rule, method, path, what string) {

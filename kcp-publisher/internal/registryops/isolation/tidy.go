@@ -80,7 +80,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 	}
 }
 
-// deleteAll returns the objects that could not be deleted.
+// deleteAll deletes the objects of the check, and returns the ones that could not be deleted.
 func (t *cleaner) deleteAll(ctx context.Context) []string {
 	for _, d := range t.stage.leftOver {
 		t.blob(t.options.Own, t.stage.ownRepository, d)

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// Rate and burst of responses to wrong credentials. Above the rate, the response is status 429.
+// Rate and burst of responses to wrong credentials. The server responds with status 429 above this rate.
 const (
 	refusalsPerSecond = 50
 	refusalsAtOnce    = 200
@@ -31,7 +31,7 @@ type Options struct {
 	// Passwords verifies registry passwords.
 	Passwords token.Passwords
 	// Serves reports whether this process publishes the runtime's bundles. If it does not, the server asks the agent to
-	// try again, so that the agent finds the other replica.
+	// connect again, because another replica can accept the connection.
 	Serves func(runtime string) bool
 	Log    logr.Logger
 }
@@ -126,14 +126,15 @@ func (h *handler) authenticate(request *http.Request) (string, error) {
 	return user, err
 }
 
-// The rate is limited, so that a client cannot fill the log.
+// announce logs a refusal. It limits the rate, so that a client cannot fill the log.
 func (h *handler) announce(err error, what string, request *http.Request) {
 	if h.announced.Allow() {
 		h.options.Log.Error(err, what, "from", request.RemoteAddr)
 	}
 }
 
-// retryAfter contains the seconds until an agent tries again. After standby, the agent looks for another replica.
+// retryAfter contains the number of seconds after which an agent connects again, by the reason of the refusal. After
+// standby, another replica can accept the connection, so the time is short.
 var retryAfter = map[string]string{"standby": "1", "limited": "5", "credentials": "5", "full": "5"}
 
 func refuse(w http.ResponseWriter, reason string, status int, why string) {

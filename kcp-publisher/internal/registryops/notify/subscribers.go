@@ -16,15 +16,17 @@ import (
 )
 
 const (
-	// maxPerRuntime allows connections of a runtime's agent and of the agent's successor. A further connection closes
-	// the oldest one.
+	// maxPerRuntime is the maximum number of connections per runtime: one of its agent, and one of a new agent during
+	// an agent upgrade. A further connection closes the oldest one.
 	maxPerRuntime = 2
-	// commentInterval is the time without a notification after which a connection receives a comment.
+	// commentInterval is the time after which an idle connection receives a comment.
 	commentInterval = bundle.NotificationsAliveSeconds * time.Second
 	sweepInterval   = time.Second
-	// A write only waits if the connection's buffer is full, which takes days without a read by the agent.
+	// writeTimeout is the timeout of a write. A write waits only if the connection's buffer is full, because the agent
+	// has not read for days.
 	writeTimeout = 5 * time.Second
-	// A new connection checks the password again, so each connection ends after maxConnectionAge plus a random time.
+	// Each connection ends after maxConnectionAge plus a random time of at most maxAgeSpread, because only a new
+	// connection checks the password again.
 	maxConnectionAge, maxAgeSpread = 30 * time.Minute, 30 * time.Minute
 	// connectsPerSecond and connectsAtOnce limit the accepted connections of one runtime.
 	connectsPerSecond, connectsAtOnce = 1, 5
@@ -65,13 +67,15 @@ type Subscribers struct {
 	connects map[string]*rate.Limiter
 }
 
-// subscriber is one connection. The mutex of Subscribers guards its fields except conn, which has one writer at a time.
+// subscriber is one connection. The mutex of Subscribers guards all fields except conn. Only one goroutine writes to
+// conn at a time.
 type subscriber struct {
 	runtime string
 	conn    net.Conn
 	// written is the time of the last write. until is the time when the connection ends.
 	written, until time.Time
-	// writing is true while a goroutine writes. owed is true if another notification must follow.
+	// writing is true while a goroutine writes to the connection. owed is true if the goroutine must send another
+	// notification afterwards.
 	writing, owed bool
 }
 
@@ -125,7 +129,8 @@ func (s *Subscribers) keepAlive(now time.Time) {
 	})
 }
 
-// mayConnect limits the rate, because each connection can close another connection of the same runtime.
+// mayConnect reports whether the runtime may connect again. It limits the rate, because each connection can close
+// another connection of the same runtime.
 func (s *Subscribers) mayConnect(runtime string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +168,8 @@ func (s *Subscribers) isFull(runtime string) bool {
 	return s.ended || s.count >= s.options.Connections && len(s.byRuntime[runtime]) == 0
 }
 
-// The connection must have no other active write. The caller holds the mutex.
+// write starts a goroutine that writes data to a connection. Another write must not be active. The caller holds the
+// mutex.
 func (s *Subscribers) write(one *subscriber, data []byte) {
 	one.writing, one.written = true, time.Now()
 	go func() {
@@ -193,7 +199,8 @@ func (s *Subscribers) recordWrite(one *subscriber, data []byte, err error) []byt
 	return nil
 }
 
-// dropSubscriber does not wait, because closing a TLS connection can take a while. The caller holds the mutex.
+// dropSubscriber removes a connection and closes it in the background, because closing a TLS connection can take a
+// while. The caller holds the mutex.
 func (s *Subscribers) dropSubscriber(one *subscriber) {
 	others := s.byRuntime[one.runtime]
 	for i := range others {

@@ -44,7 +44,7 @@ type Runtime struct {
 	ID string
 	// Kyma is true if the control plane has a Kyma of the runtime.
 	Kyma bool
-	// Gone is true if an operator declared that the runtime is gone.
+	// Remembered are the digests of the published and applied bundles in the Kyma's status.
 	Gone bool
 	// Remembered are the published and applied bundles in the Kyma's status.
 	Remembered []digest.Digest
@@ -53,7 +53,7 @@ type Runtime struct {
 	// Truncated is true if not all recently superseded bundles were read.
 	Truncated bool
 	Reports   []Manifest
-	// Named are manifests with unknown tags. They are never removed.
+	// Named are the digests of manifests with tags that this package does not know. They are never removed.
 	Named []digest.Digest
 }
 
@@ -66,15 +66,15 @@ type List struct {
 // Inventory contains the objects of a registry below a prefix.
 type Inventory struct {
 	Runtimes []Runtime
-	// Contents are the digests of the content that a desired state needs, by the digest of the state.
+	// Contents maps the digest of a desired state to the digests of the content that it needs.
 	Contents map[digest.Digest][]digest.Digest
-	// Shared are the manifests with documents and content.
+	// Shared are the manifests in the repositories that all runtimes share: documents and content.
 	Shared []Manifest
 	Lists  []List
 	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
 	Sole bool
-	// Unknown contains the reasons why the needs of some runtimes are unknown. Unless it is empty, no shared manifest
-	// is removed.
+	// Unknown contains the reasons why the content that some runtimes need is unknown. No shared manifest is removed
+	// unless Unknown is empty.
 	Unknown []string
 }
 
@@ -104,7 +104,7 @@ type WaitingManifest struct {
 type Plan struct {
 	Remove  []Removal
 	Waiting []WaitingManifest
-	// Over is the number of further removals beyond Rules.Limit.
+	// Over is the number of removals that exceed Rules.Limit and wait for the next run.
 	Over int
 	// Bytes is the size of all removed manifests and their blobs.
 	Bytes int64
@@ -114,7 +114,8 @@ type Plan struct {
 }
 
 // Decide computes the plan. The age of a bundle starts when its successor was issued. The age of any other manifest
-// starts when a run first found it unused, which noted contains.
+// starts when a run first found it unused. unusedSince contains this time for the manifests that earlier runs found, by
+// Manifest.Key.
 func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) Plan {
 	d := decision{
 		inventory: inventory, noted: unusedSince, rules: rules, plan: Plan{Noted: map[string]time.Time{}},
@@ -185,9 +186,9 @@ type decision struct {
 	noted     map[string]time.Time
 	rules     Rules
 	plan      Plan
-	// usedDigests are the digests that the remaining manifests need.
+	// usedDigests are the digests of the content that the remaining bundles need.
 	usedDigests map[digest.Digest]bool
-	// counted are the digests of blobs in reports, which garbage collection does not free.
+	// counted are the digests of the blobs in reports. Reports stay, so garbage collection does not free these blobs.
 	counted map[digest.Digest]bool
 }
 
@@ -222,7 +223,7 @@ func (d *decision) decideRuntime(r Runtime) {
 		}
 	}
 	for _, report := range r.Reports {
-		// The runtime chooses the blobs of its report, so they do not protect manifests of other repositories.
+		// The runtime chooses the blobs of its report. They therefore do not protect manifests in other repositories.
 		for _, b := range report.Blobs {
 			d.counted[b.Digest] = true
 		}
@@ -232,7 +233,7 @@ func (d *decision) decideRuntime(r Runtime) {
 	}
 }
 
-// removeGone removes all manifests of a runtime that is gone, and reports whether it is.
+// removeGone removes all manifests of a deleted runtime. It returns false if the runtime's data must stay.
 func (d *decision) removeGone(r Runtime) bool {
 	reason := "runtime was declared gone"
 	switch {
@@ -315,7 +316,8 @@ func (d *decision) decideShared(m Manifest, needed bool) {
 	d.keep(m)
 }
 
-// isOld reports whether a manifest was unused long enough, and records the time when it was first found unused.
+// isOld reports whether the manifest has been unused long enough to be removed. It records the time when the manifest
+// was first found unused.
 func (d *decision) isOld(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {
@@ -339,7 +341,7 @@ func (d *decision) keep(m Manifest) {
 	}
 }
 
-// freedBytes returns the number of bytes that the plan's removals free.
+// freedBytes returns the number of bytes that the removals of the plan free.
 func (d *decision) freedBytes() (bytes int64) {
 	counted := maps.Clone(d.usedDigests)
 	maps.Copy(counted, d.counted)

@@ -19,15 +19,15 @@ import (
 
 const concurrency = 8
 
-// Source is the source of an inventory.
+// Source is the registry to read an Inventory from, with the data of the control plane that Read needs.
 type Source struct {
 	Place store.Store
-	// Root and its Former versions verify bundles.
+	// Root and Former are the versions of the root of trust that verify bundles.
 	Root   trust.Root
 	Former []trust.Root
-	// Kymas contains the bundles in the statuses of all Kymas, by runtime.
+	// Kymas contains the digests of the bundles in the status of each Kyma, by runtime ID.
 	Kymas map[string][]digest.Digest
-	// Gone are runtimes that an operator declared gone.
+	// Gone are the IDs of runtimes that an operator declared gone.
 	Gone []string
 	// Sole is true if no other control plane publishes below the prefix.
 	Sole  bool
@@ -143,7 +143,8 @@ func (r *reader) addUnknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// If a runtime could not be read, its manifests are not removed, and Inventory.Unknown contains the reason.
+// addRuntime adds a runtime to the inventory. If the runtime could not be read, it adds the reason to Inventory.Unknown
+// instead, and the runtime's manifests are not removed.
 func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	if store.IsUnavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)

@@ -136,11 +136,11 @@ func writeRecord(ctx context.Context, place store.Store, data []byte) error {
 	return store.Remove(ctx, repository, before)
 }
 
-// maxRefused limits the failed removals of one run.
+// maxRefused is the maximum number of failed removals in one run.
 const maxRefused = 20
 
-// Remove removes the manifests of a plan in order. removed has one value for each manifest. It stops after maxRefused
-// errors, or if the registry is unavailable.
+// Remove removes the manifests of a plan in order. removed has one value for each element of plan.Remove, which is true
+// if the manifest was removed. Remove stops after maxRefused errors, or if the registry is unavailable.
 func Remove(ctx context.Context, place store.Store, plan Plan) (removed []bool, err error) {
 	removed = make([]bool, len(plan.Remove))
 	var refused []error

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// maxChain limits the number of bundles that are read in one chain.
+// maxChain is the maximum number of bundles that are read in one chain.
 const maxChain = 20_000
 
 func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
@@ -59,8 +59,8 @@ type history struct {
 	verified   map[digest.Digest]bundle.Verified // by digest
 }
 
-// readChain reads a bundle and at most MaxChain predecessors. A user who can edit the runtime's Kyma can make the chain
-// longer.
+// readChain reads a bundle and its predecessors, at most MaxChain bundles. The limit is necessary because a user who
+// can edit the runtime's Kyma can make the chain arbitrarily long.
 func (h *history) readChain(ctx context.Context, reference string) error {
 	var tags []string
 	if reference == bundle.TagDesired {
@@ -110,7 +110,7 @@ func (h *history) readChain(ctx context.Context, reference string) error {
 	return nil
 }
 
-// read reads the newest bundle and its predecessors, then recorded bundles outside of the chain.
+// read reads the newest bundle and its predecessors, and then the bundles in the Kyma's status that are not among them.
 func (h *history) read(ctx context.Context) error {
 	if err := h.readChain(ctx, bundle.TagDesired); err != nil {
 		return err
@@ -131,7 +131,8 @@ func (h *history) read(ctx context.Context) error {
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
 var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// readNamed reads the manifests with unknown tags. It keeps the bundle of a manifest that lists the bundle's referrers.
+// readNamed adds the manifests with tags that this package does not know to runtime.Named. If such a manifest lists the
+// referrers of a bundle, readNamed also adds the bundle.
 func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
@@ -153,7 +154,8 @@ func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) e
 	return nil
 }
 
-// contents reads the digests that the states of bundles in use need.
+// contents reads the desired states of the bundles that are in use, and adds the digests of the content that they need
+// to the inventory.
 func (r *reader) contents(ctx context.Context) error {
 	states := map[string]digest.Digest{}
 	for state := range r.holders {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// knownTags are the known tag prefixes of documents and contents, by repository.
+// knownTags maps a repository to the prefix of its documents' or contents' tags.
 var knownTags = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",
@@ -95,7 +95,8 @@ func (r *reader) isKnownFormat(name, tag string, m Manifest, data []byte) (expir
 	return time.Time{}, refused == nil && len(m.Blobs) > 0
 }
 
-// For a manifest that is too large, only the descriptor is returned, so that it can be removed.
+// manifest reads a manifest. If the manifest is too large, it returns only the descriptor, so that the manifest can be
+// removed.
 func manifest(ctx context.Context, repository store.Reader, name, reference string) (Manifest, []byte, error) {
 	fetched, err := store.Fetch(ctx, repository, reference)
 	if refusal.Of(err) != nil {

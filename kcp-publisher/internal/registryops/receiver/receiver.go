@@ -25,7 +25,8 @@ var Limits = serve.Limits{
 	OneRequest: true,
 }
 
-// Rates of notifications and of responses to a wrong token. Registries retry a notification that exceeds the rate.
+// Rates of notifications and of responses to a wrong token. A registry sends a notification again if it exceeds the
+// rate.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000
@@ -136,7 +137,7 @@ func (r *Receiver) accept(w http.ResponseWriter, request *http.Request) {
 	w.WriteHeader(http.StatusAccepted)
 }
 
-// The rate is limited, so that a client cannot fill the log.
+// announce logs a refusal. It limits the rate, so that a client cannot fill the log.
 func (r *Receiver) announce(err error, what string, request *http.Request) {
 	if r.announced.Allow() {
 		r.options.Log.Error(err, what, "from", request.RemoteAddr)

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// A token must have at least as many characters as 128 bits in base64. The file can contain a second token during a
-// rotation.
+// Limits of the token file. A token must have at least as many characters as 128 bits in base64. The file can contain a
+// second token during a rotation.
 const (
 	minTokenLength = 22
 	maxTokens      = 2
@@ -35,7 +35,7 @@ func OpenTokenFile(path string) (*TokenFile, error) {
 	return t, err
 }
 
-// If the file cannot be read, no token is valid.
+// hasToken reports whether the file contains the token. It returns an error if the file cannot be read.
 func (t *TokenFile) hasToken(token string) (bool, error) {
 	tokens, err := t.refresh()
 	if err != nil {

@@ -29,7 +29,7 @@ func OpenGenerations(path string) (*Generations, error) {
 	return g, err
 }
 
-// InForce returns the lowest valid generation of a user.
+// InForce returns the lowest valid password generation of a user.
 func (g *Generations) InForce(user string) (int, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -51,7 +51,8 @@ func NewPolicy(prefix string, modules []string) (Policy, error) {
 	return policy, nil
 }
 
-// Every runtime can read modules, and publishers of modules can write them.
+// Reasons why a repository of the fleet must not be a module repository. Every runtime can read module repositories,
+// and every publisher of modules can write to them.
 const (
 	runtimeReason   = "which is reserved for single runtimes and would become readable by all runtimes"
 	publisherReason = "which only the publisher must be able to write"
@@ -69,7 +70,8 @@ var ownRepositories = []struct{ area, reason string }{
 	{bundle.PruningRepository, publisherReason},
 }
 
-// Every runtime can read imageArea, because its Pods use the images.
+// imageArea is the parent of the repositories with carried images. Every runtime can read them, because its Pods use
+// the images.
 var imageArea = strings.TrimSuffix(bundle.ImageRepository(""), "/")
 
 // findOverlap returns the fleet's own repository that a pattern includes, and the reason why this is not allowed, or
@@ -108,7 +110,8 @@ func (p Policy) Grant(user string, requested []Access) []Access {
 	return granted
 }
 
-// Names are compared as a whole: runtime "a" has no access to "a-b" or "a/b".
+// actions returns the actions that a user is allowed to perform in a repository. It compares whole names: runtime "a"
+// has no access to the repositories of "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -149,7 +152,8 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// The pruner can only push its own record, so its password cannot make a runtime run anything.
+// pruning returns the actions of the pruner. It can push only to the repository with its own record, so a stolen pruner
+// password cannot change the modules of a runtime.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:
@@ -170,7 +174,8 @@ func (p Policy) isReported(repository string) bool {
 		strings.HasPrefix(below, bundle.DesiredRepository("")) || strings.HasPrefix(below, bundle.ReportRepository("")))
 }
 
-// Patterns for modules can include carried images, but only the publisher can write them.
+// isImage reports whether a repository contains carried images. A pattern for module repositories can include such a
+// repository, but only the publisher can write to it.
 func (p Policy) isImage(repository string) bool {
 	return strings.HasPrefix(repository, p.prefix+"/"+imageArea+"/")
 }

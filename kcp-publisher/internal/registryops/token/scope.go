@@ -28,7 +28,7 @@ const (
 	actionAll      = "*"
 )
 
-// With this grammar, each repository has only one spelling.
+// repositoryName is the grammar of repository names. Each repository has only one spelling in this grammar.
 //
 // Source: OCI distribution-spec 1.1, "Pulling manifests".
 var repositoryName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)

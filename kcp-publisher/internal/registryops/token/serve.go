@@ -49,7 +49,7 @@ type Options struct {
 	// refused.
 	InForce func(user string) (int, error)
 	Now     func() time.Time
-	// FreshID returns a unique identifier.
+	// FreshID returns a unique identifier for a token.
 	FreshID func() string
 	Log     logr.Logger
 }
@@ -72,6 +72,8 @@ func NewService(o Options) (*Service, error) {
 	}, nil
 }
 
+// tokenResponse is the response to a token request.
+//
 // Source: distribution, docs/spec/auth/token.md, "Token Response Fields".
 type tokenResponse struct {
 	Token       string    `json:"token"`
@@ -169,6 +171,8 @@ func (s *Service) refuse(w http.ResponseWriter, request *http.Request, err error
 	writeProblem(w, http.StatusUnauthorized, "UNAUTHORIZED", err.Error())
 }
 
+// writeProblem writes an error response.
+//
 // Source: OCI distribution-spec 1.1, "Error Codes".
 func writeProblem(w http.ResponseWriter, status int, code, message string) {
 	type item struct {

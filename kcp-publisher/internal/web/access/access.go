@@ -58,8 +58,8 @@ func ViewRights(namespace string) []Right {
 	}
 }
 
-// reading returns the permission to read a runtime's report. The subresource exists only in Roles, because the registry
-// contains the reports.
+// reading returns the permission to read a runtime's report. The API server has no subresource report: Roles only use
+// its name for this permission, because reports are in the registry.
 func reading(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:        "get",

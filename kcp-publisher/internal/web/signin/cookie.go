@@ -8,12 +8,14 @@ import (
 )
 
 const (
-	// With the prefix __Host-, browsers accept a cookie only over HTTPS, for exactly this host and all of its paths.
+	// sessionCookie is the name of the session cookie. Because of the prefix __Host-, browsers accept the cookie only
+	// over HTTPS, for exactly this host and all of its paths.
 	//
 	// Source: RFC 6265bis, section 4.1.3.2.
 	sessionCookie = "__Host-kyma-pull-session"
 	flowCookie    = "__Host-kyma-pull-sign-in"
-	// Browsers store 4096 bytes per cookie. ID tokens with many groups are longer, so a long value is split.
+	// cookiePart is the maximum size of one cookie in bytes. Browsers store at most 4096 bytes per cookie. An ID token
+	// with many groups is longer, so a long value is split into several cookies.
 	cookiePart = 3800
 	maxParts   = 5
 )

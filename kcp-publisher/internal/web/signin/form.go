@@ -17,7 +17,7 @@ var formStyle string
 
 var formTemplate = template.Must(template.New("form").Parse(formText))
 
-// The form can only load its inline style.
+// formPolicy is the Content-Security-Policy of the form. The form can load only its inline style.
 var formPolicy = func() string {
 	sum := sha256.Sum256([]byte(formStyle))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +

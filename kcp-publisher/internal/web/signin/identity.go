@@ -22,7 +22,7 @@ type Mapping struct {
 }
 
 const (
-	// A provider must not assign users and groups that Kubernetes defines.
+	// reservedPrefix is the prefix of the users and groups that Kubernetes defines. A provider must not assign them.
 	reservedPrefix = "system:"
 	// maxName is the maximum length of a user or group name in bytes. maxGroups is the maximum number of groups of a
 	// user.
@@ -56,7 +56,7 @@ func (m Mapping) user(claims map[string]json.RawMessage) (*user.DefaultInfo, err
 	return &user.DefaultInfo{Name: name, Groups: append(groups, user.AllAuthenticated)}, nil
 }
 
-// The claim email_verified is optional, but must be true.
+// checkVerified returns an error if the claim email_verified exists and is not true.
 func checkVerified(claims map[string]json.RawMessage) error {
 	claim, ok := claims["email_verified"]
 	if !ok {
@@ -79,8 +79,8 @@ func (m Mapping) usernamePrefix(claim string) string {
 	return m.UsernamePrefix
 }
 
-// groups omits groups with the reserved prefix. Users who can choose their groups at the provider could otherwise
-// become administrators.
+// groups returns the user's groups without groups that have the reserved prefix. Otherwise, a user who can choose
+// groups at the provider could become an administrator.
 func (m Mapping) groups(claims map[string]json.RawMessage) ([]string, error) {
 	raw, ok := claims[m.GroupsClaim]
 	if m.GroupsClaim == "" || !ok {

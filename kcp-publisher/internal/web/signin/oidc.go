@@ -23,7 +23,7 @@ import (
 const (
 	providerTimeout = 10 * time.Second
 	providerBytes   = 1 << 20
-	// Without a pause after a failed discovery, each user would wait for the timeout.
+	// providerRetry is the pause after a failed discovery. Without a pause, each user would wait for the timeout.
 	providerRetry = 5 * time.Second
 )
 

@@ -16,7 +16,7 @@ import (
 
 const (
 	minSecret = 32
-	// After a rotation, the file also contains the previous secret.
+	// maxSecrets is the maximum number of secrets in the file: the current one, and after a rotation the previous one.
 	maxSecrets  = 2
 	secretsPoll = 10 * time.Second
 )
@@ -89,7 +89,8 @@ type sealedValue struct {
 	Value   json.RawMessage `json:"value"`
 }
 
-// Each purpose has its own key, so a value for one purpose cannot be opened for another.
+// seal encrypts a value for one purpose. Each purpose has its own key, so the value cannot be opened for another
+// purpose.
 func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, error) {
 	secrets, err := f.load()
 	if err != nil {
@@ -117,7 +118,7 @@ func (f *KeyFile) seal(purpose string, value any, expires time.Time) (string, er
 	return object.CompactSerialize()
 }
 
-// open accepts the current and the previous secret.
+// open decrypts a value that seal encrypted with the current or the previous secret.
 func (f *KeyFile) open(purpose, text string, into any) error {
 	secrets, err := f.load()
 	if err != nil {
@@ -149,6 +150,8 @@ func (f *KeyFile) open(purpose, text string, into any) error {
 	return errSealed
 }
 
+// purposeKey derives the key of one purpose from a secret.
+//
 // Source: RFC 5869, HMAC-based Extract-and-Expand Key Derivation Function.
 func purposeKey(secret, purpose string) ([]byte, error) {
 	return hkdf.Key(sha256.New, []byte(secret), nil, "kyma-pull page "+purpose, 32)

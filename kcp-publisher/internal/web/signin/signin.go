@@ -31,7 +31,7 @@ const (
 
 const (
 	flowLifetime = 10 * time.Minute
-	// A sign-in form contains a token and a few short fields.
+	// maxForm is the maximum size of a sign-in form in bytes. The form contains a token and a few short fields.
 	maxForm = maxToken + 4<<10
 )
 
@@ -57,8 +57,8 @@ type Options struct {
 	OIDC *OIDC
 	// Proxies is the number of trusted proxies in front of the UI, which append to X-Forwarded-For.
 	Proxies int
-	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request, so that the user of
-	// an event stream is authenticated again.
+	// Lifetime is the maximum duration of a session. Recheck is the maximum duration of a request: the browser
+	// reconnects an event stream after this time, and the user is authenticated again.
 	Lifetime, Recheck time.Duration
 	Now               func() time.Time
 	Log               logr.Logger
@@ -176,7 +176,7 @@ var (
 	errTries     = errors.New("too many attempts")
 )
 
-// authenticate uses the Authorization header or the session cookie.
+// authenticate returns the user of a request, from the Authorization header or the session cookie.
 func (s *Service) authenticate(r *http.Request) (User, error) {
 	if header := r.Header.Get("Authorization"); header != "" && s.TokenForm {
 		scheme, token, _ := strings.Cut(header, " ")

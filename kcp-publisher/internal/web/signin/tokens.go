@@ -42,8 +42,8 @@ func NewTokens(api authenticationclient.TokenReviewInterface, audience string, v
 // canAct reports whether the UI can use tokens for changes. Tokens with an audience are not valid for the API server.
 func (t *Tokens) canAct() bool { return t.audience == "" }
 
-// The error is errNotAccepted if the API server rejects the token. Any other error means that the token could not be
-// verified.
+// review returns the user of a token. The error is errNotAccepted if the API server rejects the token. Any other error
+// means that the token could not be verified.
 func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, error) {
 	if !isPlausible(token) {
 		return nil, errNotAccepted

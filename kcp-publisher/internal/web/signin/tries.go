@@ -30,9 +30,9 @@ type clientAddress struct {
 	peer, client string
 }
 
-// clientAddressOf returns the origin of a request. If the peer has a private address, the client's address is the entry
-// of X-Forwarded-For at position proxies from the end. A client can forge this entry if the request passed fewer
-// proxies.
+// clientAddressOf returns the origin of a request. If the peer has a private address, it is a proxy, and the client's
+// address is in X-Forwarded-For: the entry that the outermost of the trusted proxies appended. If a request passed
+// fewer proxies, the client can forge this entry.
 func clientAddressOf(r *http.Request, proxies int) clientAddress {
 	peer := parseAddress(r.RemoteAddr)
 	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}
@@ -67,15 +67,15 @@ func addressRange(address netip.Addr) string {
 	return address.String()
 }
 
-// Failed attempts of one client must not lock out other clients.
+// attemptLimiter limits the failed attempts of each client separately, so that one client cannot lock out others.
 type attemptLimiter struct {
 	mu      sync.Mutex // guards all fields and the attempts of each client
 	clients *memo.Memo[string, *attemptCount]
 	pending map[string]int // pending attempts by peer
 }
 
-// A pending attempt counts as failed until it ends, so that a client cannot exceed the limit with simultaneous
-// attempts.
+// attemptCount counts the attempts of one client. A pending attempt counts as failed until it ends, so that the client
+// cannot exceed the limit with simultaneous attempts.
 type attemptCount struct {
 	failed  *rate.Limiter
 	pending int
@@ -90,7 +90,7 @@ func newTries() *attemptLimiter {
 	}
 }
 
-// startAttempt reports whether one more attempt is allowed. If so, the caller must call end with the result.
+// startAttempt reports whether a client may try again. If it returns true, the caller must call end with the result.
 func (t *attemptLimiter) startAttempt(
 	from clientAddress, now time.Time,
 ) (end func(now time.Time, failed bool), allowed bool) {

@@ -24,7 +24,7 @@ type actionForm struct {
 	selection string
 }
 
-// If form cannot read the form, it responds with an error and returns false.
+// form reads the form of a request. If it returns false, it has already responded with an error.
 func (p *pages) form(w http.ResponseWriter, r pageRequest) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")

@@ -25,7 +25,7 @@ type chartBar struct {
 // barStep is the height of a bar with its gap, in pixels.
 const barHeight, barStep = 6, 9
 
-// The chart has the median and the worst value before and after the upgrade.
+// viewCheck returns a check with its chart, which shows the median and the worst value before and after the upgrade.
 func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 	after := "good"
 	if c.Failed > 0 {

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// All viewers get the same report for reportFor, because a live page reads it repeatedly.
+	// reportFor is the time for which all viewers get the same copy of a report. A live page requests its report
+	// repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second
 	maxReports   = 200

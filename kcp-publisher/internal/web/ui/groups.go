@@ -64,7 +64,8 @@ type grouping struct {
 	field       string
 }
 
-// Grouping by version is only possible if the query selects a module.
+// groupings returns the possible ways to group the runtimes of a query. Runtimes can be grouped by version only if the
+// query selects a module.
 func groupings(s *snapshot, q query) []grouping {
 	one := func(value func(*fleet.Runtime) string) func(*fleet.Runtime) []string {
 		return func(r *fleet.Runtime) []string { return []string{value(r)} }
@@ -103,7 +104,7 @@ func groupings(s *snapshot, q query) []grouping {
 	return ways
 }
 
-// Groups with the most runtimes that need attention come first.
+// count groups the runtimes. The groups with the most runtimes that need attention come first.
 func (g grouping) count(runtimes []*fleet.Runtime, q query) []group {
 	index := map[string]int{}
 	var groups []group

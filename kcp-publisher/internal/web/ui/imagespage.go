@@ -78,7 +78,8 @@ func (c *imageCache) evict(runtimes []inventory.Runtime) {
 	}
 }
 
-// found contains the images that could be read. problem explains why the other versions of asked could not be read.
+// put caches the result of a read for the modules of the requested runtimes. found contains the images that could be
+// read. problem is the reason why the other modules' images could not be read.
 func (c *imageCache) put(
 	requested []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
@@ -148,7 +149,8 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 	p.render(w, r, "images", http.StatusOK, frame{Title: "Images", Section: "images", Body: page})
 }
 
-// readContents uses the UI's own permissions for the registry. It continues after the request has ended.
+// readContents reads the images of module versions into the cache. It uses the UI's own permissions for the registry,
+// and continues after the request has ended.
 func (p *pages) readContents(ctx context.Context, asked []inventory.Runtime) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), contentsWithin)
 	defer cancel()

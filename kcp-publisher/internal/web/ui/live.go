@@ -11,7 +11,8 @@ const (
 	// prevent proxies from closing the stream.
 	streamEvery = 2 * time.Second
 	streamPing  = 20 * time.Second
-	// After streamDuration, the browser reconnects, and the user is authenticated again.
+	// streamDuration is the maximum duration of an event stream. The browser then reconnects, and the user is
+	// authenticated again.
 	streamDuration = time.Minute
 	writeWithin    = 10 * time.Second
 )

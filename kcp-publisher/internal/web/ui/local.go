@@ -73,7 +73,7 @@ func (l *Local) AddressOnce() string {
 
 func (l *Local) address(token string) string { return "http://" + l.hosts[0] + "/?token=" + token }
 
-// A token of AddressOnce is valid only for the first call.
+// isValidToken reports whether a request's token is valid. A token of AddressOnce is valid only once.
 func (l *Local) isValidToken(token string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,8 @@ func OwnRights(api client.Client, name string) *Viewer {
 	return &Viewer{
 		Name:   name,
 		MaySee: func(context.Context, string) (bool, error) { return true, nil },
-		// The viewer's own registry credentials decide.
+		// The registry decides whether the viewer may read reports, because the UI uses the viewer's own registry
+		// credentials.
 		MissingForReport: func(context.Context, client.ObjectKey) (string, error) { return "", nil },
 		MaySteer: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return rights.mayPatch(ctx, v1alpha1.GroupVersion.Group, "rollouts", rollout)
@@ -159,7 +160,7 @@ type answer struct {
 	until time.Time
 }
 
-// An empty name in the key means all objects.
+// mayPatch reports whether the client may patch an object. An empty name in the key means all objects of the namespace.
 func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
 	patch := authorizationv1.ResourceAttributes{
 		Namespace: key.Namespace,

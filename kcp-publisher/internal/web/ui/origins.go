@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// Entries do not expire, because the content of a digest never changes. After maxOrigins bundles, the cache is
-	// cleared.
+	// maxOrigins is the maximum number of bundles in the cache. The cache is cleared when it is full. Entries do not
+	// expire, because the content of a digest never changes.
 	maxOrigins    = 500
 	originsWithin = 10 * time.Second
 )
@@ -55,7 +55,7 @@ func (o *originCache) cachedOrigins(
 	return found, nil
 }
 
-// A failed read is not cached.
+// readChain returns the runtime's last bundles, from the cache if possible. It does not cache a failed read.
 func (o *originCache) readChain(
 	ctx context.Context, id string, kyma *v1beta2.Kyma, read func(context.Context, *v1beta2.Kyma) (fleet.Chain, error),
 ) fleet.Chain {

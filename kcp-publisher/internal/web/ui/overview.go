@@ -64,7 +64,7 @@ type filters struct {
 	Active  []activeFilter
 }
 
-// Without is the address of the page without this filter.
+// activeFilter is one filter of the query. Without is the address of the page without this filter.
 type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
@@ -122,7 +122,7 @@ func (o *overview) list(s *snapshot) {
 	o.First, o.Last = first+1, first+len(o.Shown)
 }
 
-// Runtimes with equal values stay in the order of the input, worst health first.
+// sortBy sorts runtimes by a column. Runtimes with equal values keep their order, worst health first.
 func sortBy(column string, runtimes []*fleet.Runtime) {
 	switch column {
 	case "id":
@@ -176,7 +176,7 @@ func (s *snapshot) filters(q query) filters {
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
 	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		// The selected columns can be several keys.
+		// The column field of a query can contain several label keys, so it is offered as one more choice.
 		f.Columns = append([]string{q.Column}, f.Columns...)
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}

@@ -18,7 +18,7 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// URLs contain this hash of the assets, so that browsers can cache each version permanently.
+// version is a hash of the assets. URLs of assets contain it, so that browsers can cache each version permanently.
 var version = hashFiles(assetFiles)
 
 var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")

@@ -38,7 +38,7 @@ type query struct {
 	Page int
 }
 
-// More label columns would make the other columns too narrow.
+// maxColumns is the maximum number of label columns. More columns would make the other columns too narrow.
 const maxColumns = 2
 
 // Columns returns the keys of the labels in the table.

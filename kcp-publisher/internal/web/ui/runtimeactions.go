@@ -23,7 +23,7 @@ const (
 	// maxSelected is the maximum number of runtimes that one confirmed form changes.
 	maxSelected = 500
 	actedAtOnce = 8
-	// The action continues if the browser disconnects.
+	// actTimeout is the timeout of an action. The action continues if the browser disconnects.
 	actTimeout = 2 * time.Minute
 )
 
@@ -59,7 +59,7 @@ var runtimeActions = []runtimeAction{
 	},
 }
 
-// A suspended runtime can only be resumed.
+// runtimeOffers returns the actions for runtimes with this health. A suspended runtime can only be resumed.
 func runtimeOffers(health fleet.Health) []runtimeAction {
 	if health == fleet.Suspended {
 		return runtimeActions[2:]
@@ -71,7 +71,8 @@ func kymaKey(r *fleet.Runtime) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}
 }
 
-// An empty name in the key means all Kymas of the namespace.
+// mayAct reports whether the viewer may change a Kyma. If the key has no name, it reports whether the viewer may change
+// all Kymas of the namespace.
 func (p *pages) mayAct(r pageRequest, kyma client.ObjectKey) bool {
 	if r.viewer.MayAct == nil || r.viewer.Act == nil {
 		return false
@@ -95,7 +96,7 @@ func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
 	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
 }
 
-// The query in the address selects the runtimes.
+// actOnSelection performs an action on all runtimes that match the query in the page's address.
 func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 	q := parseQuery(r.URL.Query())
 	q.Group = ""
@@ -189,7 +190,8 @@ func (p *pages) performAction(
 	http.Redirect(w, r.Request, to.String(), http.StatusSeeOther)
 }
 
-// A confirmed form contains this digest, so that the action fails if the filter now selects other runtimes.
+// selectionDigest returns a digest of the selected runtimes. A confirmed form contains the digest, so that the action
+// fails if the filter now selects other runtimes.
 func selectionDigest(selected []*fleet.Runtime) string {
 	keys := make([]string, len(selected))
 	for i, one := range selected {
@@ -216,7 +218,7 @@ type actionFailures struct {
 
 type failure struct{ Runtime, Error string }
 
-// actOn returns the failures, sorted by runtime.
+// actOn performs the action on the selected runtimes, and returns the failures, sorted by runtime.
 func (p *pages) actOn(r pageRequest, selected []*fleet.Runtime, action actions.Runtime) []failure {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTimeout)
 	defer cancel()

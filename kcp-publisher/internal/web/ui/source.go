@@ -19,11 +19,12 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum interval between two evaluations of a changing fleet. restShare limits the share of
-	// time that evaluations use.
+	// refreshAtMost is the minimum pause between two evaluations of a changing fleet. The pause also lasts at least
+	// restShare times as long as the previous evaluation.
 	refreshAtMost = time.Second
 	restShare     = 10
-	// Runtimes can become silent without a change of their Kymas, so an unchanged fleet is evaluated at this interval.
+	// refreshAtLeast is the interval at which an unchanged fleet is evaluated again. Runtimes can become silent without
+	// a change of their Kymas.
 	refreshAtLeast = 15 * time.Second
 )
 
@@ -40,7 +41,7 @@ type Source struct {
 	assess func(fleet.Input) fleet.Fleet
 	now    func() time.Time
 
-	// dirty contains a signal if the fleet has changed since the last evaluation.
+	// dirty contains an element if the fleet has changed since the last evaluation.
 	dirty chan struct{}
 
 	// mu guards the following fields. next is closed and replaced together with current.
@@ -134,7 +135,8 @@ func (s *Source) waitForChange(ctx context.Context, quiet time.Duration) bool {
 	return true
 }
 
-// The cached objects must not be modified.
+// refresh reads the cache and evaluates the fleet. The cached objects must not be modified, because refresh does not
+// copy them.
 func (s *Source) refresh(ctx context.Context) error {
 	var kymas v1beta2.KymaList
 	var metas v1beta2.ModuleReleaseMetaList

@@ -114,7 +114,7 @@ func shortDigest(d string) string {
 	return cleanLine(24, algorithm+":"+hex[:12])
 }
 
-// Full and Ago are displayed, and page.js updates the age from ISO.
+// moment is a time on a page. The page displays Full and Ago, and page.js computes Ago again from ISO.
 type moment struct{ ISO, Full, Ago string }
 
 func newMoment(now time.Time, t any) *moment {
@@ -140,7 +140,7 @@ func newMoment(now time.Time, t any) *moment {
 	return &moment{at.Format(time.RFC3339), formatTime(at), formatAge(now.Sub(at))}
 }
 
-// The tone determines the color and icon.
+// bundleTone returns the tone of a bundle. The tone determines its color and icon.
 func bundleTone(b fleet.Bundle) string {
 	switch {
 	case b.Outcome == fleet.OutcomeRefused || b.State == v1beta2.StateError:
@@ -184,7 +184,7 @@ func healthWords(h fleet.Health) string {
 	return string(h)
 }
 
-// The tone determines the color and icon.
+// healthTone returns the tone of a health value. The tone determines its color and icon.
 func healthTone(h fleet.Health) string {
 	switch h {
 	case fleet.Failing:
