@@ -32,7 +32,7 @@ type Assets struct {
 	KubeAPIServer string
 	Etcd          string
 	Kwok          string
-	// Kubectl is the path of kubectl for users of the demo. Empty if kubectl is not installed.
+	// Kubectl is the path of kubectl, for users of the demo. It is empty if kubectl is not installed.
 	Kubectl string
 }
 
@@ -159,7 +159,7 @@ func lock(ctx context.Context, path string, progress io.Writer) (func(), error) 
 	}
 }
 
-// sweep removes the files of killed builds. The caller must hold the lock.
+// sweep removes the files that killed builds left in the cache. The caller must hold the lock.
 func sweep(cache string) error {
 	left, err := filepath.Glob(filepath.Join(cache, temporaryPrefix+"*"))
 	if err != nil {

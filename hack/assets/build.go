@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// temporaryPrefix is the prefix of temporary build folders. They are in the cache, because a rename is atomic only
-// within one file system.
+// temporaryPrefix is the prefix of the temporary build folders. They are in the cache folder, because a rename is
+// atomic only within one file system.
 const temporaryPrefix = ".build-"
 
 // build compiles one program in a temporary folder and renames the result, so the cache never contains an incomplete

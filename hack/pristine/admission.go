@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// admission lists the key prefixes of objects from which the API server builds its webhooks and policies. It drops the
-// copy of a deleted object within about a second.
+// admission lists the key prefixes of the objects that define webhooks and admission policies. The API server keeps a
+// copy of these objects, and drops the copy of a deleted object only after about a second.
 var admission = []string{
 	root + "validatingwebhookconfigurations/", root + "mutatingwebhookconfigurations/",
 	root + "validatingadmissionpolicies/", root + "validatingadmissionpolicybindings/",
 }
 
-// canaryLabel is the label of the objects that a canary refuses. Its value is the canary's name.
+// canaryLabel is the label of the ConfigMaps that a canary refuses. A canary is a temporary webhook or policy. The
+// value of the label is the canary's name.
 const canaryLabel = "kyma-pull.dev/canary"
 
 // Names of the canaries.
@@ -28,9 +29,9 @@ const (
 	policy     = "policy.canary.kyma-pull.dev"
 )
 
-// forgetAdmission waits until the API server enforces only the webhooks and policies in etcd. It creates a canary of
-// each kind, which refuses labeled ConfigMaps. The API server reads the changes of a kind in order. It has therefore
-// read the earlier deletions once it enforces the canaries. Then, forgetAdmission deletes the canaries and waits until
+// forgetAdmission waits until the API server enforces only the webhooks and policies that are in etcd. It creates a
+// canary of each kind, which refuses labeled ConfigMaps. The API server reads the changes of a kind in order, so it has
+// read all earlier deletions once it enforces the canaries. Then, forgetAdmission deletes the canaries and waits until
 // the API server accepts the ConfigMaps.
 func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	api, err := client.New(s.config, client.Options{})

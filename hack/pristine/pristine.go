@@ -36,12 +36,13 @@ const (
 )
 
 var (
-	// restless lists key prefixes of objects that the API server updates periodically.
+	// restless lists the key prefixes of objects that the API server updates periodically. A reset ignores them.
 	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
-	// remembered lists the key prefixes of objects from which the API server builds state in memory. This state remains
-	// for some time after an object is deleted.
+	// remembered lists the key prefixes of objects that the API server keeps in memory for some time after their
+	// deletion. A reset fails if such an object has changed.
 	remembered = []string{root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/"}
-	// atFirst lists the keys of objects that an API server creates shortly after its first response.
+	// atFirst lists the keys of objects that an API server creates shortly after its first response. Take waits for
+	// them.
 	atFirst = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
 		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes",
@@ -136,8 +137,8 @@ func (s *Snapshot) changeIdentity(ctx context.Context) error {
 	return nil
 }
 
-// restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or policies changed. It
-// returns an error if the API server would still use state of another changed object.
+// restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or admission policies
+// changed. It returns an error if another object changed whose old state the API server would still use.
 func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	now, err := s.read(ctx)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// ceilings contains the maximum rates. A unit without a recorded ceiling must meet the target.
+// ceilings contains the maximum rate of each measure. A unit that has no recorded ceiling must meet the target rate.
 type ceilings struct {
 	header   string
 	targets  rates
 	recorded map[string]rates // by unit.key
 }
 
-// excess is a measure that exceeds its ceiling in one unit.
+// excess describes a measure that exceeds its ceiling in one unit.
 type excess struct {
 	unit          *unit
 	measure       string
@@ -87,8 +87,8 @@ func (c ceilings) of(key, name string) float64 {
 	return c.targets[name]
 }
 
-// check returns the measures that exceed their ceilings, largest excess first. It allows one additional hit, because
-// in a small folder one hit is a high rate.
+// check returns the measures that exceed their ceilings, largest excess first. It tolerates one hit above the ceiling,
+// because one hit is already a high rate in a small folder.
 func (c ceilings) check(units []*unit) []excess {
 	var found []excess
 	for _, u := range units {

@@ -50,7 +50,7 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.file, p.line, p.text) }
 
-// unit contains the hits in one folder for one kind of text: comments, string literals or Markdown.
+// unit contains the hits in one kind of text (comments, string literals or Markdown) of one folder.
 type unit struct {
 	key    string // kind and folder, as in ceilings.txt
 	words  int
@@ -104,7 +104,7 @@ func around(text string, at []int) string {
 	return strings.Join(strings.Fields(text[from:to]), " ")
 }
 
-// measureLines records lines over maxColumns. shown returns the measured part of a line.
+// measureLines records the lines that are longer than maxColumns. shown returns the part of a line that counts.
 func (u *unit) measureLines(file, text string, shown func(string) string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -116,7 +116,7 @@ func (u *unit) measureLines(file, text string, shown func(string) string) {
 	}
 }
 
-// above returns a unit's number of hits above the target, without long lines.
+// above returns the number of hits that a unit has above the target, without long lines.
 func (u *unit) above(targets rates) float64 {
 	sum := 0.0
 	for _, m := range measures {

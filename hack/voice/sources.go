@@ -23,7 +23,7 @@ const (
 	markdown = "docs"
 )
 
-// collection contains the units of a repository by their key.
+// collection contains the measured units of a repository by unit.key.
 type collection map[string]*unit
 
 func (c collection) unit(kind, file string) *unit {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// The exit code of govulncheck for found vulnerabilities, and its message if the database cannot be reached.
+// Exit code of govulncheck if it found vulnerabilities, and its message if it cannot reach the database.
 const (
 	codeFound   = 3
 	unreachable = "govulncheck: fetching vulnerabilities:"

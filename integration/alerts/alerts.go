@@ -160,8 +160,8 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns time series that change once: they have the values of the first scrape for some minutes, and then
-// those of the second scrape for the same time.
+// Changing returns time series that change once. Each series has its value of the first scrape for some minutes, and
+// then its value of the second scrape for the same time.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

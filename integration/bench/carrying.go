@@ -21,7 +21,8 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures the transfer of a 1 GiB file across an air gap, compared with `cp`, and the memory of an import.
+// carrying measures the transfer of a 1 GiB file across an air gap and compares it with `cp`. It also measures the
+// memory of the import.
 func carrying(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// goBenchmark is a Go benchmark of a package, which can be internal.
+// goBenchmark is a Go benchmark, as FOLDER.FUNCTION. Its package can be internal, because bench runs `go test`.
 type goBenchmark string
 
 const (

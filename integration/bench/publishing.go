@@ -25,8 +25,8 @@ const (
 	writers  = 16 // equals the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet with a real API server and registry. It compares the time with a loop
-// that writes the same bytes to the same registry.
+// publishing measures a promotion to a fleet with a real API server and registry. It compares the duration with a loop
+// that writes the same bytes to the same registry without a publisher.
 func publishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{
 		Durable: true, Measured: true, PublisherFlags: []string{"--set", "report-poll-interval=10m"},
@@ -87,8 +87,8 @@ func publishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status contains a bundle with this version. It reads rarely, because each
-// read affects the measurement.
+// untilRecorded waits until every Kyma's status contains a bundle with this version. It reads the Kymas rarely, because
+// each read affects the measurement.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0
@@ -113,7 +113,7 @@ func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 }
 
 // bareLoop writes the newest bundle of every runtime to another repository, without a publisher. For each bundle, it
-// mounts the new desired state and pushes the manifest.
+// mounts the blob with the desired state and pushes the manifest.
 func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	type write struct {
 		state    bundle.Blob

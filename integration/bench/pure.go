@@ -49,8 +49,8 @@ func signing(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// resolving measures resolution. It runs the benchmark of package resolve with `go test`, because the package is
-// internal.
+// resolving measures the resolution of Kymas. It runs the benchmark of package resolve with `go test`, because the
+// package is internal.
 func resolving(ctx context.Context) ([]result, error) {
 	took, err := measureOne(ctx, resolveFleet)
 	if err != nil {

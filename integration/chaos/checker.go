@@ -56,23 +56,24 @@ type Checker struct {
 	withdrawn   map[string]bool                         // versions from which a user set the channel back
 	downtime    map[string]bool                         // modules and versions that require downtime
 	standings   []Standing                              // rollouts in the previous observation
-	// upgrades and downgrades are the version changes of the staged module that are not judged yet.
+	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
 	upgrades, downgrades []given
-	// undefined contains the last time when a user deleted the CRD of a runtime's Manifests.
+	// undefined contains, for each runtime, the last time when a user deleted the CRD of Manifests.
 	undefined map[string]time.Duration
-	// restoring counts the current restores of each runtime, and restored contains the time of the last one. The key of
-	// the control plane is empty.
+	// restoring contains the number of restores of each runtime that are in progress. restored contains the time of
+	// each runtime's last restore. The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
 	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
 	leaderless time.Duration
 }
 
-// requestGrace is how long a removal can take effect after its request was withdrawn. It exceeds the longest fault.
+// requestGrace is the time in which a runtime can still remove a module after the request for the removal was
+// withdrawn. It is longer than the longest fault.
 const requestGrace = 2 * time.Minute
 
-// twoLeaders is how long two publishers can be leaders after a user took the Lease from one of them. In this time,
-// the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
+// twoLeaders is the time in which two publishers can be leaders after a user took the Lease from one of them. Until it
+// ends, the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
 const twoLeaders = 15 * time.Second
 
 // NewChecker returns a checker for a fleet. staged is the only module with rollouts. concurrent is the maximum number
@@ -146,7 +147,8 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Unasked records that a runtime requests modules no more, so the checker expects their removal.
+// Unasked announces that a runtime's request for modules is withdrawn. The checker then expects the removal of these
+// modules.
 func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,7 +177,7 @@ func (c *Checker) TookLease(at time.Duration) {
 	c.leaderless = at
 }
 
-// led reports whether only one publisher can be the leader at a time.
+// led reports whether at most one publisher can be the leader at this time.
 func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
@@ -214,8 +216,8 @@ func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayBeMissing reports whether a runtime can lack a module: its removal is requested, or the last reported bundle is
-// not newer than its removal.
+// mayBeMissing reports whether a runtime can lack a module. This is possible if the module's removal was requested, or
+// if the runtime has not applied a newer bundle than the one that removes the module.
 func (s *seen) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)

@@ -23,10 +23,10 @@ const envClocks = "CHAOS_CLOCKS"
 //go:embed testdata/shift.go
 var shift []byte
 
-// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the
-// wall clock of the running programs. Fleets that are started afterwards run these programs. The build takes minutes.
+// ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the wall
+// clock of the running programs. Fleets that start later run these programs. The build takes minutes.
 //
-// The monotonic clock does not change, as on a real machine.
+// The monotonic clock stays the same, as when the clock of a real machine is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)

@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Snapshots are taken after the fleet has converged for the first time. Every runtime then has module scaler in
-// FirstVersion, and no runtime has mailer.
+// Snapshots are taken when the fleet has converged for the first time. At that time, every runtime has module scaler in
+// FirstVersion, and no runtime has module mailer.
 
 func (s *stage) snapshot(name string) string { return filepath.Join(s.dir, "snapshots", name) }
 
@@ -33,8 +33,8 @@ func (s *stage) takeSnapshots() error {
 	return s.fleet.BackUpControlPlane(s.snapshot(fleet.ControlPlane))
 }
 
-// disaster starts a step of Shape.Disasters and returns the function that ends it, or nil for an instantaneous step.
-// ok is false for other steps.
+// disaster starts a step of Shape.Disasters. end ends the step, and is nil for an instantaneous step. ok is false for
+// other steps.
 func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	api := func() client.Client { return s.reals[step.Target].API }
 	switch step.Kind {
@@ -56,8 +56,8 @@ func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok b
 	return end, true, err
 }
 
-// restoreRuntime replaces the data of a runtime's API server with the snapshot. The admin then repeats the requests of
-// the time after the snapshot.
+// restoreRuntime replaces the data of a runtime's API server with the snapshot. The runtime's admin then repeats the
+// requests that were made after the snapshot.
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	wanted := s.checker.Wanted(id)
 	done := s.checker.Restoring(id)
@@ -71,8 +71,8 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	return nil
 }
 
-// restoreControl replaces the data of the control plane with the snapshot. An operator then creates the Kymas of the
-// time after the snapshot again.
+// restoreControl replaces the data of the control plane with the snapshot. An operator then creates the Kymas again
+// that were created after the snapshot.
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()
@@ -107,11 +107,11 @@ func stopServing(ctx context.Context, api client.Client) error {
 	return client.IgnoreNotFound(err)
 }
 
-// The name of the ResourceQuota that allows no more ConfigMaps and Secrets.
+// quotaName is the name of the ResourceQuota that allows no further ConfigMaps and Secrets.
 const quotaName = "no-more-objects"
 
-// limit creates a ResourceQuota that allows no more ConfigMaps and Secrets in the runtime. The test clusters have no
-// controller that writes the status of quotas.
+// limit creates a ResourceQuota that allows no further ConfigMaps and Secrets in the runtime. It also writes the
+// quota's status, because the test clusters have no controller for quotas.
 func limit(ctx context.Context, api client.Client) error {
 	most := corev1.ResourceList{
 		"count/configmaps": resource.MustParse("0"), "count/secrets": resource.MustParse("0"),
@@ -133,12 +133,12 @@ func unlimit(ctx context.Context, api client.Client) error {
 	return client.IgnoreNotFound(api.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName)}))
 }
 
-// settleTime is the time after a restore in which programs can still report the state before it.
+// settleTime is the time after a restore in which programs can still report the state from before the restore.
 const settleTime = requestGrace
 
-// Restoring announces that the data of a runtime, or of the control plane if runtime is empty, is replaced with an
-// earlier snapshot. Until the returned function is called, the checker ignores observations of this API server. Then it
-// compares observations only with later ones.
+// Restoring announces that the data of an API server is replaced with an earlier snapshot. An empty runtime means the
+// control plane. The checker ignores observations of this API server until the caller calls done. Afterwards, it
+// compares new observations only with each other.
 func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -161,7 +161,8 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	}
 }
 
-// isRestored reports whether a runtime was restored so recently that it can report an earlier state.
+// isRestored reports whether a runtime was restored so recently that its programs can still report the state from
+// before the restore.
 func (c *Checker) isRestored(at time.Duration, runtime string) bool {
 	when, restored := c.restored[runtime]
 	return c.restoring[runtime] > 0 || restored && at-when < settleTime

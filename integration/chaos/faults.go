@@ -19,8 +19,8 @@ import (
 
 var errImpossible = errors.New("this machine cannot execute the step")
 
-// fault starts a fault and returns the function that ends it, or nil for an instantaneous fault. ok is false for
-// other steps.
+// fault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that are not
+// faults.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -81,7 +81,7 @@ func (s *stage) kill(p *program) (end func() error, err error) {
 	}, p.runs.Kill()
 }
 
-// stopPublishers kills all publishers. It waits for steps that kill a single publisher.
+// stopPublishers kills all publishers, after the steps that kill a single publisher have ended. end starts them again.
 func (s *stage) stopPublishers() (end func() error, err error) {
 	var problems []error
 	var unlock []func()
@@ -121,11 +121,10 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost lists repositories to remove from the registry. Each LoseBundles step removes the next one. %s is a runtime
-// ID.
+// lost lists the repositories that LoseBundles steps remove from the registry, one in each step. %s is a runtime ID.
 var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// lose removes repositories from the registry, as a failing disk or a wrong retention policy would.
+// lose removes the repositories of one step from the registry, as a failing disk or a wrong retention policy does.
 func (s *stage) lose(step Step) error {
 	name := lost[(step.Serial-1)%len(lost)]
 	if filepath.Base(name) == "%s" {
@@ -182,7 +181,7 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a step until it succeeds, because another active fault can make it fail. After retryTimeout, it
+// insist repeats a user's action until it succeeds, because an active fault can make it fail. After retryTimeout, it
 // records a violation.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	var last error

@@ -85,8 +85,8 @@ const (
 	moreGoroutines = 100
 )
 
-// Grown returns a message for each program that uses much more memory than all programs of the same role did before.
-// It compares roles, because the leader can change.
+// Grown returns a message for each program that uses much more memory or many more goroutines than all earlier programs
+// of the same role. It compares roles instead of single programs, because another publisher can become the leader.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample

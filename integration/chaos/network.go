@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the
-// connection's name in the plan.
+// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name of the
+// connection in the plan.
 func (s *stage) lead(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// trouble disturbs a network connection. It returns the function that ends the disturbance.
+// trouble starts a fault of a network connection. end ends it.
 func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
 	p := s.ways[step.Target]
 	switch step.Kind {

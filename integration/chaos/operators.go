@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operate executes a step of a user. Callers can repeat a failed step.
+// operate executes a user's action. Callers can repeat a failed action.
 func (s *stage) operate(ctx context.Context, step Step) error {
 	switch step.Kind {
 	case RotatePublisher:
@@ -85,7 +85,7 @@ func (s *stage) rotateToken(ctx context.Context) error {
 	return s.keys(ctx, "rotate", "token")
 }
 
-// promote commits another version for the channel.
+// promote commits a change that gives the channel another version.
 func (s *stage) promote(ctx context.Context, version string, broken bool) error {
 	s.checker.Promoted(scaler, version, broken)
 	s.mu.Lock()
@@ -97,7 +97,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.commit(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits the previous version for the channel.
+// putBack commits a change that gives the channel its previous version.
 func (s *stage) putBack(ctx context.Context) error {
 	s.mu.Lock()
 	version := s.before
@@ -178,8 +178,8 @@ func (s *stage) editObject(ctx context.Context, id string) error {
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 
-// window sets a maintenance schedule without windows on a runtime's Kyma if closed is true. Otherwise, it removes the
-// schedule.
+// window closes or opens a runtime's maintenance window. If closed is true, it adds a maintenance schedule without
+// windows to the runtime's Kyma. Otherwise, it removes the schedule.
 func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	kyma := &v1beta2.Kyma{}
 	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
@@ -211,7 +211,7 @@ func (s *stage) last(ctx context.Context) {
 	s.insist(ctx, "promote "+lastVersion, func() error { return s.promote(ctx, lastVersion, false) })
 }
 
-// twoSided returns the functions that begin and end an operation. end is nil for an instantaneous operation.
+// twoSided returns the functions that begin and end an action. end is nil for an instantaneous action.
 func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	switch step.Kind {
 	case PauseRollout:
@@ -243,5 +243,5 @@ func (s *stage) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// convergeTimeout limits the time in which the fleet must converge after the faults.
+// convergeTimeout is the time in which the fleet must converge after the last fault.
 const convergeTimeout = 3 * time.Minute

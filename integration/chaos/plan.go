@@ -77,14 +77,14 @@ type Step struct {
 	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
-	// Target is the affected runtime, replica, version or connection. Empty for a kind with only one target, such as
+	// Target is the affected runtime, publisher, version or connection. It is empty if only one target exists, such as
 	// the registry.
 	Target string
 	// Serial is the number of the step among the steps of its kind.
 	Serial int
-	// By is the shift of a clock.
+	// By is the duration by which the step shifts a clock.
 	By time.Duration
-	// About identifies the changed object. Two steps with the same value do not overlap.
+	// About is the name of the object that the step changes. Two steps with the same name do not overlap.
 	About string
 }
 
@@ -147,20 +147,22 @@ var disasters = []weight{
 	{LimitObjects, 4, 2 * time.Second, 15 * time.Second},
 }
 
-// bundleValidity is the validity of bundles with Shape.Expiry. It is shorter than the validity of agents' certificates,
-// which a stopped publisher cannot renew.
+// bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than that of agents' certificates,
+// because a stopped publisher cannot renew the certificates.
 const bundleValidity = 30 * time.Second
 
 // expiry lists the additional steps of Shape.Expiry.
 var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
 
-// shifts lists the clock shifts. Agents tolerate small shifts. After a larger shift, they refuse bundles.
+// shifts lists the durations by which a clock can be shifted. Agents tolerate the small ones. After a larger shift,
+// agents refuse bundles.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts, in which bundles with correct times replace bundles with wrong
-// times. Two clocks must not be ahead at the same time, because a user must then act (docs/runbooks/wrong-clocks.md).
+// clockRest is the pause between two clock shifts. In this time, bundles with correct times replace the bundles with
+// wrong times. Two clocks must not be ahead at the same time, because users must repair that state
+// (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 
 func (s Shape) weights() []weight {
@@ -248,7 +250,8 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim sets the target of a step and returns the value of Step.About. can is false if the step has no possible target.
+// aim sets the target of a step and returns the value of Step.About. can is false if the step is not possible, because
+// no target exists.
 func (g *generator) aim(s *Step) (about string, can bool) {
 	ways := g.shape.ways()
 	switch s.Kind {

@@ -14,19 +14,19 @@ type Standing struct {
 	Granted []string
 }
 
-// given is a bundle that changed a runtime's version of the staged module. Only a later observation of the rollouts
-// shows whether the change was allowed.
+// given is a bundle that changed a runtime's version of the staged module. The checker needs a later observation of the
+// rollouts to decide whether the change was allowed.
 type given struct {
 	at                time.Duration
 	runtime, from, to string
 	sequence          int64
 }
 
-// unexplained is the time in which a rollback must appear in a rollout's state after a bundle returned a runtime to an
-// older version.
+// unexplained is the maximum time between a bundle that returns a runtime to an older version and the observation of
+// the rollback that explains it.
 const unexplained = 30 * time.Second
 
-// ended lists the states of a rollout in which no further runtime gets the version.
+// ended lists the final states of a rollout. In these states, the rollout updates no further runtime.
 var ended = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
 
 // Unfinished returns the rollouts that have not ended.
@@ -74,8 +74,9 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 	return changed
 }
 
-// checkUpgrade checks that no rollout gave a runtime a version while the rollout was paused or after it was stopped or
-// rolled back. The rollout must have had that state in the previous and in the current observation.
+// checkUpgrade checks that the rollout that gave a runtime a version was not paused, stopped or rolled back at that
+// time. It reports a violation only if the rollout had this state in the
+// previous and in the current observation, and did not list the runtime in Standing.Granted.
 func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
 	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
@@ -97,8 +98,8 @@ func newestTo(rollouts []Standing, to string) (found *Standing) {
 	return found
 }
 
-// isExplained reports whether the return to an older version is decided: a user or a rollout withdrew the version, or
-// no rollout did so in time, which is a violation.
+// isExplained reports whether the checker has decided about the return of a runtime to an older version. The return is
+// allowed if a user or a rollout withdrew the newer version. It is a violation if that does not happen in time.
 func (c *Checker) isExplained(at time.Duration, g given, now []Standing) bool {
 	back := []string{"RollingBack", "RolledBack", "Superseded"}
 	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r Standing) bool {
@@ -112,8 +113,8 @@ func (c *Checker) isExplained(at time.Duration, g given, now []Standing) bool {
 	return true
 }
 
-// assign checks the version of the staged module in a bundle against the versions that canaries have proven, and keeps
-// the change for the next observation of the rollouts.
+// assign checks that a canary has proven the staged module's version in a bundle. It stores the version change, because
+// the next call of Rollouts checks it, too.
 func (c *Checker) assign(at time.Duration, before, p *Push) {
 	if c.unpoliced || before == nil {
 		return
@@ -134,7 +135,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	}
 }
 
-// noteReport keeps the parts of a report that later observations are compared with.
+// noteReport stores the fields of a report that later checks need.
 func (c *Checker) noteReport(s *seen, r Reported) {
 	if version := r.Ready[c.staged]; version != "" && Canary(r.Runtime) {
 		c.proven[version] = true
@@ -145,8 +146,8 @@ func (c *Checker) noteReport(s *seen, r Reported) {
 	s.states[r.Sequence] = r.States
 }
 
-// checkRemoval checks that a bundle does not remove a module that the runtime's Kyma requests again in the generation
-// from which the bundle was resolved.
+// checkRemoval checks that a bundle does not remove a requested module. The bundle was resolved from a generation of
+// the runtime's Kyma, and that generation must not request the module.
 func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string) {
 	requests, known := s.requests[p.Generation]
 	c.check(at, Kept, !known || !s.wants[module] || !slices.Contains(requests, module),
@@ -155,7 +156,7 @@ func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string)
 }
 
 // checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
-// runtime must have reported a bundle with the closed window before the previous observation.
+// check applies once the runtime has reported a bundle with the closed window before the previous observation.
 func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules map[string]string) {
 	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince
 	for module, version := range modules {
@@ -168,7 +169,8 @@ func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules
 	s.wasClosed = closed
 }
 
-// noteWindow keeps the sequence of the first bundle of those that close the runtime's maintenance window.
+// noteWindow stores the versions that require downtime, and the sequence of the first bundle that closed the runtime's
+// maintenance window. The sequence is 0 if the window is open.
 func (c *Checker) noteWindow(s *seen, p Push) {
 	for module := range p.Downtime {
 		c.downtime[module+" "+p.Versions[module]] = true

@@ -23,8 +23,8 @@ type Push struct {
 	Closed   bool
 	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
 	Ahead bool
-	// Refused is the reason why runtimes must refuse the bundle. Nil if a publisher key in the root of trust signed
-	// it.
+	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key in the root of trust
+	// signed the bundle.
 	Refused error
 }
 
@@ -34,17 +34,17 @@ type Reported struct {
 	Sequence int64
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
-	// Answered contains the version of each module whose result the report contains.
+	// Answered contains the modules for which the report contains a result, with their versions.
 	Answered map[string]string
 	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool
 	// States contains the state of each module, and Ready the version of each module in state Ready.
 	States, Ready map[string]string
-	// Generation is the generation of the runtime's Kyma, and Requests are the modules that it requests. Requests is
-	// nil if the report does not contain them.
+	// Generation is the generation of the runtime's Kyma. Requests are the modules that the Kyma requests, or nil if
+	// the report does not contain them.
 	Generation int64
 	Requests   []string
-	// Ahead is true if the runtime's clock is too far ahead. The control plane then refuses the report.
+	// Ahead is true if the runtime's clock is so far ahead that the control plane refuses the report.
 	Ahead bool
 }
 

@@ -69,8 +69,9 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// commit makes objects the wanted state of the control plane, as an operator. It pushes them to Git, or writes them if
-// publishers have shards. The keys are file names. A nil object is removed.
+// commit changes the wanted state of the control plane, as an operator does. It pushes the objects to Git. If the
+// publishers have shards, it writes them to the control plane instead. The keys are file names. A nil object is
+// removed.
 func (s *stage) commit(ctx context.Context, subject string, objects map[string]any) error {
 	if !s.shape.Shards {
 		return s.repo.push(ctx, subject, objects)
@@ -83,7 +84,8 @@ func (s *stage) commit(ctx context.Context, subject string, objects map[string]a
 	return nil
 }
 
-// write applies an object, or deletes the last object with the name.
+// write applies the object with this name to the control plane. If object is nil, it deletes the object that it last
+// applied with this name.
 func (s *stage) write(ctx context.Context, name string, object any) error {
 	s.repo.mu.Lock()
 	defer s.repo.mu.Unlock()

@@ -50,12 +50,12 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace is the size of the registry's disk in bytes in runs whose faults fill the disk, and calmSpace in
-// other runs.
+// troubledSpace and calmSpace are sizes of the registry's disk in bytes. troubledSpace applies to runs with faults that
+// fill the disk.
 const troubledSpace, calmSpace = 512 << 20, 8 << 30
 
-// Run executes the plan for a seed. Violations are part of the outcome. An error means that the run could not be
-// completed.
+// Run executes the plan for a seed. The outcome contains the violations. Run returns an error if it could not complete
+// the plan.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
 	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
@@ -126,7 +126,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	return ctx.Err()
 }
 
-// carryOut starts each step at its time and returns when all steps have ended.
+// carryOut starts each step at its planned time, and returns when all steps have ended.
 func (s *stage) carryOut(ctx context.Context) {
 	began := time.Now()
 	var steps sync.WaitGroup
@@ -162,7 +162,7 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
-// take executes one step after all earlier steps on the same object.
+// take executes a step after all earlier steps that change the same object.
 func (s *stage) take(ctx context.Context, step Step) {
 	defer s.locks.take(step.About)()
 	s.story.Add("%s", step)
@@ -266,7 +266,8 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end adds the requested modules, and the runtime's state in the control plane and the registry, to e.
+// end completes the final state of a runtime: it adds the requested modules, and the state in the control plane and the
+// registry.
 func (s *stage) end(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {

@@ -70,7 +70,8 @@ func (s *seen) remove(module string, p Push) {
 	}
 }
 
-// spend checks that a bundle with a new version does not exceed the rollout's limit of concurrent runtimes.
+// spend checks that a bundle with a new version does not exceed the number of runtimes that a rollout can update at the
+// same time.
 func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -150,7 +151,8 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after maps each final state of a rollout to the states that can follow, unless a user reverts the rollout.
+// after maps each final state of a rollout to the states that can follow it. If a user reverts the rollout, other
+// states can follow.
 var after = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
@@ -202,8 +204,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects checks a module's objects by name and UID. An object can be recreated only if a user deleted it, or if the
-// module's removal was requested.
+// Objects checks the objects of a module, by name and UID. An object can be missing or have a new UID only if a user
+// deleted it, or if the module's removal was requested.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

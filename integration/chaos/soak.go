@@ -36,7 +36,7 @@ const (
 	shortestSampling = 2 * time.Second
 )
 
-// Growth below these values within an hour is not significant.
+// Growth per hour up to these values is not significant.
 const (
 	leastBytes      = 8 << 20
 	leastGoroutines = 20

@@ -175,7 +175,8 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	return nil
 }
 
-// offer pushes all module versions of the plan, and commits the catalog and the rollout policy.
+// offer pushes all module versions of the plan to the registry. It commits the catalog, which contains these versions,
+// and the rollout policy.
 func (s *stage) offer(ctx context.Context) error {
 	files := map[string]any{
 		"policy": policy(),
@@ -206,14 +207,15 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.commit(ctx, "offer everything", files)
 }
 
-// lastVersion is promoted after all faults have ended. It is newer than all other versions.
+// lastVersion is the version that is promoted after all faults have ended. It is newer than all other versions.
 const lastVersion = "2.0.0"
 
 func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy rolls out scaler in two waves: the canaries, where no failure is allowed, and then all other runtimes.
+// policy returns the policy that rolls out scaler in two waves. The first wave contains the canaries and allows no
+// failure. The second wave contains all other runtimes.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},

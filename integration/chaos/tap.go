@@ -40,7 +40,8 @@ func (t *troubles) now() (slow, failing, silent bool) {
 	return t.slow, t.failing, t.silent
 }
 
-// answer records pushed data and injects the registry's faults into the response.
+// answer is called for each request before the registry handles it. It records pushed data and injects the current
+// faults of the registry.
 func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.copyBody(request)
 	slow, failing, _ := s.troubles.now()
@@ -58,7 +59,8 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered checks the data of a completed push. During fault LoseAnswers, it drops some responses.
+// answered is called after the registry has handled a request. It checks pushed data. During the fault LoseAnswers, it
+// drops some responses.
 func (s *stage) answered(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
@@ -66,8 +68,8 @@ func (s *stage) answered(request *http.Request, status int) {
 	}
 }
 
-// tap passes the bundles and reports that the registry accepts to the checker. It reads requests, so it also sees a
-// push whose response is dropped.
+// tap passes the bundles and reports that the registry accepts to the checker. It copies the bodies of requests, so it
+// also observes a push whose response is dropped.
 type tap struct {
 	checker *Checker
 	since   func() time.Duration
@@ -83,10 +85,11 @@ type tap struct {
 	arrived map[int64]time.Duration
 }
 
-// rootSpreads is how long a push can be signed under the previous root after a new root of trust was accepted.
+// rootSpreads is the time after the acceptance of a new root of trust in which pushes can still be signed under the
+// previous root.
 const rootSpreads = 5 * time.Second
 
-// mostBytes limits the copied part of a request body. It exceeds the size of any document.
+// mostBytes is the maximum size of the copied part of a request body. All documents are smaller.
 const mostBytes = 4 << 20
 
 // copyBody copies a request's body before the registry reads it.
@@ -151,7 +154,8 @@ func (t *tap) observe(request *http.Request, status int) {
 
 // arrive records the time when the registry accepted a root of trust.
 func (t *tap) arrive(tag string) {
-	// The key folder contains a root of trust before publishers push it. After an error, the known roots are used.
+	// The key folder contains a new root of trust before publishers push it. After an error, the roots that are already
+	// known are used.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
@@ -229,8 +233,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settledRoot returns the index of the newest root of trust that the registry has served for at least rootSpreads. An
-// agent may not have read newer roots yet.
+// settledRoot returns the index of the newest root of trust that every agent must have read: the registry has served it
+// for at least rootSpreads.
 func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {

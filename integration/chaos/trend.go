@@ -13,7 +13,7 @@ type Series struct {
 	// Unit is bytes or a plain number.
 	Unit   Unit
 	Values []float64
-	// Least is the growth that is always allowed.
+	// Least is the growth that is allowed for every series.
 	Least float64
 	// Grows is true if the figure can grow with the amount of data. The figure is then printed but not checked.
 	Grows bool
@@ -28,12 +28,12 @@ const (
 	MiB   Unit = "MiB"
 )
 
-// Trend describes how a series changes after its first third, in which programs fill their caches.
+// Trend describes the changes of a series after its first third. In the first third, programs fill their caches.
 type Trend struct {
 	Series
 	// First and Last are the medians of the first and the last third of the series.
 	First, Last float64
-	// Growth is the growth after the first third. Allowed is the maximum growth of a flat trend.
+	// Growth is the growth after the first third. A trend is flat if Growth is at most Allowed.
 	Growth, Allowed float64
 }
 
@@ -42,7 +42,8 @@ const (
 	fewestValues = 9
 	// allowedShare is the allowed growth, relative to the median of the first third.
 	allowedShare = 0.25
-	// noiseFactor is multiplied by the median deviation from the slope. Growth up to this product is noise.
+	// noiseFactor defines the noise of a series: the median deviation from the slope, multiplied by this factor. Growth
+	// up to the noise is allowed.
 	noiseFactor = 3
 )
 

@@ -57,7 +57,7 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	return maps.Clone(s.sims)
 }
 
-// checkTimeout limits one check, so an unreachable API server does not block the checker.
+// checkTimeout is the timeout of one check, so that an unreachable API server does not block the checker.
 const checkTimeout = 5 * time.Second
 
 func (s *stage) checkControlPlane(ctx context.Context) {

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// Release is a chart with the options of its installation.
+// Release is a chart with the options of `helm install`.
 type Release struct {
 	Dir             string
 	Name, Namespace string
@@ -60,7 +60,7 @@ func (r Release) Render() (Rendered, error) {
 	return rendered, nil
 }
 
-// Objects returns all objects, in the order of their templates' names.
+// Objects returns all objects, sorted by the names of their templates.
 func (r Rendered) Objects() ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, name := range slices.Sorted(maps.Keys(r.Templates)) {

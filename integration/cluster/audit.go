@@ -16,7 +16,8 @@ import (
 type Request struct {
 	// User is the user who sent the request. As is the impersonated user, or empty.
 	User, As string
-	// The values are as in RBAC rules. Resource includes the subresource, such as pods/log.
+	// Verb, Group, Resource, Namespace and Name are values as in RBAC rules. Resource includes the subresource, such as
+	// pods/log.
 	Verb, Group, Resource, Namespace, Name string
 	// Allowed is false if authorization denied the request.
 	Allowed bool

@@ -16,7 +16,7 @@ func (s *server) restore(dir string) error {
 	})
 }
 
-// whileStopped changes etcd's data while etcd and the API server are stopped.
+// whileStopped stops etcd and the API server, calls change with the path of etcd's data folder, and starts them again.
 func (s *server) whileStopped(change func(data string) error) error {
 	etcd := s.env.ControlPlane.Etcd
 	if err := s.pause(); err != nil {

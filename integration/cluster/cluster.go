@@ -28,7 +28,8 @@ type Options struct {
 	Workloads bool
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
-	// CRDs are file systems with YAML files of CRDs, which Start installs. A pool installs the CRDs of both charts.
+	// CRDs are file systems with YAML files of CRDs, which Start installs. A pool installs the CRDs of both charts in
+	// each cluster.
 	CRDs []fs.FS
 	// Durable makes etcd sync its writes to disk, as benchmarks require.
 	Durable bool
@@ -47,7 +48,7 @@ type Cluster struct {
 	host  host
 }
 
-// host owns a cluster's programs: a server in this process, or a loan from the lender of the test run.
+// host runs a cluster's programs. It is a server in this process, or a cluster on loan from the lender of the test run.
 type host interface {
 	// addUser returns a kubeconfig of the user.
 	addUser(user lender.User) ([]byte, error)
@@ -67,7 +68,7 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return open(s.place(), s)
 }
 
-// open connects to a running cluster. After an error, it stops the cluster.
+// open returns a Cluster for a running host. After an error, it stops the host.
 func open(place lender.Place, host host) (*Cluster, error) {
 	config, err := place.Config()
 	if err != nil {
@@ -123,7 +124,7 @@ func (c *Cluster) Resume() error { return c.host.resume() }
 // Backup copies the data of etcd to a new folder. Etcd and the API server are stopped during the copy.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
-// Restore replaces the data of etcd with a Backup. Client configurations stay valid.
+// Restore replaces the data of etcd with a copy that Backup made. Client configurations stay valid.
 func (c *Cluster) Restore(dir string) error { return c.host.restore(dir) }
 
 // Started returns the time of the API server's last start.
@@ -131,5 +132,5 @@ func (c *Cluster) Started(context.Context) (time.Time, error) {
 	return startedAt(filepath.Join(c.place.Dir, "kube-apiserver.pid"))
 }
 
-// Stop ends the cluster and removes its data, or returns it to its pool.
+// Stop ends the cluster and removes its data. If the cluster comes from a Pool, Stop returns it to the pool.
 func (c *Cluster) Stop() error { return c.host.stop() }

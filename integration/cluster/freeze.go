@@ -12,11 +12,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// thawing is the time limit until a resumed API server is ready.
+// thawing is the time in which the API server of a resumed cluster must become ready.
 const thawing = time.Minute
 
-// freeze suspends the programs of an idle cluster, which would otherwise use CPU time. A program is suspended before
-// its dependencies.
+// freeze suspends the programs of an idle cluster, which would otherwise use CPU time. It suspends a program before the
+// programs that it depends on.
 func (s *server) freeze() error {
 	if err := s.signal(syscall.SIGSTOP, s.running()...); err != nil {
 		return fmt.Errorf("freeze an idle cluster: %w", err)
@@ -69,7 +69,7 @@ func (s *server) revive(ctx context.Context) error {
 	return nil
 }
 
-// running returns the names of the running programs. A program precedes its dependencies.
+// running returns the names of the running programs. A program comes before the programs that it depends on.
 func (s *server) running() []string {
 	programs := []string{"kube-apiserver", "etcd"}
 	if s.kwok != nil {

@@ -9,9 +9,8 @@ import (
 	"path/filepath"
 )
 
-// stages configures the status that kwok writes for workloads. A workload with the annotation kyma-pull.dev/simulate:
-// broken never becomes ready.
-//
+// stages is the configuration of kwok: the status that kwok writes for workloads. A workload with the annotation
+// kyma-pull.dev/simulate: broken never becomes ready.
 //go:embed stages.yaml
 var stages []byte
 

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-// Lender lends the clusters of a pool to other processes. Package hack/lender is its client.
+// Lender lends the clusters of a pool to the test binaries of a run. hack/lender is its client.
 type Lender struct {
 	pool     Pool
 	progress io.Writer
@@ -32,7 +32,7 @@ func NewLender(progress io.Writer) *Lender {
 	return &Lender{progress: progress, borrowers: map[net.Conn]bool{}}
 }
 
-// Serve serves borrowers until the listener is closed. Then it ends all clusters.
+// Serve serves borrowers until the listener is closed. Then it stops all clusters.
 func (l *Lender) Serve(listener net.Listener) error {
 	for {
 		connection, err := listener.Accept()
@@ -97,7 +97,8 @@ func (l *Lender) count(what *int) {
 	*what++
 }
 
-// session is one connection with at most one borrowed cluster. The borrower calls its exported methods by RPC.
+// session is one connection of a borrower, with at most one borrowed cluster. The borrower calls the exported methods
+// by RPC.
 type session struct {
 	lender *Lender
 	mu     sync.Mutex // guards server, and serializes calls that change the cluster
@@ -170,8 +171,8 @@ func (s *session) with(do func(*server) error) error {
 	return do(s.server)
 }
 
-// close ends the cluster of a borrower that disconnected without Return. Programs of the borrower can still write to
-// the cluster, so the pool does not lend it again.
+// close stops the cluster of a borrower that disconnected without Return. The pool does not lend this cluster again,
+// because programs of the borrower can still write to it.
 func (s *session) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

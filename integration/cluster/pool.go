@@ -14,10 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 )
 
-// Pool lends clusters. When a borrower stops a cluster, the pool restores its initial state and lends it again, which
-// is much faster than a start. If the test run has a lender, the pool borrows clusters from the lender.
+// Pool lends clusters to tests. When a test stops its cluster, the pool restores the cluster's initial state and lends
+// it again, which is much faster than starting a new cluster. If the test run has a Lender, the pool borrows its
+// clusters from the Lender.
 //
-// The pool stops a cluster that it cannot restore. Close stops all other clusters.
+// The pool stops a cluster whose initial state it cannot restore. Close stops all other clusters.
 type Pool struct {
 	mu       sync.Mutex // guards the fields below
 	idle     []*server
@@ -28,7 +29,8 @@ type Pool struct {
 	changed  chan struct{} // closed and replaced whenever idle, starting or closed changes
 }
 
-// startingAtOnce limits the clusters that start at the same time, because a start is CPU-bound.
+// startingAtOnce is the maximum number of clusters that start at the same time. The limit is necessary because a start
+// is CPU-bound.
 var startingAtOnce = runtime.NumCPU()
 
 // Audited returns the usernames of kcp-publisher and skr-agent. Every pooled cluster logs their requests, so that all
@@ -37,8 +39,8 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared adds the CRDs of both charts and the audit log of requests by the publisher and the agent to options, so that
-// more tests can use the same cluster.
+// shared returns options with the CRDs of both charts and with the audit log of requests by the publisher and the
+// agent. With the same options, more tests can use the same cluster.
 func shared(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
@@ -55,12 +57,12 @@ func shared(options Options) Options {
 	return options
 }
 
-// lendable reports whether the lender of a test run provides clusters with these options.
+// lendable reports whether the Lender of a test run has clusters with these options.
 func lendable(options Options) bool {
 	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
 }
 
-// Take lends a cluster until its Stop. A Durable or Measured cluster is always new.
+// Take waits for a cluster and lends it until the caller stops it. A Durable or Measured cluster is always new.
 func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable || options.Measured {
 		return Start(ctx, options)
@@ -216,7 +218,7 @@ func (p *Pool) Close() error {
 	return errors.Join(problems...)
 }
 
-// pooled is a cluster on loan from a pool of this process.
+// pooled is a cluster on loan from a pool in this process.
 type pooled struct {
 	*server
 	pool *Pool
@@ -224,7 +226,7 @@ type pooled struct {
 
 func (l pooled) stop() error { return l.pool.giveBack(l.server) }
 
-// borrowed is a cluster on loan from the lender of the test run.
+// borrowed is a cluster on loan from the Lender of the test run.
 type borrowed struct{ loan *lender.Loan }
 
 func (b borrowed) addUser(user lender.User) (kubeconfig []byte, err error) {

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// reap is the reaper's shell script. This process writes a line to its pipe after it has stopped the cluster. If the
-// pipe closes without a line, this process was killed, and the script kills the remaining programs.
+// reap is the shell script of the reaper. It waits for a line on its standard input, which this process writes after it
+// has stopped the cluster. If the input ends without a line, this process was killed, and the script kills the
+// cluster's programs.
 const reap = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
@@ -44,8 +45,8 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns the path of a wrapper script for a program. The script records its process ID for the reaper and
-// executes the program. Use record for programs that this package starts itself.
+// watch returns the path of a wrapper script for a program. The script writes its process ID to a file for the reaper
+// and then executes the program. Use record instead for a program that this package starts itself.
 func (r *reaper) watch(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""

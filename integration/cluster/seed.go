@@ -15,15 +15,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 )
 
-// seed is the path of a copy of etcd's data in the user's cache folder, or "". It was made after the first start of an
-// API server and contains the API server's initial objects and the CRDs of both charts. A start with a copy of this
-// data uses about two CPU seconds less. The path depends on the programs and the CRDs.
+// seed is the path of a copy of etcd's data in the user's cache folder, or "". The copy contains the initial objects of
+// an API server and the CRDs of both charts. Starting an API server with this copy saves about two seconds of CPU time.
+// The path depends on the versions of the programs and on the CRDs.
 type seed string
 
 // unusedSeeds is the time after which an unused seed is removed.
 const unusedSeeds = 7 * 24 * time.Hour
 
-// seedFor returns the seed of API servers with the CRDs of both charts, and "" for all other CRDs.
+// seedFor returns the seed if crds are the CRDs of both charts, and "" for all other CRDs.
 func seedFor(programs assets.Assets, crds []fs.FS) (seed, error) {
 	if !slices.Equal(crds, []fs.FS{charts.PublisherCRDs}) {
 		return "", nil
@@ -55,7 +55,7 @@ func seedFor(programs assets.Assets, crds []fs.FS) (seed, error) {
 	return seed(filepath.Join(cache, "kyma-pull", "etcd", hex.EncodeToString(hash.Sum(nil)[:16]))), nil
 }
 
-// plant copies the seed to an empty data folder, and reports false if the seed does not exist.
+// plant copies the seed to an empty data folder of etcd. It returns false if the seed does not exist.
 func (s seed) plant(data string) (bool, error) {
 	if s == "" {
 		return false, nil
@@ -72,7 +72,8 @@ func (s seed) plant(data string) (bool, error) {
 	return true, nil
 }
 
-// keep makes a seed of etcd's data folder, and removes seeds that were not used for a week. A seed is never incomplete.
+// keep copies etcd's data folder to the seed, and removes seeds that were not used for a week. It creates the seed by a
+// rename, so the seed is never incomplete.
 func (s seed) keep(data string) error {
 	folder := filepath.Dir(string(s))
 	if err := os.MkdirAll(folder, 0o755); err != nil {

@@ -93,8 +93,8 @@ func start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// prepare makes the API server serve the CRDs. If etcd was not seeded, it creates the CRDs and keeps a copy of the data
-// as the seed of later starts.
+// prepare makes the API server serve the CRDs. If etcd started without a seed, it creates the CRDs and keeps a copy of
+// the data as the seed of later starts.
 func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, seeded bool) error {
 	if !seeded {
 		if err := installCRDs(config, s.options.CRDs); err != nil || seed == "" {
@@ -110,7 +110,7 @@ func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, se
 	return pristine.ChangeIdentity(ctx, config, s.env.ControlPlane.Etcd.URL)
 }
 
-// begin prepares the cluster for its next borrower.
+// begin prepares the cluster for its next borrower. If workloads is true, it starts kwok.
 func (s *server) begin(workloads bool) error {
 	if workloads && s.kwok == nil {
 		var err error
@@ -151,7 +151,8 @@ func (s *server) progress() io.Writer {
 
 func environment(found assets.Assets, dir string, options Options) (*envtest.Environment, *os.File, error) {
 	env := &envtest.Environment{
-		// Ignore envtest's environment variable, because scenarios must never change a developer's own cluster.
+		// Ignore envtest's environment variable for an existing cluster. Scenarios must never change a developer's own
+		// cluster.
 		UseExistingCluster:       new(false),
 		ControlPlaneStartTimeout: 3 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,

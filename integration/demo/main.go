@@ -70,7 +70,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	return nil
 }
 
-// picture returns the Recording of a successful demo.
+// picture returns the recording of a successful demo, which is drawn as an SVG.
 func picture(all []step, result string) recording.Recording {
 	r := recording.Recording{
 		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +

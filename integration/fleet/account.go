@@ -11,12 +11,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// Account creates the account of a program in a cluster and returns its kubeconfig. admin has all permissions in that
-// cluster.
+// Account creates the ServiceAccount of a program in a cluster and returns its kubeconfig. admin is a client
+// configuration with all permissions in that cluster.
 type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
-// employ creates a program's account with the permissions in the fleet's options and writes its kubeconfig to path.
-// It does nothing for pods, whose charts create the accounts.
+// employ creates the account of a program with the permissions in the fleet's options, and writes its kubeconfig to
+// path. It does nothing if the program runs in a pod, because its chart creates the account.
 func (f *Fleet) employ(
 	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
 ) error {

@@ -30,9 +30,9 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Validity is how long a bundle is valid. 0 means the publisher's default.
+	// Validity is the validity period of a bundle. 0 means the publisher's default.
 	Validity time.Duration
-	// Silence is the time without a report after which a runtime is silent. 0 means the publisher's default.
+	// Silence is the time without a report after which a runtime counts as silent. 0 means the publisher's default.
 	Silence time.Duration
 	// Durable makes the control plane's etcd sync its writes to disk.
 	Durable bool
@@ -43,12 +43,12 @@ type Options struct {
 	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its
 	// own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, which the programs use by default. A killed program's Lease blocks its
-	// successor until it expires.
+	// LeaderElect enables leader election, which is the default of the programs. The Lease of a killed program then
+	// delays the next one until the Lease expires.
 	LeaderElect bool
-	// SingleCluster makes workloads ready in the control plane's cluster too, as AddSingle requires.
+	// SingleCluster also makes workloads in the control plane's cluster ready. AddSingle requires it.
 	SingleCluster bool
-	// Patience is how long UntilState and UntilGone wait. 0 means Generous.
+	// Patience is the time limit of UntilState and UntilGone. 0 means Generous.
 	Patience time.Duration
 	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without a Ground, Links
 	// cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
@@ -58,43 +58,45 @@ type Options struct {
 	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. Nil means
 	// polling only.
 	Notifications *Notifications
-	// RestrictSettings makes the publisher ignore restricted settings of Kymas, unless the chart's admission policy
-	// protects these settings.
+	// RestrictSettings makes the publisher ignore the restricted settings of Kymas if the chart's admission policy,
+	// which protects them, is not installed.
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
 	// AgentFlags are added to the command line of every agent.
 	AgentFlags []string
-	// PublisherRights lists files in charts/kcp-publisher/rbac with the publisher's permissions. Empty means all
-	// permissions.
+	// PublisherRights lists the files in charts/kcp-publisher/rbac with the permissions that the publisher gets. If it
+	// is empty, the publisher gets all permissions.
 	PublisherRights []string
-	// AgentRights lists files in charts/skr-agent/rbac with the agent's permissions. Empty means all permissions.
+	// AgentRights lists the files in charts/skr-agent/rbac with the permissions that each agent gets. If it is empty,
+	// agents get all permissions.
 	AgentRights []string
 	// RegistryHost is the host of a running registry without TLS and passwords. If empty, the fleet starts a
 	// registry.
 	RegistryHost string
-	// RegistryBeside is a second host of the same registry, for all programs except the publisher. If empty, they use
-	// RegistryHost.
+	// RegistryBeside is a second host name of the registry in RegistryHost. If it is set, all programs except the
+	// publisher use it.
 	RegistryBeside string
 	// BlobHosts are the hosts to which the registry redirects blob requests.
 	BlobHosts []string
 	// Clusters lends API servers. If nil, the fleet starts new ones.
 	Clusters *cluster.Pool
-	// Programs are the programs to run. The zero value builds them from this checkout.
+	// Programs are the paths of the programs to run. The zero value builds the programs of this checkout.
 	Programs Binaries
-	// Account creates the programs' accounts. If nil, PublisherRights and AgentRights define their permissions.
+	// Account creates the programs' accounts, for example with other permissions. If it is nil, PublisherRights and
+	// AgentRights define the permissions.
 	Account Account
 }
 
 // Fleet is a control plane with its registry and runtimes.
 type Fleet struct {
-	// Registry is the registry if it runs in this process. Otherwise nil.
+	// Registry is the registry, or nil if the registry does not run in this process.
 	Registry *registry.Registry
 	// Control is a client of the control plane with all permissions.
 	Control client.Client
-	// Place is the registry path of the bundles and reports, with write access.
+	// Place is the registry prefix of the bundles and reports. It has write access.
 	Place store.Store
-	// Modules is the registry path of the OCM components of modules.
+	// Modules is the registry prefix of the modules' OCM components. It has write access.
 	Modules    store.Store
 	Registries *store.Registries
 	Dir        string
@@ -112,7 +114,7 @@ type Fleet struct {
 	simulated []*Simulated
 }
 
-// Short intervals, because the defaults would slow down the scenarios.
+// Intervals of the programs. The defaults would slow down the scenarios.
 const (
 	agentPoll   = "300ms"
 	agentReport = "2s"
@@ -128,7 +130,7 @@ const (
 	modulesPath = "modules"
 )
 
-// Start returns a running fleet. A fleet that fails to start is closed.
+// Start returns a running fleet. If the fleet fails to start, Start closes it and returns the error.
 func Start(ctx context.Context, options Options) (*Fleet, error) {
 	f := New(options)
 	if err := f.Up(ctx); err != nil {
@@ -258,7 +260,8 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 	return nil
 }
 
-// Release sets the version of a module in each channel. Another call is a promotion.
+// Release creates or changes the ModuleReleaseMeta of a module: the version in each channel. Another version in a
+// channel is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
 	want.Spec.KymaSelector = f.audience()
@@ -281,7 +284,7 @@ func (f *Fleet) Why(ctx context.Context, args ...string) (string, error) {
 	return f.Ask(ctx, append([]string{"why"}, args...)...)
 }
 
-// Ask runs a kcp-publisher command with the control plane's kubeconfig.
+// Ask runs a kcp-publisher command with the control plane's kubeconfig, and returns its output.
 func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
 	args = append(args, "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput()
@@ -291,7 +294,8 @@ func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
 // Binaries returns the paths of the two programs.
 func (f *Fleet) Binaries() Binaries { return f.binaries }
 
-// Close stops all programs and clusters and removes their files. For a share, it ends only the share.
+// Close stops all programs and clusters and removes their files. For a share of a fleet, it removes only the runtimes
+// and Kymas of the share.
 func (f *Fleet) Close() error {
 	problems := []error{f.closeUsers()}
 	if f.share != "" {

@@ -65,7 +65,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		Enroll: f.RegistryFlags("agent")}, err
 }
 
-// RegistryFlags returns a user's flags for access to a secured registry.
+// RegistryFlags returns the flags with which a user of a secured registry accesses it.
 func (f *Fleet) RegistryFlags(user string) []string {
 	if !f.options.Secured && !f.options.Tokens {
 		return nil

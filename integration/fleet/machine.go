@@ -11,12 +11,12 @@ import (
 type Endpoint struct {
 	// Host is the name and port of the registry for the fleet's programs.
 	Host string
-	// OwnerHost is the host for this process, which uses the credentials in Owner.
+	// OwnerHost is the name and port of the registry for this process, which uses the credentials in Owner.
 	OwnerHost string
 	Owner     *store.Registries
-	// Modules is the store of components, with the permissions of a module team.
+	// Modules accesses the registry with the permissions of a module team, which can push components.
 	Modules *store.Registries
-	// Enroll contains flags of `kcp-publisher enroll` for the agent's access to the registry.
+	// Enroll contains the flags of `kcp-publisher enroll` that give the agent access to the registry.
 	Enroll []string
 }
 
@@ -35,22 +35,22 @@ type Cluster interface {
 
 // Program is a running kcp-publisher or skr-agent.
 type Program interface {
-	// Stop terminates the program and waits for its end. Kill ends it without warning, as a power failure does.
+	// Stop terminates the program and waits until it has ended. Kill ends it without warning, as a power failure does.
 	Stop() error
 	Kill() error
 	// Log returns the program's output so far.
 	Log() string
 }
 
-// Link is a runtime's own connection to the registry.
+// Link is the connection of one runtime to the registry. Tests can disturb it.
 type Link interface {
-	// Cut drops all traffic. Connections are not refused, so the agent waits for a registry that does not respond.
+	// Cut drops all traffic. The registry then does not respond, but connections are not refused.
 	Cut(ctx context.Context) error
 	// Impair drops a part of the traffic and delays the rest. It returns a description of the impairment.
 	Impair(ctx context.Context) (string, error)
 	// Heal ends Cut and Impair.
 	Heal(ctx context.Context) error
-	// Dropped returns how much the link has dropped since the last Cut or Impair, in packets or chunks of data.
+	// Dropped returns how many packets or chunks of data the link has dropped since the last Cut or Impair.
 	Dropped(ctx context.Context) (int, error)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Notifications contains the addresses for notifications from the registry to the publisher, and from the publisher
-// to the agents.
+// Notifications contains the addresses and the token for notifications from the registry to the publisher, and from the
+// publisher to the agents.
 type Notifications struct {
 	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
 	// from which agents receive the publisher's notifications.
@@ -61,5 +61,5 @@ func (f *Fleet) RestartPublisher(flags ...string) error {
 	return errors.Join(err, f.StartPublisher())
 }
 
-// Notifications returns the addresses of the option Notifications, or nil.
+// Notifications returns Options.Notifications, or nil if notifications are disabled.
 func (f *Fleet) Notifications() *Notifications { return f.options.Notifications }

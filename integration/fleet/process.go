@@ -64,7 +64,7 @@ func (p *Process) launch() (*exec.Cmd, error) {
 	cmd := exec.Command(p.command.Binary, p.command.Args...)
 	cmd.Stdout, cmd.Stderr = file, file
 	cmd.Env = append(os.Environ(), p.command.Env...)
-	// The program must end if the scenario's process is killed.
+	// The kernel kills the program if this process is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (p *Process) Signal(signal os.Signal) error {
 	return nil
 }
 
-// Exited returns a channel that is closed when the program has ended for good.
+// Exited returns a channel that is closed when the program has ended and will not be restarted.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Stop terminates the program and waits for its end.
@@ -139,7 +139,7 @@ func (p *Process) end(signal os.Signal) error {
 	return p.Signal(signal)
 }
 
-// Running reports whether the program has not ended.
+// Running reports whether the program is running or will be restarted.
 func (p *Process) Running() bool {
 	select {
 	case <-p.exited:
@@ -193,8 +193,8 @@ func memory(pid int, name string) (int64, error) {
 	return kib << 10, nil
 }
 
-// PeakMemory runs a program and returns its maximum resident memory. The rusage of a child would include the parent's
-// memory.
+// PeakMemory runs a program and returns its maximum resident memory. It reads the program's own status, because the
+// rusage of a child includes memory of the parent.
 func PeakMemory(ctx context.Context, binary string, args ...string) (int64, error) {
 	var output bytes.Buffer
 	cmd := exec.CommandContext(ctx, binary, args...)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// These values define an impaired and a slow link.
+// Delay, rate and losses of an impaired and of a slow link.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -117,7 +117,7 @@ func reset(connections ...net.Conn) {
 	}
 }
 
-// carry copies data between two connections until one of them closes, and then closes the other one.
+// carry copies data from one connection to the other until one of them closes, and then closes both.
 func (p *Proxy) carry(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
@@ -136,7 +136,7 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether Forget was called while the connection was open, and if so, counts a dropped chunk.
+// silent reports whether Forget was called while the connection was open. If so, it counts a dropped chunk.
 func (p *Proxy) silent(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -146,8 +146,8 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass delays a chunk of size bytes according to the state of the link. size is 0 for a new connection. It returns
-// false if the chunk is lost.
+// pass waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. It returns false if the
+// link drops the chunk.
 func (p *Proxy) pass(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
@@ -218,7 +218,7 @@ func (p *Proxy) Slow() {
 	p.slow = true
 }
 
-// Reset resets all open connections and all later connections.
+// Reset resets all open connections, and each later connection when it is opened.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -226,8 +226,8 @@ func (p *Proxy) Reset() {
 	reset(slices.Collect(maps.Keys(p.open))...)
 }
 
-// Forget drops all traffic of the open connections, as a firewall that lost its state. Heal does not repair them. New
-// connections work.
+// Forget drops all further traffic of the open connections, like a firewall that has lost its state. Heal does not
+// repair these connections. New connections work.
 func (p *Proxy) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -247,7 +247,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of chunks and connections that were dropped, or are delayed by Cut.
+// Dropped returns the number of chunks and connections that the proxy has dropped, or that Cut delays.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -30,8 +30,8 @@ var (
 
 func (a account) user() string { return "system:serviceaccount:" + a.namespace + ":" + a.name }
 
-// confine writes the kubeconfig of a program's ServiceAccount and applies the RBAC files with its permissions.
-// Without files, it writes an admin kubeconfig.
+// confine applies the RBAC files with a program's permissions and writes the kubeconfig of the program's
+// ServiceAccount. Without files, it writes a kubeconfig with all permissions.
 func confine(
 	ctx context.Context, c *cluster.Cluster, admin client.Client, kubeconfig string, as account, files []string,
 ) error {

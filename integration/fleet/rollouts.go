@@ -14,7 +14,7 @@ import (
 // PolicyName is the name of the RolloutPolicy that Police creates.
 const PolicyName = "careful"
 
-// Police creates a RolloutPolicy for a module in all channels.
+// Police creates a RolloutPolicy with the given waves for a module in all channels.
 func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own(PolicyName)},
@@ -29,7 +29,7 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until the status of a rollout meets a condition.
+// UntilRollout waits until the status of a rollout meets a condition. what describes the condition in the error.
 func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
 	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)

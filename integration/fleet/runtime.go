@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// Runtime is a cluster with its agent.
+// Runtime is the cluster of a customer with its agent.
 type Runtime struct {
 	ID string
 	// API is a client of the runtime with all permissions.
@@ -31,18 +31,18 @@ type Runtime struct {
 	// AgentFlags are added to the agent's command line at its next start.
 	AgentFlags []string
 
-	// AgentProgram is the path of the agent at its next start. Empty means the fleet's agent.
+	// AgentProgram is the path of the agent program for its next start. If it is empty, the fleet's program is used.
 	AgentProgram string
 
-	// location is the registry prefix of the agent. Empty means the fleet's prefix.
+	// location is the registry prefix that the agent uses. If it is empty, the agent uses the fleet's prefix.
 	location string
 	fleet    *Fleet
 	cluster  Cluster // nil if the runtime uses the control plane's cluster
 	agent    Program
 }
 
-// AddRuntime starts a cluster, enrolls it, creates its Kyma in the control plane unless the Kyma exists, and starts
-// its agent.
+// AddRuntime starts a cluster, enrolls it as a runtime and starts its agent. It creates the runtime's Kyma in the
+// control plane unless the Kyma exists.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
@@ -136,7 +136,7 @@ func (r *Runtime) enroll(ctx context.Context) error {
 	return r.Enroll(ctx)
 }
 
-// Enroll applies the output of `kcp-publisher enroll`. Another call allows another key of the agent.
+// Enroll applies the output of `kcp-publisher enroll`. A second call allows the agent to register another key.
 func (r *Runtime) Enroll(ctx context.Context) error {
 	var flags []string
 	if r.location == "" {
@@ -148,7 +148,7 @@ func (r *Runtime) Enroll(ctx context.Context) error {
 	return r.EnrollAt(ctx, cmp.Or(r.location, r.fleet.Location()), flags...)
 }
 
-// EnrollAt is like Enroll for another location, with more flags.
+// EnrollAt is like Enroll, but for another registry location and with additional flags.
 func (r *Runtime) EnrollAt(ctx context.Context, location string, flags ...string) error {
 	var problems bytes.Buffer
 	args := append([]string{"enroll", r.ID, "--keys", r.fleet.Keys(), "--location", location}, flags...)
@@ -225,7 +225,7 @@ func (r *Runtime) Record(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, err
 }
 
-// EditKyma changes the Kyma in the runtime's cluster, as the runtime's admin does.
+// EditKyma changes the spec of the Kyma in the runtime's cluster, as an admin of the runtime does.
 func (r *Runtime) EditKyma(ctx context.Context, edit func(*v1beta2.KymaSpec)) error {
 	kyma, err := r.Kyma(ctx)
 	if err != nil {
@@ -247,7 +247,7 @@ func (r *Runtime) WantAgent(ctx context.Context, image string) error {
 	return r.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// Desired returns the bundle in the runtime's repository.
+// Desired returns the newest bundle in the runtime's repository.
 func (r *Runtime) Desired(ctx context.Context) (bundle.Fetched, error) {
 	repository, err := r.fleet.Place.Repository(ctx, bundle.DesiredRepository(r.ID))
 	if err != nil {

@@ -16,18 +16,20 @@ import (
 // labelShare is the label of a Kyma with the name of its share.
 const labelShare = "fleet.test/share"
 
-// Share returns a share of the fleet with its own runtimes and modules, so that several tests can use one fleet. All
-// shares use the fleet's control plane, publisher, registry and keys, so tests must not stop, replace or intercept
-// these.
+// Share returns a share of the fleet: a Fleet with its own runtimes and modules, so that several tests can use one
+// fleet. All shares use the same control plane, publisher, registry and keys. A test must not stop, replace or
+// intercept these.
 //
-// Names of objects in the control plane must come from Own. Close of a share removes its runtimes and Kymas.
+// Tests must create the names of objects in the control plane with Own. Close of a share removes its runtimes and
+// Kymas.
 func (f *Fleet) Share(name string) *Fleet {
 	share := *f
 	share.share, share.runtimes, share.simulated = name, nil, nil
 	return &share
 }
 
-// Own appends the name of the share to a name. Outside a share, it returns name unchanged.
+// Own returns a name that is unique among the shares: it appends the name of the share. Outside a share, it returns
+// name unchanged.
 func (f *Fleet) Own(name string) string {
 	if f.share == "" {
 		return name
@@ -35,10 +37,10 @@ func (f *Fleet) Own(name string) string {
 	return name + "-" + f.share
 }
 
-// Own returns the name of an object in the runtime's share.
+// Own appends the name of the runtime's share to a name.
 func (r *Runtime) Own(name string) string { return r.fleet.Own(name) }
 
-// Own returns the name of an object in the runtime's share.
+// Own appends the name of the runtime's share to a name.
 func (s *Simulated) Own(name string) string { return s.fleet.Own(name) }
 
 // label adds the label of this share to a Kyma.
@@ -48,7 +50,8 @@ func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	}
 }
 
-// audience returns the selector of the Kymas that see the modules of this share, or nil for all Kymas.
+// audience returns the selector of the Kymas that can use the modules of this share. Outside a share, it returns nil:
+// all Kymas can use the modules.
 func (f *Fleet) audience() *metav1.LabelSelector {
 	if f.share == "" {
 		return nil
@@ -56,7 +59,7 @@ func (f *Fleet) audience() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{labelShare: f.share}}
 }
 
-// closeUsers stops all real and simulated runtimes of this share or fleet.
+// closeUsers stops all real and simulated runtimes of this fleet or share.
 func (f *Fleet) closeUsers() error {
 	var problems []error
 	for _, s := range f.simulated {

@@ -116,12 +116,12 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes the runtime report state Error for every module with this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
-// Measure makes the runtime report this outcome for every check. The default is Passed.
+// Measure makes the runtime report this outcome for every check. Without a call, it reports Passed.
 func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
 	s.set(func() { s.outcomes[outcome.Name] = outcome })
 }
 
-// Understand makes the runtime report only these bundle features.
+// Understand makes the runtime report that its agent supports only these bundle features.
 func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
 // Edit changes the Kyma in the runtime, as the runtime's admin does. It fails until the runtime has applied its first
@@ -172,7 +172,8 @@ func (s *Simulated) History() []string {
 	return slices.Clone(s.history)
 }
 
-// Bundle returns the sequence and digest of the current bundle, and the number of applied bundles.
+// Bundle returns the sequence and the digest of the applied bundle, and the number of bundles that the runtime has
+// applied.
 func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble returns the error of the runtime's last poll.
+// Trouble returns the error of the runtime's last poll, or nil.
 func (s *Simulated) Trouble() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

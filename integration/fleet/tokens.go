@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Users of the token service, in addition to the runtimes.
+// Users of the token service, in addition to the runtimes, whose user names are their IDs.
 const (
 	userPublisher = "_publisher"
 	userModules   = "_modules"

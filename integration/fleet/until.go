@@ -10,8 +10,9 @@ import (
 // Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
 const Generous = 3 * time.Minute
 
-// Until calls condition until it returns true. After the limit, the error contains goal, which describes the
-// condition, and the last returned state. Until cannot interrupt condition, which must not block forever.
+// Until calls condition repeatedly until it returns true. If this takes longer than limit, the error contains goal,
+// which describes the condition, and the last state that condition returned. Until cannot interrupt condition, so
+// condition must not block forever.
 func Until(ctx context.Context, limit time.Duration, goal string, condition func() (bool, string)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

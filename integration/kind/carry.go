@@ -55,10 +55,10 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 	return filepath.Join(g.options.Dir, name), err
 }
 
-// Carry copies a file to an air-gapped runtime.
+// Carry copies a file to the node of an air-gapped runtime.
 func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The agent can read the folder at any time, so only complete files have their final name.
+	// The agent can read the folder at any time, so a file gets its final name only when it is complete.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err

@@ -30,10 +30,10 @@ func newCluster(name, dir string) *cluster {
 	}
 }
 
-// create starts the cluster on a network and waits until pods can start. A cluster that fails to start stays for
-// inspection.
+// create starts the cluster on a network and waits until pods can start. If the start fails, create keeps the cluster
+// for inspection.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
-	// kind reads the name of its network only from this variable.
+	// KIND_EXPERIMENTAL_DOCKER_NETWORK is kind's only setting for the network.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}

@@ -25,12 +25,13 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Apart contains the IDs of air-gapped runtimes. Their networks have no route to the registry.
+	// Apart contains the IDs of the air-gapped runtimes. Their clusters have networks without a route to the registry.
 	Apart []string
 	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that installs modules. The agents of
 	// other runtimes are cluster admins.
 	ModuleAccounts map[string]string
-	// Release is the output folder of make release with the charts and images to install. Empty selects the checkout.
+	// Release is the output folder of `make release`, whose charts and images are installed. If it is empty, the charts
+	// and images of the checkout are installed.
 	Release string
 }
 
@@ -59,8 +60,8 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 	return g, nil
 }
 
-// Prepare removes the objects of an earlier run, and creates the images and the network. Callers must close the
-// ground even after an error.
+// Prepare removes the Docker objects of an earlier run, and creates the images and the network. Callers must call Close
+// even after an error.
 func (g *Ground) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
 		return fmt.Errorf("remove the leftovers of an earlier run: %w", err)
@@ -142,7 +143,7 @@ func (g *Ground) CutRegistry() error { return g.registry.cut(context.Background(
 // HealRegistry connects the registry again.
 func (g *Ground) HealRegistry() error { return g.registry.heal(context.Background()) }
 
-// Close removes all Docker objects of the ground, including clusters.
+// Close removes all Docker objects of this package, including clusters.
 func (g *Ground) Close() error { return sweep(context.Background()) }
 
 // Kubeconfigs returns the kubeconfig of each cluster.

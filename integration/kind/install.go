@@ -71,7 +71,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 	values["image"] = map[string]any{"repository": agentImage, "tag": tag}
 	values["networkPolicy"] = map[string]any{"egressPorts": ports}
 	values["metrics"] = map[string]any{"enabled": true}
-	// The default values would delay the rollback of a bad agent beyond the scenarios' time limit.
+	// With the chart's default values, the rollback of a bad agent would take longer than the scenarios' time limit.
 	values["minReadySeconds"], values["progressDeadlineSeconds"] = 5, 30
 	return g.install(ctx, c, agentRelease, agentNamespace, values)
 }

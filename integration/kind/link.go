@@ -10,7 +10,7 @@ import (
 // link is the connection from a runtime's node to the registry. Its methods run iptables and tc in the node.
 type link struct{ cluster *cluster }
 
-// chain is an iptables chain that contains only this package's rules.
+// chain is the name of the iptables chain with the rules of this package.
 const chain = "KYMA-PULL-LINK"
 
 // Cut drops every packet to the registry.
@@ -113,6 +113,8 @@ func (l *link) Dropped(ctx context.Context) (int, error) {
 	return dropped(shown)
 }
 
+// dropped returns the packet counter of the DROP rule in the output of iptables.
+//
 // Source: iptables(8), --list --verbose --exact: packets, bytes, target.
 func dropped(shown string) (int, error) {
 	count, found := 0, false

@@ -30,7 +30,7 @@ var ErrNoDocker = errors.New(
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// withholds is true if even privileged containers lack CAP_SYS_RESOURCE.
+	// withholds is true if even privileged containers do not get CAP_SYS_RESOURCE.
 	withholds bool
 	// oldCgroups is true for cgroups version 1, which the kubelet accepts only with a setting.
 	oldCgroups bool

@@ -51,6 +51,8 @@ func (m *Meter) Peak() (int64, error) {
 	return m.peak, m.err
 }
 
+// availableBytes returns the machine's available memory.
+//
 // Source: proc_meminfo(5), MemAvailable.
 func availableBytes() (int64, error) {
 	data, err := os.ReadFile("/proc/meminfo")

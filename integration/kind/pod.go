@@ -20,7 +20,7 @@ type pod struct {
 // limit is the time limit for Kubernetes to start or stop a pod.
 const limit = 2 * time.Minute
 
-// Stop scales the program to zero and waits until its pods are gone.
+// Stop scales the program's Deployment to zero and waits until its pods are deleted.
 func (p *pod) Stop() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()

@@ -71,7 +71,7 @@ auth:
 			return err
 		}
 	}
-	// root can access both the volume and the mounted files
+	// root can read both the registry's volume and the mounted files
 	common := []string{
 		"run", "--detach", "--user", "0:0", "--volume", s.dir + ":/etc/registry:ro", "--volume",
 		registryVolume + ":/data", "--volume", s.keys + ":/keys:ro",
@@ -94,7 +94,7 @@ auth:
 	return nil
 }
 
-// owner waits until the registry without TLS responds, and returns its address on this machine and a client.
+// owner waits until the registry without TLS responds. It returns the registry's address on this machine, and a client.
 func (s *registryServer) owner(ctx context.Context) (string, *store.Registries, error) {
 	published, err := docker(ctx, "port", ownerContainer, "5000/tcp")
 	if err != nil {

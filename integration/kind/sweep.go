@@ -14,8 +14,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claim locks a file in the user's cache folder. It fails if another run is active, because all runs use the same
-// names.
+// claim locks a file in the user's cache folder. It fails if another run is active, because all runs use the same names
+// of Docker objects.
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -40,7 +40,8 @@ type made struct {
 	remove []string
 }
 
-// Containers come first, because Docker does not remove objects that a container uses.
+// everything lists the types of Docker objects. Containers come first, because Docker does not remove an object that a
+// container uses.
 var everything = []made{
 	{
 		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{

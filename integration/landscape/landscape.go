@@ -155,8 +155,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// marks adds lifecycle-manager's labels or annotations for a module to those of an object. recorded contains the
-// values for module scaler.
+// marks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object. recorded
+// contains the values that lifecycle-manager wrote for module scaler.
 func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -171,7 +171,7 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns o with the field manager of a recorded object.
+// written returns object o with the field manager that wrote the recorded object.
 func written(o, recorded *unstructured.Unstructured) Applied {
 	first := recorded.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Operator is the field manager of the recorder's own writes.
+// Operator is the field manager of the objects that the recorder writes itself, as an operator does.
 const Operator = "operator"
 
 // others lists the field managers of other programs than lifecycle-manager.
@@ -145,7 +145,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec empties the spec in managed fields.
+// withoutSpec reduces each managed fields entry with fields of the spec to the field spec itself.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
@@ -155,8 +155,7 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces timestamps, UIDs and other texts in a value with placeholders. The map contains the other texts
-// as keys.
+// replaced replaces timestamps, UIDs and the keys of by in a value with placeholders.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

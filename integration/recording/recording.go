@@ -19,16 +19,16 @@ type Recording struct {
 	Title string
 	// Command is the command line.
 	Command string
-	// Steps contains the titles of the steps, which are shown as succeeded.
+	// Steps contains the titles of the steps. The picture shows every step as succeeded.
 	Steps []string
-	// Rest contains the lines after the steps.
+	// Rest contains the output after the steps, as lines.
 	Rest []string
 }
 
 const (
 	// Length is the duration of the animation.
 	Length = 20 * time.Second
-	// begin is the time of the first step and end of the last step, in percent of the animation's length.
+	// begin and end are the times of the first and the last step, in percent of the animation's length.
 	begin, end = 4.0, 76.0
 
 	lineHeight, charWidth, margin = 19.0, 7.83, 20.0

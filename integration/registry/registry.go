@@ -40,12 +40,13 @@ type Options struct {
 	TLS bool
 	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string
-	// KeySet is a file with the public keys of a token service (see ServeTokens). If set, requests need a token of
-	// that service.
+	// KeySet is a file with the public keys of a token service (see ServeTokens). If it is set, the registry accepts
+	// only requests with a token of that service.
 	KeySet string
 	// Config is a configuration file of distribution for storage and authentication. It can be nil.
 	Config []byte
-	// NotifyURL receives notifications of pushes, with NotifyToken. Empty disables notifications.
+	// NotifyURL is the URL to which the registry sends notifications of pushes, with NotifyToken. If it is empty, the
+	// registry sends none.
 	NotifyURL, NotifyToken string
 }
 
@@ -150,7 +151,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 				"Authorization": {"Bearer " + options.NotifyToken},
 			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			// docs/guides/notifications.md ignores the same actions.
+			// These are the actions that docs/guides/notifications.md also ignores.
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}

@@ -33,8 +33,8 @@ type Zot struct {
 	cmd                   *exec.Cmd
 }
 
-// StartZot starts zot from $ZOT, or else from the gzip file packed, with its data in dir. A nil configuration
-// disables access control and garbage collection.
+// StartZot starts zot with its data in dir. packed is a gzip file with the zot program, which is used if $ZOT is not
+// set. If configuration is nil, zot has no access control and collects no garbage.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {

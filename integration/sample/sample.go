@@ -40,7 +40,7 @@ type Version struct {
 	RequiresDowntime bool
 	// Resources contains the resources of the component. The default is one raw-manifest with the Manifest.
 	Resources []Resource
-	// Context is the host and path of the repository context, which lifecycle-manager requires.
+	// Context is the host and path of the component's repository context, which lifecycle-manager requires.
 	Context string
 	// References contains the components to which this component refers.
 	References []Version

@@ -49,7 +49,7 @@ func names(objects []object) string {
 	return strings.Join(all, ", ")
 }
 
-// inventory returns the module's objects in the Manifest's inventory, and its default CR.
+// inventory returns the objects in the inventory of the module's Manifest, and the module's default CR.
 func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, error) {
 	manifest := &v1beta2.Manifest{}
 	if err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module},

@@ -54,7 +54,7 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
-	// RegistryFlags contains the publisher's flags for registries, such as --registry-config.
+	// RegistryFlags contains the publisher's flags for access to the component registry, such as --registry-config.
 	RegistryFlags []string
 	// Clusters lends the API servers. If nil, the try starts new ones.
 	Clusters *cluster.Pool
@@ -64,7 +64,8 @@ type Options struct {
 	// runtime. If Fleet is nil, the try starts a fleet.
 	Fleet    *fleet.Fleet
 	Runtimes [2]*fleet.Runtime
-	// Around wraps each step, for example to show progress. It must call step and return its error. It can be nil.
+	// Around is called with each step, for example to show its progress. It must call step and return its error. It can
+	// be nil.
 	Around func(title string, step func() error) error
 }
 
@@ -87,7 +88,8 @@ func Module(t *testing.T, options Options) {
 
 var errNotRun = errors.New("not run, because an earlier step failed")
 
-// Run tries a module and returns the verdict of each step. An error means that the try could not run or clean up.
+// Run tries a module and returns the verdict of each step. It returns an error only if the try could not run or could
+// not clean up.
 func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	m, err := options.module()
 	if err != nil {

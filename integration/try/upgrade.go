@@ -121,7 +121,7 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	return status, err
 }
 
-// withdrawn returns an error that explains why the rollout did not succeed and whether the rollback succeeded.
+// withdrawn returns an error with the reason why the rollout did not succeed, and with the result of the rollback.
 func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
 	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes rolled back: %s", a.rollout, status.State, status.Reverted,
 		status.Total, status.Message)

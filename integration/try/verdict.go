@@ -14,7 +14,7 @@ type Verdict struct {
 	Step string
 	// Checks describes what the step checked.
 	Checks string
-	// Err is the error of a failed check. Nil if all checks passed.
+	// Err is the error of a failed step, or nil.
 	Err  error
 	Took time.Duration
 }

@@ -27,9 +27,9 @@ type options struct {
 	Apps int
 	// Poll is the agent's polling interval. Idle is the duration of the idle measurement.
 	Poll, Idle time.Duration
-	// Only limits the run to one side, "ours" or "flux". No table is written then.
+	// Only limits the run to one side, "ours" or "flux". The command then writes no table.
 	Only string
-	// Profiles is the folder for CPU profiles of the agent. Empty disables profiles.
+	// Profiles is the folder for CPU profiles of the agent. If it is empty, no profiles are taken.
 	Profiles string
 
 	profilesAddress string // address of the agent's pprof endpoint

@@ -199,7 +199,7 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask does nothing, because the agent watches its installed objects.
+// ask does nothing, because the agent watches the objects that it installed.
 func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
 
 // report returns the number of Ready modules once the publisher has read the agent's report.
@@ -243,15 +243,16 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles delays the registry's response to the next request for a new bundle, so that the bench can read all meters.
+// bundles can delay the registry's response to the next request for a new bundle, so that the benchmark can measure all
+// programs before the agent receives the bundle.
 type bundles struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
 	asked, answer chan struct{} // nil if no response is delayed
 }
 
-// hold delays the registry's response to the agent's next request for a new bundle. The channel asked is closed when
-// that request is received. The function answer releases the response; it can be called several times.
+// hold delays the registry's response to the agent's next request for a new bundle. It closes asked when it receives
+// that request. answer sends the response, and can be called several times.
 func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -27,10 +27,10 @@ func (r requests) plus(more requests) requests {
 	return requests{r.All + more.All, r.Writes + more.Writes, r.DryRuns + more.DryRuns}
 }
 
-// changes returns the counts of n writes, to subtract the bench's own writes.
+// changes returns the counts of n writes, so that a caller can subtract the benchmark's own writes.
 func changes(n int) requests { return requests{All: float64(n), Writes: float64(n)} }
 
-// requestsOf returns the request counts from an API server's own metrics (apiserver_request_total).
+// requestsOf returns the request counts from the API server's metric apiserver_request_total.
 func requestsOf(ctx context.Context, config *rest.Config) (requests, error) {
 	clients, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -14,13 +14,13 @@ func cpuOf(pids ...int) (time.Duration, error) {
 	return used.CPU + used.Children, err
 }
 
-// Programs are idle if they use at most restCPU within restTime.
+// Programs are idle if they use at most restCPU of CPU time within restTime.
 const (
 	restTime = 4 * time.Second
 	restCPU  = 60 * time.Millisecond
 )
 
-// untilRest waits until programs are idle. It returns the time and their CPU time until then.
+// untilRest waits until programs are idle. It returns the time when they became idle, and their CPU time until then.
 func untilRest(ctx context.Context, limit time.Duration, pids ...int) (time.Time, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -23,8 +23,8 @@ type side interface {
 	settings() string
 	// prepare starts everything except the programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
-	// start and stop control the programs. programs returns process IDs. profiles returns the address of a program's
-	// pprof endpoint, or "" if it has none.
+	// start and stop control the side's programs. programs returns their process IDs. profiles returns the address of a
+	// program's pprof endpoint, or "" if it has none.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int
@@ -35,13 +35,14 @@ type side interface {
 	// units returns the kind whose status shows whether an application is Ready.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
-	// report describes the applications in the control plane. Empty for a product without a control plane.
+	// report describes the state of the applications in the control plane. It is empty for a product without a control
+	// plane.
 	report(ctx context.Context) (string, error)
 	// ask triggers the reconciliation of applications if the programs do not watch their objects. It returns the
 	// number of its own requests.
 	ask(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application. It calls the function before at a time when the
-	// programs cannot see the new version yet. It returns the time when the programs were notified, and the number of
+	// revise releases the second version of every application. It calls before at a time when the programs cannot see
+	// the new version yet. It returns the time when the programs were notified of the new version, and the number of
 	// its own requests.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
@@ -90,7 +91,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 	return b.stop()
 }
 
-// meter contains CPU times and request counts of the programs and the API server, up to one point in time.
+// meter contains the CPU times and request counts of the programs and the API server since their start.
 type meter struct {
 	programs, apiServer time.Duration
 	requests            requests

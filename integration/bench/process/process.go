@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// Usage is the CPU and memory usage of processes. Memory is in bytes.
+// Usage is the total CPU and memory usage of several processes. Memory is in bytes.
 type Usage struct {
 	// CPU is the CPU time of the processes. Children is the CPU time of their terminated children.
 	CPU, Children time.Duration
-	// Resident is the sum of Anonymous and File. Peak is the maximum of Resident since the start of the process or
-	// ResetPeak.
+	// Resident is the resident memory: the sum of Anonymous and File. Peak is the maximum of Resident since the start
+	// of the process or the last ResetPeak.
 	Resident, Anonymous, File, Peak int64
 }
 
@@ -84,7 +84,7 @@ func kibibytes(status []byte, name string) int64 {
 	return n << 10
 }
 
-// ResetPeak resets the kernel's peak of a process's resident memory.
+// ResetPeak makes the kernel measure the peak of a process's resident memory from now on.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
@@ -106,7 +106,7 @@ func MachineCPU() time.Duration {
 	return time.Duration(ticks) * time.Second / ticksPerSecond
 }
 
-// OthersCPU returns the machine's busy CPU time without this process and its children.
+// OthersCPU returns the machine's busy CPU time since its start, without the CPU time of this process and its children.
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {

@@ -49,13 +49,13 @@ type agent struct {
 }
 
 type conduct struct {
-	// Failing is the first version of the promoted module that fails. A silent agent sends no requests. A noisy agent
-	// reports every second.
+	// Failing is the first version of the promoted module that this agent reports as failed. A silent agent sends no
+	// requests. A noisy agent sends a report every second.
 	Failing       string
 	Silent, Noisy bool
 }
 
-// installed contains the reported modules of a desired state. Agents with the same desired state share one value.
+// installed contains the modules that agents with the same desired state report. These agents share one value.
 type installed struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
@@ -88,7 +88,7 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether the agent also polls and reports while the other agents are suspended.
+// noisy reports whether this agent continues to poll and report while all other agents are suspended.
 func (a *agent) noisy() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -217,7 +217,7 @@ type agents struct {
 	suspended    atomic.Bool
 	slots        chan struct{} // limits the number of concurrently working agents
 	each         []*agent
-	// connect opens an agent's connection to the publisher's notifications. Nil if agents only poll.
+	// connect opens an agent's connection to the publisher's notifications. It is nil if agents only poll.
 	connect func(ctx context.Context, a *agent) (io.ReadCloser, error)
 	stop    context.CancelFunc
 	running sync.WaitGroup

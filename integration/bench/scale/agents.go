@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// atOnce limits the number of concurrently working agents. In production, each agent has its own machine.
+	// atOnce is the maximum number of agents that work at the same time. In production, each agent has its own machine.
 	atOnce = 64
 	jitter = 0.1
 )
@@ -103,7 +103,8 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// suspend stops all requests of agents, and resume allows them again. If now is true, resume also wakes all agents.
+// suspend makes all agents stop sending requests. resume ends this. If now is true, resume also makes all agents poll
+// immediately.
 func (all *agents) suspend() { all.suspended.Store(true) }
 
 func (all *agents) resume(now bool) {
@@ -143,8 +144,8 @@ func (all *agents) untilPoll(a *agent) time.Duration {
 	return jittered(all.poll)
 }
 
-// have returns the times when agents received a version of the promoted module, and a description of an agent that
-// has not received it.
+// have returns the times when agents received a version of the promoted module. other describes an agent that has not
+// received the version.
 func (all *agents) have(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

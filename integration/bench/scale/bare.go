@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mountsPerBundle returns the number of blob mounts for each bundle of the measured promotion, or one if no promotion
-// was measured.
+// mountsPerBundle returns the number of blob mounts that the measured promotion needed for each bundle. Without a
+// measured promotion, it returns 1.
 func (w *world) mountsPerBundle() int64 { return max(1, w.mounts) }
 
 type bareBundle struct {
@@ -29,7 +29,7 @@ type bareBundle struct {
 }
 
 // bareLoop writes the newest bundle of every runtime to another repository, without a publisher. For each bundle, it
-// sends as many mounts as the promotion and then a new manifest.
+// sends as many mounts as the measured promotion, and then a new manifest.
 func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {

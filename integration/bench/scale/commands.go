@@ -30,8 +30,8 @@ import (
 // runsOfEach is the number of runs of each command. The results contain the median.
 const runsOfEach = 3
 
-// commands measures `kcp-publisher status` and the web page. It copies Kymas in etcd until the fleet has the
-// requested size, with a stopped publisher. It is the last stage, because the copies remain.
+// commands measures `kcp-publisher status` and the web page. It stops the publisher and copies Kymas in etcd until the
+// fleet has the requested size. It is the last stage, because the copies remain.
 func (w *world) commands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func troubled(i int, data []byte) ([]byte, error) {
 	return json.Marshal(kyma)
 }
 
-// ran is the measurement of one command.
+// ran is the resource usage of one run of a command.
 type ran struct {
 	wall, cpu, server time.Duration
 	peak, read        int64

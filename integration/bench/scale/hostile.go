@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion while some runtimes misbehave. They must not delay the other runtimes.
+// hostile measures a promotion while some runtimes fail, are silent or report every second. These runtimes must not
+// delay the others.
 func (w *world) hostile(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -69,8 +70,8 @@ func (w *world) hostile(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// baselines measures the requests of a promotion without a publisher: it sends the same requests to the registry and
-// API server.
+// baselines sends the requests of a promotion to the registry and the API server without a publisher, and measures
+// them. Other stages compare the publisher with these figures.
 func (w *world) baselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// kymas contains the statuses of all Kymas, from a watch. Repeated lists would affect the measurement.
+// kymas contains the statuses of all Kymas. It receives them from a watch, because repeated lists would affect the
+// measurement.
 type kymas struct {
 	api    rest.Interface
 	cancel context.CancelFunc
@@ -27,7 +28,7 @@ type kymas struct {
 	trouble error
 }
 
-// record contains the part of a Kyma that stages wait for.
+// record contains the fields of a Kyma's status that stages wait for.
 type record struct {
 	// Published is the digest of the newest bundle. Observed is the digest of the bundle that the runtime has
 	// reported.
@@ -157,8 +158,8 @@ func (k *kymas) set(d document) {
 	}
 }
 
-// count returns the number of wanted Kymas, a description of a Kyma that is not wanted, and the time of the last
-// change.
+// count returns the number of Kymas for which wanted returns true, a description of one other Kyma, and the time of the
+// last change.
 func (k *kymas) count(wanted func(id string, r record) bool) (n int, other string, changed time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

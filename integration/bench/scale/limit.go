@@ -10,7 +10,7 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how describes for the results how the limit is enforced.
+	// how describes the mechanism that enforces the limit, for the results.
 	how    string
 	folder string   // folder of the cgroup; empty if no cgroup is used
 	open   *os.File // open file descriptor of folder

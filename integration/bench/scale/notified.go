@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// rarePoll is the recommended polling interval with notifications.
+// rarePoll is the polling interval that is recommended if notifications are enabled.
 const rarePoll = 10 * time.Minute
 
 // notify enables notifications from the registry to the publisher, and from the publisher to the agents.
@@ -31,7 +31,7 @@ func (w *world) notify() error {
 	return nil
 }
 
-// subscribe creates a password for the publisher's notifications for every agent.
+// subscribe creates every agent's password for the publisher's notifications.
 func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
@@ -60,7 +60,7 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling describes for the results how agents detect a new bundle.
+// polling describes how agents detect a new bundle, for the results.
 func (w *world) polling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
@@ -68,7 +68,7 @@ func (w *world) polling() string {
 	return "agents poll every " + short(w.AgentPoll)
 }
 
-// listen makes an agent poll at each notification. It reconnects when a connection ends.
+// listen makes an agent poll after each notification. It reconnects when the connection ends.
 func (all *agents) listen(ctx context.Context, a *agent) {
 	for ctx.Err() == nil {
 		all.readEvents(ctx, a)

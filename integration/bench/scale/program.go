@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// program is a child process that ends with the bench.
+// program is a child process, which the kernel kills when the benchmark ends.
 type program struct {
 	cmd    *exec.Cmd
 	log    string

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// push promotes the module while all agents are suspended, and waits until the registry has every runtime's bundle.
+// push promotes the module while all agents are suspended, and waits until every runtime's new bundle is in the
+// registry.
 func (w *world) push(ctx context.Context) (pushed, error) {
 	were := map[string]string{}
 	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
@@ -38,8 +39,8 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 	return last.Sub(p.started), err
 }
 
-// promotion measures a promotion: time, CPU and requests until the last bundle is in the registry, and the time until
-// every Kyma's status contains its bundle.
+// promotion measures a promotion. It records the time, CPU usage and requests until the last bundle is in the registry,
+// and the time until every Kyma's status contains the runtime's new bundle.
 func (w *world) promotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {
@@ -61,7 +62,7 @@ func (w *world) promotion(ctx context.Context) error {
 	return w.recordMemory("publisher's memory after the promotion")
 }
 
-// reports measures how long the publisher updates all statuses when all runtimes report at the same time.
+// reports measures the time that the publisher needs to update all statuses when all runtimes report at the same time.
 func (w *world) reports(ctx context.Context) error {
 	if !w.pending {
 		p, err := w.push(ctx)
@@ -77,8 +78,8 @@ func (w *world) reports(ctx context.Context) error {
 	return err
 }
 
-// respond wakes all agents and waits until the function counts returns true for the wanted number of Kymas. It
-// records the time and resource usage.
+// respond makes all agents poll and waits until counts returns true for the wanted number of Kymas. It records the time
+// and the resource usage.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures how long agents take to detect a promotion.
+// learning measures the time until agents detect a promotion.
 func (w *world) learning(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// until is like fleet.Until, but returns an error early if the publisher ends.
+// until is like fleet.Until, but also returns an error if the publisher ends.
 func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -47,7 +47,7 @@ func (w *world) seeding(ctx context.Context) error {
 	return nil
 }
 
-// pushed is the result of waiting until bundles have reached the registry.
+// pushed is the result of untilPushed.
 type pushed struct {
 	tenth, half, all time.Duration
 	traffic          counted // registry requests until the last runtime has its bundle
@@ -56,7 +56,7 @@ type pushed struct {
 	were             map[string]string // digest of each Kyma's previous bundle
 }
 
-// untilPushed waits until the registry has received a bundle of every runtime since started.
+// untilPushed waits until the registry has received a bundle of every runtime. It ignores bundles from before started.
 func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
 	var p pushed
 	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
@@ -85,7 +85,7 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 // per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
-// firstPublish starts the publisher with a fleet without bundles.
+// firstPublish measures a publisher that starts with a fleet without bundles.
 func (w *world) firstPublish(ctx context.Context) error {
 	before, err := w.registry.counted(ctx)
 	if err != nil {
@@ -152,8 +152,8 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment starts all agents at once, whose keys are not enrolled yet. The publisher enrolls each key and publishes
-// another bundle.
+// enrollment measures the enrollment of all agents. It starts all agents at once. The publisher then enrolls each
+// agent's key and publishes another bundle.
 func (w *world) enrollment(ctx context.Context) error {
 	traffic, err := w.registry.counted(ctx)
 	if err != nil {

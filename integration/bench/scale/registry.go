@@ -23,27 +23,27 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The publisher and the agents use different host names for the registry, so the registry can count their requests
-// separately.
+// Host names of the registry, which resolve to the same IP address. The publisher and the agents use different names,
+// so the registry can count their requests separately.
 const (
 	publisherHost = "127.0.0.1"
 	agentsHost    = "localhost"
 )
 
-// request identifies requests to the registry that are counted together.
+// request is a group of requests to the registry that are counted together.
 type request struct {
 	// From is the sender, Method the HTTP method, and About the type of the requested object, such as "manifests of
 	// reports".
 	From, Method, About string
 }
 
-// seen is the number of requests and the time of the last response.
+// seen is the count of a group of requests, and the time of the last response.
 type seen struct {
 	N    int64
 	Last time.Time
 }
 
-// counted contains the requests to a registry by group.
+// counted contains the count of each group of requests.
 type counted map[request]seen
 
 func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// quiet is the time after which a publisher that only polls is idle.
+// quiet is the time without other requests than polls after which a publisher counts as idle.
 const quiet = 5 * time.Second
 
 // pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.
@@ -53,8 +53,8 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts another one with the same Lease identity, like a container that restarts in
-// its Pod.
+// again kills the publisher and starts another one with the same Lease identity, as when a container restarts in its
+// Pod.
 func (w *world) again(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err

@@ -22,7 +22,7 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// size measures the size of Kymas and the share of the publisher's fields.
+// size measures the size of Kymas, and how much of it the publisher's fields take.
 func (w *world) size(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -71,7 +71,7 @@ func (w *world) size(ctx context.Context) error {
 	return w.recordMemory("publisher's memory")
 }
 
-// idle measures a fleet that only polls.
+// idle measures a fleet without changes, in which the programs only poll.
 func (w *world) idle(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
@@ -198,7 +198,7 @@ func (w *world) waves(ctx context.Context) error {
 	return err
 }
 
-// untilProven waits until the rollout has succeeded, and records each wave's provenAt.
+// untilProven waits until the rollout has succeeded. It records the time until each wave has proven the version.
 func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	proven := 0
 	return w.until(ctx, "the rollout has succeeded", func() (bool, string) {

@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stage is one measurement. At its start and end, the fleet is converged and the agents are suspended.
+// stage is one measurement. When a stage starts and ends, all runtimes have the newest bundle and all agents are
+// suspended.
 type stage struct {
 	name string
 	// always is true if later stages need this stage.
@@ -100,7 +101,8 @@ func (w *world) recover(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// limit returns the time limit for all runtimes to respond. In some stages, each runtime polls several times.
+// limit returns the time limit for the responses of all runtimes. In some stages, each runtime polls several times
+// until then.
 func (w *world) limit() time.Duration {
 	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }

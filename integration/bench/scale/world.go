@@ -50,7 +50,7 @@ type world struct {
 	control  client.Client
 	api      rest.Interface // for requests that the controller-runtime client does not support
 	registry *registryProcess
-	// notifications contains the addresses of the publisher's notifications. Nil if agents only poll. notifyFlags
+	// notifications contains the addresses of the publisher's notifications, or nil if agents only poll. notifyFlags
 	// contains the publisher's flags for notifications.
 	notifications *fleet.Notifications
 	notifyFlags   []string
@@ -63,8 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // number of the promoted module's current version
 	pending       bool // agents have not received the newest promotion yet
-	// promoted is the duration of the measured promotion. Zero before the measurement. statuses is the time until the
-	// publisher had recorded all reports.
+	// promoted is the duration of the measured promotion. statuses is the time until the publisher had recorded all
+	// reports about it. They are 0 before the measurement.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // CPU time of publisher and registry during the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
@@ -243,7 +243,7 @@ func (w *world) cpu(name string) time.Duration {
 	return w.lastCPU[name] // the last known value of an ended process
 }
 
-// taken contains CPU times of the measured programs and the machine, up to one point in time.
+// taken contains the CPU times of the measured programs and of the machine since their start.
 type taken struct {
 	by      map[string]time.Duration
 	machine time.Duration

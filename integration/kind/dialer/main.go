@@ -22,7 +22,8 @@ func main() {
 	os.Exit(2)
 }
 
-// dial waits two seconds, so the kernel can retransmit a lost packet. A NetworkPolicy causes a timeout or a reset.
+// dial tries to connect for two seconds, in which the kernel can retransmit a lost packet. If a NetworkPolicy forbids
+// the connection, the result is a timeout or a reset.
 func dial(address string) string {
 	connection, err := net.DialTimeout("tcp", address, 2*time.Second)
 	if err != nil {

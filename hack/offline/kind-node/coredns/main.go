@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// The order is that of coredns' plugin.cfg.
+	// This is the order of coredns' plugin.cfg.
 	dnsserver.Directives = []string{
 		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
 	}
