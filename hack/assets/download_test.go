@@ -84,7 +84,7 @@ func TestDownloadWithWrongDigestIsRejected(t *testing.T) {
 	}
 }
 
-// A first build can run for minutes without output.
+// The first build can run for minutes without output of its own.
 func TestLongStepsReportProgress(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "told")
 	out, err := os.Create(output)

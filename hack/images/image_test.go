@@ -24,7 +24,7 @@ import (
 
 var created = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// program is this command as a static program.
+// program returns this command as a static program. The tests build an image of it.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kyma-pull-images-")
 	if err != nil {
@@ -50,7 +50,8 @@ func changed(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Offsets and values in an ELF header: the machine, and the first segment's type. Source: System V ABI.
+// Offsets and values in the header of an ELF file: its machine, and the type of its first segment. Source: System V
+// ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3
@@ -175,7 +176,7 @@ func TestUnsupportedProgramIsRejected(t *testing.T) {
 	}
 }
 
-// Scripts written before 0.1.0 use the name without a version.
+// Scripts that were written for releases before 0.1.0 use the name without a version.
 func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))

@@ -18,7 +18,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed creates a release with the charts and without images.
+// packed creates a release that contains the charts but no images.
 func packed(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()

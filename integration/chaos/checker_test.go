@@ -322,8 +322,8 @@ func TestReportFromTheFutureIsIgnored(t *testing.T) {
 	}
 }
 
-// For a short time, two leaders can push bundles in the wrong order. A runtime that returns to an older bundle is a
-// violation even then.
+// For a short time, two leaders can push bundles in the wrong order. A runtime must not return to an older bundle even
+// then.
 func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c, push := history()
 	c.TookLease(time.Second)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// The checker still detects lost objects after a restore and after the CRD of Manifests was deleted.
+// A restore or the deletion of the Manifests' CRD must not hide lost objects from the checker.
 func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 	violations := func(do func(*Checker)) []Invariant {
 		c := NewChecker(scaler, 3)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// promised returns the checker of a fleet in which three runtimes have scaler 1.0.0 and the rollout of 1.1.0 begins.
-// No canary has reported 1.1.0.
+// promised returns the checker of a fleet in which three runtimes have scaler 1.0.0, and the rollout of 1.1.0 begins.
+// The canaries have not reported 1.1.0 yet.
 func promised() (*Checker, func(id string, sequence int64, version string) Push) {
 	c, push := history()
 	c.proven = map[string]bool{}
@@ -16,14 +16,14 @@ func promised() (*Checker, func(id string, sequence int64, version string) Push)
 	return c, push
 }
 
-// canaryReady reports a version from a canary, as the first wave does.
+// canaryReady passes a canary's report to the checker in which the version is Ready, as after the first wave.
 func canaryReady(c *Checker, version string) {
 	c.Reported(1, Reported{
 		Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 10, Ready: map[string]string{"scaler": version},
 	})
 }
 
-// stands passes a state of the rollout of 1.1.0.
+// stands passes an observation of the rollout of 1.1.0 to the checker.
 func stands(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }

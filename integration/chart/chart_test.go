@@ -47,7 +47,8 @@ func release(t *testing.T, name string, values map[string]any) Release {
 	}
 }
 
-// cases returns a release for each file CHART-CASE.values.yaml in testdata, by CHART-CASE.
+// cases returns the releases in testdata. Each file CHART-CASE.values.yaml defines one release, whose key is
+// CHART-CASE.
 func cases(t *testing.T) map[string]Release {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*.values.yaml"))
@@ -80,7 +81,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick returns the only object of a kind.
+// pick decodes the only object of a kind into into.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -200,7 +201,7 @@ func TestFilesInFlagsAreMounted(t *testing.T) {
 	}
 }
 
-// part returns the publisher's component to which an object belongs.
+// part returns the publisher's component that an object with this name belongs to.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {
@@ -372,7 +373,7 @@ func TestAgentChartProtectsTheAgentByDefault(t *testing.T) {
 	require.NotContains(t, render(t, r).Templates, "protection.yaml")
 }
 
-// An installation without Helm applies the plain files of rbac/.
+// Installations without Helm apply the files in rbac/.
 func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 	for name, c := range map[string]struct {
 		chart  string

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// commands returns the words of every command line in a document.
+// commands returns every command line in a document, split into words.
 func commands(t *testing.T, document string) [][]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", document))

@@ -76,7 +76,7 @@ func (o *operator) output(script string) string {
 	return string(output)
 }
 
-// steps runs the blocks of a page with a name.
+// steps runs the shell blocks of a page that have this name.
 func (o *operator) steps(page, name string) {
 	o.Helper()
 	blocks := guides.Named(guideBlocks(o.T, page), name)
@@ -93,7 +93,7 @@ func (o *operator) notes() {
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
-			// Commands with this context need a second cluster.
+			// A command with another context needs a second cluster.
 			if command := strings.TrimSpace(line); strings.HasPrefix(command, "kubectl ") &&
 				!strings.Contains(command, "--context RUNTIME ") {
 				command, _, _ = strings.Cut(command, "   ") // three spaces precede an explanation of the command
@@ -107,7 +107,7 @@ func (o *operator) notes() {
 	require.NoError(o, o.api.Delete(o.Context(), kyma))
 }
 
-// uninstall runs the blocks with a name in the guide on uninstalling.
+// uninstall runs the shell blocks with this name in the guide on uninstalling.
 func (o *operator) uninstall(name string) {
 	o.Helper()
 	o.steps("guides/uninstall.md", name)

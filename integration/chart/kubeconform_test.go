@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas writes the API server's OpenAPI schemas for kubeconform, without additional fields.
+// schemas converts the API server's OpenAPI schemas to schemas for kubeconform, which forbid unknown fields.
 type schemas struct {
 	*ground
 	dir   string

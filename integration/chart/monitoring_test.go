@@ -252,7 +252,8 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns the healthy series with changed values. Its arguments alternate between names and values.
+// with returns a copy of the healthy series in which some series have other values. others alternates between names and
+// values.
 func with(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

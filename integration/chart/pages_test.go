@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// nameContexts writes a kubeconfig with several contexts for the cluster. The first one is the current context.
+// nameContexts writes a kubeconfig with several contexts for the same cluster. The first name is the current context.
 func (g *ground) nameContexts(path string, names ...string) {
 	g.Helper()
 	config, err := clientcmd.LoadFromFile(g.kubeconfig)
@@ -31,7 +31,7 @@ func (g *ground) nameContexts(path string, names ...string) {
 	require.NoError(g, clientcmd.WriteToFile(*config, path))
 }
 
-// define creates a CRD of another project with a schema that accepts every object.
+// define creates a CRD that another project owns. Its schema accepts every object.
 func (g *ground) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
@@ -61,8 +61,8 @@ func (g *ground) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages on a cluster with the charts. It replaces names on the pages with
-// names in the cluster.
+// otherPages runs the commands of further pages on a cluster with the charts. It replaces names on the pages with the
+// names of objects in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
 	ctx := o.Context()

@@ -32,7 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// clusters is the pool for tests that do not stop their cluster.
+// clusters is the pool for tests that borrow a cluster and do not stop it.
 var clusters Pool
 
 func TestMain(m *testing.M) {
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// take borrows a cluster with the CRDs of a control plane. Callers must stop it.
+// take borrows a cluster with the CRDs of the control plane. Callers must stop the cluster.
 func take(t *testing.T, workloads bool) *Cluster {
 	t.Helper()
 	started := time.Now()
@@ -293,7 +293,7 @@ func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
 		true,
 		func(context.Context) (bool, error) {
 			for _, pid := range processes {
-				// A zombie has ended, because a container can lack an init process that reaps zombies.
+				// A zombie counts as ended. In a container without an init process, it is never reaped.
 				if state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil &&
 					!strings.Contains(string(state), ") Z ") {
 					return false, nil

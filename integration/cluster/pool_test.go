@@ -74,7 +74,7 @@ func replaceCRD(t *testing.T, config *rest.Config, name string) {
 	}
 }
 
-// identity returns the UID that programs use to identify a cluster.
+// identity returns the UID of Namespace kube-system, which identifies a cluster.
 func identity(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	system, err := kubernetes.NewForConfigOrDie(config).CoreV1().Namespaces().Get(t.Context(), metav1.NamespaceSystem,
@@ -118,7 +118,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 	thing.SetFinalizers([]string{"example.org/held"})
 	must(nil, things.Create(ctx, thing))
 	must(nil, things.Delete(ctx, thing))
-	// A CRD that another manager applies unchanged differs only in its managed fields.
+	// If another manager applies a CRD without changes, only its managed fields differ.
 	must(nil, things.Apply(ctx, client.ApplyConfigurationFromUnstructured(kymas(t)), client.FieldOwner("somebody"),
 		client.ForceOwnership))
 	replaceCRD(t, first.Config, "watchers.operator.kyma-project.io")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The program sleeps first, because a program can start late on a busy machine.
+// The program sleeps at first, to simulate a program that starts late on a busy machine.
 func TestReaperRecordsKwokProcessUntilItStops(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "kwok")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\nexec sleep 60\n"), 0o700); err != nil {

@@ -34,7 +34,7 @@ func TestProgramWithoutRestartIsNotRestarted(t *testing.T) {
 	}
 }
 
-// printing starts a program that prints a word and ends.
+// printing starts a program that prints one word and ends.
 func printing(t *testing.T, restart bool) *Process {
 	t.Helper()
 	program, err := Command{Binary: "/bin/sh", Args: []string{"-c", "echo run"}, Log: filepath.Join(t.TempDir(), "log"),

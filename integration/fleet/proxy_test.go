@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// echo returns every line to its sender, and counts connections and lines.
+// echo is a server that sends every line back to the client. It counts connections and lines.
 type echo struct {
 	listener           net.Listener
 	connections, lines atomic.Int32

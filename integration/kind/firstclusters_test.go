@@ -61,7 +61,8 @@ func provideTools(t *testing.T, checkout, programs string) {
 	provideRegistry(t, p, programs)
 }
 
-// provideRegistry provides the image registry:3. If this machine cannot pull it, it builds an image with distribution.
+// provideRegistry provides the image registry:3 in Docker. If this machine cannot pull the image, it builds one with
+// distribution.
 func provideRegistry(t *testing.T, p packer, programs string) {
 	t.Helper()
 	ctx := t.Context()
@@ -97,8 +98,8 @@ until_shows() {
 }
 `
 
-// tutorialWaits lists the waits and repeated commands that the tutorial describes in its text, each with a text of the
-// block before it.
+// tutorialWaits lists the waits and repeated commands that the tutorial describes in its text. block is a text in the
+// shell block before each of them.
 var tutorialWaits = []struct{ block, commands string }{
 	{"config use-context kind-kcp", "until_shows '2 healthy' 'kcp-publisher status'"},
 	{"offer 1.1.0", "until_shows 'regular-1 .*Waiting' 'kcp-publisher rollout list'"},
@@ -112,7 +113,7 @@ var tutorialWaits = []struct{ block, commands string }{
 		"until_shows '2 healthy' 'kcp-publisher status'"},
 }
 
-// tutorialScript returns the commands of the tutorial with its waits.
+// tutorialScript returns one script with the commands of the tutorial and its waits.
 func tutorialScript(t *testing.T, blocks []guides.Block) string {
 	t.Helper()
 	var script strings.Builder

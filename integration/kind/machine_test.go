@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
 )
 
-// A script replaces Docker, because machines differ in their network access.
+// A script replaces docker in $PATH, because the test must not depend on the machine's network access.
 func TestPublishedNodeImageIsUsedIfAvailable(t *testing.T) {
 	const built = ownNodeImage + "v1"
 	for _, c := range []struct {

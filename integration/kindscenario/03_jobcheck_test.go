@@ -18,8 +18,8 @@ import (
 
 const labelStage = "kyma-pull.dev/stage"
 
-// failingJob is the list of checks that the version ships. Its Pod cannot reach the API server without a token, so the
-// operator logs an error and ends.
+// failingJob is the list of checks that the version ships. The Job's Pod has no token for the API server, so the
+// operator in it logs an error and ends.
 const failingJob = `
 checks:
 - name: conformance
@@ -80,8 +80,8 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	}
 	must(t, canary.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
 	must(t, other.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
-	// Without the policy, the runtimes get the rejected version, which works apart from its check. If the channel returned
-	// to the version before, the publisher could read this change after the deletion of the policy.
+	// The deletion of the policy gives the runtimes the rejected version, which works apart from its check. Do not change
+	// the channel here: the publisher could process that change after the deletion of the policy.
 }
 
 // setStage labels the Kyma of runtime berlin in the control plane until the end of the scenario.

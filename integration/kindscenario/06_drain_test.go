@@ -41,7 +41,7 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 		}
 		return waiting == 1 && len(left()) == 1, fmt.Sprint(waiting, " pending, ready ", left())
 	})
-	// The disruption budget protects the last ready publisher, which continues to work.
+	// The disruption budget protects the last ready publisher, so that one publisher always runs.
 	if err := evict(ctx, control, sample.Namespace, left()[0]); !apierrors.IsTooManyRequests(err) {
 		t.Errorf("eviction of the last publisher: got error %v, want TooManyRequests", err)
 	}
@@ -65,7 +65,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
-	// A disruption budget for the only agent would block a drain.
+	// The only agent must not have a disruption budget, which would block a drain.
 	drained := drain(t, r.Cluster(), "app.kubernetes.io/name=skr-agent")
 	if err := <-drained; err != nil {
 		t.Fatalf("drain: %v", err)
@@ -98,8 +98,8 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts pods with a label from a cluster's only node. The channel receives the result. The node is uncordoned
-// at the end of the test.
+// drain evicts the pods with a label from the only node of a cluster, like kubectl drain. The channel receives the
+// result. The node is schedulable again at the end of the test.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)

@@ -54,7 +54,7 @@ func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	}
 }
 
-// memory logs and returns the memory of the agent's container in berlin and of the publishers.
+// memory logs and returns the memory of two programs: the agent in berlin, and the publisher.
 func memory(t *testing.T, when string) []kind.Memory {
 	t.Helper()
 	var all []kind.Memory

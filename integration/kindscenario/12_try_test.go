@@ -14,7 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// docs/tutorials/try-a-module.md runs the same steps with KIND=1 on separate clusters, which would take minutes here.
+// This test runs the steps of docs/tutorials/try-a-module.md with KIND=1. On clusters of its own, it would take minutes
+// longer.
 func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
 	scene(t)
@@ -32,7 +33,7 @@ func TestTryOfSampleModulePassesWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Remove the earlier release, because a rollout would hold the older version as a downgrade.
+	// Remove the release of the module. Otherwise, a rollout would hold the older version as a downgrade.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,

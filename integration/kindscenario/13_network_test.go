@@ -34,8 +34,8 @@ type policed struct {
 	namespace, name string
 }
 
-// isCutOff checks that the policy blocks unneeded traffic. It compares the connections of a test pod with and without
-// the program's labels.
+// isCutOff checks that the policy blocks unneeded traffic. It compares the connections of a test pod that has the
+// program's labels with the connections of the pod without these labels.
 func (p policed) isCutOff(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001

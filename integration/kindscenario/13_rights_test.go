@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The other scenarios prove that the charts' permissions suffice. The agent in berlin has all permissions, and the
-// agent in tokyo only its own.
+// The other scenarios prove that the charts' permissions are sufficient. The agent in berlin has all permissions. The
+// agent in tokyo has only the permissions of its chart and of its modules.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	scene(t)
 	ctx := t.Context()
@@ -101,7 +101,8 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	}
 }
 
-// thief returns a module whose content would make Kubernetes' garbage collector delete namespace kyma-system.
+// thief returns a module with an object whose owner references would make Kubernetes' garbage collector delete
+// namespace kyma-system.
 func thief() sample.Version {
 	return sample.Version{Module: "thief", Version: "1.0.0", Manifest: `apiVersion: v1
 kind: Namespace
@@ -112,7 +113,8 @@ metadata:
 `}
 }
 
-// Only kind clusters run the garbage collector. It deletes a ConfigMap whose owner does not exist.
+// Only kind clusters run the garbage collector. The test first proves that it runs: it deletes a ConfigMap whose owner
+// does not exist.
 func TestModuleCannotMakeKubernetesDeleteTheAgent(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -203,7 +205,7 @@ func impersonate(t *testing.T, cluster, namespace, account string) client.Client
 	kubeconfig := stage.kind.Kubeconfigs()[cluster]
 	admin, err := fleet.Connect(kubeconfig, "")
 	must(t, err)
-	// The API server also denies all requests of a missing account.
+	// The account must exist, because the API server also denies all requests of a missing account.
 	must(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: account}, &corev1.ServiceAccount{}))
 	api, err := fleet.Connect(kubeconfig, "system:serviceaccount:"+namespace+":"+account)
 	must(t, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The test installs module beacon as lifecycle-manager does, and takes it over. Its pods keep running, and the pods
-// of the next version start without the removed PriorityClass.
+// The test installs module beacon as lifecycle-manager does, and takes it over. The module's pods keep running. The
+// pods of the next version start although that version removes the PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
@@ -37,7 +37,7 @@ func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
 	pod := onlyPod(t)
 	ask(t, "start", "berlin")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
-		// The channel's version must not be installed before the agent has adopted this version.
+		// The agent must adopt the installed version before it installs the channel's version.
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: samplemodule.Module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		})
@@ -111,7 +111,7 @@ func installAsLifecycleManager(t *testing.T, m landscape.Module) {
 	}
 }
 
-// onlyPod returns the UID of the operator's only pod, or "" for another number of pods.
+// onlyPod returns the UID of the operator's pod. It returns "" unless exactly one pod exists.
 func onlyPod(t *testing.T) types.UID {
 	t.Helper()
 	var pods corev1.PodList

@@ -41,7 +41,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 	}
 }
 
-// Helm waits for the pods, whose probes call the service.
+// Helm waits until the pods are ready. Their probes call the service.
 func TestTokenServiceOfTheChartRuns(t *testing.T) {
 	scene(t)
 	service := &appsv1.Deployment{}

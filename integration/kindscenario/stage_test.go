@@ -80,7 +80,8 @@ func play(m *testing.M) int {
 	case <-ctx.Done():
 	}
 	var err error
-	// Programs of the scenarios also receive the signal, so a scenario can fail before the interrupt is handled here.
+	// The programs of a scenario also receive the signal. A scenario can therefore fail before the interrupt is handled
+	// here.
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
 		code, err = 130, abandon()
@@ -99,7 +100,7 @@ func play(m *testing.M) int {
 	return code
 }
 
-// claim prepares the stage without clusters.
+// claim prepares the environment of the scenarios, without clusters.
 func claim() error {
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -116,7 +117,7 @@ func claim() error {
 	if err := os.RemoveAll(stage.failures); err != nil {
 		return err
 	}
-	// A client that lost its API server retries at increasing intervals of up to a minute.
+	// After a loss of its API server, a client retries at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
 		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
 		Patience: 4 * time.Minute,
@@ -172,7 +173,7 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon is like takeDown, but for an interrupt during a scenario.
+// abandon is like takeDown, but is called after an interrupt during a scenario.
 func abandon() error {
 	if *keep {
 		fmt.Printf("kept the kind clusters; their kubeconfigs are in %s\n", stage.dir)

@@ -47,7 +47,7 @@ func TestLandscapeMatchesRecording(t *testing.T) {
 	}
 }
 
-// compare checks that two objects are equal as JSON.
+// compare fails the test unless two objects are equal as JSON.
 func compare(t *testing.T, got, want any) {
 	t.Helper()
 	a, errGot := yaml.Marshal(got)

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// transports lists the files that create an HTTP transport, with its address. Each client needs a review, because
-// untrusted data could contain an address in the program's network.
+// transports maps each file that creates an HTTP transport to the address that the transport connects to. Each new
+// client needs a review, because untrusted data could contain an address in the program's network.
 var transports = map[string]string{
 	"bundle/store/registry.go":                        "registries; egress.go refuses private addresses after redirects",
 	"bundle/store/egress.go":                          "the dialer of registries",

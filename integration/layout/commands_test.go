@@ -30,8 +30,8 @@ const (
 	trains      = "TestTrainPromotesByCommits"
 )
 
-// runBy maps each page to the tests that run its shell blocks, one for each block in order. A single test runs all
-// blocks.
+// runBy maps each page to the names of the tests that run its shell blocks: one test for each block in order, or one
+// test for all blocks.
 var runBy = map[string][]string{
 	// CI runs make demo and make test in separate steps.
 	"README.md":                                     {taken, "TestReadmeCommandsWork"},
@@ -119,7 +119,7 @@ func TestDocumentedCommandsRunInTests(t *testing.T) {
 	}
 }
 
-// checkClaim fails unless the test exists and refers to the page.
+// checkClaim fails the test unless the test with this name exists and refers to the block's page.
 func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]reader) {
 	t.Helper()
 	test, ok := tests[name]

@@ -40,7 +40,8 @@ func TestReferenceOfCRDsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/crds.md", page.String())
 }
 
-// shipped returns the CRDs, sorted by name, and the charts of each CRD. CRDs of the same name must be equal.
+// shipped returns the CRDs of all charts, sorted by name, and the names of the charts that contain each CRD. Two CRDs
+// with the same name must be equal.
 func shipped(t *testing.T) (definitions []apiextensionsv1.CustomResourceDefinition, charts map[string][]string) {
 	t.Helper()
 	charts = map[string][]string{}

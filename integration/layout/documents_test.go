@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// leastTests maps pages with tests in their tables to the minimum number of tests.
+// leastTests maps pages whose tables name tests to the minimum number of named tests.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }

@@ -24,11 +24,11 @@ import (
 // checks a package.
 const largePackage = 2500
 
-// fileCycles lists packages that still have cycles, with the number of files in these cycles. Only lower numbers are
-// allowed.
+// fileCycles lists the packages that still have cycles, with the number of files that are part of a cycle. This number
+// may only decrease.
 var fileCycles = map[string]int{"integration/fleet": 5}
 
-// uses maps each file to the files that it uses, with an example of a used name.
+// uses maps each file to the files that it uses, and each of these to the name of a used declaration.
 type uses map[string]map[string]string
 
 // TestLargePackagesHaveNoFileCycles requires that the files of a large package can be read in one order, from the files
@@ -86,7 +86,7 @@ func total(t *testing.T, p goPackage) (lines int) {
 	return lines
 }
 
-// exports returns the files with the types of the packages' dependencies, from the build cache.
+// exports returns the files with the export data of the packages' dependencies, from Go's build cache.
 func exports(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	args := []string{"-export", "-deps", "-json=ImportPath,Export"}
@@ -171,8 +171,8 @@ func origin(object types.Object) types.Object {
 	return object
 }
 
-// counts reports whether a declaration counts as used by the code of a method of receiver, or of other code if receiver
-// is nil.
+// counts reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
+// that contains the reference, or nil if a method does not contain it.
 func counts(object types.Object, scope *types.Scope, receiver *types.TypeName) bool {
 	switch object := object.(type) {
 	case *types.Func:

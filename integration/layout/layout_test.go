@@ -47,7 +47,7 @@ var forbiddenInAgent = []string{
 	"k8s.io/kubectl", "github.com/fluxcd/cli-utils/pkg/kstatus/polling",
 }
 
-// forTests lists packages of hack that all tests can import.
+// forTests lists the packages below hack that all tests can import.
 var forTests = []string{
 	module + "/hack/assets", module + "/hack/lender", module + "/hack/pristine", module + "/hack/suite",
 }
@@ -127,7 +127,7 @@ func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
 	}
 }
 
-// judge returns the problem of an import, or "" for an allowed import.
+// judge returns the problem of an import between two top-level folders, or "" if the import is allowed.
 func judge(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
@@ -150,8 +150,9 @@ func judge(from, to string) string {
 	return ""
 }
 
-// levels orders the folders in each program's internal/. A folder imports only from folders with a lower level. The
-// folder for takeovers has its own levels, because the core and the command line call parts of it.
+// levels contains the level of each folder in the internal folder of each program. A folder imports only from folders
+// with a lower level. The folder for takeovers has its own levels, because the core and the command line call parts of
+// it.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
@@ -218,7 +219,8 @@ func judgeLevel(from, to string) string {
 	return ""
 }
 
-// levelOf returns the level of a package's folder, or of a folder above it.
+// levelOf returns the level of a package's folder. If the folder has no level, it returns the level of the nearest
+// parent.
 func levelOf(order map[string]int, path string) (level int, known bool) {
 	if level, known = order[path]; !known {
 		level, known = order[folder(path)]
@@ -305,7 +307,7 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed caches the output of go list, which takes seconds.
+// listed is the output of `go list`, which takes seconds and is therefore kept.
 var listed []goPackage
 
 func packages(t *testing.T) []goPackage {

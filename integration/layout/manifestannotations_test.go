@@ -18,8 +18,8 @@ const (
 	onManifest             = "set on a Manifest by the agent"
 )
 
-// annotationsOfAgent lists the annotations in the code that reads and writes Manifests, by their use. A new annotation
-// on Manifests usually belongs into record.Record instead.
+// annotationsOfAgent maps each annotation that the code for Manifests reads or writes to its use. A new field of a
+// Manifest usually belongs into record.Record instead of an annotation.
 var annotationsOfAgent = map[string]string{
 	"AnnotationImages": onManifest, "AnnotationKymas": onManifest, "AnnotationModule": onManifest,
 	"AnnotationRecord": onManifest, "AnnotationValues": onManifest,

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// matchers lists functions that search in a text.
+// matchers lists the functions that search for a text in another text.
 var matchers = []string{
 	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
 	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
 	"strings.CutSuffix", "strings.EqualFold", "regexp.MatchString",
 }
 
-// messagesRead lists the files whose functions can match an error message, with the reason, such as a library without
+// messagesRead maps each file that is allowed to search in error messages to the reason, such as a library without
 // typed errors.
 var messagesRead = map[string]string{
 	"kcp-publisher/internal/gitops/git/failure.go": "x/crypto/ssh has no typed error for a rejected login",

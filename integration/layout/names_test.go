@@ -149,7 +149,7 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage matches the constants on the reference pages.
+// onAPage matches the names of the constants that the reference pages list.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
 // constantSpecs returns the declarations of constants and their comments.

@@ -13,7 +13,7 @@ import (
 
 const longestAverage = 25
 
-// longerPages maps pages with long sentences to their allowed average length.
+// longerPages maps each page with long sentences to the average sentence length that is allowed for it.
 var longerPages = map[string]float64{}
 
 var (

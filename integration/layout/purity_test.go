@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// pure lists the packages with decision logic. They must not use I/O, clients and clocks.
+// pure lists the packages that contain only decision logic. They must not use I/O, clients or clocks.
 var pure = []string{
 	"bundle", "bundle/refusal", "bundle/trust", "bundle/ocm", "bundle/strict", "bundle/window",
 	"kcp-publisher/internal/core/catalog", "kcp-publisher/internal/core/resolve", "kcp-publisher/internal/core/rollout",

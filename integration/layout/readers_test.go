@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// reader is a test with all declarations of its package.
+// reader is a test together with all declarations of its package.
 type reader struct {
 	test string
 	// declared contains the package's declarations and methods by name. Declarations with the same name are merged.
@@ -20,7 +20,8 @@ type reader struct {
 // declaration contains the names and string literals in a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test, or a function that it calls in its package, refers to a page by name.
+// names reports whether the test refers to a page by name. The reference can also be in a function of its package that
+// the test calls.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {
@@ -41,8 +42,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the name of a page in tests: the file name, and the chart if several charts have the
-// file.
+// pageName returns the text by which tests refer to a page: its file name or, if several charts have a file with this
+// name, the chart and the file name.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":

@@ -23,7 +23,7 @@ import (
 
 const wirePage = "docs/reference/wire-format.md"
 
-// The tables on the page are generated. The other tests in this file check the rest of the page.
+// The tables on the page are generated from the code. The other tests in this file check the rest of the page.
 func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	page := readFile(t, wirePage)
 	for name, table := range map[string]string{

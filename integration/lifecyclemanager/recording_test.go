@@ -30,7 +30,7 @@ import (
 
 var update = flag.Bool("update", false, "write the recording instead of comparing with it")
 
-// recorder is a lifecycle-manager with one Kyma, whose objects are recorded step by step.
+// recorder runs lifecycle-manager with one Kyma, and records the objects after each step.
 type recorder struct {
 	t        *testing.T
 	kcp, skr Cluster
@@ -187,8 +187,8 @@ func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	}))
 }
 
-// settled reports whether all conditions of the Kyma are True and all of its Manifests, whose number must be
-// manifests, are Ready.
+// settled reports whether all conditions of the Kyma are True, and whether the Kyma has the given number of Manifests,
+// all of them Ready.
 func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	var all v1beta2.ManifestList
 	if err := r.control.List(r.t.Context(), &all); err != nil || len(all.Items) != manifests {

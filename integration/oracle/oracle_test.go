@@ -35,7 +35,7 @@ const runtime = "r-17"
 
 var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// judged is one attestation that both verifiers check.
+// judged is an attestation that the project's verifier and sigstore-go check.
 type judged struct {
 	attestation []byte
 	// artifact is the blob that the attestation describes. Both verifiers trust only key.
@@ -45,7 +45,7 @@ type judged struct {
 	ours func(attestation []byte, key crypto.PublicKey) error
 }
 
-// written returns attestations of package bundle: bundles and reports, each signed with every kind of key.
+// written returns all attestations that package bundle writes: bundles and reports, each signed with every kind of key.
 func written(t *testing.T) map[string]judged {
 	t.Helper()
 	found := map[string]judged{}

@@ -26,8 +26,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with air-gapped runtimes, each with its own registry or folder. The test copies files between the
-// fleet's registry and the runtimes, as operators do. No runtime has the fleet registry's password.
+// voyage is a fleet with air-gapped runtimes. Each runtime has its own registry or folder. The test copies files
+// between the fleet's registry and the runtimes, as operators do. The runtimes do not have the password of the fleet's
+// registry.
 type voyage struct {
 	*fleet.Fleet
 	t   *testing.T
@@ -66,8 +67,8 @@ func (v voyage) importReport(want int, name string) string {
 		append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
 }
 
-// published waits until the control plane has published these versions for the runtime, and returns the bundle's
-// digest.
+// published waits until the control plane has published a bundle with these module versions for the runtime, and
+// returns the bundle's digest.
 func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 	v.t.Helper()
 	until(v.t, 60*time.Second, fmt.Sprintf("versions %v are published for %s", versions, r.ID), func() (bool, string) {
@@ -286,7 +287,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 			t.Errorf("import of an older report is not refused:\n%s", output)
 		}
 		unwritten(t, writes)
-		// The newest report can be older than the Deployment's readiness.
+		// The newest report can be from before the Deployment became ready.
 		until(t, 60*time.Second, "an imported report shows that all modules are ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)

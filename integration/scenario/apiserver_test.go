@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a proxy to an API server that responds with the configured status. Status 0 forwards requests, and a
-// negative status closes the connection.
+// faulty is a proxy to an API server. It responds to each request with the configured status. With status 0 it forwards
+// requests, and with a negative status it closes the connection.
 type faulty struct {
 	*httptest.Server
 	status atomic.Int64
@@ -136,8 +136,8 @@ func TestAgentWaitsForItsAPIServerAndToken(t *testing.T) {
 		t.Errorf("agent is running: %t, want true; wait reason was logged %d times, want 1", running(r.Agent()), count)
 	}
 
-	// The token expires while the agent runs. The agent reads the next one from the file, which the kubelet would
-	// renew.
+	// The token becomes invalid while the agent runs. The agent must read the next token from the file, which the
+	// kubelet renews in a Pod.
 	must(t, r.API.Delete(ctx, first))
 	must(t, os.WriteFile(file, []byte("a token that never counted"), 0o600))
 	config, err = settings(ctx, r)

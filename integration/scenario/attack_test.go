@@ -50,7 +50,8 @@ func flip(text string, field string) string {
 	return text[:at] + string(flipped) + text[at+1:]
 }
 
-// forged returns a bundle with the documents in the registry, and with a changed predicate or another key.
+// forged returns a bundle with the documents that are in the registry. The signed predicate is changed, or another key
+// signs it.
 func forged(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
 ) bundle.Blob {
@@ -73,8 +74,8 @@ func forged(
 	return composed
 }
 
-// resigned returns a manifest whose signed statement was changed and signed again, by an attacker or a later
-// publisher.
+// resigned returns a manifest whose signed statement is changed and signed again. An attacker or a later publisher
+// could create it.
 func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// editModules requests scaler in channel fast, and mailer, as the runtime's admin.
+// editModules changes the requested modules as the runtime's admin: scaler in channel fast, and mailer.
 func editModules(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {

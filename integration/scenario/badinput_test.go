@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken is a module with one fault and the expected messages.
+// broken is a module with one fault, and the messages that the fault must cause.
 type broken struct {
 	module string
 	state  v1beta2.State
@@ -198,7 +198,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	})
 	t.Run("upgrade waits for content that cannot be fetched", func(t *testing.T) {
 		f.Registry.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
-			// The publisher reads only descriptors, so this fault affects only agents.
+			// The publisher reads only descriptors. A fault of the content therefore affects only agents.
 			if strings.HasSuffix(req.URL.Path, "/blobs/"+sample.Scaler("1.8.0").ContentDigest().String()) {
 				http.Error(w, "gone", http.StatusNotFound)
 				return true

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Files carry the bundles and reports of runtime ship. A connected runtime is in the next wave.
+// The bundles and reports of runtime ship are carried as files. A connected runtime is in the next wave.
 func TestCarriedReportOfAFailedCheckRollsBack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry whose bundle has a large image.
+// depot is a registry that contains one bundle with a large image.
 type depot struct {
 	t        *testing.T
 	binaries fleet.Binaries

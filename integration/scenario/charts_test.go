@@ -145,7 +145,7 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	}
 }
 
-// missedNothing checks that a program's log contains no request that the API server denied.
+// missedNothing fails the test if the program's log contains a request that the API server denied.
 func missedNothing(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {

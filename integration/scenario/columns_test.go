@@ -28,7 +28,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch records the state and condition Ready after each change of the Kymas in one API server. It is safe for
+// stretch records the state and the condition Ready of the Kymas in one API server after each change. It is safe for
 // concurrent use.
 type stretch struct {
 	mu   sync.Mutex // guards the fields below

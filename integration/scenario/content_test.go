@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// offer adds versions of one module to the catalog and releases the first to channel regular.
+// offer adds versions of one module to the catalog, and releases the first version to channel regular.
 func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), versions...))
@@ -133,8 +133,8 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 }
 
-// endlessCharts contains modules with charts that use processors or memory up to a limit. The machine determines which
-// limit ends the rendering.
+// endlessCharts contains modules whose charts use processors or memory without end. Depending on the machine, the time
+// limit or the memory limit ends the rendering.
 var endlessCharts = map[string]hostileModule{
 	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
 	"growing": {
@@ -185,7 +185,7 @@ func affectOnlyTheirModules(t *testing.T, hostile map[string]hostileModule) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 }
 
-// hostileModule is a module's only resource, and a part of the resulting message.
+// hostileModule is a module with one resource, and a part of the message that it must cause.
 type hostileModule struct {
 	resource sample.Resource
 	want     string

@@ -64,7 +64,7 @@ func (d *definitions) publish(programs fleet.Binaries) {
 }
 
 // writes adds or removes module mailer as the runtime's admin, and waits until the control plane and the runtime show
-// the change.
+// this change.
 func (d *definitions) writes(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {

@@ -81,7 +81,7 @@ func (d *disaster) mount() {
 	}
 }
 
-// recover runs the given steps of a section of the guide. Without steps, it runs the whole section. After each change
+// recover runs the given blocks of a section of the guide. Without blocks, it runs the whole section. After each change
 // of Secret fleet-keys, it updates the publisher's folder.
 func (d *disaster) recover(name string, steps ...guides.Block) {
 	d.t.Helper()
@@ -104,7 +104,7 @@ func (d *disaster) recover(name string, steps ...guides.Block) {
 	}
 }
 
-// keysGiven returns the step that restores the publisher's keys.
+// keysGiven returns the block that restores the publisher's keys.
 func (d *disaster) keysGiven() guides.Block { return d.blocks["kcp-restored"][0] }
 
 func kymaOfStage(id, stage string, modules ...string) string {
@@ -121,8 +121,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// The test causes each loss in docs/guides/disaster-recovery.md, one after the other, and follows the guide, while a
-// rollout waits for an approval.
+// The test causes each loss that docs/guides/disaster-recovery.md describes, one after the other, and follows the
+// guide. A rollout waits for an approval during this time.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestPublisherKilledAfterPushAdoptsItsBundle and TestNewEpochSupersedesAttackersSequences
 	ctx, repo := t.Context(), newRepository(t)
@@ -183,7 +183,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.recover("kcp-lost", steps[0])
 	must(t, f.StartPublisher())
 	d.recover("kcp-lost", steps[1:]...)
-	// The installed version is newer than the channel's version.
+	// The version in the runtime is newer than the version in the channel.
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning))
 	untilSettled(t, munich, "1.7.0")
 	d.promote(repo, files, "1.7.0", "1.8.0")
@@ -219,8 +219,8 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	}
 }
 
-// afterTheBackup makes changes that the backup lacks: new keys of publisher and agent, a promotion, a module, and a
-// runtime.
+// afterTheBackup makes changes after the backup was taken: new keys of the publisher and the agent, a promotion,
+// another module, and another runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()

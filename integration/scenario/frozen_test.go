@@ -13,8 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// An operator revokes the key of a bundle whose upgrade waits for a maintenance window. The runtime receives the new
-// root of trust, but no newer bundle. The upgrade must not start at the time that the runtime's admin chose.
+// An operator revokes the key that signed a bundle while an upgrade in the bundle waits for a maintenance window. The
+// runtime receives the new root of trust, but no newer bundle. The upgrade must not start, even if the runtime's admin
+// chooses a time for it.
 func TestOperatorRevokesKeyWhileUpgradeWaitsForWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)

@@ -46,7 +46,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// With a quota, the API server accepts a commit in the dry run and then refuses a part of it.
+// Because of a quota, the API server accepts a commit in the dry run and then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -59,7 +59,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	settle(t, f)
 	must(t, f.Publisher().Stop())
-	// With the flags of the previous publisher, a new leader does not change any bundle.
+	// The new leader has the flags of the previous publisher, so that it does not change any bundle.
 	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)

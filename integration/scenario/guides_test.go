@@ -129,7 +129,7 @@ func TestOperatorGuidesWork(t *testing.T) {
 	w.clocks()
 }
 
-// pathOf returns the last $PATH of an environment, which takes effect.
+// pathOf returns the value of $PATH in an environment. If there are several, the last one takes effect.
 func pathOf(env []string) (path string) {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, "PATH="); ok {
@@ -153,7 +153,7 @@ func (w *walk) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts prepares a waiting rollout and runs the rollout guide's commands.
+// rollouts prepares a rollout that waits for an approval, and runs the commands of the rollout guide.
 func (w *walk) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
@@ -175,8 +175,8 @@ func (w *walk) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks returns the commands of docs/guides/rollouts.md: reads that show rollouts, actions by name, and the
-// why command.
+// rolloutBlocks returns the commands of docs/guides/rollouts.md: the commands that show rollouts, the actions by name,
+// and the why command.
 func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}

@@ -320,8 +320,8 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 	}
 }
 
-// An oversized Kyma in the runtime must not stop the agent's reports. If the requested modules do not fit into the
-// report, the publisher must keep the previous request.
+// A Kyma that is too large for a report must not stop the agent's reports. If the report does not contain the requested
+// modules, the publisher must keep the previous request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})

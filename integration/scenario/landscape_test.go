@@ -27,7 +27,7 @@ type landscapeOf struct {
 	f *fleet.Fleet
 }
 
-// kyma creates a recorded Kyma in the control plane, with a Manifest for each module.
+// kyma creates a recorded Kyma in the control plane, and a Manifest for each of its modules.
 func (l landscapeOf) kyma(name string, labels map[string]string, modules ...landscape.Module) {
 	l.t.Helper()
 	ctx := l.t.Context()

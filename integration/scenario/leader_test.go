@@ -70,7 +70,7 @@ func (c *candidate) untilSays(t *testing.T, text string) {
 	})
 }
 
-// The leader's process is suspended until another candidate has the Lease.
+// The process of the leader is suspended until another candidate holds the Lease.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())

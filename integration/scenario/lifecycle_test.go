@@ -211,7 +211,8 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 		})
 	}
 	reporting(metav1.ConditionTrue, true)
-	// The status does not record heartbeats, even for longer than the allowed silence.
+	// The status does not change with each report, even if the reports continue for longer than the time after which a
+	// runtime counts as silent.
 	heartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)

@@ -25,7 +25,7 @@ import (
 // packedZot is the path of the zot binary, relative to the repository root.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume is a registry whose data can be removed.
+// volume gives a test access to the data of a registry, so that it can remove parts of the data.
 type volume struct {
 	host string
 	// data is the registry's folder. repositories contains one folder per repository.
@@ -36,7 +36,7 @@ type volume struct {
 	change func(t *testing.T, change func())
 	// live is true if the test can remove data while the registry runs.
 	live bool
-	// intercept responds to requests instead of the registry. Nil if the registry does not support interception.
+	// intercept responds to requests instead of the registry. It is nil if the registry does not support that.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 

@@ -89,8 +89,8 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// The publisher must not copy content from a bundle that an attacker pushed: the registry's owner, or a thief of a
-// rotated key.
+// The publisher must not copy content from an attacker's bundle. The attacker can be the owner of the registry, or a
+// thief of a rotated key.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -242,7 +242,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
 				fmt.Sprint(back)
 		})
-		// label causes further bundles, which the stopped agent misses.
+		// label makes the publisher publish further bundles, which the stopped agent misses.
 		label := func(value string) {
 			record, err := r.Record(ctx)
 			must(t, err)

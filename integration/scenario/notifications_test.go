@@ -116,7 +116,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		settle(t, f)
 		after, err := one.Record(ctx)
 		must(t, err)
-		// The publisher checks the runtime at most once every two seconds, with a few requests per check.
+		// The publisher reads the runtime's report at most once every two seconds, with a few requests each time.
 		if most := 10 + 5*int64(time.Since(began)/time.Second); f.Registry.Requests()-asked > most {
 			t.Errorf("got %d requests for 1,500 notifications in %s, want at most %d", f.Registry.Requests()-asked,
 				time.Since(began), most)

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// healthOf lists a runtime for each health, and the health that all outputs must show.
+// healthOf maps the ID of a runtime to the health that all outputs must show for it. It has one runtime for each
+// health.
 var healthOf = map[string]string{
 	"healthy": "Healthy", "failing": "Failing", "unresolved": "Failing", "silent": "Silent", "never": "NeverReported",
 	"suspended": "Suspended", "deleting": "Deleting", "behind": "Behind",

@@ -35,7 +35,7 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the queue of the scenarios. It determines their start order.
+// line is the queue of the scenarios. It decides which scenario starts next.
 type line struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
@@ -54,8 +54,8 @@ func newLine(beside int) *line {
 	return l
 }
 
-// replaceFlag uses -parallel as the queue's limit. It then raises -parallel, because package testing would ignore the
-// queue's order.
+// replaceFlag uses the value of -parallel as the limit of the queue. It then raises -parallel, because package testing
+// would start the scenarios in another order.
 func (l *line) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error

@@ -90,7 +90,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	}
 }
 
-// backdate changes the record of unused manifests, as if prune had found them unused long ago.
+// backdate changes the record of unused manifests, so that prune seems to have found them unused long ago.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()

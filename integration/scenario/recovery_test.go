@@ -78,7 +78,8 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// If a part of a content is missing, the agent also deletes the other parts, possibly before the test does.
+	// If a part of a stored content is missing, the agent also deletes the other parts, possibly before the test
+	// deletes them.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// refuse creates an admission policy, as a tenant could. The policy refuses an object if a CEL expression is false.
-// refuse waits until the policy takes effect. The returned function removes the policy.
+// refuse creates an admission policy in the runtime, as a tenant could, and waits until it takes effect. The policy
+// refuses objects for which the CEL expression is false. The returned function removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()

@@ -32,7 +32,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// signal records without blocking that the registry received a request.
+// signal sends to the channel without blocking: the registry has received a request.
 func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -222,7 +222,8 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// The publisher's key is rotated after the agent has read the root of trust and before it reads the bundle.
+// The publisher's key is rotated between two reads of the agent: after the agent has read the root of trust, and before
+// it reads the bundle.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})

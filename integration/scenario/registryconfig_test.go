@@ -72,7 +72,7 @@ func (e *registryExample) secured(args ...string) []string {
 	return args
 }
 
-// prove publishes bundles for berlin and tokyo, runs `registry check`, and checks its exit code.
+// prove publishes bundles for berlin and tokyo, and checks the exit code of `registry check`.
 func (e *registryExample) prove(want int, more ...string) string {
 	e.t.Helper()
 	location := e.host + "/fleet"

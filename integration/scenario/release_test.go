@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is an attack with the publisher's stolen key, which can sign any desired state for a runtime.
+// theft is an attack with the stolen key of the publisher. The key can sign any desired state for a runtime.
 type theft struct {
 	*testing.T
 	fleet      *fleet.Fleet

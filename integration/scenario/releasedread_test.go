@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The publisher publishes random catalogs, requests and settings. Each runtime either gets a bundle that the agents of
-// this version and of each release accept, or the publisher names the problem.
+// The publisher publishes random catalogs, requests and settings. For each runtime, it must either publish a bundle
+// that the agents of this version and of each release accept, or report the problem.
 func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()

@@ -26,7 +26,8 @@ type guarded struct {
 	uids []types.UID
 }
 
-// stays waits until the removal of a module waits for approval for the given reason, and returns the removal's ID.
+// stays waits until the removal of a module waits for an approval, for the given reason. It returns the ID of the
+// removal.
 func (g *guarded) stays(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
@@ -75,7 +76,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for approval, because the cause was undone.
+// over waits until no removal waits for an approval. Before, the test has undone the cause of the removals.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {

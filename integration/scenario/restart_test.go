@@ -62,8 +62,8 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 	}
 }
 
-// A restored API server accepts the programs' watches, but sends no events for objects that returned to an earlier
-// state.
+// After a restore, an API server accepts the programs' watches, but does not send events about objects that returned to
+// an earlier state.
 func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()

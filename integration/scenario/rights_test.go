@@ -214,7 +214,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere reports whether the programs use a permission only in situations that the scenario does not
+// isLaterOrElsewhere reports whether the programs use a permission only in situations that this scenario does not
 // create.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||

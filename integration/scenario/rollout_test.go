@@ -19,7 +19,7 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is a short value of a course's offlineAfter. It exceeds the delay of reports on a busy machine.
+// soonOffline is a short offlineAfter. It is longer than the delay of reports on a busy machine.
 const soonOffline = 15 * time.Second
 
 // stages returns a course with a canary wave and a wave for all other runtimes. change modifies both waves. No

@@ -131,7 +131,7 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	t.Run("publisher refuses an older key folder", func(t *testing.T) { olderBackup(t, f, r, stolen) })
 }
 
-// olderBackup replaces the publisher's key folder with an older backup and then restores it.
+// olderBackup replaces the publisher's key folder with an older backup, and then restores the current folder.
 func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
 	current := filepath.Join(f.Dir, "current")
 	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
@@ -213,7 +213,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 		if !slices.Contains(shown.Revoked, was[0]) {
 			t.Errorf("%s: key %s is not listed as revoked: %v", section, was[0], shown.Revoked)
 		}
-		// A publisher with the stolen folder must also fail.
+		// A publisher with the stolen key folder must fail, too.
 		output, err := s.try(
 			"mkdir -p empty && kcp-publisher publish --from empty --to registry.example/fleet --keys stolen " +
 				"--registry-config publisher.json --registry-ca ca.pem")

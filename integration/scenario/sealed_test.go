@@ -90,7 +90,7 @@ func secretsMessage(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatu
 
 var encoded = regexp.MustCompile(`[A-Za-z0-9+/_-]{12,}`)
 
-// holds reports whether data contains a value, in plain text or encoded in base64.
+// holds reports whether data contains a value, as plain text or encoded in base64.
 func holds(data []byte, value string) bool {
 	if bytes.Contains(data, []byte(value)) {
 		return true
@@ -123,7 +123,7 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// wantInNoPlace checks that the registry, all logs and all Kymas do not contain a value.
+// wantInNoPlace fails the test if the registry, a log or a Kyma contains the value.
 func wantInNoPlace(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
@@ -260,7 +260,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		wantInNoPlace(t, f, runtimes, value)
 	}
-	// Check that the search finds text that these places do contain.
+	// Check that the search works: it must find a text that these places contain.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 2 {
 		t.Error("the search does not read the registry's data")
 	}

@@ -100,7 +100,7 @@ func (p *pushes) since(began time.Time) (took time.Duration) {
 	return took
 }
 
-// wantOnce checks that each of these runtimes got exactly one bundle and no other runtime got a bundle.
+// wantOnce checks that each of these runtimes got exactly one bundle, and that no other runtime got one.
 func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas map[string]*candidate) {
 	t.Helper()
 	p.mu.Lock()
@@ -240,7 +240,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		t.Errorf("%d of %d shards moved to the additional replica:\n%v\n%v", moved, shards, of, next)
 	}
 
-	// A wave across all shards keeps its concurrency limit while a replica is killed.
+	// A wave that contains runtimes of all shards must keep its concurrency limit while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
 	course.OfflineAfter.Duration = soonOffline // shorter than the takeover of a killed replica's shards
 	must(t, f.Police(ctx, "scaler", course))

@@ -48,8 +48,8 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	return f, replicas, runtimes
 }
 
-// The promotion has a part that the API server refuses. In the long suite, the planner is killed before the commit is
-// complete.
+// The API server refuses a part of the promotion's commit. In the long suite, the planner is killed before the commit
+// is completely applied.
 func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
@@ -68,7 +68,8 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			"regular, version: 1.8.0", 1),
 		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
 	})
-	// A recorded request proves that the shard has reconciled its Kymas since the commit was partially applied.
+	// When the Kymas' statuses contain a request, the shard has reconciled its Kymas since the commit was partially
+	// applied.
 	requested := func(modules ...string) {
 		t.Helper()
 		untilPartial(t, f, promoted)

@@ -28,7 +28,7 @@ type sharedFleet struct {
 	lent, returned int
 }
 
-// sharedRemovals are publisher flags for several concurrent scenarios that remove modules.
+// sharedRemovals are publisher flags that allow several concurrent scenarios to remove modules.
 var sharedRemovals = []string{"--set", "removal-count=3", "--set", "removal-window=3s"}
 
 // shared provides fleets for all scenarios without a fleet of their own.

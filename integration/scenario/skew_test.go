@@ -60,7 +60,7 @@ func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent flee
 	return ""
 }
 
-// untilUnderstood waits until the condition Features has this status and reason.
+// untilUnderstood waits until a Kyma's condition Features has this status and reason.
 func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 90*time.Second, "condition Features is "+reason, func() (bool, string) {

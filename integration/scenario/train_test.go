@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stopover is the minimum time that a version stays in a channel before its promotion to the next channel.
+// stopover is the minimum time that a version must stay in a channel before it is promoted to the next channel.
 const stopover = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}

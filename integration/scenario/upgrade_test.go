@@ -39,7 +39,7 @@ func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	}))
 }
 
-// becomePod makes the agent run as if it were in a Pod with an image.
+// becomePod makes the agent's process behave as in a Pod with this image.
 func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 	t.Helper()
 	must(t, r.API.Create(t.Context(), &corev1.Pod{

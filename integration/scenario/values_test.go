@@ -141,8 +141,8 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	t.Run("runtime without a value does not stop a rollout", func(t *testing.T) { rolloutWithoutValue(t, f, eu, us) })
 }
 
-// rolloutWithoutValue promotes a version that uses one more value, in a wave with maxConcurrent 1. The value is not
-// defined for the first runtime of the wave.
+// rolloutWithoutValue promotes a version that uses one more value, in a wave with maxConcurrent 1. The first runtime of
+// the wave does not have this value.
 func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtime) {
 	t.Helper()
 	ctx, next := t.Context(), regionalGreeter("1.1.0")

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom sets a report interval that exceeds the test's duration, so that only changes cause reports.
+// seldom sets a report interval that is longer than the test, so that only changes cause reports.
 var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {

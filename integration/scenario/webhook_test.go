@@ -72,7 +72,7 @@ func TestV1beta1KymaGetsABundle(t *testing.T) {
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// Requests for v1beta2 must succeed without a running publisher, which serves the webhooks.
+	// The publisher serves the webhooks. Without it, requests for v1beta2 must still succeed.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
@@ -96,8 +96,8 @@ func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstruc
 	}
 }
 
-// checkRestored removes the settings for webhooks, as a repeated apply of the chart's CRDs does, and checks that the
-// publisher restores them.
+// checkRestored removes the webhook settings from the CRDs, as another apply of the chart's CRDs does, and checks that
+// the publisher restores them.
 func checkRestored(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()

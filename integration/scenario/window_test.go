@@ -215,7 +215,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	// The upgrade must also wait if the agent was not running when it was published.
+	// The upgrade must also wait if it was published while the agent was not running.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
 	settle(t, f)

@@ -210,7 +210,7 @@ func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
 	}
 }
 
-// The tests of package plan cover the annotations. This test checks that `runShard` applies them.
+// The tests of package plan cover the annotations. This test checks that `publish` applies them.
 func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {

@@ -51,7 +51,7 @@ func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 	}
 }
 
-// Rarely changed values belong to the settings, to keep the help of `runCheck` readable.
+// Rarely changed values belong to the settings, to keep the help of `run` short.
 func TestRunHasFewFlags(t *testing.T) {
 	const most = 50
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymaServer is an API server that serves only Kymas: in pages, as a table, and individually.
+// kymaServer is an API server that serves only Kymas: lists in pages, tables, and single Kymas.
 type kymaServer struct {
 	kymas []v1beta2.Kyma
 	items []json.RawMessage
@@ -39,7 +39,7 @@ type kymaServer struct {
 	meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
-	// whole are the requests for complete Kymas.
+	// whole are the requests for complete Kymas that the server received.
 	whole []string
 }
 

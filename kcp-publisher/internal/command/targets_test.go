@@ -22,7 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// A Kyma whose name starts with "eu" has the label region=eu. A Kyma whose name ends with "off" is suspended.
+// kymasIn returns a client with Kymas of these names. A Kyma whose name starts with "eu" has the label region=eu. A
+// Kyma whose name ends with "off" is suspended.
 func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.WithWatch {
 	t.Helper()
 	scheme, err := newScheme()

@@ -86,7 +86,8 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 	}
 }
 
-// Otherwise, a crash during the removals loses the approval of the objects that are already gone.
+// The approvals must be stored first. Otherwise, a crash during the removals would lose the approval of objects that
+// are already deleted.
 func TestReplicasGetTheApprovalsBeforeAnObjectIsRemoved(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
 	f := &Follower{Client: fake.NewClientBuilder().Build(), Namespace: "kcp-system"}

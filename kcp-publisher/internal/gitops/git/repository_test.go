@@ -49,7 +49,7 @@ func (w *work) must(err error) {
 	}
 }
 
-// An empty content deletes the file.
+// commit commits files. It deletes a file whose content is empty.
 func (w *work) commit(files map[string]string, options ...func(*gogit.CommitOptions)) string {
 	w.t.Helper()
 	tree, err := w.repo.Worktree()

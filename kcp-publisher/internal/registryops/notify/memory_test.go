@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// The environment variable envClients makes the test program run as the clients of a test. It contains their number,
-// the server's address, and whether to use TLS.
+// envClients is an environment variable that makes the test program run as the clients of a test. Its value contains
+// the number of clients, the address of the server, and whether to use TLS.
 const envClients = "KYMA_PULL_TEST_CLIENTS"
 
 func TestMain(m *testing.M) {
@@ -142,7 +142,8 @@ type costs struct {
 	delivered time.Duration
 }
 
-// The agents run in another process, so their memory is not included.
+// memoryOf measures the memory of a server with idle connections. The agents run in another process, so their memory is
+// not included.
 func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)

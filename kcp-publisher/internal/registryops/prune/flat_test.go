@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// used returns the number of manifests in the folder, and their size with their blobs after a garbage collection.
+// used returns the number of manifests in the folder, and the size of the manifests and their blobs after a garbage
+// collection.
 func (s *registryFolder) used() (manifests int, bytes int64) {
 	s.Helper()
 	var index ocispec.Index

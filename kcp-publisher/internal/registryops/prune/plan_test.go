@@ -29,7 +29,8 @@ func named(repository, tag, name string, blobs ...string) Manifest {
 	return m
 }
 
-// Each bundle was issued the given number of days ago and has its own documents: state-0 and catalog-0, and so on.
+// bundlesOf returns bundles that were issued the given numbers of days ago. Each has its own documents: state-0 and
+// catalog-0, and so on.
 func bundlesOf(id string, issued ...int) (all []Bundle) {
 	for i, days := range issued {
 		tag := ""

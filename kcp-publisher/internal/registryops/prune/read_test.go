@@ -57,7 +57,7 @@ func (s *registryFolder) documents(content string) bundle.Documents {
 	return documents
 }
 
-// Each bundle was issued the given number of days ago.
+// push publishes bundles that were issued the given numbers of days ago.
 func (s *registryFolder) push(
 	signer trust.Signer, documents bundle.Documents, runtime string, days ...int,
 ) (all []digest.Digest) {

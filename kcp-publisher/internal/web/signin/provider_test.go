@@ -82,7 +82,7 @@ func answer(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value)
 }
 
-// forge changes the claims of the next ID tokens, and signer signs them.
+// as sets the claims of the next ID tokens. forge changes the claims, and signer signs the tokens; both can be nil.
 func (p *provider) as(claims map[string]any, forge func(map[string]any), signer *ecdsa.PrivateKey) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -108,7 +108,8 @@ func (w *world) create(t *testing.T, object client.Object) {
 	require.NoError(t, w.admin.Create(t.Context(), object))
 }
 
-// The token becomes invalid when the returned Secret is deleted.
+// account creates a ServiceAccount. It returns a token of the account, and the Secret that the token is bound to. The
+// token becomes invalid when the Secret is deleted.
 func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Secret) {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}

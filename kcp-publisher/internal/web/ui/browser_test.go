@@ -340,7 +340,8 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	}
 }
 
-// checkFaults checks the layout with the longest and the shortest text of the connection's state.
+// checkFaults checks the layout with the longest and with the shortest text that the page shows for the state of its
+// connection.
 func (b *browser) checkFaults(name string) {
 	b.Helper()
 	for _, state := range []string{"Connecting", "Live"} {

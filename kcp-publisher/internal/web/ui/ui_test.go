@@ -42,7 +42,7 @@ func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Resu
 	return actions.Result{Effect: effect}, err
 }
 
-// A nil viewer has all rights.
+// serve serves the pages of a fleet to a viewer. If viewer is nil, the pages are served to a viewer with all rights.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
 	s := &served{
