@@ -31,7 +31,7 @@ const (
 	rootEnd    = "/registry0" // the first key after all keys with prefix root
 	kubeSystem = root + "namespaces/kube-system"
 	crds       = root + "apiextensions.k8s.io/customresourcedefinitions/"
-	// The API server creates and removes APIServices for CRDs.
+	// apiServices is the prefix of APIServices. The API server creates and removes them for CRDs.
 	apiServices = root + "apiregistration.k8s.io/apiservices/"
 )
 

@@ -16,7 +16,7 @@ type End struct {
 	// true if the Kyma was deleted.
 	State string
 	Gone  bool
-	// Digests of the published and the reported bundle in the Kyma's status.
+	// Published and Observed are the digests of the published and of the reported bundle in the Kyma's status.
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle, if the root of trust revokes this key.
 	RevokedKey string

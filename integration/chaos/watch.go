@@ -167,7 +167,7 @@ var objectsOf = map[string][]client.Object{
 	},
 }
 
-// Names of CRDs in runtimes.
+// scalers and manifests are the names of CRDs in runtimes.
 const scalers, manifests = "scalers.sample.kyma-pull.dev", "manifests." + v1beta2.Group
 
 func inKymaSystem(name string) metav1.ObjectMeta {

@@ -249,7 +249,7 @@ func (e exportResult) draw(out io.Writer) {
 	e.drawModules(out)
 }
 
-// The problems come from untrusted charts, so each is printed as one line.
+// drawModules prints the problems of modules. They come from untrusted charts, so it prints each as one line.
 func (e exportResult) drawModules(out io.Writer) {
 	var none, listed []string
 	for _, m := range e.Modules {

@@ -73,7 +73,7 @@ func usedCache(program, dir string) export.UsedCache {
 	return export.UsedCache{Dir: dir, Renderer: renderer}
 }
 
-// Values of a flag for a cache.
+// userCache and noCache are values of a flag for a cache folder, instead of a path.
 const userCache, noCache = "user", "none"
 
 // cacheDir returns the folder for the cache of rendered images, or "" without a cache.

@@ -60,8 +60,9 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 	return rows, nil
 }
 
-// Rows do not contain the namespace. namespacesOfKymas therefore repeatedly requests one Kyma outside of the namespaces
-// found so far. This requires no permission to list Namespaces.
+// namespacesOfKymas returns the namespaces that contain Kymas. The API server's tables do not contain the namespace, so
+// it requests one Kyma outside of the namespaces found so far until it finds no other. This requires no permission to
+// list Namespaces.
 func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]string, error) {
 	var known []string
 	others := fields.Everything()

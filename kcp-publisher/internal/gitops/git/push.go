@@ -213,7 +213,7 @@ func (r *Repository) storeLocally(made *memory.Storage, command *packp.Command) 
 	return repository.Storer.CheckAndSetReference(plumbing.NewHashReference(command.Name, command.New), before)
 }
 
-// Like git, notCheckedOut refuses to push to a branch that is checked out in a working tree.
+// notCheckedOut returns an error if the branch is checked out in a working tree. Like git, Push refuses such a branch.
 func notCheckedOut(repository *gogit.Repository, branch plumbing.ReferenceName) error {
 	config, err := repository.Config()
 	if err != nil {

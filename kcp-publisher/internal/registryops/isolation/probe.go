@@ -24,13 +24,14 @@ import (
 type rule int
 
 const (
-	// Any success violates mustNotRead.
+	// mustNotRead allows no successful response.
 	mustNotRead rule = iota
-	// Status 201 violates mayNotMount. Status 202 only starts an upload, which requires the bytes of the blob.
+	// mayNotMount allows no response with status 201. Status 202 is allowed, because it only starts an upload that
+	// requires the bytes of the blob.
 	mayNotMount
-	// Success violates mayNotWrite, and so does an error that only clients with write access receive.
+	// mayNotWrite allows neither a successful response nor an error that only clients with write access receive.
 	mayNotWrite
-	// A response with another runtime's objects violates mayNotList.
+	// mayNotList allows no response that contains another runtime's objects.
 	mayNotList
 )
 

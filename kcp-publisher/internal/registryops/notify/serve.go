@@ -62,9 +62,10 @@ type handler struct {
 	announced *rate.Limiter // limits the log of refusals
 }
 
-// The stream ends when the connection closes.
+// streamHeader is the start of the response to an agent. The response has no length: it ends when the connection
+// closes. X-Accel-Buffering turns off buffering in nginx.
 //
-// Source: RFC 9112, section 6.3, "Message Body Length", rule 8. X-Accel-Buffering turns off buffering in nginx.
+// Source: RFC 9112, section 6.3, "Message Body Length", rule 8.
 const streamHeader = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +
 	"\r\nCache-Control: no-store\r\nX-Accel-Buffering: no\r\nConnection: close\r\n\r\n:\n\n"
 

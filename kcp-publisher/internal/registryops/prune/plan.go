@@ -44,9 +44,9 @@ type Runtime struct {
 	ID string
 	// Kyma is true if the control plane has a Kyma of the runtime.
 	Kyma bool
-	// Remembered are the digests of the published and applied bundles in the Kyma's status.
+	// Gone is true if an operator declared that the runtime is gone.
 	Gone bool
-	// Remembered are the published and applied bundles in the Kyma's status.
+	// Remembered are the digests of the published and applied bundles in the Kyma's status.
 	Remembered []digest.Digest
 	// Bundles is sorted from newest to oldest.
 	Bundles []Bundle

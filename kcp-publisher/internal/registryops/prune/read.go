@@ -188,8 +188,8 @@ func (r *reader) listRuntimes(ctx context.Context) ([]string, error) {
 	return slices.Sorted(maps.Keys(all)), nil
 }
 
-// A registry or proxy can omit repositories from the list without an error, so checkList looks for all known
-// repositories.
+// checkList checks that the registry's list contains all repositories that are known to exist, because a registry or
+// proxy can omit repositories from the list without an error.
 func (r *reader) checkList(ctx context.Context) error {
 	if r.Sole || len(r.listed) == 0 {
 		return nil // no other control plane publishes here, or the registry lists no repositories

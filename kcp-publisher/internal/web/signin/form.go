@@ -25,7 +25,7 @@ var formPolicy = func() string {
 }()
 
 type formData struct {
-	// If Title is set, the page shows Title, Text and Commands instead of the sign-in form.
+	// Title, Text and Commands replace the sign-in form if Title is set.
 	Title, Text string
 	Commands    []string
 	User        string

@@ -209,7 +209,7 @@ func (o *OIDC) exchangeCode(ctx context.Context, f signInFlow, code string) (sig
 	return o.verify(ctx, provider, f, raw)
 }
 
-// The provider's response can contain secrets.
+// exchangeFailure returns an error without the provider's response, which can contain secrets.
 func exchangeFailure(err error) error {
 	var refused *oauth2.RetrieveError
 	if errors.As(err, &refused) {

@@ -22,7 +22,7 @@ type chartBar struct {
 	Width string
 }
 
-// barStep is the height of a bar with its gap, in pixels.
+// barHeight is the height of a bar in pixels. barStep is the height of a bar with its gap.
 const barHeight, barStep = 6, 9
 
 // viewCheck returns a check with its chart, which shows the median and the worst value before and after the upgrade.

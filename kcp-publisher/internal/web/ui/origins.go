@@ -17,7 +17,7 @@ const (
 	originsWithin = 10 * time.Second
 )
 
-// A live page needs the origins of a bundle repeatedly, so they are cached.
+// originCache caches the origins and bundles of runtimes, because a live page requests them repeatedly.
 type originCache struct {
 	// mu guards known and chains. Their keys are the runtime and the digest.
 	mu     sync.Mutex

@@ -37,7 +37,7 @@ func cleanText(s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s
 // cleanLine returns untrusted text as one printable line, truncated to the given number of bytes.
 func cleanLine(most int, s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
-// Code is true for text between backquotes.
+// part is a part of a text. Code is true for text between backquotes.
 type part struct {
 	Code bool
 	Text string
