@@ -199,7 +199,7 @@ func TestHabitsOfOneFolderAreListedByLine(t *testing.T) {
 	}
 }
 
-// The ceilings must be valid and sorted. `make lint` compares them with the measured rates.
+// The ceilings must be valid and sorted. make lint compares them with the rates.
 func TestRepositoryIsMeasured(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

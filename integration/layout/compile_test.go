@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// trimmed lists the beginnings of the lines that may contain -trimpath. The Makefile sets this flag for all targets,
-// because another value would make Go compile all packages again. Only the build of releases ignores the environment
-// and sets the flag itself.
+// trimmed lists the beginnings of lines that can contain -trimpath. Go compiles all packages again for this flag, so
+// the Makefile sets it for all targets. Only the build of releases ignores the environment and sets it again.
 var trimmed = []string{
 	"CONTRIBUTING.md:",
 	"Makefile:# With -trimpath",

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// A client of the API server cannot decode a list if one object contains an invalid duration. Each CRD must therefore
-// refuse texts that are not durations.
+// A client of the API server cannot decode a list that contains an object with an invalid duration. The CRD must
+// therefore refuse all texts that are not durations.
 func TestDefinitionsRefuseInvalidDurations(t *testing.T) {
 	definitions, _ := shipped(t)
 	kinds := map[string]any{
