@@ -148,7 +148,7 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 		}
 	}
 	none := func(digest.Digest) bool { return false }
-	// The previous bundle would have pushed the catalog already.
+	// Push the catalog before the measurement. In a real promotion, the previous bundle has already pushed it.
 	for i, w := range writes {
 		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog},
 			bareManifest(w.catalog), none); err != nil {

@@ -70,7 +70,8 @@ func readFleet(ctx context.Context, api client.Reader, namespace string) (contro
 	return c, nil
 }
 
-// afterCommit returns a copy of c after a Git commit, without the objects in prune.
+// afterCommit returns the objects of the control plane as they would be after a Git commit: with the objects of the
+// commit, and without the objects in prune.
 func (c controlledObjects) afterCommit(
 	objects source.Objects, prune []follow.Key, namespace string, now time.Time,
 ) controlledObjects {

@@ -64,8 +64,8 @@ func readReported(
 	return append(inventory.ReportedRuntimes(append(kymas, more...)), slices.Collect(maps.Values(remaining))...), nil
 }
 
-// findSources returns runtimes whose bundles contain all module versions, up to export.MaxBundlesTried for each
-// version.
+// findSources selects the runtimes whose bundles must be read: for each module version, up to export.MaxBundlesTried
+// runtimes whose bundles contain the version.
 func findSources(runtimes map[types.NamespacedName]inventory.Runtime) []types.NamespacedName {
 	var sources []types.NamespacedName
 	found := map[inventory.Module]int{}

@@ -149,7 +149,8 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if held {
-		// With the new current commit, stop also stores its approvals, before an object is removed.
+		// The current commit is already the new one. Stop therefore also stores the approvals of this commit, which
+		// must happen before an object is removed.
 		if err := f.stop(ctx); err != nil {
 			return err
 		}

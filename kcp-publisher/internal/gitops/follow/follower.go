@@ -120,7 +120,7 @@ func (f *Follower) setHold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
-		f.release = f.Hold() // take the new hold first, so that no bundle is published in between
+		f.release = f.Hold() // hold again before the previous hold ends, so that no bundle is published in between
 	}
 	if before != nil {
 		before()

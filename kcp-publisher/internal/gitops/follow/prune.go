@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Pruning limits the deletions of a commit without an operator's approval.
+// Pruning limits the deletions that a commit can make without an operator's approval.
 type Pruning struct {
 	// All allows a commit to delete any number of objects.
 	All bool

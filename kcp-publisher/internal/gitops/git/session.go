@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// sshScheme selects boundedDialer in a proxy URL. go-git has no other hook into SSH connections.
+// sshScheme is the scheme of a proxy URL that makes go-git open SSH connections with boundedDialer. go-git has no other
+// extension point for SSH connections.
 const sshScheme = "kyma-pull-bounded"
 
 func init() {

@@ -268,8 +268,8 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// neededManifests returns the shared manifests to keep, by Manifest.Key. A manifest with only one used document is also
-// needed, unless another needed manifest contains that document.
+// neededManifests returns the shared manifests to keep, by Manifest.Key: all manifests whose documents are all in use,
+// and further manifests until each document in use is in at least one of them.
 func (d *decision) neededManifests() map[string]bool {
 	type blob struct {
 		repository string

@@ -67,7 +67,8 @@ func (p *pages) live(w http.ResponseWriter, r pageRequest) {
 	}
 }
 
-// collectChanges collects several changes for one event. It returns false if the client has disconnected.
+// collectChanges waits for d, so that one event covers several changes. It returns false if the client has
+// disconnected.
 func collectChanges(r pageRequest, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
