@@ -19,8 +19,8 @@ import (
 )
 
 // readReported returns all runtimes with the module versions in their last reports. It reads healthy runtimes from the
-// API server's table of Kymas, and reads only the other Kymas completely. Runtimes from the table have no bundle
-// digest, except those whose bundle export.Contents reads.
+// API server's table of Kymas, which does not contain the digests of their bundles. It reads complete Kymas only for
+// the other runtimes, and for the runtimes whose bundles export.Contents needs.
 func readReported(
 	ctx context.Context, api client.Reader, table rest.Interface, of scope, now time.Time,
 ) ([]inventory.Runtime, error) {
