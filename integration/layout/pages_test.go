@@ -82,9 +82,6 @@ func TestEveryPageIsReachableFromTheIndex(t *testing.T) {
 // maxWords limits the length of pages by folder. References have no limit.
 var maxWords = map[string]int{"docs/concepts/": 900, "docs/": 2500, "docs/reference/": math.MaxInt}
 
-// longConcepts lists concept pages with long tables.
-var longConcepts = []string{"docs/concepts/scaling.md"}
-
 func TestPagesStayShort(t *testing.T) {
 	for _, page := range tracked(t, "docs/**/*.md") {
 		if page == "docs/kyma-compatibility.md" {
@@ -92,7 +89,7 @@ func TestPagesStayShort(t *testing.T) {
 		}
 		limit := maxWords["docs/"]
 		for folder, words := range maxWords {
-			if strings.HasPrefix(page, folder) && folder != "docs/" && !slices.Contains(longConcepts, page) {
+			if strings.HasPrefix(page, folder) && folder != "docs/" {
 				limit = words
 			}
 		}
