@@ -187,7 +187,7 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 	}
 }
 
-func TestVerifyReportsMissedBundlesAsAGap(t *testing.T) {
+func TestVerifyReportsMissedBundles(t *testing.T) {
 	last := Accepted{Epoch: 1, Sequence: 90, Digest: digest.FromString("90")}
 	for name, c := range map[string]struct {
 		last     Accepted
@@ -253,7 +253,7 @@ func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	}
 }
 
-func TestAdoptIgnoresTimeAndEpoch(t *testing.T) {
+func TestAdoptedBundleCanBeExpiredOrOfAnotherEpoch(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)

@@ -6,7 +6,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestOriginsListEveryModuleWithItsBundle(t *testing.T) {
+func TestOriginsListBundleAndSourceOfEveryModule(t *testing.T) {
 	a := newAttempt(t)
 	previous := &Position{Sequence: 99, Digest: a.documents.State.Descriptor.Digest}
 	source := &Source{Repository: "https://git.example/fleet", Commit: "3f0c"}

@@ -227,7 +227,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	}
 }
 
-func TestRevisionDoesNotRevealContent(t *testing.T) {
+func TestSecretRevisionDoesNotRevealContent(t *testing.T) {
 	to := identity(t).Recipient().String()
 	base := Secrets{
 		Secrets:  []RuntimeSecret{password("1"), {Namespace: "a", Name: "b", Revision: "7"}},

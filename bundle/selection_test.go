@@ -14,7 +14,7 @@ func resource(name, kind, mediaType string) ocm.Resource {
 	}
 }
 
-func TestSelectReturnsResourcesToInstall(t *testing.T) {
+func TestResourcesToInstallAreSelected(t *testing.T) {
 	raw, chart := resource("raw-manifest", "directoryTree", "application/x-tar"),
 		resource("podinfo", "helmChart", "application/vnd.oci.image.manifest.v1+tar+gzip")
 	values, image := resource("config", "yaml", "application/octet-stream"), resource("operator", "ociArtifact", "")

@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestLayoutConformsAsAStore(t *testing.T) {
+func TestLayoutImplementsStore(t *testing.T) {
 	storetest.Conform(t, store.NewLayout(t.TempDir()))
 }
 
-func TestMemoryConformsAsAStore(t *testing.T) { storetest.Conform(t, store.NewMemory()) }
+func TestMemoryImplementsStore(t *testing.T) { storetest.Conform(t, store.NewMemory()) }

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 )
 
-func TestDryRunConformsAsAStore(t *testing.T) {
+func TestDryRunImplementsStore(t *testing.T) {
 	storetest.Conform(t, store.DryRun(store.NewLayout(filepath.Join(t.TempDir(), "nowhere"))))
 	storetest.Conform(t, store.DryRun(store.NewMemory()))
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestProseHabitsAreCounted(t *testing.T) {
+func TestUnclearPhrasesAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		want []string
@@ -107,7 +107,7 @@ func wantPlaces(t *testing.T, u *unit, want ...string) {
 
 const target = "# header\ntarget what=2 nobody=0.2 says=1 which=1.5 none=0.5 duty=0.3 archaic=0.2 long=0\n"
 
-func TestFolderAboveItsHabitCeilingFails(t *testing.T) {
+func TestFolderAboveItsPhraseCeilingFails(t *testing.T) {
 	for _, c := range []struct {
 		name, recorded string
 		words, hits    int
@@ -145,7 +145,7 @@ func TestFolderAboveItsHabitCeilingFails(t *testing.T) {
 	}
 }
 
-func TestRecordedHabitCeilingsAreOnlyLowered(t *testing.T) {
+func TestRecordedPhraseCeilingsAreOnlyLowered(t *testing.T) {
 	ceilings, err := parseCeilings(target +
 		"docs better what=9 long=4\ndocs gone what=9\ndocs good what=9\ndocs worse what=4\n")
 	if err != nil {
@@ -176,7 +176,7 @@ func TestInvalidCeilingsReportTheLine(t *testing.T) {
 	}
 }
 
-func TestFolderWithMostHabitsComesFirst(t *testing.T) {
+func TestFolderWithMostUnclearPhrasesComesFirst(t *testing.T) {
 	ceilings, err := parseCeilings(target)
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestFolderWithMostHabitsComesFirst(t *testing.T) {
 	}
 }
 
-func TestHabitsOfOneFolderAreListedByLine(t *testing.T) {
+func TestUnclearPhrasesOfAFolderAreListedByLine(t *testing.T) {
 	u := newUnit()
 	u.add("docs/guides/a.md", 7, "what")
 	u.add("docs/guidesother/a.md", 7, "what")
@@ -200,7 +200,7 @@ func TestHabitsOfOneFolderAreListedByLine(t *testing.T) {
 }
 
 // The ceilings must be valid and sorted. make lint compares them with the rates.
-func TestRepositoryIsMeasured(t *testing.T) {
+func TestCeilingsFileIsValidAndSorted(t *testing.T) {
 	root := filepath.Join("..", "..")
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
 		t.Skip("not a git checkout: the files cannot be listed")

@@ -37,7 +37,7 @@ func reportWith(sequence, observed int64, change func(*Reported)) Reported {
 
 // Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
 // keeps it.
-func TestCheckerDetectsBrokenPromises(t *testing.T) {
+func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 	type happens = func(c *Checker, push func(string, int64, string) Push)
 	for name, test := range map[string]struct {
 		broken, kept happens

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestStepsOnOneObjectWaitForEachOther(t *testing.T) {
+func TestStepsOnTheSameObjectRunOneAfterAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks objectLocks
 		var registry, other atomic.Int32

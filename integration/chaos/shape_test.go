@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestUnsupportedShapesAreRefused(t *testing.T) {
+func TestUnsupportedCombinationsOfOptionsAreRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		shape Shape
 		want  string
@@ -23,7 +23,7 @@ func TestUnsupportedShapesAreRefused(t *testing.T) {
 	}
 }
 
-func TestDisastersSpareEarlierAgents(t *testing.T) {
+func TestDisastersSkipAgentsOfEarlierReleases(t *testing.T) {
 	shape := Shape{Real: 4, Simulated: 2, Replicas: 2, Disasters: true, Mixed: "a"}
 	hit := map[string]bool{}
 	for _, s := range Generate(1, shape, time.Hour) {

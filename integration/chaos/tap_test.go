@@ -68,7 +68,7 @@ func (p *pushes) wantBroken(message string) {
 	}
 }
 
-func TestTapAcceptsBundleOfPublisherKey(t *testing.T) {
+func TestObserverAcceptsBundleOfPublisherKey(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push(trusttest.Runtime, publisher, http.StatusCreated)
@@ -80,7 +80,7 @@ func TestTapAcceptsBundleOfPublisherKey(t *testing.T) {
 	}
 }
 
-func TestTapReportsBundleOfUnknownKey(t *testing.T) {
+func TestObserverReportsBundleOfUnknownKey(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusCreated)
 	p.wantBroken("runtimes must refuse it")
@@ -109,7 +109,7 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 }
 
 // A publisher signs with the earlier root until the registry accepts the newest root.
-func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
+func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
 	p.rotate(false, keys...)
@@ -120,7 +120,7 @@ func TestTapAcceptsBundleBetweenTwoRotations(t *testing.T) {
 }
 
 // Agents use the earlier root until the registry accepts a new one.
-func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
+func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {
 		after  time.Duration // time between the acceptance of the revoking root and the push
@@ -146,14 +146,14 @@ func TestTapAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	}
 }
 
-func TestTapReportsBundleForAnotherRuntime(t *testing.T) {
+func TestObserverReportsBundleForAnotherRuntime(t *testing.T) {
 	publisher := trusttest.NewSigner(t)
 	p := newPushes(t, publisher)
 	p.push("another", publisher, http.StatusCreated)
 	p.wantBroken("pushed for another")
 }
 
-func TestTapIgnoresRefusedWrites(t *testing.T) {
+func TestObserverIgnoresRefusedWrites(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.push(trusttest.Runtime, trusttest.NewSigner(t), http.StatusServiceUnavailable)
 	if v := p.tap.checker.Violations(); len(v) > 0 {
@@ -161,7 +161,7 @@ func TestTapIgnoresRefusedWrites(t *testing.T) {
 	}
 }
 
-func TestTapReportsUnreadableReport(t *testing.T) {
+func TestObserverReportsUnreadableReport(t *testing.T) {
 	p := newPushes(t, trusttest.NewSigner(t))
 	p.put("/v2/fleet/reports/one/manifests/newest", []byte("{}"), http.StatusCreated)
 	p.wantBroken("one pushed a report that cannot be read")

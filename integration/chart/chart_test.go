@@ -165,7 +165,7 @@ func TestChartsUseOnlyExistingFlags(t *testing.T) {
 	}
 }
 
-func TestFilesInFlagsAreMounted(t *testing.T) {
+func TestFilesNamedInFlagsAreMounted(t *testing.T) {
 	for name, r := range cases(t) {
 		objects := objectsOf(t, r)
 		for _, deployment := range deployments(t, objects) {

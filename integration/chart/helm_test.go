@@ -168,7 +168,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	g.must(publisher("install", "charts/kcp-publisher")...)
 }
 
-func TestMissingValuesAreReported(t *testing.T) {
+func TestMissingAndUnknownChartValuesAreReported(t *testing.T) {
 	g := &ground{T: t, kubeconfig: os.DevNull}
 	output, err := g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set", "keys.secretName=a")
 	require.Error(t, err)

@@ -11,7 +11,7 @@ import (
 )
 
 // The names in the Role must be those that the publisher uses.
-func TestRolesNameTheLeasesOfTheSelector(t *testing.T) {
+func TestRolesIncludeTheLeasesOfTheSelector(t *testing.T) {
 	const base = "kcp-publisher.kyma-pull.dev"
 	for _, selector := range []string{"", "sharding.fluxcd.io/shard=one"} {
 		r := release(t, "kcp-publisher", map[string]any{"location": "registry.example/fleet", "shards": 3,

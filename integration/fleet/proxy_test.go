@@ -162,7 +162,7 @@ func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 	}
 }
 
-func TestForgetSilencesOpenConnectionsOnly(t *testing.T) {
+func TestForgetSilencesOnlyOpenConnections(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)

@@ -23,7 +23,7 @@ const (
 	commit      = "TestControlPlaneAndRuntimesFollowACommit"
 	tokens      = "TestDistributionWithTokenServiceIsolatesRuntimes"
 	rights      = "TestModulesHaveOnlyTheirAccountsRights"
-	uiPage      = "TestOperatorApprovesAWaveOnThePage"
+	uiPage      = "TestOperatorApprovesAWaveInTheUI"
 	definitions = "TestDefinitionsGuideUpgradesAndRollsBack"
 	converted   = "TestV1beta1KymaGetsABundle"
 	tutorials   = "TestTutorialCommandsWork"

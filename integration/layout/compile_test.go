@@ -41,7 +41,7 @@ func TestAllTargetsCompileWithTrimpath(t *testing.T) {
 }
 
 // The suite compiles only for Linux, but releases contain programs for macOS.
-func TestOtherSystemsHaveTheFunctionsOfLinux(t *testing.T) {
+func TestPlatformFilesDefineTheSameFunctions(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (\w+)\(`)
 	for _, path := range tracked(t, "**/*_other.go") {
 		linux := readFile(t, strings.Replace(path, "_other.go", "_linux.go", 1))

@@ -15,7 +15,7 @@ import (
 
 // A client of the API server cannot decode a list that contains an object with an invalid duration. The CRD must
 // therefore refuse all texts that are not durations.
-func TestDefinitionsRefuseInvalidDurations(t *testing.T) {
+func TestCRDsRefuseInvalidDurations(t *testing.T) {
 	definitions, _ := shipped(t)
 	kinds := map[string]any{
 		"RolloutPolicy": v1alpha1.RolloutPolicy{}, "Rollout": v1alpha1.Rollout{},

@@ -120,7 +120,7 @@ func (d *declaration) read(from ast.Node) {
 	})
 }
 
-func TestOnlyTestsThatReadAPageCountForIt(t *testing.T) {
+func TestDocumentedTestMustReadItsPage(t *testing.T) {
 	tests := readTests(t)
 	for _, c := range []struct {
 		test, page string

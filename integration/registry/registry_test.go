@@ -78,7 +78,7 @@ func TestResumedRegistryHasItsData(t *testing.T) {
 	}
 }
 
-func TestRegistryConformsAsAStore(t *testing.T) {
+func TestRegistryImplementsStore(t *testing.T) {
 	r, err := Start(t.Context(), Options{})
 	if err != nil {
 		t.Fatal(err)

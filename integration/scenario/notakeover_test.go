@@ -42,8 +42,8 @@ var takeoverStubs = map[string]string{
 	"skr-agent/internal/takeover":             "agent.go",
 }
 
-// TestProgramsUseOnlyStubbedTakeoverNames is the fast part of TestProgramsWorkWithoutTakeovers.
-func TestProgramsUseOnlyStubbedTakeoverNames(t *testing.T) {
+// TestTakeoverStubsCoverAllUsedNames is the fast part of TestProgramsWorkWithoutTakeovers.
+func TestTakeoverStubsCoverAllUsedNames(t *testing.T) {
 	root := filepath.Join("..", "..")
 	declared := map[string][]string{}
 	for folder, stub := range takeoverStubs {

@@ -24,7 +24,7 @@ var healthOf = map[string]string{
 	"suspended": "Suspended", "deleting": "Deleting", "behind": "Behind",
 }
 
-func TestStatusPageMetricsAndAlertsShowTheSameHealth(t *testing.T) {
+func TestStatusUIMetricsAndAlertsShowTheSameHealth(t *testing.T) {
 	metrics := freeAddress(t)
 	f := newFleet(t, fleet.Options{
 		Silence: 20 * time.Second,

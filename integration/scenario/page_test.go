@@ -110,7 +110,7 @@ func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
 	})
 }
 
-func TestOperatorApprovesAWaveOnThePage(t *testing.T) {
+func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	simulate(t, f, 1, 2)

@@ -229,7 +229,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	})
 
 	t.Run("agent without its key gets a new one", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestKeeperReconcilesSealedSecrets
+		suite.Long(t) // the short suite keeps TestAgentReconcilesSealedSecrets
 		// The agent receives all Secrets again.
 		a.Agent().Kill()
 		must(t, a.API.Delete(ctx, &corev1.Secret{

@@ -156,7 +156,7 @@ func TestShippedCheckIsUsedByName(t *testing.T) {
 	require.Equal(t, "unreadable", Define([]fleet.Check{{Name: "smoke"}}, nil, "unreadable")[0].Problem)
 }
 
-func TestStateIsResetIfTheDefinitionChanges(t *testing.T) {
+func TestCheckStateIsResetIfTheDefinitionChanges(t *testing.T) {
 	query := fleet.Check{Name: "a", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	before := measure(defined(query), "sss")
 	before.Before = "0.5"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestStatusChangesAreIgnored(t *testing.T) {
+func TestStatusChangesCauseNoReconcile(t *testing.T) {
 	of := func(uid types.UID, version string, generation int64, deleted bool) *metav1.PartialObjectMetadata {
 		o := &metav1.PartialObjectMetadata{
 			ObjectMeta: metav1.ObjectMeta{UID: uid, ResourceVersion: version, Generation: generation},

@@ -112,7 +112,7 @@ func TestLeaseIsRenewedEveryThirdOfItsDuration(t *testing.T) {
 	}
 }
 
-func TestRestartOfHolderEmitsNoEvent(t *testing.T) {
+func TestRestartOfTheLeaseHolderEmitsNoEvent(t *testing.T) {
 	for holder, want := range map[string]int{"one": 1, "another": 2, "": 2} {
 		inner := &lock{holder: holder}
 		l, _ := leaseOn(inner)

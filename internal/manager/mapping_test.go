@@ -18,7 +18,7 @@ func (g *growing) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.
 	return g.DefaultRESTMapper.RESTMapping(kind, versions...)
 }
 
-func TestMapperCachesOnlyKnownKinds(t *testing.T) {
+func TestRESTMapperCachesOnlyKnownKinds(t *testing.T) {
 	version := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	kind := version.WithKind("Thing")
 	below := &growing{DefaultRESTMapper: meta.NewDefaultRESTMapper([]schema.GroupVersion{version})}

@@ -73,7 +73,7 @@ func TestPreflightFindingsMatchObservations(t *testing.T) {
 	}
 }
 
-func TestSummarizeCountsOnlyFailures(t *testing.T) {
+func TestCheckSummaryCountsOnlyFailures(t *testing.T) {
 	if err := Summarize([]Finding{Pass("a", "b"), Warn("c", "d", "")}); err != nil {
 		t.Error(err)
 	}
@@ -83,7 +83,7 @@ func TestSummarizeCountsOnlyFailures(t *testing.T) {
 	}
 }
 
-func TestDrawEscapesControlCharacters(t *testing.T) {
+func TestCheckOutputEscapesControlCharacters(t *testing.T) {
 	var out strings.Builder
 	Draw(&out, []Finding{
 		Pass("root of trust", "is valid"), Fail("registry", "it said\nno\x1b[2J", "log in"),

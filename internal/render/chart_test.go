@@ -262,7 +262,7 @@ func TestUnsupportedHooksAreRefused(t *testing.T) {
 	}
 }
 
-func TestKeepsDetectsHelmResourcePolicy(t *testing.T) {
+func TestObjectWithResourcePolicyKeepIsKeptOnRemoval(t *testing.T) {
 	objects, err := Render(
 		chartWith(
 			t,

@@ -60,7 +60,7 @@ func confined(t testing.TB) Confined {
 	return Confined{Command: []string{program, "render"}, MemoryBytes: 256 << 20}
 }
 
-func TestConfinedReturnsTheResultOfRender(t *testing.T) {
+func TestRenderProcessReturnsTheSameResultAsRender(t *testing.T) {
 	members, values := scenario(t, "testdata/charts/everything.txtar")
 	overlay, _ := scenario(t, "testdata/overlays/production.txtar")
 	numbers := "apiVersion: v1\nkind: Numbers\nmetadata: {name: n}\nspec: {big: 9007199254740993, float: 1.5, whole: " +

@@ -36,7 +36,7 @@ func TestTemplatesWithRandomOrTimeFunctionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestUnorderedKeysAreRefused(t *testing.T) {
+func TestTemplatesWithUnsortedKeysAreRefused(t *testing.T) {
 	in := chartWith(t, settingsMap(`{{ keys .Values.many | join "-" }}`))
 	in.Values = []byte("many: {a: 1, b: 1, c: 1, d: 1, e: 1, f: 1, g: 1, h: 1, i: 1, j: 1, k: 1}")
 	_, err := Render(in)
@@ -105,7 +105,7 @@ func TestFunctionsWithoutEffectAreAccepted(t *testing.T) {
 	}
 }
 
-func TestTextThatMentionsAFunctionIsAccepted(t *testing.T) {
+func TestTemplateTextThatMentionsAForbiddenFunctionIsAccepted(t *testing.T) {
 	in := chartWith(t, settingsMap(`{{ .Values.text | quote }}`)+"  more: {{ tpl .Values.other . }}\n", "values.yaml",
 		"text: '{{ now }} {{ randInt 1 2 }}'\nother: plain")
 	require.Equal(t, map[string]any{"value": "{{ now }} {{ randInt 1 2 }}", "more": "plain"}, rendered(t, in)["data"])

@@ -100,7 +100,7 @@ func TestComparisonFindsAMissingPrinterColumn(t *testing.T) {
 }
 
 // The shapes in testdata come from lifecycle-manager's config/crd/bases at commit c5b83f1b5.
-func TestRecordedShapesMatchLifecycleManagerCRDs(t *testing.T) {
+func TestRecordedSchemasMatchLifecycleManagerCRDs(t *testing.T) {
 	needRealworld(t)
 	for _, plural := range plurals {
 		whole := readCRD(t, filepath.Join(realworld, "crds", v1beta2.Group+"_"+plural+".yaml"), "v1beta2")

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestModuleIgnoresAnnotationThatDiffersFromLabel(t *testing.T) {
+func TestModuleNameComesFromLabelAndMatchingAnnotation(t *testing.T) {
 	for name, c := range map[string]struct{ label, annotation, module, asLabel string }{
 		"label only":              {label: "keda", module: "keda", asLabel: "keda"},
 		"no label and annotation": {module: "manifest", asLabel: "manifest"},

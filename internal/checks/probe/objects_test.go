@@ -89,7 +89,7 @@ func TestConcurrentChecksShareOneRead(t *testing.T) {
 	})
 }
 
-func TestSharedReadObservesTheCallersTimeout(t *testing.T) {
+func TestSharedReadRespectsEachCallersTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := readCache{cachedReads: map[objectSelection]*cachedRead{}}
 		slow := func(context.Context) ([]any, int64, error) {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-func TestPeriodOfImagesIsParsed(t *testing.T) {
+func TestImagesSinceAndUntilAreParsed(t *testing.T) {
 	now := time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 	for name, c := range map[string]struct {
 		since, until, format, want, refuse string

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-func TestReplicaPassesOnHintsAboutOtherShards(t *testing.T) {
+func TestReplicaForwardsNotificationsForOtherShards(t *testing.T) {
 	var passed []string
 	o := newOwned(2, func(runtime string) { passed = append(passed, runtime) })
 	if o.owns("one") || o.has("one") || !o.leading() {

@@ -30,7 +30,7 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 	}
 }
 
-func TestForecastCountsRuntimesThatChangeLater(t *testing.T) {
+func TestDiffCountsRuntimesThatChangeLater(t *testing.T) {
 	d := fleetDifference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
 		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all",
 			Runtimes: []string{"berlin", "rome"}},

@@ -147,7 +147,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestUnresolvedModuleFailsUnlessAllowed(t *testing.T) {
+func TestPublishFailsForUnresolvedModuleUnlessAllowed(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)

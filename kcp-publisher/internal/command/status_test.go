@@ -163,7 +163,7 @@ func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
 	}
 }
 
-func TestStatusExitCode(t *testing.T) {
+func TestStatusExitCodeDependsOnHealth(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags statusFlags
 		want  error

@@ -160,7 +160,7 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 }
 
 // A Kyma that becomes unhealthy after the table was read must not appear as healthy.
-func TestStatusSeesAKymaThatFailsDuringTheRead(t *testing.T) {
+func TestStatusIncludesAKymaThatFailsDuringTheRead(t *testing.T) {
 	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
 		if i < 2*readersOfKymas {
 			broken(kyma)

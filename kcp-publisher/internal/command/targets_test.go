@@ -46,7 +46,7 @@ func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.
 	return build.Build()
 }
 
-func TestTargetsRefuseCombinedSelections(t *testing.T) {
+func TestRuntimeSelectionsCannotBeCombined(t *testing.T) {
 	for name, c := range map[string]struct {
 		targets
 		names []string
@@ -79,7 +79,7 @@ func TestTargetsRefuseCombinedSelections(t *testing.T) {
 	}
 }
 
-func TestTargetsFindTheSelectedRuntimes(t *testing.T) {
+func TestSelectionsFindTheirRuntimes(t *testing.T) {
 	api := kymasIn(t, interceptor.Funcs{}, "eu-1", "eu-2", "eu-off", "us-1")
 	for name, c := range map[string]struct {
 		targets

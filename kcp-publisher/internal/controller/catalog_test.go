@@ -47,7 +47,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 	return nil
 }
 
-func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
+func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
 	c := &Catalog{rereads: make(chan event.GenericEvent, 1), changed: make(chan event.GenericEvent, 9)}
 	poll := func(during func()) ctrl.Result {
 		t.Helper()
@@ -86,7 +86,7 @@ func TestKymasWaitUntilTheViewContainsACatalogChange(t *testing.T) {
 	}
 }
 
-func TestCatalogChangeTimeStartsAtTheLatestHold(t *testing.T) {
+func TestDurationOfACatalogChangeStartsAtTheLatestHold(t *testing.T) {
 	c := &Catalog{rereads: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)

@@ -158,7 +158,7 @@ func (w *waves) replaceBundle(runtime string) {
 	w.must(store.PushManifest(w.Context(), to, manifest, bundle.TagDesired))
 }
 
-func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
+func TestReportReadIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
@@ -218,7 +218,7 @@ func TestReadingIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	}
 }
 
-func TestReadingOfAReportIsPostponedOnce(t *testing.T) {
+func TestReportReadIsPostponedOnlyOnce(t *testing.T) {
 	r := newReports(nil, func() time.Time { return noon }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")
 	if got := r.postponeRead(kyma, noon.Add(time.Minute)); !got.Equal(noon.Add(time.Minute)) {
@@ -240,7 +240,7 @@ func TestReadingOfAReportIsPostponedOnce(t *testing.T) {
 	}
 }
 
-func TestPostponedReportIsNotTheOldestReport(t *testing.T) {
+func TestPostponedReadIsNotCountedAsAReport(t *testing.T) {
 	now := noon
 	r := newReports(nil, func() time.Time { return now }, fleetstate.New(nil), NewSlimmer())
 	kyma := restingKyma("one")

@@ -117,7 +117,7 @@ type noKymas struct{ client.Reader }
 
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-func TestChangeForAllKymasInvalidatesSettledReconciles(t *testing.T) {
+func TestChangeForAllKymasEndsSkippedReconciles(t *testing.T) {
 	c := &Catalog{Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
 	before := c.markedCount.Load()

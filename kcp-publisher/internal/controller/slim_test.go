@@ -101,7 +101,7 @@ func decoded[T any](t testing.TB, value T) T {
 	return made
 }
 
-func TestSlimmerRemovesOnlyManagedFieldsAndLastApplied(t *testing.T) {
+func TestCachedKymaOmitsOnlyManagedFieldsAndLastApplied(t *testing.T) {
 	s := NewSlimmer()
 	for number := range 20 {
 		whole := kymaOfTwenty(number)

@@ -22,7 +22,7 @@ func versions(runtimes []inventory.Runtime) string {
 	return strings.Join(lines, ", ")
 }
 
-func TestAssignedFollowsPreviousBundlesBackToEachTime(t *testing.T) {
+func TestBundleAtATimeIsFoundThroughPreviousBundles(t *testing.T) {
 	f := newFleet(t)
 	version := func(v string) bundle.Manifest {
 		m := f.installed("keda", "lab/keda:"+v)
@@ -69,7 +69,7 @@ func TestAssignedFollowsPreviousBundlesBackToEachTime(t *testing.T) {
 	}
 }
 
-func TestAssignedReportsPrunedBundles(t *testing.T) {
+func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 	f := newFleet(t)
 	gone := bundle.Position{Sequence: 1, Digest: "sha256:" + bundleDigits}
 	f.last["berlin"], f.later = &gone, time.Hour

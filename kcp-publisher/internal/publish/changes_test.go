@@ -20,7 +20,7 @@ func publishedWith(modules ...string) *plan.PublishedBundle {
 	return p
 }
 
-func TestTwoStatesAreComparedOnlyOnce(t *testing.T) {
+func TestComparisonOfTwoStatesIsCached(t *testing.T) {
 	p := newFleet(t).started()
 	one, two, three := publishedWith("a"), publishedWith("a", "b"), publishedWith("c")
 	for _, pair := range [][2]*plan.PublishedBundle{{one, two}, {two, one}, {one, three}, {three, two}, {one, one}} {

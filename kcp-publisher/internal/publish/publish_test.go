@@ -305,7 +305,7 @@ func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 }
 
 // The Publish after IsSettled does not read the registry again.
-func TestIsSettledChecksSharedDocuments(t *testing.T) {
+func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)
 	if err != nil {

@@ -55,7 +55,7 @@ func resolutionOf(bytes int) *resolution {
 	return &resolution{documents: bundle.Documents{State: bundle.Blob{Bytes: make([]byte, bytes)}}}
 }
 
-func TestRuntimeKeepsOneResolution(t *testing.T) {
+func TestPublisherCachesOneResolutionPerRuntime(t *testing.T) {
 	r := newResolutions(1 << 30)
 	var honest, hostile Record
 	shared := resolutionOf(10)

@@ -39,7 +39,7 @@ func releasedKyma(versions map[string]string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestHandbackContinuesWithRunningVersions(t *testing.T) {
+func TestAbortContinuesWithRunningVersions(t *testing.T) {
 	inSlow := func(k *v1beta2.Kyma) *v1beta2.Kyma {
 		k.Status.Runtime.Requested.Spec.Modules[0].Channel = "slow"
 		return k
@@ -144,7 +144,7 @@ func TestHandbackContinuesWithRunningVersions(t *testing.T) {
 	}
 }
 
-func TestReturnedStatusContainsNoPublisherFields(t *testing.T) {
+func TestStatusAfterAbortContainsNoPublisherFields(t *testing.T) {
 	before := releasedKyma(map[string]string{"keda": "1.7.0"}).Status
 	before.ReadyModules, before.ObservedGeneration, before.LastHandledReconcileAt = "0/1", 3, "now"
 	for _, kind := range []string{v1beta2.ConditionReporting, v1beta2.ConditionAccepted, v1beta2.ConditionReady,
@@ -165,7 +165,7 @@ func TestReturnedStatusContainsNoPublisherFields(t *testing.T) {
 	}
 }
 
-func TestGiveBackKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
+func TestAbortKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
@@ -225,7 +225,7 @@ func TestGiveBackKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 }
 
 // The author of the Kyma removed the label skip-reconciliation.
-func TestGiveBackDoesNotTrustTheSkipLabel(t *testing.T) {
+func TestAbortDoesNotTrustTheSkipLabel(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -242,7 +242,7 @@ func TestGiveBackDoesNotTrustTheSkipLabel(t *testing.T) {
 	}
 }
 
-func TestGiveBackRefusesDowngrades(t *testing.T) {
+func TestAbortRefusesDowngrades(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

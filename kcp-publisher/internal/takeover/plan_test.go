@@ -250,7 +250,7 @@ func TestTakeoverCanBeFinishedAfterAllModulesAreAdopted(t *testing.T) {
 	}
 }
 
-func TestUntouchedRuntimeCanBeReturnedImmediately(t *testing.T) {
+func TestRuntimeWithoutReportsIsReturnedImmediately(t *testing.T) {
 	for name, c := range map[string]struct {
 		status *v1beta2.RuntimeStatus
 		want   bool

@@ -96,7 +96,7 @@ func TestChecksNeedReadyModuleInVersionOfBundle(t *testing.T) {
 	require.Empty(t, a.checkTargets(t.Context(), bundleWith("1.0.0"), nil))
 }
 
-func TestTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
+func TestCheckTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 	type round struct {
 		b    *bundle.Bundle
 		live v1beta2.Manifest
@@ -132,7 +132,7 @@ func TestTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 	}
 }
 
-func TestQueriesAreMeasuredOnlyBeforeUpgrades(t *testing.T) {
+func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	for name, c := range map[string]struct {
 		installed []v1beta2.Manifest

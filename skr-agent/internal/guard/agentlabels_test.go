@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-func TestExposesRefusesLabelsThatWebhooksSelect(t *testing.T) {
+func TestLabelsThatExposeTheAgentToWebhooksAreRefused(t *testing.T) {
 	installed := objects(t, `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration

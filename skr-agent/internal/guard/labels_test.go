@@ -21,7 +21,7 @@ func podsWebhook(name, label, objectSelector string) string {
 
 const istio, warden = "istio-injection", "namespaces.warden.kyma-project.io/validate"
 
-func TestSafeLabelsSkipsLabelsThatExposeTheAgent(t *testing.T) {
+func TestLabelsThatExposeTheAgentAreSkipped(t *testing.T) {
 	injector := podsWebhook("istio", istio+": enabled",
 		"  objectSelector: {matchExpressions: [{key: sidecar.istio.io/inject, operator: NotIn, values: ['false']}]}\n")
 	validator := podsWebhook("warden", warden+": enabled", "")

@@ -73,7 +73,7 @@ func TestTotalSharesOfPriorityLevelsAreLimited(t *testing.T) {
 		"the sum of spec.limited.nominalConcurrencyShares in the module's priority levels is 120: use at most 100")
 }
 
-func TestRuleNamesAreUnique(t *testing.T) {
+func TestGuardRuleNamesAreUnique(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range listRules() {
 		require.NotEmpty(t, r.name)

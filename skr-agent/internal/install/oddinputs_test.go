@@ -77,7 +77,7 @@ func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
 
 // A response of the API server that was saved as a manifest makes a library panic. The agent also plans such a module
 // when it prunes objects of other modules.
-func TestResponseInContentAffectsOnlyItself(t *testing.T) {
+func TestSavedAPIResponseInContentAffectsOnlyItsModule(t *testing.T) {
 	w := newWorld(t)
 	w.wants("other", aConfigMap("dropped"), version("1.0.0"))
 	w.state("other", v1beta2.StateReady, "")

@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestIsEstablishedReadsCRDConditions(t *testing.T) {
+func TestEstablishedCRDIsDetectedByItsConditions(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string
 		want bool

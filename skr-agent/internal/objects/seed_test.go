@@ -9,9 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestKymaFollowsTheSeedUntilTheFirstReport covers a Kyma in the control plane that changes after the agent created the
+// TestRuntimeKymaFollowsTheControlPlaneUntilTheFirstReport covers a Kyma in the control plane that changes after the agent created the
 // runtime's Kyma and before the publisher reads the first report.
-func TestKymaFollowsTheSeedUntilTheFirstReport(t *testing.T) {
+func TestRuntimeKymaFollowsTheControlPlaneUntilTheFirstReport(t *testing.T) {
 	seeded := func(generation int64, names ...string) *bundle.Bundle {
 		b := bundleOf()
 		b.Statement.Predicate.KymaGeneration = generation

@@ -67,7 +67,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestChecksRunFromReadyUntilCheckFor(t *testing.T) {
+func TestChecksRunFromReadinessUntilTheirTimeEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", false, cel)})

@@ -121,7 +121,7 @@ func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
 		"the next poll must continue without concurrent writes")
 }
 
-func TestStagingNeedsFewRequests(t *testing.T) {
+func TestFetchingContentNeedsFewRequests(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()

@@ -147,7 +147,7 @@ func TestErrorsOmitMessagesOfAPIServer(t *testing.T) {
 	}
 }
 
-func TestKeeperReconcilesSealedSecrets(t *testing.T) {
+func TestAgentReconcilesSealedSecrets(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Skip("needs a kube-apiserver: KUBEBUILDER_ASSETS is not set")
 	}

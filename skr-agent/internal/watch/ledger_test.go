@@ -20,7 +20,7 @@ func names(w bundle.ReportedWatch) (all []string) {
 	return all
 }
 
-func TestLedgerReportsEachChangeOnce(t *testing.T) {
+func TestWatchedChangeIsReportedOnce(t *testing.T) {
 	var l changeLog
 	l.reportPending(10, noon)
 	if l.reported.Since != 0 || l.hasPending() {
@@ -54,7 +54,7 @@ func TestLedgerReportsEachChangeOnce(t *testing.T) {
 	}
 }
 
-func TestLedgerReportsWhenAWatchFailsAndRecovers(t *testing.T) {
+func TestFailedWatchIsReportedUntilItRecovers(t *testing.T) {
 	var l changeLog
 	l.trouble = "forbidden"
 	l.reportPending(10, noon)
@@ -68,7 +68,7 @@ func TestLedgerReportsWhenAWatchFailsAndRecovers(t *testing.T) {
 	}
 }
 
-func TestSummaryGivesWatchesEqualShares(t *testing.T) {
+func TestReportSpaceIsSharedEquallyByWatches(t *testing.T) {
 	for _, watches := range []int{1, 2, 7, bundle.MaxWatchers} {
 		for _, length := range []int{1, 40, 253} {
 			t.Run(fmt.Sprintf("%d watches with names of %d bytes", watches, length), func(t *testing.T) {

@@ -119,7 +119,7 @@ func TestConcurrentReadersInTwoProcessesGetCorrectContent(t *testing.T) {
 	}
 }
 
-func TestPinIsPermanent(t *testing.T) {
+func TestPinnedDigestNeverChanges(t *testing.T) {
 	dir, first, second := t.TempDir(), digest.FromString("first"), digest.SHA512.FromString("second")
 	c, other := open(t, dir, 1000), open(t, dir, 1000)
 	if _, ok := c.Pinned("a:1"); ok {
@@ -160,7 +160,7 @@ func TestPinIsPermanent(t *testing.T) {
 	}
 }
 
-func TestOneOfManyConcurrentPinsWins(t *testing.T) {
+func TestConcurrentPinsStoreOneDigest(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -184,7 +184,7 @@ func TestOneOfManyConcurrentPinsWins(t *testing.T) {
 	}
 }
 
-func TestDamagedPinIsReported(t *testing.T) {
+func TestDamagedRecordOfAPinnedDigestIsReported(t *testing.T) {
 	for name, data := range map[string]string{
 		"empty file":          "",
 		"truncated file":      `{"name":"a:1","dig`,

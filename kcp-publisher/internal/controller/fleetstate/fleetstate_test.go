@@ -24,7 +24,7 @@ func kymaOf(name, uid, runtime string) *v1beta2.Kyma {
 	}}
 }
 
-func TestReconcileIsSkippedOnlyForAnUnchangedBasis(t *testing.T) {
+func TestReconcileIsSkippedOnlyForUnchangedInput(t *testing.T) {
 	basis := ReconcileInput{Version: "1", View: &plan.View{}, AllChanges: 1, Report: "sha256:a"}
 	settled := SettledReconcile{basis, noon.Add(time.Minute)}
 	for name, c := range map[string]struct {

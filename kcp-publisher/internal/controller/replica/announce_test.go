@@ -152,7 +152,7 @@ func TestReplicaWithoutAcknowledgmentIgnoresOldAnnouncements(t *testing.T) {
 	}
 }
 
-func TestAcknowledgedEndsWithItsContext(t *testing.T) {
+func TestWaitForAcknowledgmentsEndsWithItsContext(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	synctest.Test(t, func(t *testing.T) {
 		planner := board(t, "planner", api)
@@ -226,7 +226,7 @@ func TestOnlyAChangedAnnouncementIsWritten(t *testing.T) {
 	}
 }
 
-func TestHintsReachOtherReplicas(t *testing.T) {
+func TestForwardedNotificationsReachOtherReplicas(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	sender, receiver := board(t, "sender", api), board(t, "receiver", api)
 	var got []string

@@ -62,7 +62,7 @@ func snapshot(t *testing.T, templates []v1beta2.ModuleTemplate, metas ...v1beta2
 	return s
 }
 
-func TestLookupReturnsTemplateOfChannel(t *testing.T) {
+func TestChannelSelectsItsModuleTemplate(t *testing.T) {
 	keda := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	label := map[string]string{v1beta2.LabelModuleName: "keda"}
 	const component = "kyma-project.io/module/keda"

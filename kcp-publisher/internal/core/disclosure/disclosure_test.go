@@ -14,7 +14,7 @@ var (
 	jwt        = "eyJ" + "hbGciOiJFUzI1NiJ9." + "eyJ" + "zdWIiOiJhIn0xxxx." + strings.Repeat("s", 43)
 )
 
-func TestFindDetectsSecretsByFormat(t *testing.T) {
+func TestLikelySecretsAreDetectedByFormat(t *testing.T) {
 	packed := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	for name, c := range map[string]struct {
 		value any

@@ -21,7 +21,7 @@ func kymaCalled(t *testing.T, id string, change func(*world)) v1beta2.Kyma {
 	return *w.status().DeepCopy()
 }
 
-func TestAssessCountsHealthCausesAndVersions(t *testing.T) {
+func TestAssessmentCountsHealthCausesAndVersions(t *testing.T) {
 	kymas := []v1beta2.Kyma{
 		kymaCalled(t, "r-3", func(w *world) { w.reports("mail", "Error", "Deployment mail cannot start") }),
 		kymaCalled(t, "r-1", func(*world) {}),
@@ -199,7 +199,7 @@ func TestCertificateWarningListsFirstRuntimes(t *testing.T) {
 	}
 }
 
-func TestIncrementalTallyEqualsAssess(t *testing.T) {
+func TestIncrementalCountsEqualAFullAssessment(t *testing.T) {
 	before := kymaCalled(t, "r-1", func(w *world) { w.reports("keda", "Error", "x") })
 	after := kymaCalled(t, "r-1", func(*world) {})
 	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
@@ -259,7 +259,7 @@ func TestNamesInAdviceAreSafeForAShell(t *testing.T) {
 	}
 }
 
-func TestJudgeModuleIgnoresOtherModules(t *testing.T) {
+func TestModuleHealthIgnoresOtherModules(t *testing.T) {
 	w := newWorld(t).reports("mail", "Error", "x").reports("keda", "Ready", "is taken over in version 1.0.0")
 	kyma := w.status()
 	if r, known := JudgeModule(kyma, "keda", Rollouts{}, noon); !known || r.Cause == nil ||

@@ -92,7 +92,7 @@ func BenchmarkJudge(b *testing.B) {
 }
 
 // The publisher evaluates a runtime after each of its reports.
-func TestJudgeNeedsFewAllocations(t *testing.T) {
+func TestRuntimeHealthNeedsFewAllocations(t *testing.T) {
 	in := benchFleet()
 	if allocations := testing.AllocsPerRun(100, func() { Judge(&in.Kymas[0], Rollouts{}, noon) }); allocations > 4 {
 		t.Errorf("Judge of a healthy runtime with %d modules: got %.0f allocations, want at most 4", benchModules,

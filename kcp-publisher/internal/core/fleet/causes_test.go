@@ -359,7 +359,7 @@ var wayScenes = []scene{
 	}, TakeoverWaits, "", "webhook x", "takeover status one"},
 }
 
-func TestJudgeReportsFirstCauseAndFix(t *testing.T) {
+func TestRuntimeHealthReportsFirstCauseAndFix(t *testing.T) {
 	seen := map[Situation]bool{}
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes, runtimeScenes} {
 		for _, s := range scenes {

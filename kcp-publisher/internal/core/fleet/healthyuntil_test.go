@@ -45,7 +45,7 @@ func setHealthyUntil(kyma *v1beta2.Kyma, now time.Time) {
 	}
 }
 
-func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
+func TestTableRowAndKymaOfHealthyRuntimeShowTheSameData(t *testing.T) {
 	w := newWorld(t).certified(24*time.Hour, 6*24*time.Hour)
 	kyma := w.status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
@@ -65,7 +65,7 @@ func TestTableRowEqualsKymaOfHealthyRuntime(t *testing.T) {
 	}
 }
 
-func TestIncompleteOrChangedRowIsNotHealthy(t *testing.T) {
+func TestIncompleteOrChangedTableRowIsNotHealthy(t *testing.T) {
 	kyma := newWorld(t).status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)
 	setHealthyUntil(kyma, noon)

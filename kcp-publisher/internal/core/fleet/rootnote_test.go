@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestParseRootNoteReturnsEncodedNote(t *testing.T) {
+func TestRootExpiryAnnotationSurvivesRoundTrip(t *testing.T) {
 	note := RootNote{Epoch: 2, Version: 7, Expires: noon, Fleet: "north"}
 	if got, err := ParseRootNote(note.String()); got != note || err != nil {
 		t.Errorf("parse %s: got %+v, %v, want %+v", note, got, err, note)

@@ -25,7 +25,7 @@ func runningWorld(modules ...string) *v1beta2.Kyma {
 	return kyma
 }
 
-func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
+func TestStatusColumnRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 	many := make([]string, 100)
 	for i := range many {
 		many[i] = fmt.Sprintf("module-%d", i)
@@ -79,7 +79,7 @@ func TestRunningListsModulesOfHealthyRuntimes(t *testing.T) {
 	}
 }
 
-func TestIncompleteRowIsNotListed(t *testing.T) {
+func TestIncompleteTableRowIsNotListed(t *testing.T) {
 	whole := Row{
 		Name: "one", Runtime: "one", State: "Ready", HealthyUntil: "2026-05-05T12:00:00Z", Running: "7:keda=1.0.0",
 		Channel: "regular", Published: "7", InForce: "6",
@@ -106,7 +106,7 @@ func TestIncompleteRowIsNotListed(t *testing.T) {
 	}
 }
 
-func TestMayHoldDependsOnRolloutStateAndVersion(t *testing.T) {
+func TestRolloutThatCanHoldARuntimeIsFoundByStateAndVersion(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for a runtime with 1.0.0, and with the promoted 1.1.0
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},

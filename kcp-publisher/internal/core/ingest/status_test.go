@@ -411,7 +411,7 @@ func TestStatusContainsBundleAndActiveChannel(t *testing.T) {
 	}
 }
 
-func TestRememberRecordsReportInStatus(t *testing.T) {
+func TestAcceptedReportIsRecordedInStatus(t *testing.T) {
 	status := v1beta2.KymaStatus{}
 	RecordReport(&status, bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
 		Sequence: 5, Time: noon, AgentVersion: "v1", KubernetesVersion: "v1.36.3", ClusterUID: "uid",

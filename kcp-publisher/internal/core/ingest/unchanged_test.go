@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestSameFactsDoNotChangeStatus(t *testing.T) {
+func TestUnchangedInputDoesNotChangeStatus(t *testing.T) {
 	for name, s := range map[string]*scene{
 		"healthy runtime":             healthy(),
 		"silent runtime":              healthy().later(time.Hour),

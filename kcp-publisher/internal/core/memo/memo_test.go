@@ -54,7 +54,7 @@ func TestMemoLimitsEntries(t *testing.T) {
 	}
 }
 
-func TestSharedKeepsOneValuePerHolder(t *testing.T) {
+func TestSharedCacheKeepsOneValuePerHolder(t *testing.T) {
 	m := NewShared(Limit{Bytes: 1 << 30}, length)
 	var honest, hostile Holder[string, string]
 	m.Put(&honest, "usual", text(10))
@@ -78,7 +78,7 @@ func TestSharedKeepsOneValuePerHolder(t *testing.T) {
 }
 
 // The model is a map from holders to keys.
-func TestSharedMatchesModel(t *testing.T) {
+func TestSharedCacheMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))

@@ -243,7 +243,7 @@ func valueOf(e ast.Expr) string {
 	return ""
 }
 
-func TestWithoutRemovesIgnoredSettingsOnly(t *testing.T) {
+func TestOnlyIgnoredSettingsAreRemovedFromAKyma(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	kyma.Annotations, kyma.Labels = map[string]string{"mine": "a"}, map[string]string{"mine": "l"}
 	for _, s := range Settings {

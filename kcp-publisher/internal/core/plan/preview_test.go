@@ -11,7 +11,7 @@ import (
 )
 
 // The report time in the status is updated only once a day, so the preview must not use it.
-func TestPreviewUsesTheReportingCondition(t *testing.T) {
+func TestPreviewDetectsSilentRuntimesByConditionReporting(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
 			OfflineAfter: metav1.Duration{Duration: 15 * time.Minute},

@@ -25,7 +25,7 @@ func lastWith(sequence int64, mandatory bool, modules ...string) *PublishedBundl
 	return p
 }
 
-func TestRemovingReturnsOnlyRemovalsThatTheRuntimeDidNotRequest(t *testing.T) {
+func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 	asks := func(modules ...string) *v1beta2.KymaSpec {
 		spec := &v1beta2.KymaSpec{}
 		for _, module := range modules {

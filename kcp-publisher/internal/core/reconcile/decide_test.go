@@ -41,7 +41,7 @@ func run(f Facts, w world) (State, []Action) {
 	return "", taken
 }
 
-func TestReconcileTakesActionsForFacts(t *testing.T) {
+func TestReconcileActionsDependOnFacts(t *testing.T) {
 	known := Facts{HasView: true, HasFinalizer: true}
 	with := func(change func(*Facts)) Facts {
 		f := known
@@ -128,7 +128,7 @@ func TestReconcileTakesActionsForFacts(t *testing.T) {
 	}
 }
 
-func TestDecideKeepsItsGuarantees(t *testing.T) {
+func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	flip := func() bool { return random.IntN(2) == 0 }
 	one := func(results ...Result) Result { return results[random.IntN(len(results))] }

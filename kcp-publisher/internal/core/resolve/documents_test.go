@@ -64,7 +64,7 @@ func TestRequestedModulesIncludeUnresolvedModules(t *testing.T) {
 	}
 }
 
-func TestNeedsReturnsComponentsOfResolvableModules(t *testing.T) {
+func TestComponentsOfResolvableModulesAreListed(t *testing.T) {
 	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
 	want := []ComponentNeed{
 		{ComponentRef: ComponentRef{Component: prefix + "keda", Version: "1.0.0"}}, {

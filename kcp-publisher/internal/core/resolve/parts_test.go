@@ -105,7 +105,7 @@ func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
 	}
 }
 
-func TestLeavingModuleKeepsItsChannel(t *testing.T) {
+func TestModuleBeingRemovedKeepsItsChannel(t *testing.T) {
 	w := usual().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
 	w.request.RemovedModules = []v1beta2.Module{
 		{Name: "nats", Channel: "regular"}, {Name: "keda", Channel: "fast"}, {Name: "gone", Channel: "regular"},

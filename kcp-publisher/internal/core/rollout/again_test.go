@@ -14,7 +14,7 @@ import (
 )
 
 // Each entry of channel is the channel's version in one evaluation. The first rollout to 2.0.0 has the given state.
-func TestEndedRolloutIsRepeated(t *testing.T) {
+func TestPromotionAfterAnEndedRolloutCreatesANewRollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
 		retry    bool
@@ -91,7 +91,7 @@ func TestEndedRolloutIsRepeated(t *testing.T) {
 	}
 }
 
-func TestRejectedReturnsTheLastFailedRollout(t *testing.T) {
+func TestLastRejectedRolloutIsFound(t *testing.T) {
 	rollout := func(revision int64, to string, state fleet.RolloutState) *fleet.Rollout {
 		r := &fleet.Rollout{
 			Spec: fleet.RolloutSpec{Revision: revision, To: to}, Status: fleet.RolloutStatus{State: state},
@@ -217,7 +217,7 @@ func TestEmptyWaveWaits(t *testing.T) {
 }
 
 // The publisher cannot publish to the first of three runtimes for longer than offlineAfter.
-func TestUnpublishableRuntimeReleasesItsSlot(t *testing.T) {
+func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
 	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))

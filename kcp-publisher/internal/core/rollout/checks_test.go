@@ -90,7 +90,7 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	}
 }
 
-func TestNumberParsesDurationsAndFiniteNumbers(t *testing.T) {
+func TestCheckValueParsesDurationsAndFiniteNumbers(t *testing.T) {
 	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
 		if got, is := ParseValue(text); !is || got != want {
 			t.Errorf("text %q: got %v, %t, want %v", text, got, is, want)
@@ -167,7 +167,7 @@ func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	}
 }
 
-func TestGatesWithDifferentChecksDiffer(t *testing.T) {
+func TestGatesWithDifferentChecksAreNotEqual(t *testing.T) {
 	gate := func(bound string) Gates {
 		spec := checkedWaves()
 		spec.Waves[0].Checks[0].PromQL.Max = bound

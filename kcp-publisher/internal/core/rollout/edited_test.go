@@ -11,7 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestAddedWaveHasANameOfItsOwn(t *testing.T) {
+func TestAddedRestWaveHasAUniqueName(t *testing.T) {
 	course := twoWaves().Course
 	course.Waves[1].Percent = new(int32(50))
 	for _, c := range []struct{ last, want string }{{"production", RestWave}, {RestWave, RestWave + "-2"}} {
@@ -67,7 +67,7 @@ func TestEditedWavesCannotSkipRuntimes(t *testing.T) {
 	}
 }
 
-func TestOneOldRuntimeDoesNotStartARolloutOfTheChannelsVersion(t *testing.T) {
+func TestReturningRuntimeStartsNoRollout(t *testing.T) {
 	policy := &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
 	var runtimes []Runtime
 	for i := range 99 {
@@ -94,7 +94,7 @@ func TestDeletionOfTheLatestRolloutsRestartsThePromotion(t *testing.T) {
 	}
 }
 
-func TestReturnOfTheChannelWithoutAPolicyRollsBack(t *testing.T) {
+func TestRevertedChannelWithoutAPolicyRollsRuntimesBack(t *testing.T) {
 	stopped := func(undo bool) *fleet.Rollout {
 		return &fleet.Rollout{
 			Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Undo: undo},
@@ -118,7 +118,7 @@ func TestReturnOfTheChannelWithoutAPolicyRollsBack(t *testing.T) {
 	}
 }
 
-func TestRefusedRolloutHoldsOnlyItsTrack(t *testing.T) {
+func TestRefusedRolloutHoldsOnlyItsModuleAndChannel(t *testing.T) {
 	spec := twoWaves()
 	refused := &fleet.Rollout{Spec: spec}
 	refused.Name = "keda-regular-1"

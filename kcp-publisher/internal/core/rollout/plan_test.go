@@ -228,7 +228,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 }
 
 // A channel gets a version again shortly after an earlier rollout, so the canaries already have it.
-func TestWaveThatHasTheVersionStillSoaks(t *testing.T) {
+func TestSoakAppliesToAWaveThatAlreadyHasTheVersion(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
 	for name, c := range map[string]struct {

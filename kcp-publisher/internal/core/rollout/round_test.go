@@ -137,7 +137,7 @@ func TestChannelWithoutRuntimesChangesNoRollout(t *testing.T) {
 	}
 }
 
-func TestUnchangedFactsWriteNothing(t *testing.T) {
+func TestUnchangedRolloutWritesNothing(t *testing.T) {
 	all := []fleet.Rollout{carriedOut("")}
 	round := EvaluateAll(policies("careful"), all, map[Track]Followers{keda: {"2.0.0", everyone}}, noon.Add(time.Second))
 	if len(round.Create)+len(round.Update)+len(round.Delete) > 0 || !round.IsActive {

@@ -13,9 +13,9 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestUnresolvedRuntimeReleasesItsSlot runs a wave of three runtimes with maxConcurrent 1. The promoted version cannot
+// TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent runs a wave of three runtimes with maxConcurrent 1. The promoted version cannot
 // be resolved for the first runtime.
-func TestUnresolvedRuntimeReleasesItsSlot(t *testing.T) {
+func TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
 	spec.Waves[0].MaxConcurrent, spec.Waves[0].MaxDeferred = new(intstr.FromInt32(1)), new(intstr.FromInt32(0))
@@ -84,8 +84,8 @@ func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
 	}
 }
 
-// TestUnresolvedRuntimesReleaseAllSlots covers a wave whose status already lists as many postponed runtimes as it can.
-func TestUnresolvedRuntimesReleaseAllSlots(t *testing.T) {
+// TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent covers a wave whose status already lists as many postponed runtimes as it can.
+func TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
 	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(1))

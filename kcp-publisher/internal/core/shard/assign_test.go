@@ -24,7 +24,7 @@ func named(n int) (members []string) {
 	return members
 }
 
-func TestAssignGivesMembersEqualSharesWithFewMoves(t *testing.T) {
+func TestReplicasGetEqualSharesWithFewMoves(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 5000 {
 		n, members := 1+random.IntN(20), named(1+random.IntN(9))

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestHintsAreSentOnceAndInOrder(t *testing.T) {
+func TestForwardedNotificationsAreSentOnceAndInOrder(t *testing.T) {
 	var w Waiting
 	for i := range maxWaiting + 10 {
 		w.Add(fmt.Sprint("runtime-", i))
@@ -30,7 +30,7 @@ func TestHintsAreSentOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestReceivedHintsAreNewAndValid(t *testing.T) {
+func TestReceivedNotificationsAreNewAndValid(t *testing.T) {
 	encode := func(all ...Hints) string {
 		data, err := json.Marshal(all)
 		if err != nil {
@@ -65,7 +65,7 @@ func TestReceivedHintsAreNewAndValid(t *testing.T) {
 	}
 }
 
-func TestHintsExpire(t *testing.T) {
+func TestForwardedNotificationsExpire(t *testing.T) {
 	now := time.Unix(100, 0)
 	all := []Hints{{Number: now.Add(-4 * time.Second).UnixNano()}, {Number: now.Add(-time.Second).UnixNano()}}
 	if kept := KeptHints(all, now.Add(-3*time.Second)); len(kept) != 1 || kept[0].Number != all[1].Number {

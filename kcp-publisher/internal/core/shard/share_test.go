@@ -18,7 +18,7 @@ func selector(t *testing.T, text string) labels.Selector {
 	return parsed
 }
 
-func TestShareContainsSelectedKymasOfItsShard(t *testing.T) {
+func TestPublisherManagesSelectedKymasOfItsShard(t *testing.T) {
 	const runtime = "r"
 	at := ShardOf(runtime, 3)
 	one := map[string]string{"publisher": "one"}
@@ -52,7 +52,7 @@ func shardLabel(number, count int) map[string]string {
 	return map[string]string{v1beta2.LabelShard: LabelValue(number, count)}
 }
 
-func TestEveryKymaBelongsToExactlyOneShare(t *testing.T) {
+func TestEveryKymaBelongsToExactlyOneShard(t *testing.T) {
 	var shares []Share
 	for _, c := range []struct {
 		selector string
@@ -84,7 +84,7 @@ func TestEveryKymaBelongsToExactlyOneShare(t *testing.T) {
 	}
 }
 
-func TestCacheContainsOnlyTheShare(t *testing.T) {
+func TestCacheSelectorMatchesSelectorAndShard(t *testing.T) {
 	for name, c := range map[string]struct {
 		share Share
 		want  string

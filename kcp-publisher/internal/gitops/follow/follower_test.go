@@ -47,7 +47,7 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 	}
 }
 
-func TestFirstReadOfTheBranchEndsTheHoldAfterAStart(t *testing.T) {
+func TestStartedPublisherHoldsUntilItHasReadTheBranch(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
 		held bool

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestRepositoryTakesOverTheWholeSpec(t *testing.T) {
+func TestCommitReplacesTheWholeSpec(t *testing.T) {
 	const (
 		mine   = `{"f:metadata":{"f:annotations":{"f:kyma-pull.dev/git-commit":{}}},"f:spec":{"f:channel":{}}}`
 		theirs = `{"f:metadata":{"f:labels":{"f:region":{}}},"f:spec":{"f:modules":{"k:{\"name\":\"scaler\"}":{".":{},"f:name":{}}}}}`

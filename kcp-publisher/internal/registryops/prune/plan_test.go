@@ -225,7 +225,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 	}
 }
 
-func TestWaitingManifestsAreRecorded(t *testing.T) {
+func TestUnusedManifestsAreRecordedUntilMinAge(t *testing.T) {
 	unused := named("documents", "set-1", "set-1", "state-1", "catalog-1")
 	inventory := Inventory{Shared: []Manifest{unused}}
 	first := Decide(inventory, nil, rules)
@@ -248,7 +248,7 @@ func TestWaitingManifestsAreRecorded(t *testing.T) {
 	}
 }
 
-func TestManifestsOverTheLimitKeepTheirContent(t *testing.T) {
+func TestPruneRemovesAtMostTheLimitOfManifests(t *testing.T) {
 	few := rules
 	few.Limit = 2
 	inventory := Inventory{Runtimes: []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)}}}

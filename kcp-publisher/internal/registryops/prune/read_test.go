@@ -131,7 +131,7 @@ func TestInventoryContainsBundlesAndTheirContent(t *testing.T) {
 }
 
 // The bundles have the same state and different catalogs. The superseded bundle is incomplete.
-func TestStateIsReadFromABundleInUse(t *testing.T) {
+func TestSharedStateIsReadFromABundleInUse(t *testing.T) {
 	s := newShelf(t)
 	now := s.documents("x")
 	catalog, err := bundle.EncodeCatalog(bundle.Catalog{

@@ -17,7 +17,7 @@ func TestUnchangedTextIsLoggedOnce(t *testing.T) {
 	require.True(t, memo.Update("registry", "slow"), "a text that occurs again must be logged")
 }
 
-func TestReplaceReturnsNewAndChangedSubjects(t *testing.T) {
+func TestOnlyNewAndChangedTextsAreLogged(t *testing.T) {
 	var memo Memo
 	require.Equal(t, []string{"keda", "nats"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits"}))
 	require.Equal(t, []string{"keda"}, memo.Replace(map[string]string{"nats": "waits", "keda": "waits longer"}))

@@ -58,7 +58,7 @@ func TestOrdinaryTextIsNotMasked(t *testing.T) {
 	}
 }
 
-func TestTailReturnsLastLinesWithinLimits(t *testing.T) {
+func TestLogTailIsLimitedInLinesAndBytes(t *testing.T) {
 	var lines []string
 	for range 10_000 {
 		lines = append(lines, "a line of a log")

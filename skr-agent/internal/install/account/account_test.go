@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-func TestLogIsReadWithinLimits(t *testing.T) {
+func TestPodLogIsReadWithinLimits(t *testing.T) {
 	var asked string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked = r.URL.String()

@@ -187,7 +187,7 @@ func TestImagePathsAreRewrittenInCustomResources(t *testing.T) {
 	}
 }
 
-func TestUnlistedReturnsImagesMissingInComponent(t *testing.T) {
+func TestImagesMissingInTheComponentAreListed(t *testing.T) {
 	uses := []Use{
 		{Image: "example.org/scaler:1.0"}, {Image: "example.org/other:1.0"}, {Image: "example.org/other:1.0"},
 		{Image: "${X}"},
@@ -198,7 +198,7 @@ func TestUnlistedReturnsImagesMissingInComponent(t *testing.T) {
 	}
 }
 
-func TestUnpinnedReturnsImagesWithoutADigest(t *testing.T) {
+func TestImagesWithoutADigestAreListed(t *testing.T) {
 	uses := []Use{
 		{Image: "example.org/scaler:1.0", Rewritten: "example.org/scaler:1.0@" + sum},
 		{Image: "example.org/other:1.0", Rewritten: "mirror.example/other:1.0"},

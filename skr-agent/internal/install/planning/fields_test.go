@@ -113,7 +113,7 @@ func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
 	}
 }
 
-func TestTakeLiveCopiesLiveValues(t *testing.T) {
+func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
 	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
 			{Manager: by, Operation: metav1.ManagedFieldsOperationApply, FieldsV1: metav1.NewFieldsV1(fields)},
