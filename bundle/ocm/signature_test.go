@@ -170,7 +170,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 				*s = sign(t, scaler(t), AlgorithmPKCS1, "SHA-256", weak)
 			}, Trust{Keys: []*rsa.PublicKey{&weak.PublicKey}}, "not made by any",
 		},
-		"other algorithm": {
+		"signature with another algorithm": {
 			func(s *Signature) { s.Algorithm, s.MediaType = AlgorithmPSS, mediaTypePSS }, trust, "not made by any",
 		},
 		"media type of another algorithm": {
@@ -300,7 +300,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 			chain(self), Trust{Keys: []*rsa.PublicKey{&leafKey.PublicKey}}, noon, "",
 		},
 		"missing intermediate": {chain(leaf(nil)), trust, noon, "certificate of CN=release: x509: "},
-		"other authority": {
+		"certificate of another authority": {
 			chain(leaf(nil), middle), Trust{Roots: chain(stranger)}, noon, "certificate of CN=release: x509: ",
 		},
 		"no trusted authority": {

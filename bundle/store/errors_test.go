@@ -28,8 +28,8 @@ func TestUnavailableDistinguishesRegistryFailures(t *testing.T) {
 		"refused content": {
 			refusal.New(refusal.WrongDigest, "read: %w", &net.OpError{Op: "read", Err: errors.New("reset")}), false,
 		},
-		"other error": {errors.New("no such field"), false},
-		"no error":    {nil, false},
+		"error that is not from a registry": {errors.New("no such field"), false},
+		"no error":                          {nil, false},
 	} {
 		if got := IsUnavailable(c.err); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)

@@ -265,10 +265,10 @@ func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 		values map[string]any
 		want   bool
 	}{
-		"limited rights":                   {map[string]any{}, false},
-		"limited rights, upgrades enabled": {map[string]any{"selfUpgrade": true}, true},
-		"all rights":                       {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
-		"all rights, upgrades disabled": {
+		"agent with limited rights":                  {map[string]any{}, false},
+		"agent with limited rights and self-upgrade": {map[string]any{"selfUpgrade": true}, true},
+		"agent with all rights":                      {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
+		"agent with all rights, no self-upgrade": {
 			map[string]any{"rbac": map[string]any{"clusterAdmin": true}, "selfUpgrade": false},
 			false,
 		},

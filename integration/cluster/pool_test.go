@@ -292,7 +292,7 @@ func TestLenderRejectsCallsWithoutLoan(t *testing.T) {
 func TestAllChartsShareOneClusterType(t *testing.T) {
 	for name, options := range map[string]Options{
 		"cluster of a control plane":     {CRDs: []fs.FS{charts.PublisherCRDs}},
-		"a runtime":                      {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
+		"cluster of a runtime":           {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
 		"cluster with recorded requests": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
 	} {
 		if !lendable(shared(options)) {

@@ -28,7 +28,7 @@ func TestInvalidTryOptionsAreRejected(t *testing.T) {
 		"component without versions": {
 			Options{Component: "example.org/mailer", To: "1.1.0"}, "newer version are required",
 		},
-		"identical versions": {
+		"FROM and TO with the same version": {
 			Options{Component: "example.org/mailer", From: "1.0.0", To: "1.0.0"},
 			"the older and the newer version are both",
 		},

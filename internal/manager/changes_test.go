@@ -22,7 +22,7 @@ func TestStatusChangesCauseNoReconcile(t *testing.T) {
 		was, is *metav1.PartialObjectMetadata
 		want    bool
 	}{
-		"no change":                 {of("a", "1", 1, false), of("a", "1", 1, false), false},
+		"unchanged object":          {of("a", "1", 1, false), of("a", "1", 1, false), false},
 		"status change":             {of("a", "1", 1, false), of("a", "2", 1, false), false},
 		"spec change":               {of("a", "1", 1, false), of("a", "2", 2, false), true},
 		"change without generation": {of("a", "1", 0, false), of("a", "2", 0, false), true},

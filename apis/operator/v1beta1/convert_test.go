@@ -18,8 +18,8 @@ func TestV1beta1KymaSurvivesRoundTrip(t *testing.T) {
 		sync *Sync
 		want map[string]string // annotations in v1beta2, except AnnotationSync
 	}{
-		"no sync": {nil, nil},
-		"sync disabled": {
+		"Kyma without spec.sync": {nil, nil},
+		"Kyma with disabled spec.sync": {
 			&Sync{NoModuleCopy: true, ModuleCatalog: true, Strategy: "secret", Namespace: "elsewhere"},
 			map[string]string{},
 		},

@@ -157,7 +157,7 @@ func TestSchemaComparisonFindsDifferences(t *testing.T) {
 		change func(map[string]any)
 		want   string
 	}{
-		"no change":           {func(map[string]any) {}, ""},
+		"unchanged schema":    {func(map[string]any) {}, ""},
 		"changed description": {func(s map[string]any) { s["description"] = "ours" }, ""},
 		"added property": {
 			func(s map[string]any) { s["properties"].(map[string]any)["more"] = map[string]any{} }, "",

@@ -35,10 +35,10 @@ func TestImportReportRefusesOlderReport(t *testing.T) {
 		replace, known bool
 		want           refusal.Reason
 	}{
-		"newer report":                {existing: existing, next: report(last+1, noon)},
-		"same report":                 {existing: existing, next: existing, known: true},
-		"older report":                {existing: existing, next: report(last-1, noon), want: refusal.Rollback},
-		"older report with --replace": {existing: existing, next: report(last-1, noon), replace: true},
+		"report newer than the imported one": {existing: existing, next: report(last+1, noon)},
+		"report that was already imported":   {existing: existing, next: existing, known: true},
+		"report older than the imported one": {existing: existing, next: report(last-1, noon), want: refusal.Rollback},
+		"older report with --replace":        {existing: existing, next: report(last-1, noon), replace: true},
 		"same sequence with other content": {
 			existing: existing, next: report(last, noon.Add(time.Second)), want: refusal.Rollback,
 		},

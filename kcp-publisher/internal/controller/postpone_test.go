@@ -105,7 +105,7 @@ func TestStartedPublisherReadsTheReportsThatItNeeds(t *testing.T) {
 		change func(*waves)
 		reads  int
 	}{
-		"no change":      {func(*waves) {}, 0},
+		"unchanged Kyma": {func(*waves) {}, 0},
 		"promotion":      {func(w *waves) { w.promote("1.1.0") }, runtimes},
 		"notification":   {func(w *waves) { w.kymas.reports.recordNotification(one) }, 1},
 		"changed Secret": {func(w *waves) { w.kymas.fleet.Edit(one, func(r *fleetstate.Runtime) { r.ChangedCount++ }) }, 1},

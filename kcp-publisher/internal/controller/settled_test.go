@@ -32,7 +32,7 @@ func TestReconcileWithPendingWorkIsRepeated(t *testing.T) {
 		change func(after *v1beta2.Kyma, facts *ingest.Facts, outcome *publish.Outcome)
 		want   time.Time
 	}{
-		"no work": {
+		"no pending work": {
 			func(*v1beta2.Kyma, *ingest.Facts, *publish.Outcome) {}, now.Add(settledPolls * interval),
 		},
 		"runtime can become silent": {

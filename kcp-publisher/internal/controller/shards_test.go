@@ -109,7 +109,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 		now   time.Time
 		want  silence.LastReport
 	}{
-		"no message":               {nil, now, silence.LastReport{KnownAt: noon, PossibleAt: now}},
+		"no announcement":          {nil, now, silence.LastReport{KnownAt: noon, PossibleAt: now}},
 		"report without changes":   {times(content("0a")), now, silence.LastReport{KnownAt: at}},
 		"report not in the status": {times(content("0b")), now, silence.LastReport{KnownAt: noon, PossibleAt: at}},
 		"outdated message": {

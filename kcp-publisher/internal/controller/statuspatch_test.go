@@ -45,7 +45,7 @@ func TestStatusPatchEqualsMergePatch(t *testing.T) {
 		"module added": func(k *v1beta2.Kyma) {
 			k.Status.Modules = append(k.Status.Modules, v1beta2.ModuleStatus{Name: "new"})
 		},
-		"no change":               func(*v1beta2.Kyma) {},
+		"unchanged status":        func(*v1beta2.Kyma) {},
 		"bundle changed":          func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Digest = "sha256:b" },
 		"version changed":         func(k *v1beta2.Kyma) { k.Status.Runtime.Published.Versions["module-03"] = "1.1.0" },
 		"module changed":          func(k *v1beta2.Kyma) { k.Status.Modules[3].Version = "1.1.0" },

@@ -107,12 +107,12 @@ func TestCheckTargetsAreComputedAgainOnlyAfterAChange(t *testing.T) {
 		ready   bool
 		changed bool
 	}{
-		"nothing changed": {func(*round) {}, true, false},
-		"another status": {func(r *round) {
+		"unchanged status, Manifest and desired state": {func(*round) {}, true, false},
+		"changed status": {func(r *round) {
 			r.live.ResourceVersion, r.live.Status.State = "6", v1beta2.StateError
 		}, false, true},
-		"another Manifest": {func(r *round) { r.live.UID, r.live.Spec.Version = "b", "0.9.0" }, false, true},
-		"another desired state": {func(r *round) {
+		"changed Manifest": {func(r *round) { r.live.UID, r.live.Spec.Version = "b", "0.9.0" }, false, true},
+		"changed desired state": {func(r *round) {
 			r.b.Config.Digest, r.b.State.Manifests[0].Version = "z", "2.0.0"
 		}, false, true},
 		"state without a digest":  {func(r *round) { r.b.Config.Digest = "" }, true, true},

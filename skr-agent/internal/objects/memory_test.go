@@ -104,8 +104,8 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			memory: before, kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1", deleted)},
 			removals: []string{"keda"}, keeps: 1,
 		},
-		"removed Manifest no longer exists": {memory: before.withRemoval("keda", "1"), kyma: kyma},
-		"removed Manifest still exists": {
+		"Manifest to remove is already deleted": {memory: before.withRemoval("keda", "1"), kyma: kyma},
+		"Manifest to remove still exists": {
 			memory: before.withRemoval("keda", "1"), kyma: kyma, live: []v1beta2.Manifest{installed("keda", "1")}, keeps: 1,
 		},
 		"new Manifest after a removal is being deleted": {

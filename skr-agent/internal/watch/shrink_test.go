@@ -90,8 +90,8 @@ func TestStatusFingerprintChangesWithStatusOnly(t *testing.T) {
 		change func(map[string]any)
 		counts bool
 	}{
-		"no change":    {func(map[string]any) {}, false},
-		"changed spec": {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
+		"unchanged object": {func(map[string]any) {}, false},
+		"changed spec":     {func(o map[string]any) { o["spec"] = map[string]any{"size": int64(2)} }, false},
 		"changed generation": {
 			func(o map[string]any) { o["metadata"].(map[string]any)["generation"] = int64(4) }, false,
 		},

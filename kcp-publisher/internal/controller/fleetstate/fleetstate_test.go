@@ -32,8 +32,8 @@ func TestReconcileIsSkippedOnlyForUnchangedInput(t *testing.T) {
 		at     time.Time
 		want   bool
 	}{
-		"equal basis":              {func(*ReconcileInput) {}, noon, true},
-		"settled period ended":     {func(*ReconcileInput) {}, noon.Add(time.Minute), false},
+		"unchanged input": {func(*ReconcileInput) {}, noon, true},
+		"time until the next required reconcile has passed": {func(*ReconcileInput) {}, noon.Add(time.Minute), false},
 		"changed Kyma":             {func(b *ReconcileInput) { b.Version = "2" }, noon, false},
 		"changed catalog or gates": {func(b *ReconcileInput) { b.View = &plan.View{} }, noon, false},
 		"new commit":               {func(b *ReconcileInput) { b.Source = &bundle.Source{} }, noon, false},

@@ -19,7 +19,7 @@ type claim struct {
 
 func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 	for name, reports := range map[string][]claim{
-		"one agent": {{instance: "a", counts: true}, {instance: "a", counts: true}},
+		"single agent": {{instance: "a", counts: true}, {instance: "a", counts: true}},
 		"agent restarts twice": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "b"},
 			{instance: "b", confirmed: true, counts: true}, {instance: "c"}, {

@@ -19,15 +19,15 @@ func TestAnnotationSetsTheAllowedSilence(t *testing.T) {
 		carried bool
 		problem string
 	}{
-		"":       {allowedSilence, false, ""},
-		"false":  {allowedSilence, false, ""},
-		"true":   {90 * day, true, ""},
-		"720h":   {30 * day, true, ""},
-		"8784h":  {366 * day, true, ""},
-		"8785h":  {allowedSilence, false, "at most 8784h"},
-		"0s":     {allowedSilence, false, "must be true, or a duration"},
-		"-1h":    {allowedSilence, false, "must be true, or a duration"},
-		"a year": {allowedSilence, false, "must be true, or a duration"},
+		"":                  {allowedSilence, false, ""},
+		"false":             {allowedSilence, false, ""},
+		"true":              {90 * day, true, ""},
+		"720h":              {30 * day, true, ""},
+		"8784h":             {366 * day, true, ""},
+		"8785h":             {allowedSilence, false, "at most 8784h"},
+		"0s":                {allowedSilence, false, "must be true, or a duration"},
+		"-1h":               {allowedSilence, false, "must be true, or a duration"},
+		"silence of a year": {allowedSilence, false, "must be true, or a duration"},
 	} {
 		kyma := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{v1beta2.AnnotationCarried: annotation}},

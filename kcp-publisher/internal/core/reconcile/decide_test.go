@@ -147,8 +147,8 @@ func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 			"every reconcile ends in a state": state == "",
 			"each action is taken at most once": len(
 				slices.Compact(slices.Sorted(slices.Values(taken)))) != len(taken),
-			"nothing is published without a complete view":        took(Publish) && !f.HasView,
-			"a complete view publishes instead of renewing":       took(Renew) && f.HasView,
+			"nothing is published without a complete catalog":     took(Publish) && !f.HasView,
+			"a complete catalog publishes instead of renewing":    took(Renew) && f.HasView,
 			"nothing is renewed for a Kyma that is not admitted":  took(Renew) && w.admitted != Yes,
 			"nothing is published to a Kyma that is not admitted": took(Publish) && (!took(Admit) || w.admitted != Yes),
 			"nothing is published without a finalizer":            took(Publish) && !f.HasFinalizer && !took(AddFinalizer),

@@ -106,9 +106,9 @@ func TestRevertedChannelWithoutAPolicyRollsRuntimesBack(t *testing.T) {
 		undo    bool
 		want    bool
 	}{
-		"channel returns to the last good version": {"1.0.0", false, false},
-		"operator requests an undo":                {"3.0.0", true, false},
-		"channel gets another version":             {"3.0.0", false, true},
+		"channel returns to the last good version":            {"1.0.0", false, false},
+		"operator requests an undo":                           {"3.0.0", true, false},
+		"channel gets a version other than the last good one": {"3.0.0", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := needsNoRollout(stopped(c.undo), c.channel, nil); got != c.want {

@@ -27,20 +27,20 @@ func TestPublisherManagesSelectedKymasOfItsShard(t *testing.T) {
 		kyma  map[string]string
 		want  bool
 	}{
-		"whole control plane":                   {Share{}, nil, true},
-		"empty selector":                        {Share{Selector: labels.Everything()}, nil, true},
-		"one shard":                             {Share{Count: 1}, nil, true},
-		"selected":                              {Share{Selector: selector(t, "publisher=one")}, one, true},
-		"not selected":                          {Share{Selector: selector(t, "publisher=two")}, one, false},
-		"unlabeled Kyma with a selector":        {Share{Selector: selector(t, "publisher=one")}, nil, false},
-		"own shard":                             {Share{Number: at, Count: 3}, nil, true},
-		"other shard":                           {Share{Number: (at + 1) % 3, Count: 3}, nil, false},
-		"own shard, selected":                   {Share{selector(t, "publisher=one"), at, 3}, one, true},
-		"own shard, not selected":               {Share{selector(t, "publisher=two"), at, 3}, one, false},
-		"other shard, selected":                 {Share{selector(t, "publisher=one"), (at + 1) % 3, 3}, one, false},
-		"own shard with another shard's label":  {Share{Number: at, Count: 3}, shardLabel(at+1, 3), true},
-		"other shard with this shard's label":   {Share{Number: at + 1, Count: 3}, shardLabel(at+1, 3), false},
-		"own shard with a label of other count": {Share{Number: at, Count: 3}, shardLabel(at, 6), true},
+		"whole control plane":                     {Share{}, nil, true},
+		"empty selector":                          {Share{Selector: labels.Everything()}, nil, true},
+		"one shard":                               {Share{Count: 1}, nil, true},
+		"selected Kyma":                           {Share{Selector: selector(t, "publisher=one")}, one, true},
+		"Kyma that is not selected":               {Share{Selector: selector(t, "publisher=two")}, one, false},
+		"unlabeled Kyma with a selector":          {Share{Selector: selector(t, "publisher=one")}, nil, false},
+		"Kyma of this shard":                      {Share{Number: at, Count: 3}, nil, true},
+		"Kyma of another shard":                   {Share{Number: (at + 1) % 3, Count: 3}, nil, false},
+		"selected Kyma of this shard":             {Share{selector(t, "publisher=one"), at, 3}, one, true},
+		"Kyma of this shard that is not selected": {Share{selector(t, "publisher=two"), at, 3}, one, false},
+		"selected Kyma of another shard":          {Share{selector(t, "publisher=one"), (at + 1) % 3, 3}, one, false},
+		"Kyma with another shard's label":         {Share{Number: at, Count: 3}, shardLabel(at+1, 3), true},
+		"Kyma of another shard with this label":   {Share{Number: at + 1, Count: 3}, shardLabel(at+1, 3), false},
+		"Kyma with a label of six shards":         {Share{Number: at, Count: 3}, shardLabel(at, 6), true},
 	} {
 		if got := c.share.Contains(c.kyma, runtime); got != c.want {
 			t.Errorf("%s: got contained %t, want %t", name, got, c.want)
