@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// TestRuntimeKymaFollowsTheControlPlaneUntilTheFirstReport covers a Kyma in the control plane that changes after the agent created the
-// runtime's Kyma and before the publisher reads the first report.
+// TestRuntimeKymaFollowsTheControlPlaneUntilTheFirstReport covers a Kyma in the control plane that changes after the
+// agent created the runtime's Kyma and before the publisher reads the first report.
 func TestRuntimeKymaFollowsTheControlPlaneUntilTheFirstReport(t *testing.T) {
 	seeded := func(generation int64, names ...string) *bundle.Bundle {
 		b := bundleOf()

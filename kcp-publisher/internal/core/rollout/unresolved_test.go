@@ -13,8 +13,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent runs a wave of three runtimes with maxConcurrent 1. The promoted version cannot
-// be resolved for the first runtime.
+// TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent runs a wave of three runtimes with maxConcurrent 1. The promoted
+// version cannot be resolved for the first runtime.
 func TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
@@ -84,7 +84,8 @@ func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
 	}
 }
 
-// TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent covers a wave whose status already lists as many postponed runtimes as it can.
+// TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent covers a wave whose status already lists as many postponed
+// runtimes as it can.
 func TestManyUnresolvedRuntimesDoNotCountTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]
