@@ -198,7 +198,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"blob with an upper-case digest":     {blob("SHA-256", strings.ToUpper(hex)), []byte("hello"), nil, ""},
 		"blob with the old name of the hash": {blob("sha256", hex), []byte("hello"), nil, ""},
 		"blob with a SHA-512 digest":         {blob("SHA-512", long), []byte("hello"), nil, ""},
-		"other blob": {
+		"unrelated blob": {
 			blob("SHA-256", hex), []byte("hallo"), ErrMismatch, `resource "raw": content does not match`,
 		},
 		"blob with a digest of the wrong length": {blob("SHA-512", hex), []byte("hello"), ErrMismatch, ""},
@@ -218,7 +218,7 @@ func TestContentIsComparedWithItsDigest(t *testing.T) {
 		"artifact set with the old names of the algorithms": {
 			&Digest{"sha256", ociArtefactDigest, hex}, zipped(t, set), nil, "",
 		},
-		"another artifact set": {
+		"digest of another artifact set": {
 			&Digest{"SHA-256", ociArtifactDigest, strings.Repeat("0", 64)}, set, ErrMismatch, "",
 		},
 		"artifact set with a changed blob": {

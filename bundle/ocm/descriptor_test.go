@@ -302,7 +302,7 @@ func TestDescriptorIsReadFromALayer(t *testing.T) {
 		"name with a leading dot and slash": {[]member{regular("./"+file, "x")}, ""},
 		"descriptor with a folder":          {[]member{{"./", "", tar.TypeDir}, regular(file, "x")}, ""},
 		"layer without files":               {nil, "is missing"},
-		"other file":                        {[]member{regular("README.md", "x")}, `unexpected member "README.md"`},
+		"unrelated file":                    {[]member{regular("README.md", "x")}, `unexpected member "README.md"`},
 		"descriptor with another file": {
 			[]member{regular(file, "x"), regular("run.sh", "x")}, `unexpected member "run.sh"`,
 		},

@@ -53,12 +53,12 @@ func TestKymasAreComparedByNameAndUID(t *testing.T) {
 		a, b trust.Kyma
 		want bool
 	}{
-		{"equal", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "1"), true},
-		{"one without a UID", kyma("prod", "berlin", "1"), kyma("prod", "berlin", ""), true},
-		{"one without a namespace", kyma("prod", "berlin", "1"), kyma("", "berlin", "1"), true},
-		{"other UID", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "2"), false},
-		{"other namespace", kyma("prod", "berlin", ""), kyma("dev", "berlin", ""), false},
-		{"other name", kyma("prod", "berlin", "1"), kyma("prod", "tokyo", "1"), false},
+		{"equal Kymas", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "1"), true},
+		{"one Kyma without a UID", kyma("prod", "berlin", "1"), kyma("prod", "berlin", ""), true},
+		{"one Kyma without a namespace", kyma("prod", "berlin", "1"), kyma("", "berlin", "1"), true},
+		{"Kymas with different UIDs", kyma("prod", "berlin", "1"), kyma("prod", "berlin", "2"), false},
+		{"Kymas in different namespaces", kyma("prod", "berlin", ""), kyma("dev", "berlin", ""), false},
+		{"Kymas with different names", kyma("prod", "berlin", "1"), kyma("prod", "tokyo", "1"), false},
 	} {
 		if got := c.a.Matches(c.b); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.name, got, c.want)

@@ -32,7 +32,7 @@ func TestCacheIsCurrentOnceItHasEveryListedChange(t *testing.T) {
 		cached  []v1beta2.Kyma
 		current bool
 	}{
-		"same":           {[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12")}, true},
+		"cached objects equal the listed objects": {[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12")}, true},
 		"newer object":   {[]v1beta2.Kyma{kymaAt("one", "u1", "25"), kymaAt("two", "u2", "12")}, true},
 		"older object":   {[]v1beta2.Kyma{kymaAt("one", "u1", "8"), kymaAt("two", "u2", "12")}, false},
 		"missing object": {[]v1beta2.Kyma{kymaAt("one", "u1", "9")}, false},

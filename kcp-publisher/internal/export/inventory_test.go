@@ -99,12 +99,12 @@ func TestRenderedImagesAreCachedForTheNextCommand(t *testing.T) {
 	}{
 		{"first command", same, nil, 1},
 		{"second command", same, nil, 1},
-		{"other renderer", UsedCache{Dir: dir, Renderer: "skr-agent 2"}, nil, 2},
-		{"no cache", UsedCache{}, nil, 3},
-		{"damaged entry", same, func() { damage("[") }, 4},
-		{"repaired entry", same, nil, 4},
-		{"recent entry", same, func() { same.Prune(time.Now().Add(maxUsedAge - time.Hour)) }, 4},
-		{"old entry", same, func() { same.Prune(time.Now().Add(maxUsedAge + time.Hour)) }, 5},
+		{"command with another renderer", UsedCache{Dir: dir, Renderer: "skr-agent 2"}, nil, 2},
+		{"command without a cache", UsedCache{}, nil, 3},
+		{"damaged cache entry", same, func() { damage("[") }, 4},
+		{"repaired cache entry", same, nil, 4},
+		{"cache entry before its expiry", same, func() { same.Prune(time.Now().Add(maxUsedAge - time.Hour)) }, 4},
+		{"expired cache entry", same, func() { same.Prune(time.Now().Add(maxUsedAge + time.Hour)) }, 5},
 	} {
 		if step.first != nil {
 			step.first()

@@ -42,13 +42,13 @@ webhooks:
 		"selected label that already exists": {
 			labels.Set{"inject": "yes"}, labels.Set{"inject": "yes", "a": "b"}, "",
 		},
-		"value changes to a selected value": {
+		"label changes to a value that a webhook selects": {
 			labels.Set{"inject": "no"}, labels.Set{"inject": "yes"}, "inject=yes would let",
 		},
-		"value no longer matches an exception": {
+		"label no longer excludes the namespace from a webhook": {
 			labels.Set{"quiet": "yes"}, labels.Set{"quiet": "no"}, "webhooks[2], intercept deployments",
 		},
-		"label of an exception is removed": {
+		"label that excludes the namespace from a webhook is removed": {
 			labels.Set{"quiet": "yes"}, labels.Set{}, "metadata.labels: no quiet would let",
 		},
 		"webhook for pods that excludes the agent's pods": {nil, labels.Set{"istio-injection": "enabled"}, ""},

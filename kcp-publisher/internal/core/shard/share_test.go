@@ -92,7 +92,7 @@ func TestCacheSelectorMatchesSelectorAndShard(t *testing.T) {
 		"whole control plane": {Share{}, ""},
 		"selector":            {Share{Selector: selector(t, "a=b")}, "a=b"},
 		"shard":               {Share{Number: 2, Count: 6}, "kyma-pull.dev/shard=2-of-6"},
-		"both":                {Share{selector(t, "a=b"), 2, 6}, "a=b,kyma-pull.dev/shard=2-of-6"},
+		"selector and shard":  {Share{selector(t, "a=b"), 2, 6}, "a=b,kyma-pull.dev/shard=2-of-6"},
 	} {
 		if got := c.share.CacheSelector().String(); got != c.want {
 			t.Errorf("%s: got the selector %q for the cache, want %q", name, got, c.want)
