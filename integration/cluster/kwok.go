@@ -11,6 +11,7 @@ import (
 
 // stages is the configuration of kwok: the status that kwok writes for workloads. A workload with the annotation
 // kyma-pull.dev/simulate: broken never becomes ready.
+//
 //go:embed stages.yaml
 var stages []byte
 
