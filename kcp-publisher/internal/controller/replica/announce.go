@@ -30,25 +30,25 @@ func (h heartbeat) String() string {
 	return fmt.Sprintf("%d %d %s %d", h.shards, h.count, h.read, h.comparisons)
 }
 
-// heartbeat returns this process's next heartbeat. urgent is true if the planner is waiting for it, so that it must be
-// written immediately.
+// heartbeat returns this process's next heartbeat. urgent is true if it must be written immediately, because the
+// planner is waiting for it or because another client has removed the last one.
 func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	next = heartbeat{b.shards, last.count + 1, nameOf(b.announcement), b.comparisons}
-	return next, b.announcement.Held != "" && next.read != last.read || next.comparisons != last.comparisons
+	_, isMember := b.members[b.member]
+	return next, b.announcement.Held != "" && next.read != last.read || next.comparisons != last.comparisons || !isMember
 }
 
 // nameOf returns the text that identifies an announcement in heartbeats.
 func nameOf(a shard.Announcement) string { return a.Holder + "/" + strconv.FormatInt(a.Number, 10) }
 
 // hasRead reports whether the process with this heartbeat has read the announcement or a newer one of the same planner.
-// It returns false for the heartbeat of an older program version, which does not contain this information.
 func hasRead(beat string, a shard.Announcement) bool {
-	fields := strings.Fields(beat)
-	if len(fields) < 3 {
+	if !acknowledges(beat) {
 		return false
 	}
+	fields := strings.Fields(beat)
 	at := strings.LastIndex(fields[2], "/")
 	if at < 0 || fields[2][:at] != a.Holder {
 		return false
@@ -56,6 +56,10 @@ func hasRead(beat string, a shard.Announcement) bool {
 	number, err := strconv.ParseInt(fields[2][at+1:], 10, 64)
 	return err == nil && number >= a.Number
 }
+
+// acknowledges reports whether the process with this heartbeat acknowledges announcements. A process of version 0.1.0
+// does not.
+func acknowledges(beat string) bool { return len(strings.Fields(beat)) >= 3 }
 
 // asksToCompare reports whether a process requested a comparison with Git between two heartbeats.
 func asksToCompare(before, after string) bool {
@@ -144,11 +148,11 @@ func (b *Board) acknowledged(now time.Time) (bool, error) {
 	if now.Sub(b.written) >= OutdatedAfter {
 		return true, nil
 	}
-	if !b.readAt.After(b.written) {
+	if !b.readAt.After(b.written) || b.readAt.Before(b.incompleteUntil) {
 		return false, nil
 	}
 	for _, m := range b.members {
-		if !hasRead(m.heartbeat, *b.ownAnnouncement) {
+		if !hasRead(m.heartbeat, *b.ownAnnouncement) && !b.isSilent(m) {
 			return false, nil
 		}
 	}

@@ -59,48 +59,123 @@ func beat(t *testing.T, count int64, boards ...*Board) {
 }
 
 func TestPlannerWaitsUntilEveryReplicaHasReadTheHold(t *testing.T) {
-	api := memory(t, interceptor.Funcs{})
-	planner, other := board(t, "planner", api), board(t, "other", api)
-	if _, err := planner.acknowledged(time.Now()); err == nil {
-		t.Error("an announcement that does not exist is acknowledged")
-	}
-	acknowledged := func() bool {
-		t.Helper()
-		done, err := planner.acknowledged(time.Now())
-		if err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		api := memory(t, interceptor.Funcs{})
+		planner, other := board(t, "planner", api), board(t, "other", api)
+		if _, err := planner.acknowledged(time.Now()); err == nil {
+			t.Error("an announcement that does not exist is acknowledged")
+		}
+		acknowledged := func() bool {
+			t.Helper()
+			done, err := planner.acknowledged(time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return done
+		}
+		beat(t, 0, planner, other)
+		read(t, planner, other)
+		time.Sleep(OutdatedAfter) // until then, the ConfigMap can lack a live replica
+		if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
 			t.Fatal(err)
 		}
-		return done
-	}
-	beat(t, 0, planner, other)
-	read(t, planner, other)
-	if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
-		t.Fatal(err)
-	}
-	read(t, other) // the older announcement
-	if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
-		t.Fatal(err)
-	}
-	read(t, planner)
-	beat(t, 1, planner, other)
-	read(t, planner)
-	if acknowledged() {
-		t.Error("the hold is acknowledged although a replica has not read it")
-	}
-	read(t, other)
-	if a, known := other.Announced(); !known || a.State != "" || a.Held != "commit c1" {
-		t.Errorf("the replica has read %+v, known %t", a, known)
-	}
-	if _, urgent := other.heartbeat(heartbeat{count: 1}); !urgent {
-		t.Error("a replica that has read a hold does not acknowledge it immediately")
-	}
-	beat(t, 2, other)
-	if acknowledged() {
-		t.Error("the hold is acknowledged although the planner has not read the heartbeat")
-	}
-	if read(t, planner); !acknowledged() {
-		t.Error("the hold is not acknowledged after all replicas have read it")
-	}
+		read(t, other) // the older announcement
+		if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(readInterval)
+		read(t, planner)
+		beat(t, 1, planner, other)
+		read(t, planner)
+		if acknowledged() {
+			t.Error("the hold is acknowledged although a replica has not read it")
+		}
+		read(t, other)
+		if a, known := other.Announced(); !known || a.State != "" || a.Held != "commit c1" {
+			t.Errorf("the replica has read %+v, known %t", a, known)
+		}
+		if _, urgent := other.heartbeat(heartbeat{count: 1}); !urgent {
+			t.Error("a replica that has read a hold does not acknowledge it immediately")
+		}
+		beat(t, 2, other)
+		if acknowledged() {
+			t.Error("the hold is acknowledged although the planner has not read the heartbeat")
+		}
+		if read(t, planner); !acknowledged() {
+			t.Error("the hold is not acknowledged after all replicas have read it")
+		}
+	})
+}
+
+func TestPlannerWaitsForReplicasThatTheConfigMapLacks(t *testing.T) {
+	api := memory(t, interceptor.Funcs{})
+	synctest.Test(t, func(t *testing.T) {
+		planner, other := board(t, "planner", api), board(t, "other", api)
+		beat(t, 0, planner, other)
+		read(t, planner, other)
+		time.Sleep(OutdatedAfter)
+		if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		beat(t, 1, planner, other)
+		read(t, planner, other)
+		if a, known := other.Announced(); !known || a.State != "s" {
+			t.Fatalf("the replica has read %+v, known %t", a, known)
+		}
+		if err := api.Delete(t.Context(), planner.newConfigMap("lease")); err != nil {
+			t.Fatal(err)
+		}
+		read(t, planner, planner) // creates the ConfigMap and writes the announcement again
+		if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
+			t.Fatal(err)
+		}
+		beat(t, 2, planner)
+		read(t, planner)
+		time.Sleep(readInterval)
+		beat(t, 3, planner)
+		read(t, planner)
+		if done, err := planner.acknowledged(time.Now()); done || err != nil {
+			t.Errorf("acknowledged %t, error %v, although the replica still uses the state", done, err)
+		}
+		if _, known := other.Announced(); !known {
+			t.Fatal("the replica no longer uses the state, so this test proves nothing")
+		}
+		read(t, other)
+		if _, urgent := other.heartbeat(heartbeat{count: 1}); !urgent {
+			t.Error("a replica whose heartbeat was removed does not write it again immediately")
+		}
+	})
+}
+
+func TestPlannerDoesNotWaitForKilledReplicas(t *testing.T) {
+	api := memory(t, interceptor.Funcs{})
+	synctest.Test(t, func(t *testing.T) {
+		planner, killed := board(t, "planner", api), board(t, "killed", api)
+		if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
+			t.Fatal(err)
+		}
+		beat(t, 0, planner, killed)
+		read(t, planner, killed)
+		for count := range int64(4) {
+			if _, known := killed.Announced(); known != (count < 2) {
+				t.Errorf("%d heartbeats after its last one, the replica uses announcements: %t", count, known)
+			}
+			time.Sleep(heartbeatTimeout * 2 / 3)
+			beat(t, count+1, planner)
+			read(t, planner)
+			killed.readAt = time.Now() // this replica can read but not write
+		}
+		if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(readInterval)
+		read(t, planner)
+		beat(t, 5, planner)
+		read(t, planner)
+		if done, err := planner.acknowledged(time.Now()); !done || err != nil {
+			t.Errorf("acknowledged %t, error %v, although only the killed replica has not read the hold", done, err)
+		}
+	})
 }
 
 func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
@@ -187,6 +262,7 @@ func TestAnnouncementsAreWrittenOneAfterTheOther(t *testing.T) {
 		return c.Patch(ctx, object, patch, options...)
 	}})
 	b = board(t, "planner", api)
+	beat(t, 0, b)
 	if err := b.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
 		t.Fatal(err)
 	}
@@ -265,6 +341,10 @@ func TestRequestedComparisonReachesThePlanner(t *testing.T) {
 	beat(t, 1, other)
 	if read(t, planner); planner.ComparisonRequested() {
 		t.Error("a comparison is requested before the request")
+	}
+	read(t, other)
+	if _, urgent := other.heartbeat(heartbeat{read: nameOf(shard.Announcement{})}); urgent {
+		t.Error("a heartbeat without a request is urgent")
 	}
 	other.RequestComparison()
 	if _, urgent := other.heartbeat(heartbeat{read: nameOf(shard.Announcement{})}); !urgent {

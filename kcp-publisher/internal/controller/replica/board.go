@@ -34,6 +34,11 @@ const (
 	// new one.
 	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
+	// A process also stops using announcements when its last heartbeat is older than heartbeatTimeout. The planner
+	// therefore does not wait for a process whose heartbeat has not changed for silentTimeout. The planner can see a
+	// heartbeat up to requestTimeout before the write ends.
+	heartbeatTimeout = 10 * time.Second
+	silentTimeout    = heartbeatTimeout + requestTimeout + time.Second
 
 	announcedField, memberField, hintsField, reportTimesField = "announced", "member.", "hints.", "hearings"
 )
@@ -63,6 +68,13 @@ type Board struct {
 	announcement shard.Announcement
 	holder       string
 	readAt       time.Time
+	// heartbeatText is the last heartbeat that this process wrote, and heartbeatAt is the start of that write.
+	// confirmedAt is the heartbeatAt of the last heartbeat that this process has also read.
+	heartbeatText            string
+	heartbeatAt, confirmedAt time.Time
+	// incompleteUntil is the time until which a live process can be missing from members, because this process has just
+	// started or another client changed the ConfigMap.
+	incompleteUntil time.Time
 	// ownAnnouncement is this process's announcement if it is the planner, or nil. wrote is the number of the last
 	// announcement that this process wrote, and written is the time at which that write ended.
 	ownAnnouncement *shard.Announcement
@@ -201,7 +213,11 @@ func (b *Board) storeContent(
 	if !announced.Supersedes(b.announcement) {
 		announced = b.announcement
 	}
+	isFirst := b.readAt.IsZero()
 	b.announcement, b.holder, b.readAt, forgotten = announced, "", asked, map[string]any{}
+	if b.heartbeatText != "" && data[memberField+b.member] == b.heartbeatText {
+		b.confirmedAt = b.heartbeatAt
+	}
 	if lease.Spec.HolderIdentity != nil {
 		b.holder = *lease.Spec.HolderIdentity
 	}
@@ -221,12 +237,39 @@ func (b *Board) storeContent(
 			forgotten[key], forgotten[hintsField+name] = nil, nil
 		}
 	}
+	if isFirst || b.lostMember(next) {
+		b.incompleteUntil = asked.Add(OutdatedAfter)
+	}
 	b.members = next
 	return b.ownAnnouncement, forgotten
 }
 
-func (b *Board) writeHeartbeat(ctx context.Context, heartbeat string) error {
-	return b.patchFields(ctx, map[string]any{memberField + b.member: heartbeat})
+// lostMember reports whether a process that may use announcements is missing from the new members. The caller must hold
+// b.mu.
+func (b *Board) lostMember(next map[string]member) bool {
+	for name, known := range b.members {
+		if _, exists := next[name]; !exists && !b.isSilent(known) {
+			return true
+		}
+	}
+	return false
+}
+
+// isSilent reports whether a process cannot use any announcement, because its heartbeat has not changed for
+// silentTimeout. A process of version 0.1.0 uses announcements without a heartbeat. The caller must hold b.mu.
+func (b *Board) isSilent(m member) bool {
+	return acknowledges(m.heartbeat) && b.readAt.Sub(m.changedAt) > silentTimeout
+}
+
+func (b *Board) writeHeartbeat(ctx context.Context, text string) error {
+	began := time.Now()
+	if err := b.patchFields(ctx, map[string]any{memberField + b.member: text}); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.heartbeatText, b.heartbeatAt = text, began
+	return nil
 }
 
 // patchFields writes fields of the ConfigMap. A nil value removes the field.
@@ -251,20 +294,24 @@ func (b *Board) ClearAnnouncement() {
 	b.ownAnnouncement = nil
 }
 
-// Announced returns the planner's announcement. known is false if the announcement may be outdated, or if the planner
-// is configured with another number of shards than this process. The announcement's field State is empty while
-// publishing has stopped because of a Git commit.
+// Announced returns the planner's announcement. known is false if the announcement may be outdated, if the planner may
+// not know this process, or if the planner is configured with another number of shards than this process. The
+// announcement's field State is empty while publishing has stopped because of a Git commit.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.announcement, b.isFresh() && b.announcement.Current(b.shards, b.holder)
+	isAlive := isWithin(b.confirmedAt, heartbeatTimeout)
+	return b.announcement, isAlive && b.isFresh() && b.announcement.Current(b.shards, b.holder)
 }
 
 // isFresh reports whether the ConfigMap was read within announcementTimeout. The caller must hold b.mu.
-func (b *Board) isFresh() bool {
+func (b *Board) isFresh() bool { return isWithin(b.readAt, announcementTimeout) }
+
+// isWithin reports whether a time is at most limit ago. It checks both clocks, because the monotonic clock stops while
+// a machine sleeps, and the wall clock can be changed.
+func isWithin(at time.Time, limit time.Duration) bool {
 	now := time.Now()
-	// Check both clocks: the monotonic clock stops while a machine sleeps, and the wall clock can be changed.
-	return !b.readAt.IsZero() && max(now.Sub(b.readAt), now.Round(0).Sub(b.readAt.Round(0))) <= announcementTimeout
+	return !at.IsZero() && max(now.Sub(at), now.Round(0).Sub(at.Round(0))) <= limit
 }
 
 // Shards returns the number of shards in the last announcement, or 0. known is false if the ConfigMap was not read

@@ -36,7 +36,8 @@ func TestAnnouncementIsValidWhileFreshAndPlannerHoldsLease(t *testing.T) {
 		if _, known := b.Announced(); known {
 			t.Fatalf("%s: the announcement is valid before the first read", name)
 		}
-		b.storeContent(nil, c.announced, leaseOf(c.holder), time.Now().Add(-c.age))
+		b.heartbeatText, b.heartbeatAt = "3 1 / 0", time.Now()
+		b.storeContent(map[string]string{"member.me": "3 1 / 0"}, c.announced, leaseOf(c.holder), time.Now().Add(-c.age))
 		if _, known := b.Announced(); known != c.want {
 			t.Errorf("%s: the announcement is valid: %t, want %t", name, known, c.want)
 		}
