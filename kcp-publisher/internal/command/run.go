@@ -279,7 +279,7 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 		return nil, err
 	}
 	return &controller.Kymas{
-		Limits: limits, KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
+		Limits: limits.ForShard(share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
 		Share:     share,
 		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
 		Place: place,

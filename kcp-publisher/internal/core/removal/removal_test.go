@@ -176,3 +176,21 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 		}
 	}
 }
+
+func TestShardsTogetherStayWithinTheConfiguredNumbers(t *testing.T) {
+	for _, c := range []struct {
+		shards           int
+		count, perModule int
+		want             Limits
+	}{
+		{0, 1, 50, Limits{Count: 1, PerModule: 50}}, {1, 1, 50, Limits{Count: 1, PerModule: 50}},
+		{3, 7, 50, Limits{Count: 2, PerModule: 16}}, {6, 1, 4, Limits{Count: 1, PerModule: 1}},
+		{6, 0, 0, Limits{}},
+	} {
+		got := Limits{Percent: 10, Count: c.count, PerModule: c.perModule, Window: time.Hour}.ForShard(c.shards)
+		c.want.Percent, c.want.Window = 10, time.Hour
+		if got != c.want {
+			t.Errorf("limits of one of %d shards: got %+v, want %+v", c.shards, got, c.want)
+		}
+	}
+}
