@@ -129,7 +129,7 @@ func (f *Follower) setHold(wanted bool) {
 	switch {
 	case !wanted:
 	case f.partial != "":
-		why = "commit " + f.partial + " is applied in part"
+		why = "commit " + f.partial + " is not completely applied yet"
 	default:
 		why = "the branch has not been compared with the control plane yet"
 	}
@@ -297,7 +297,7 @@ func (f *Follower) report(ctx context.Context, err error) {
 	text := err.Error()
 	switch {
 	case f.partial != "":
-		text = fmt.Sprintf("publishing is held while commit %s is applied in part: %s", f.partial, text)
+		text = fmt.Sprintf("publishing is held until commit %s is completely applied: %s", f.partial, text)
 	case !f.hasRead:
 		text = "publishing is held until the branch is compared with the control plane: " + text
 	}

@@ -12,7 +12,7 @@ var (
 	})
 	held = measure.Gauge(measure.Definition{
 		Name: "kyma_pull_publisher_git_held",
-		Help: "Whether publishing is held because a commit is applied in part (1).", Leader: true,
+		Help: "Whether publishing is held until a commit is completely applied (1).", Leader: true,
 	})
 	changes = measure.Counters[string](measure.Definition{
 		Name:   "kyma_pull_publisher_git_changes_total",
