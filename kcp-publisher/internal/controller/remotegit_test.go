@@ -32,10 +32,10 @@ func TestCacheIsCurrentOnceItHasEveryListedChange(t *testing.T) {
 		cached  []v1beta2.Kyma
 		current bool
 	}{
-		"cached objects equal the listed objects": {[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12")}, true},
-		"newer object":   {[]v1beta2.Kyma{kymaAt("one", "u1", "25"), kymaAt("two", "u2", "12")}, true},
-		"older object":   {[]v1beta2.Kyma{kymaAt("one", "u1", "8"), kymaAt("two", "u2", "12")}, false},
-		"missing object": {[]v1beta2.Kyma{kymaAt("one", "u1", "9")}, false},
+		"cache equals the list": {[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12")}, true},
+		"newer object":          {[]v1beta2.Kyma{kymaAt("one", "u1", "25"), kymaAt("two", "u2", "12")}, true},
+		"older object":          {[]v1beta2.Kyma{kymaAt("one", "u1", "8"), kymaAt("two", "u2", "12")}, false},
+		"missing object":        {[]v1beta2.Kyma{kymaAt("one", "u1", "9")}, false},
 		"deleted object still cached": {
 			[]v1beta2.Kyma{kymaAt("one", "u1", "9"), kymaAt("two", "u2", "12"), kymaAt("three", "u3", "7")}, false,
 		},

@@ -124,10 +124,10 @@ func TestErrorsOmitMessagesOfAPIServer(t *testing.T) {
 		err  error
 		want string
 	}{
-		"forbidden":                               {denied, "the API server responded with Forbidden"},
-		"wrapped Forbidden error":                 {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
-		"connection refused":                      {errors.New("connection refused"), "the API server did not respond"},
-		"error that is already without a message": {withoutMessage(denied), "the API server responded with Forbidden"},
+		"forbidden":               {denied, "the API server responded with Forbidden"},
+		"wrapped Forbidden error": {fmt.Errorf("write: %w", denied), "the API server responded with Forbidden"},
+		"connection refused":      {errors.New("connection refused"), "the API server did not respond"},
+		"error without a message": {withoutMessage(denied), "the API server responded with Forbidden"},
 	} {
 		if got := withoutMessage(c.err); got.Error() != c.want {
 			t.Errorf("%s: got error %v, want %s", name, got, c.want)

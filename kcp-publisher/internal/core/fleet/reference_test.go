@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -26,18 +27,18 @@ var healthMeanings = map[Health]string{
 
 func page() string {
 	var out strings.Builder
-	out.WriteString(`# Situations
+	out.WriteString(strings.ReplaceAll(`# Situations
 
-` + "`kcp-publisher why`" + ` names the first situation of a runtime and shows the fix. ` + "`-o json`" + ` has the name as ` + "`situation`" + `, and the UI
-and the metrics use the same names. Situations are derived from each Kyma's status. Words in upper case are
-placeholders.
+A situation is the cause of a runtime's health. "kcp-publisher why" shows the situation of a runtime and the fix. The
+fleet UI, the metrics and the field "situation" of "-o json" use the same names. Words in upper case are placeholders.
 
-If several situations apply, the first one in the table is reported. The table follows the path of a bundle from the
-control plane to the runtime. Each runtime has one health:
+If several situations apply to a runtime, the first one in the second table is its cause. That table follows the path of
+a bundle from the control plane to the runtime. The publisher and the commands derive each situation from the Kyma's
+status.
 
 | health | meaning |
 |---|---|
-`)
+`, `"`, "`"))
 	for _, h := range Healths() {
 		fmt.Fprintf(&out, "| `%s` | %s |\n", h, healthMeanings[h])
 	}
@@ -55,9 +56,9 @@ control plane to the runtime. Each runtime has one health:
 	out.WriteString(`
 ## Reasons
 
-If a condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` determines the situation.
-A reason that is not listed here has the situation of ` + "`Other`" + `. A
-module whose agent reports no reason also has this situation.
+If a condition has several causes, the reason in ` + "`status.runtime.reasons`" + ` determines the situation. A reason
+that is not listed here has the situation of ` + "`Other`" + `. If an agent reports no reason for a module,
+` + "`Other`" + ` also applies.
 
 | field of status.runtime.reasons | reason | situation |
 |---|---|---|
@@ -70,22 +71,14 @@ module whose agent reports no reason also has this situation.
 	return out.String()
 }
 
+// A command ends at a semicolon, or at a comma before a space. Text in single quotes belongs to the command.
+var command = regexp.MustCompile(`(?:kubectl|kcp-publisher) (?:'[^']*'|[^';,]|,\S)*`)
+
+// commands returns the advice with its commands in backquotes.
 func commands(advice string) string {
-	parts := strings.Split(advice, ": ")
-	for i, part := range parts {
-		if !strings.HasPrefix(part, "kubectl ") && !strings.HasPrefix(part, "kcp-publisher ") {
-			continue
-		}
-		command, rest, more := strings.Cut(part, ";")
-		if end := strings.Index(command, ", "); end >= 0 {
-			command, rest, more = part[:end], part[end:], false
-		}
-		parts[i] = "`" + command + "`" + rest
-		if more {
-			parts[i] = "`" + command + "`;" + rest
-		}
-	}
-	return strings.Join(parts, ": ")
+	return command.ReplaceAllStringFunc(strings.ReplaceAll(advice, "`", ""), func(found string) string {
+		return "`" + strings.ReplaceAll(found, " and kcp-publisher ", "` and `kcp-publisher ") + "`"
+	})
 }
 
 func TestReferenceListsEverySituation(t *testing.T) {

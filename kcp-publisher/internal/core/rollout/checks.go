@@ -136,8 +136,7 @@ func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	}
 }
 
-// unprovenMessage returns a message about the wave's runtimes whose checks have not passed. It returns "" if there are
-// none.
+// unprovenMessage returns a message about the wave's runtimes whose checks have not passed, or "".
 func (w *wave) unprovenMessage() string {
 	if len(w.unchecked) == 0 {
 		return ""

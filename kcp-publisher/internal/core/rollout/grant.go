@@ -15,8 +15,7 @@ import (
 // a bundle with the promoted version to it.
 const postponeDelay = time.Minute
 
-// grantSlots selects the runtimes to update next from the started waves, within maxConcurrent. Postponed runtimes come
-// last.
+// grantSlots selects the next runtimes of the started waves, within maxConcurrent. Postponed runtimes come last.
 func (p *plan) grantSlots(runtimes []Runtime) {
 	forward := p.isActive() || p.status.State == fleet.RolloutSucceeded
 	updated := 0

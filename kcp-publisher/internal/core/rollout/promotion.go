@@ -95,8 +95,7 @@ func isRepeatable(ended *fleet.Rollout) bool {
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// isReleasable reports whether a rollout with this state was stopped or rolled back, and its channel has another
-// version now. held is the rollout's promoted version.
+// isReleasable reports whether a rollout that promoted held was stopped or rolled back, and the channel has changed.
 func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held

@@ -36,8 +36,7 @@ type Runtime struct {
 	// at which this problem started.
 	Unpublishable      bool
 	UnpublishableSince time.Time
-	// UnresolvedVersion is the promoted version if the publisher could not resolve it for the runtime, or empty. If it is
-	// set, Message is the reason.
+	// UnresolvedVersion is the promoted version if the publisher could not resolve it. Message is then the reason.
 	UnresolvedVersion string
 	// Version is the module's version in the newest published bundle. It is empty if that bundle does not contain the
 	// module.
@@ -117,8 +116,7 @@ type plan struct {
 	waves   []wave
 	// previousState is the rollout's state before this step.
 	previousState fleet.RolloutState
-	// isDowngrade is true if the promoted version is older than the last good version. Runtimes with the last good version
-	// then keep it.
+	// isDowngrade is true if the promoted version is older. Runtimes with the last good version then keep it.
 	isDowngrade bool
 }
 
