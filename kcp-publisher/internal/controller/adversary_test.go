@@ -21,7 +21,8 @@ const adversaryHistories = 250
 
 type histories struct{ seed, count uint64 }
 
-// By default, all seeds are fixed. If the long suite sets $KYMA_PULL_HISTORIES, half of the seeds are new.
+// historiesToRun returns the seeds of the random histories to run. By default, all seeds are fixed. If the long suite
+// sets $KYMA_PULL_HISTORIES, half of the seeds are new in each run.
 func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories {
 	t.Helper()
 	asked := os.Getenv("KYMA_PULL_HISTORIES")
@@ -35,9 +36,9 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 	return map[string]histories{"a fixed seed": {fixed, count / 2}, "a fresh seed": {rand.Uint64(), count / 2}}
 }
 
-// An adversary controls the registry, one runtime with its key, and a retired publisher key. After every poll of
-// another runtime, a model that shares no code with the tested packages decides which bundles the runtime can have
-// applied.
+// The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
+// key. After every poll of another runtime (the victim), a model decides which bundles the victim can have applied. The
+// model shares no code with the tested packages.
 func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
@@ -123,7 +124,7 @@ func (w *adversary) leave() {
 	}
 }
 
-// An accepted bundle must contain only promoted content.
+// poll polls as the victim's agent. If the agent accepts a bundle, the bundle must contain only promoted content.
 func (w *adversary) poll() {
 	before := maps.Clone(w.inForce)
 	accepted, refused := w.agentLooks()
@@ -208,7 +209,8 @@ func (w *adversary) edit() {
 	}
 }
 
-// The new Kyma of mallory is younger than the victim's Kyma.
+// recreate replaces the Kyma of mallory, the adversary's runtime. The new Kyma has the runtime ID of mallory or of the
+// victim, and is younger than the victim's Kyma.
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)

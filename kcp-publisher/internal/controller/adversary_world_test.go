@@ -42,7 +42,7 @@ const (
 	evilImage     = "evil.example/agent@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// surroundings contains the keys, roots, components and catalogs that all histories share.
+// surroundings contains the keys, roots of trust, components and catalogs that all histories share.
 type surroundings struct {
 	first, newest                    trust.Root
 	retired, own, victimKey, mallory stolenKey
@@ -147,7 +147,7 @@ func (s *surroundings) release(t *testing.T, version string) digest.Digest {
 	return raw.Descriptor.Digest
 }
 
-// The adversary can hide this module repository.
+// modules is the repository of the modules' components, which the adversary can hide.
 type modules struct {
 	from   oras.ReadOnlyTarget
 	hidden *bool
@@ -181,13 +181,13 @@ type adversary struct {
 	bundles, reported []bundle.Blob
 	malice            int64
 
-	// The operator's actions.
+	// These fields count the operator's actions.
 	offered    int
 	gate       *rollout.Decision
 	promoted   []string
 	rolledBack map[string]bool
 
-	// The persistent state of the victim's agent.
+	// accepted is the persistent state of the victim's agent.
 	accepted bundle.Accepted
 	inForce  map[string]string
 	observed *bundle.Observed
@@ -255,7 +255,8 @@ func (w *adversary) restart() {
 		NewSlimmer())
 }
 
-// If crash is true, the publisher stops before it writes the status for a pushed bundle.
+// reconcile reconciles a Kyma. If crash is true, the publisher stops after it has pushed a bundle and before it writes
+// the Kyma's status.
 func (w *adversary) reconcile(name string, crash bool) {
 	kyma := w.kymas[name].DeepCopy()
 	var all []v1beta2.Kyma
@@ -341,7 +342,7 @@ func (w *adversary) repository(name string) oras.Target {
 	return repository
 }
 
-// The adversary can replay stored bundles later.
+// keep stores a pushed bundle, which the adversary can replay later.
 func (w *adversary) keep(runtime string, outcome publish.Outcome) {
 	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)),
 		outcome.Published.Digest.String())
@@ -430,7 +431,7 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 	return blob
 }
 
-// lie signs arbitrary reports with mallory's key, for either runtime's repository.
+// lie signs arbitrary reports with mallory's key and pushes them to the repository of mallory or of the victim.
 func (w *adversary) lie() {
 	w.malice++
 	r := bundle.Report{

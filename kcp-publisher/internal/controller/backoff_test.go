@@ -97,7 +97,7 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// The delay must grow after each refused write, even if reads succeed.
+// The registry refuses writes but allows reads. The delay before the next attempt must grow after each refused write.
 func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	refusing := &refusingStore{Store: w.place}

@@ -65,7 +65,8 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// A new epoch does not reset the agent's verified time, so an operator must delete the agent's state.
+// The clocks of the publisher and the agent are ahead and then corrected. Even a new epoch does not reset the agent's
+// verified time, so an operator must delete the agent's state.
 func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now

@@ -63,7 +63,7 @@ func (h *history) rotatePublisher(dropOld bool) {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// A key in use must be rotated before it is removed.
+// revoke revokes a publisher key. It rotates a key that is in use first.
 func (h *history) revoke() {
 	before := h.model.newestRoot()
 	revoked := one(h.random, h.stolen...).thumbprint
@@ -117,7 +117,8 @@ func (h *history) removeRoots(from int64) {
 	}
 }
 
-// forgeRoot replaces the version after the agent's with a copy that also lists an attacker's key.
+// forgeRoot replaces the root of trust that follows the agent's current version with a copy that also lists an
+// attacker's key.
 func (h *history) forgeRoot() {
 	draft, err := h.raw[h.model.version-1].Draft(h.now.AddDate(1, 0, 0))
 	h.must(err)
@@ -131,7 +132,7 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot replaces the next version of the root with another version.
+// exchangeRoot replaces the root of trust that follows the agent's current version with another version.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)

@@ -16,7 +16,7 @@ import (
 
 type agent struct {
 	pinned []byte
-	// State that survives a restart.
+	// These fields survive a restart of the agent.
 	keptRoot, keptAccepted []byte
 
 	root     trust.Root
@@ -102,13 +102,14 @@ func (r root) next(now time.Time) root {
 	return r
 }
 
-// made is a bundle with its content and its creator.
+// made describes a bundle that the publisher or the attacker created.
 type made struct {
 	blob            bundle.Blob
 	key, runtime    string
 	epoch, sequence int64
 	issued, expires time.Time
-	// Equal statements have the same number. exchanged is true if a document was replaced after signing.
+	// statement is the number of the bundle's statement, which is the same for equal statements. exchanged is true if the
+	// attacker has replaced a document after the bundle was signed.
 	statement int
 	exchanged bool
 
@@ -118,19 +119,19 @@ type made struct {
 
 // model records the steps of a history and applies the rules of docs/concepts/verification.md to them.
 type model struct {
-	// roots contains the versions of the root, with version 1 at index 0. offered contains the versions in the
-	// registry. forged is the version of a foreign root in the registry, or 0.
+	// roots contains the versions of the root of trust, with version 1 at index 0. offered contains the versions in the
+	// registry. forged is the number of a version that the attacker has replaced in the registry, or 0.
 	roots   []root
 	offered map[int64]bool
 	forged  int64
-	// used is the publisher's signing key. published contains the bundle in each runtime's status. lying is the bundle
-	// in the repository of runtime berlin.
+	// used is the publisher's signing key. published contains the bundle in the status of each runtime's Kyma. lying is
+	// the bundle that is in the registry repository of runtime berlin.
 	used      string
 	published map[string]*made
 	bundles   []*made
 	lying     *made
 
-	// The state that the agent must have.
+	// These fields contain the state that the agent must have.
 	version int64
 	newest  time.Time
 	last    struct {

@@ -41,8 +41,9 @@ const (
 	berlin, paris = "berlin", "paris"
 )
 
-// Each history has random steps of a publisher, an attacker that controls the registry and all former publisher keys,
-// and an agent. A model that shares no code with the tested packages predicts the applied bundle.
+// Each history has random steps of a publisher, an attacker and an agent. The attacker controls the registry and all
+// former publisher keys. A model that shares no code with the tested packages predicts the bundle that the agent
+// applies.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -283,7 +284,7 @@ func (h *history) publish(runtime string) {
 	h.model.offer(made.predicate.RootVersion)
 }
 
-// refusedExpired reports whether the root of trust has expired. It fails the test unless err is the matching refusal.
+// refusedExpired reports whether the root of trust has expired. If it has, err must be a refusal with this reason.
 func (h *history) refusedExpired(err error) bool {
 	refused, expired := refusal.Of(err), !h.now.Before(h.keys.Publisher.Root().Expires)
 	if expired != (refused != nil && refused.Reason == refusal.RootExpired) {
@@ -363,7 +364,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.put(blob)
 }
 
-// exchange replaces a document of an existing bundle and keeps the statement.
+// exchange replaces a document of an existing bundle without changing the bundle's signed statement.
 func (h *history) exchange() {
 	if h.model.lying == nil {
 		return
@@ -420,7 +421,7 @@ func (h *history) takeUpKeys() {
 	h.model.offer(newest.version)
 }
 
-// attacked is a registry that an attacker controls: all blobs are readable, and tags disappear.
+// attacked is a registry that an attacker controls. The attacker can read all blobs and remove tags.
 type attacked struct {
 	*store.Memory
 	gone map[string]bool // repositories and their tags

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// Two publishers can run for one runtime shortly after a lease was lost.
+// For a short time after a Lease was lost, two publishers can run for one runtime.
 func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))

@@ -98,7 +98,7 @@ func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
 		}
 	}
-	// A runtime that reports again is not a failure.
+	// With FailureEvents, the Event that the runtime reports again is not emitted.
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
 	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
@@ -149,7 +149,8 @@ func TestUnknownReasonsShareOneMetricSeries(t *testing.T) {
 	}
 }
 
-// A new process has not read a report yet. The previous process emitted the Events for the report in the status.
+// The previous process has emitted the Events for the report in the status. A new process, which has not read a report
+// yet, must not emit them again.
 func TestRestartDoesNotRepeatRefusalEvents(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	w := newWaves(t, newSurroundings(t), 1)

@@ -40,7 +40,7 @@ func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 	}
 }
 
-// The test queues a poll between notifications for other runtimes.
+// The test queues a poll of one runtime while notifications about other runtimes arrive all the time.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{}
 	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})

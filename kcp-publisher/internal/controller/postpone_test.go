@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// requests counts the requests to a registry by method and kind of repository.
+// requests counts the requests to a registry by HTTP method and kind of repository.
 type requests struct {
 	http.RoundTripper
 	mu sync.Mutex
@@ -162,7 +162,7 @@ func TestReportReadIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	// the view of the tested pass can differ from the current view
+	// The view in the tested reconcile can differ from the current view.
 	awaiting := &plan.View{AwaitedRuntimes: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
@@ -268,7 +268,8 @@ func TestPostponedReadIsNotCountedAsAReport(t *testing.T) {
 	}
 }
 
-// A heartbeat takes two requests, one of them for the report.
+// The publisher polls an idle runtime with one request. If the runtime has sent an unchanged report, it needs a second
+// request to fetch the report.
 func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	const runtimes = 3
 	w, asked := atRest(t, runtimes)
@@ -280,7 +281,8 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	asked.taken()
 	w.poll()
 	wantAsked(t, "heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
-	// Another Kyma of the same runtime does not change the basis of a settled pass, but must be detected.
+	// Another Kyma with the same runtime ID does not change the inputs of a settled reconcile, but the reconcile must not
+	// be skipped.
 	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))
 	other.Labels = map[string]string{v1beta2.LabelRuntimeID: w.names[1]}
 	w.must(w.api.Create(t.Context(), other))

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// TestReportsWaitAfterManyBundles notifies the publisher of a runtime's report after many bundles of the runtime. Each
-// report can request another bundle.
+// TestReportsWaitAfterManyBundles notifies the publisher about a new report of a runtime that has recently received
+// many bundles. Each report can cause another bundle, so the publisher must not read the report yet.
 func TestReportsWaitAfterManyBundles(t *testing.T) {
 	w, asked := atRest(t, 2)
 	one := types.NamespacedName{Namespace: "kcp-system", Name: "runtime-001"}

@@ -64,7 +64,7 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// race is a publisher for several runtimes whose keys are rotated while agents poll.
+// race is a publisher of several runtimes. Its keys are rotated while agents poll.
 type race struct {
 	*testing.T
 	place     store.Store
@@ -121,7 +121,7 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	return err
 }
 
-// looker is an agent that polls the registry.
+// looker is an agent that polls the registry for new bundles.
 type looker struct {
 	runtime string
 	root    trust.Root
@@ -129,7 +129,8 @@ type looker struct {
 	by      string // key that signed the applied bundle
 }
 
-// After a refusal that a newer root can resolve, poll reads the root again.
+// poll polls once. If the agent refuses a bundle for a reason that a newer root of trust can resolve, poll reads the
+// root of trust again and retries.
 func (l *looker) poll(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
@@ -178,8 +179,8 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// If the old key stays listed until all bundles are signed again, no agent may refuse a bundle. In the end, all agents
-// must have applied a bundle of the newest root and key.
+// The root of trust lists the old key until all bundles are signed with the new one, so no agent may refuse a bundle.
+// In the end, all agents must have applied a bundle of the newest root of trust and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"old key is kept for one rotation": false,
 		"old key is dropped immediately": true} {
@@ -227,7 +228,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				if err := working.Wait(); err != nil {
 					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
 				}
-				// Publish to every marked runtime, like the controller.
+				// Publish to every runtime that needs a new bundle, like the controller.
 				for _, agent := range agents {
 					if err := r.publish(looksUntil, agent.runtime, "regular"); err != nil {
 						t.Fatal(errors.Join(context.Cause(looksUntil), err))

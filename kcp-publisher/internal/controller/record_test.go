@@ -54,8 +54,8 @@ func TestOnlyIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
 	}
 }
 
-// The API server refuses a status that ends a runtime's silence. An Event for this status would be repeated at the next
-// pass.
+// The API server refuses a status that ends a runtime's silence. The publisher must not emit an Event for this status,
+// because the next reconcile would repeat it.
 func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

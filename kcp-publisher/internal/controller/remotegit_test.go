@@ -102,7 +102,7 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	return s
 }
 
-// want checks whether the shard resolves Kymas, and the commit in its bundles.
+// want checks whether the shard can publish bundles, and which commit its bundles contain.
 func (s *shardWithGit) want(t *testing.T, when string, resolves bool, commit string) {
 	t.Helper()
 	if got := s.kymas.currentView() != nil; got != resolves {

@@ -53,8 +53,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// The test follows one runtime through heartbeats, replayed reports and restarts. The status may change only once a
-// day.
+// The test follows one runtime through unchanged reports, replayed reports and restarts. The publisher may write the
+// Kyma's status only once a day.
 func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -196,13 +196,14 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	}
 }
 
-// judged is the result for a report.
+// judged is the result of reading a report.
 type judged struct {
 	refused    bool
 	lastReport time.Time
 }
 
-// A rollout that used only the report's arrival would treat the runtime as failed.
+// A report has arrived, but its content is not in the Kyma's status yet. If a rollout used only the report's time, it
+// would treat the runtime as failed.
 func TestRolloutUsesAReportOnlyAfterItsContentIsRecorded(t *testing.T) {
 	const later = 2 * time.Hour
 	kyma := kymaOf("one")
@@ -298,7 +299,7 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// A publisher reads the digest first only for a known report.
+// A started publisher knows no report, so it fetches each report directly instead of reading its digest first.
 func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	var asked []string
 	manifest := []byte(`{"schemaVersion":2}`)

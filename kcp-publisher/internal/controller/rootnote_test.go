@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// The Lease's holder renews it between the read and the write of the annotation.
+// The holder of the Lease renews it between the publisher's read and write of the annotation.
 func TestRootExpiryIsWrittenToTheLease(t *testing.T) {
 	ctx := t.Context()
 	scheme := runtime.NewScheme()

@@ -173,7 +173,7 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 				t.Errorf("%s: the Secret is restricted to module %s", name, s.Module)
 			}
 		}
-		// other Secrets are not read, so they must not be removed
+		// The other Secrets could not be read, so they must not be removed.
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.KnownNames, c.want) {
 			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.KnownNames, c.want)
 		}

@@ -126,7 +126,7 @@ func kymaIn(namespace, name string) *v1beta2.Kyma {
 	}
 }
 
-// An empty value removes the setting.
+// with returns a copy of the Kyma with another value of the setting. An empty value removes the setting.
 func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma {
 	kyma = kyma.DeepCopy()
 	values := kyma.Annotations

@@ -11,7 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// The planner's writes about an updated runtime can reach the cache before the status that caused them.
+// A shard writes a status, and the planner then changes a Rollout because of it. The shard's cache can receive the
+// planner's change before the shard's own status.
 func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{

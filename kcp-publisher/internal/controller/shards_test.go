@@ -73,14 +73,14 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	if len((*RemotePlanner)(nil).ownKymas(shard.Share{}, []v1beta2.Kyma{*kyma})) != 1 {
 		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
-	// The shard depends on the Kyma's original runtime ID.
+	// The shard must be determined from the Kyma's original runtime ID.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
 	if shard.ShardOf(plan.ClaimedRuntimeID(kyma), 1000) != shard.ShardOf("began", 1000) {
 		t.Error("an edited runtime label moves the Kyma to another shard")
 	}
 }
 
-// A missing or old message must not make a runtime look silent.
+// If a shard's report times are missing or old, its runtimes must not count as silent.
 func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	content := func(text string) string { return "sha256:" + strings.Repeat(text, 32) }
 	now := noon.Add(2 * time.Hour)
@@ -134,7 +134,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 	}
 }
 
-// A shard that does not know the owner would treat another Kyma as the owner.
+// Two Kymas have the same runtime ID. A shard that sees only one of them would treat it as the owner.
 func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
@@ -170,7 +170,7 @@ func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
 	}
 }
 
-// Kymas of other shards must also have no pending work in the shard.
+// A shard must also not count pending work of Kymas that belong to other shards.
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}

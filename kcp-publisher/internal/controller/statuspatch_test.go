@@ -80,7 +80,7 @@ func TestStatusPatchEqualsMergePatch(t *testing.T) {
 	}
 }
 
-// lockedPatch returns client.MergeFrom's patch of a whole Kyma, which requires the Kyma's version.
+// lockedPatch returns the patch that client.MergeFrom creates, with the Kyma's resource version as the optimistic lock.
 func lockedPatch(before *v1beta2.Kyma) client.Patch {
 	return client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 }

@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet whose controllers a test calls one after the other.
+// waves is a fleet for tests of rollouts. A test calls its controllers one after the other.
 type waves struct {
 	*testing.T
 	*surroundings
@@ -129,7 +129,7 @@ func (w *waves) must(err error) {
 	}
 }
 
-// The new publisher knows only the objects in the API server.
+// restart replaces the publisher with a new one that knows only the objects in the API server.
 func (w *waves) restart() {
 	now := func() time.Time { return w.now }
 	publisher, err := publish.New(publish.Options{
@@ -356,7 +356,7 @@ func TestRuntimeGetsAllowedVersionsDespiteRolloutEdits(t *testing.T) {
 		possible := []turn{
 			{2, "a promotion", func() { version = min(version+1, len(s.versions)-1); w.promote(s.versions[version]) }},
 			{1, "the channel returns to the earlier version", func() {
-				// After the end of a rollout, the channel change is a downgrade, which runtimes do not follow.
+				// After the end of the rollout, setting the channel back is a downgrade, which runtimes do not follow.
 				if r := w.rollout(); r != nil && r.Status.State != fleet.RolloutSucceeded &&
 					s.versions[version] == r.Spec.To {
 					version = slices.Index(s.versions, r.Spec.From)

@@ -127,7 +127,7 @@ func TestPublisherWithoutLeaseDoesNotPush(t *testing.T) {
 	}
 }
 
-// fetching counts the fetches of each digest.
+// fetching is a registry that counts the fetches of each digest.
 type fetching struct {
 	store.Store
 	times map[digest.Digest]int
@@ -176,7 +176,7 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		checked != 1 {
 		t.Errorf("got %d fetches of the state, %d of the catalog and %d checked bundles, want 1 of each", n, m, checked)
 	}
-	// The other documents are checked within one interval.
+	// Within one RecheckInterval, the other documents are checked, too.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
 		if again := f.publish(p, runtime, "regular"); !again.IsChecked {

@@ -91,7 +91,7 @@ func (c components) add(t testing.TB, name, version, file string) {
 		ocm.Tag(version)))
 }
 
-// asked counts the requested repositories.
+// asked counts the requests for each repository.
 type asked struct {
 	store.Store
 	times int

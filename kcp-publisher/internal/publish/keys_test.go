@@ -129,7 +129,8 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// A bundle with a revoked key would replace a bundle that agents accept.
+// The keys are replaced while a bundle is being signed. The bundle must not be pushed, because agents would refuse its
+// revoked key.
 func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -160,7 +161,8 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	}
 }
 
-// The initial keys of a standby may be revoked when it becomes the leader.
+// A standby process must replace its initial keys even while the registry is down, because they may be revoked when it
+// becomes the leader.
 func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -185,7 +187,8 @@ func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f.publish(p, plan.Runtime{ID: "berlin"}, "regular")
 }
 
-// Any client with write access can push to the tag of the next root.
+// A client with write access to the registry can push an unrelated root of trust to the tag of the next version. The
+// publisher must ignore it.
 func TestUnrelatedRootDoesNotStopPublisher(t *testing.T) {
 	f := newFleet(t)
 	p := f.started()

@@ -25,7 +25,7 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 const validity = 9 * time.Hour
 
-// fleet is the environment of a publisher, with an OCI layout as the registry.
+// fleet is a publisher with the objects that it needs. Its registry is an OCI layout in a folder.
 type fleet struct {
 	t       *testing.T
 	signer  trust.Signer
@@ -233,7 +233,7 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			// The next bundle must follow the record in the status.
+			// The next bundle must be based on the bundle that is recorded in the Kyma's status.
 			runtime.RecordedBundle = &plan.RecordedBundle{
 				Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last"),
 			}
@@ -304,7 +304,7 @@ func TestInvalidRuntimeIDIsRefusedBeforeRegistryAccess(t *testing.T) {
 	}
 }
 
-// The Publish after IsSettled does not read the registry again.
+// IsSettled must check shared documents, because the call of Publish that follows does not read the registry again.
 func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
 	f := newFleet(t)
 	snapshot, err := catalog.New(nil, nil)

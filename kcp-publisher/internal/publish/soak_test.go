@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// holds returns the number of entries and the size of each cache.
+// holds returns the number of entries and the size of each of the publisher's caches.
 func (p *Publisher) holds(records int) map[string]int {
 	found, bytesFound := p.contentsFound.Size()
 	needed, bytesNeeded := p.contentsNeeded.Size()

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// endless is the start of a review, followed by endless spaces.
+// endless is a request body: the start of an AdmissionReview, followed by spaces without an end.
 type endless struct {
 	start io.Reader
 	sent  int64
@@ -38,7 +38,8 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Every client in the cluster can send data to the port.
+// TestEndlessReviewsAreRefused sends a request without an end, because every client in the cluster can send requests to
+// the webhooks' port.
 func TestEndlessReviewsAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
@@ -71,7 +72,7 @@ func TestEndlessReviewsAreRefused(t *testing.T) {
 				if err == nil {
 					_ = response.Body.Close()
 				}
-				// The buffers of two sockets can hold some data beyond the limit.
+				// Allow more data than the limit, because it can be in the buffers of both sockets.
 				if body.sent > 64<<20 {
 					t.Errorf("%s: the server read %d MiB, want at most 64", path, body.sent>>20)
 				}

@@ -181,7 +181,7 @@ func TestPlannerDoesNotWaitForKilledReplicas(t *testing.T) {
 func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	before, other := board(t, "planner", api), board(t, "other", api)
-	// The clock was ahead when the planner announced the state.
+	// The planner's clock was ahead when it wrote this announcement.
 	ahead := shard.Announcement{Holder: "planner", Shards: 3, State: "s", Number: time.Now().Add(time.Hour).UnixNano()}
 	if err := before.writeAnnouncement(t.Context(), ahead); err != nil {
 		t.Fatal(err)
@@ -206,7 +206,7 @@ func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
 func TestReplicaWithoutAcknowledgmentIgnoresOldAnnouncements(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	planner := board(t, "planner", api)
-	// This replica has an older version, or was killed.
+	// Add a replica of an older version, which does not acknowledge announcements.
 	if err := planner.patchFields(t.Context(), map[string]any{memberField + "old": "3 7"}); err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,8 @@ func TestWaitForAcknowledgmentsEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// Without the lock, a restored announcement could overwrite a hold that another goroutine writes at the same time.
+// The test checks that every write of an announcement holds the lock Board.writing. Without this lock, a restored
+// announcement could overwrite a newer one that another goroutine writes at the same time.
 func TestAnnouncementsAreWrittenOneAfterTheOther(t *testing.T) {
 	var b *Board
 	writes := 0
