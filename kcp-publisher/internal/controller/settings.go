@@ -134,7 +134,7 @@ func (c *settingsClient) restrictKyma(ctx context.Context, kyma *v1beta2.Kyma, w
 	}
 	if names := permission.JoinKeys(settings); warn && c.isNew(kyma.UID, names) {
 		c.events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonSettingsIgnored, "Reconcile", "%s", eventNote(
-			names+" are ignored, because no admission policy enforces who may set them: install the chart's policy, "+
+			names+" are ignored, because no admission policy checks the permissions for them: install the chart's policy, "+
 				"or run with --trust-kyma-authors",
 		))
 	}
@@ -187,7 +187,7 @@ func (c *settingsClient) isEnforced(ctx context.Context, kyma *v1beta2.Kyma) (bo
 	}
 	if c.enforced || !c.hasProbed {
 		ctrl.LoggerFrom(ctx).
-			Info("no admission policy enforces who may set restricted settings of Kymas: they are ignored", "outdated",
+			Info("restricted settings of Kymas are ignored: no admission policy checks the permissions for them", "outdated",
 				permission.IsOutdated(err))
 	}
 	c.hasProbed, c.enforced, c.nextProbe = true, false, now.Add(unenforcedInterval)

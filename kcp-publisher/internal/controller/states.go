@@ -30,7 +30,7 @@ var (
 	}
 	runtimesByCause = measure.Definition{
 		Name: "kyma_pull_publisher_runtime_causes",
-		Help: "Runtimes by the situation of their first cause, as kcp-publisher why shows it.",
+		Help: "Runtimes by the situation that determines their health, as shown by kcp-publisher why.",
 		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
 	}
 	modulesByState = measure.Definition{

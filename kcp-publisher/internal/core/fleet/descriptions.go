@@ -181,7 +181,7 @@ var descriptions = []Description{
 		BundleNotReleased,
 		Failing,
 		"the root of trust requires a release signature or minimum version that the bundle does not meet",
-		"release the component, or correct the requirement of the root: kcp-publisher keys show",
+		"release the component, or correct the requirement in the root of trust: kcp-publisher keys show",
 	},
 	{BundleRefused, Failing, "the agent refused a bundle",
 		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME --location REGISTRY/PATH " +
@@ -281,7 +281,8 @@ var descriptions = []Description{
 		"wait; if the cluster is gone: kubectl label kyma KYMA -n NAMESPACE kyma-pull.dev/runtime-gone=true"},
 	{RegistryLost, Behind, "the registry lost the runtime's bundle or a part of it; it is being published again",
 		"find the cause of deletions in the registry, such as a garbage collection or a retention rule"},
-	{CarryPending, Behind, "the latest bundle must be carried to the runtime, or its report back",
+	{CarryPending, Behind,
+		"an operator must carry the latest bundle to the runtime, or the runtime's report to the control plane",
 		"export it: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE, and import the report: kcp-publisher " +
 			"import-report FILE --to REGISTRY/PATH"},
 	{BundlePending, Behind, "the latest bundle was just published, and the runtime has not reported it yet",

@@ -56,7 +56,7 @@ func TestRuntimeWithReportsCarriedByHandIsNotFailing(t *testing.T) {
 		reporting.Message != "reports are carried by hand: the latest is from 2026-05-04T11:59:00Z" {
 		t.Errorf("after 89 of 90 days: got state %s and condition %+v", status.State, reporting)
 	}
-	onItsWay := "bundle 7 must be carried to the runtime, or its report back to the control plane"
+	onItsWay := "bundle 7 must be carried to the runtime, or the runtime's report to the control plane"
 	status = healthy().with(carried).with(reportedEarlierBundle).status()
 	accepted := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionAccepted)
 	ready := meta.FindStatusCondition(status.Conditions, v1beta2.ConditionReady)

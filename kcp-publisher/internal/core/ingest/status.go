@@ -275,7 +275,7 @@ func setAccepted(
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonPending, noBundle, false)
 	case facts.IsCarried && !hasApplied(r, facts):
 		set(v1beta2.ConditionAccepted, v1beta2.ReasonCarried,
-			fmt.Sprintf("bundle %d must be carried to the runtime, or its report back to the control plane",
+			fmt.Sprintf("bundle %d must be carried to the runtime, or the runtime's report to the control plane",
 				facts.Published.Predicate.Sequence), false)
 	case !hasApplied(r, facts) && reportedTrouble(facts) != nil &&
 		reportedTrouble(facts).Reason == v1beta2.ReasonStorageRefused:

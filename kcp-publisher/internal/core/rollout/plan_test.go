@@ -109,30 +109,30 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		},
 		"canary got the version without a rollout and never reported": {
 			func(r *Runtime) { *r = Runtime{ID: r.ID, Labels: r.Labels, Version: r.Version} }, fleet.RolloutWaiting,
-			"none shows that 2.0.0 works", false,
+			"no report shows that 2.0.0 works", false,
 		},
 		"canary got the version without a rollout and has not reported it": {
-			func(r *Runtime) { r.Selection, r.IsCurrent = nil, false }, fleet.RolloutWaiting, "none shows that 2.0.0 works",
+			func(r *Runtime) { r.Selection, r.IsCurrent = nil, false }, fleet.RolloutWaiting, "no report shows that 2.0.0 works",
 			false,
 		},
 		"canary got the version without a rollout and is in state Error": {
 			func(r *Runtime) { r.Selection, r.State = nil, v1beta2.StateError }, fleet.RolloutWaiting,
-			"none shows that 2.0.0 works", false,
+			"no report shows that 2.0.0 works", false,
 		},
 		"canary has a newer version": {
 			func(r *Runtime) {
 				r.Version, r.Selection = "3.0.0", nil
-			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+			}, fleet.RolloutWaiting, "no report shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is not ready": {
 			func(r *Runtime) {
 				r.Selection.Rollout, r.IsCurrent = "another", false
-			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+			}, fleet.RolloutWaiting, "no report shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is in state Error": {
 			func(r *Runtime) {
 				r.Selection.Rollout, r.State = "another", v1beta2.StateError
-			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+			}, fleet.RolloutWaiting, "no report shows that 2.0.0 works", false,
 		},
 		"canary not ready after the deadline, no bundle can be published to it": {
 			func(r *Runtime) { r.IsCurrent, r.Unpublishable = false, true }, fleet.RolloutProgressing, "0 of 1", false,
@@ -140,7 +140,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 		"canary got the version from a superseded rollout, was ready and is now in state Error": {
 			func(r *Runtime) {
 				r.Selection.Rollout, r.Selection.Ready, r.State = "another", true, v1beta2.StateError
-			}, fleet.RolloutWaiting, "none shows that 2.0.0 works", false,
+			}, fleet.RolloutWaiting, "no report shows that 2.0.0 works", false,
 		},
 		"canary got the version from a superseded rollout and is ready": {
 			func(r *Runtime) { r.Selection.Rollout = "another" }, fleet.RolloutProgressing, "production", true,
@@ -185,7 +185,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}{
 		"version that no runtime has tried": {
 			twoWaves(), false, ahead, fleet.RolloutWaiting,
-			"2 runtimes have 2.0.0 or a newer version already, and none shows that 2.0.0 works", "1.0.0",
+			"2 runtimes already have 2.0.0 or a newer version, and no report shows that 2.0.0 works", "1.0.0",
 		},
 		"wave approved": {
 			approved, false, ahead, fleet.RolloutSucceeded, "no runtime had to be updated", "",

@@ -341,7 +341,7 @@ func (p *plan) waitMessage(wave int) string {
 		return "selects no runtime: label runtimes, correct the selector in spec.waves, or approve the wave"
 	case untried > 0:
 		return fmt.Sprintf(
-			"waits for its approval: %d runtimes have %s or a newer version already, and none shows that %s works",
+			"waits for its approval: %d runtimes already have %s or a newer version, and no report shows that %s works",
 			untried, p.spec.To, p.spec.To)
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
 		return "waits for its approval"
