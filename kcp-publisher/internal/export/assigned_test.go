@@ -60,7 +60,7 @@ func TestBundleAtATimeIsFoundThroughPreviousBundles(t *testing.T) {
 		}
 	}
 
-	// If a bundle cannot be read, the state at that time is unknown instead of empty.
+	// If a bundle cannot be read, the state of the runtime at that time is unknown and must not be empty.
 	runtimes[0].Bundle = munich.String()
 	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
 	f.must(err)
@@ -81,7 +81,7 @@ func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 		!strings.Contains(unread[0].Problem, "is no longer in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
-	// Later times do not require the pruned bundle.
+	// The pruned bundle is not needed for later times.
 	at, unread, err = AssignedRuntimes(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {

@@ -35,7 +35,7 @@ import (
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 type fleet struct {
-	// later is the time after noon at which publish issues bundles.
+	// later is the duration after noon at which publish issues the next bundles.
 	later time.Duration
 
 	t          *testing.T
@@ -111,7 +111,8 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
-// The content is in another repository than the bundles.
+// module pushes the content of a module to a repository other than the one for bundles, and returns the module's
+// manifest.
 func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
 	f.t.Helper()
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))

@@ -89,7 +89,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))
 	f.gather(options)
-	// the two versions of module mail have different contents
+	// module mail is rendered twice, because its two versions have different contents
 	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" {
 		t.Errorf("modules with different contents: got rendering requests %s", got)
 	}
@@ -145,7 +145,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	}
 }
 
-// No runtime runs an offer, so an invalid offer must not block the export.
+// An offered module is not installed in any runtime, so an invalid one must not block the export.
 func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/offer:1", "linux/amd64")

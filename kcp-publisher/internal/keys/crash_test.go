@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Environment variables of the process to kill.
+// These are the environment variables of the process to kill.
 const (
 	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
 	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
@@ -52,7 +52,7 @@ type command struct {
 	// before prepares the folder. If it is nil, the folder does not exist.
 	before func(Folder) error
 	run    func(Folder) error
-	// version is the version of the root after the command.
+	// version is the version of the root of trust after the command.
 	version int64
 }
 
@@ -79,7 +79,7 @@ func rotated(role string, dropOld bool) func(Folder) error {
 	}
 }
 
-// drafted rotates the publisher key with one of two required root keys, which creates a draft.
+// drafted rotates the publisher key with only one of two required root keys. The result is a draft.
 func drafted(f Folder) error {
 	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error {
 		return c.Rotate(ctx, trust.RolePublisher, "", true)
@@ -172,8 +172,8 @@ func TestKilledKeyChangeIsAtomic(t *testing.T) {
 	}
 }
 
-// ended runs a command in a process that is killed before a step. It returns true if the command completed before that
-// step.
+// ended runs a command in a process that is killed before the step with the given number. It returns true if the
+// command ended without reaching this step.
 func ended(t *testing.T, f Folder, name string, step int) bool {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
@@ -225,7 +225,7 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	check(t, f, after.Version)
 }
 
-// signs fails the test if the root does not list the signing keys of the folder.
+// signs returns the root of trust. It fails the test if the root of trust does not list the signing keys of the folder.
 func signs(t *testing.T, f Folder) trust.Root {
 	t.Helper()
 	loaded, err := f.Load(t.Context())
@@ -240,7 +240,8 @@ func signs(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test unless the root has this version, its history is complete, and no temporary files exist.
+// check fails the test if the root of trust has another version, if its history is incomplete, or if temporary files
+// exist.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := signs(t, f)
@@ -279,7 +280,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// The rotations run in concurrent processes while a publisher reads.
+// Several processes rotate keys at the same time while a publisher reads the folder.
 func TestConcurrentRotationsDoNotForkRoot(t *testing.T) {
 	const rounds, programs = 3, 3
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
@@ -334,7 +335,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Older versions wrote files one by one.
+// Older versions of the program wrote the files of a change one by one.
 func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
@@ -419,7 +420,8 @@ func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	}
 }
 
-// The error must not wrap a system error, because commands advise to run again after some system errors.
+// wantInForce checks the error of a change that has taken effect. It must not wrap a system error, because after some
+// system errors, commands advise the user to run the command again.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||

@@ -56,7 +56,7 @@ func (w *world) root() trust.Root {
 	return root
 }
 
-// signer returns the thumbprint of the publisher key, which the root must list.
+// signer returns the thumbprint of the publisher key. It fails the test if the root of trust does not list the key.
 func (w *world) signer() string {
 	w.Helper()
 	loaded, err := w.Load(w.Context())

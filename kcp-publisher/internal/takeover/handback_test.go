@@ -224,7 +224,7 @@ func TestAbortKeepsTheSkipLabelOfOlderManifests(t *testing.T) {
 	}
 }
 
-// The author of the Kyma removed the label skip-reconciliation.
+// The author of the Kyma has removed the label skip-reconciliation, so lifecycle-manager may already manage the Kyma.
 func TestAbortDoesNotTrustTheSkipLabel(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

@@ -61,7 +61,8 @@ func tag(t *testing.T, to oras.Target, desc ocispec.Descriptor, name string) {
 	}
 }
 
-// world returns a source with a component version, tagged "1.0.0", and an image for two platforms, tagged "v1".
+// world returns a repository to copy from. It contains a component version with the tag "1.0.0", and an image for two
+// platforms with the tag "v1".
 func world(t *testing.T) oras.Target {
 	t.Helper()
 	source := memory.New()

@@ -101,7 +101,7 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// rest is appended to the YAML of the descriptor, after the version.
+// component pushes a component version. rest is appended to the YAML of its descriptor, after the version.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// The tests of package store cover the redirect rule.
+// The rule itself is covered by the tests of package store.
 func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false

@@ -17,7 +17,7 @@ func (c *clock) now() time.Time { return c.at }
 
 const revalidate, retryAfter = time.Hour, time.Minute
 
-// watched is a registry that counts requests and can return errors.
+// watched is a registry that counts the requests and can be set to return errors.
 type watched struct {
 	*answers
 	heads, gets atomic.Int32
@@ -157,7 +157,7 @@ func TestSourcesAreTriedInOrder(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("version in no source: got %v", err)
 	}
-	// An unavailable source may have the version, so the next source must not be used.
+	// If a source is unavailable, the next source must not be used, because the unavailable one may contain the version.
 	empty.status.Store(http.StatusServiceUnavailable)
 	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0"); err == nil {

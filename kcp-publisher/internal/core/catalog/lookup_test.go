@@ -32,7 +32,7 @@ func versioned(module, version string) v1beta2.ModuleTemplate {
 	})
 }
 
-// older returns a template for a module without a ModuleReleaseMeta.
+// older returns a ModuleTemplate in the older format, for a module without a ModuleReleaseMeta.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -250,7 +250,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 	}
 }
 
-// shown returns the visible catalog of a Kyma with these labels as text.
+// shown returns the catalog that a Kyma with these labels can see, as text.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
 	visible := s.VisibleCatalog(labels, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf returns the row of a Kyma in the API server's table.
+// rowOf returns the row of a Kyma in a table of the API server.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{
 		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),
@@ -89,7 +89,8 @@ func TestIncompleteOrChangedTableRowIsNotHealthy(t *testing.T) {
 	}
 }
 
-// If free is true, no rollout can hold back a version.
+// wantListed compares a runtime that was read from a table row with the result of evaluating its Kyma. free is true if
+// MayHold returned false, so that no rollout delays a version in the runtime.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
 	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce ||

@@ -46,7 +46,7 @@ func TestModuleMessageDoesNotChangeTheSituation(t *testing.T) {
 	}
 }
 
-// The test covers situations that take precedence over modules.
+// The messages of modules must not change situations that take precedence over those of modules.
 func TestModuleMessageDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {

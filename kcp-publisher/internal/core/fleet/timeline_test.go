@@ -16,7 +16,8 @@ import (
 
 func digestOf(n int) digest.Digest { return digest.FromString(fmt.Sprint(n)) }
 
-// newest is the sequence of the latest bundle, and observed of the last applied bundle.
+// sequences returns a Kyma with this history. newest is the sequence number of the latest bundle, and observed is the
+// sequence number of the last applied bundle.
 func sequences(newest, observed int, history ...v1beta2.BundleRecord) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
@@ -89,7 +90,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
 		}
 	}
-	// With the status of an older publisher, the outcome of the bundles in the registry is unknown.
+	// An older publisher wrote the status without a history, so the outcome of the bundles in the registry is unknown.
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
 	if got := outcomesOf(Timeline(sequences(9, 9),
 		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {
@@ -120,7 +121,7 @@ func TestReadChainEndsAtFirstUnreadableBundle(t *testing.T) {
 		strings.Contains(c.EndReason, "\x1b") {
 		t.Errorf("missing bundle: got %d bundles, ends with %q, want 2 bundles", len(c.Bundles), c.EndReason)
 	}
-	// A bundle that names itself as its predecessor ends the chain.
+	// The chain ends at a bundle that refers to itself as the previous bundle.
 	if c := ReadChain(sequences(2, 2), func(string) (bundle.BundleIdentity, error) {
 		i := identity(2)
 		i.Previous = &bundle.Position{Sequence: 2, Digest: digestOf(2)}

@@ -38,9 +38,9 @@ type world struct {
 	rollouts []v1alpha1.Rollout
 	// lastReport is the time of the last report, and now is the time of the evaluation.
 	lastReport, now time.Time
-	// holding is the reason why bundles are only renewed, or empty.
+	// holding describes a Git commit that is partially applied, so that bundles are only renewed, or is empty.
 	holding string
-	// untouched is true if the status of kyma is used unchanged.
+	// untouched is true if the status of kyma is already set and must not be computed from the facts.
 	untouched bool
 }
 
@@ -102,14 +102,15 @@ func (w *world) never() *world {
 	return w
 }
 
-// published is the time since the latest bundle was published.
+// pending makes the runtime not report the latest bundle. published is the time since the latest bundle was published.
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
 	return w
 }
 
-// ago is the time since the certificate was issued, and left is the time until it expires.
+// certified adds an agent certificate. ago is the time since the certificate was issued, and left is the time until it
+// expires.
 func (w *world) certified(ago, left time.Duration) *world {
 	w.Helper()
 	agent := trusttest.NewSigner(w)

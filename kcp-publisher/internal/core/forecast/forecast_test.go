@@ -58,7 +58,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// output is the published version of keda, or empty.
+// asking returns a Kyma that requests keda. output is the published version of keda, or empty.
 func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
@@ -103,7 +103,8 @@ func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 
 func name(kyma *v1beta2.Kyma) string { return kyma.Name }
 
-// onSundays returns a request with a maintenance window on Sundays, unless the Kyma skips windows.
+// onSundays returns the request of a Kyma with a maintenance window on Sundays. If the Kyma skips maintenance windows,
+// the request has no window.
 func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	sundays := &window.Schedule{Windows: []window.Window{{Days: []string{"Sun"}, Begin: "01:00:00Z", End: "05:00:00Z"}}}
 	windows := sundays

@@ -108,7 +108,7 @@ func TestBundleWithoutModuleChangesKeepsKymaReady(t *testing.T) {
 		m.publish(fmt.Sprint("unrelated ", i), change).
 			want(append(append([]string{"Ready"}, pending(8+i)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	}
-	// A report about an intermediate bundle also applies.
+	// A report about an intermediate bundle must have the same effect.
 	m.report("unrelated 1", ready("keda"), ready("mail")).
 		want(append(append([]string{"Ready"}, pending(10)...), "keda@1.0.0 Ready", "mail@1.0.0 Ready")...)
 	if got := len(m.status.Runtime.Published.Earlier); got != 3 {

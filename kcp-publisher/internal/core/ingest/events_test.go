@@ -70,9 +70,9 @@ func TestEventsAreEmittedOnce(t *testing.T) {
 			m.facts.Published.Predicate.Rollback = []bundle.Rollback{{Module: "keda", From: "2.0.0", To: "1.0.0"}}
 			m.poll()
 		}, []string{"!RolledBack: bundle 9: keda 2.0.0 → 1.0.0"}},
-		// The controller emits the Event for a silent runtime.
+		// EventsBetween returns no Event for a silent runtime, because the controller emits it.
 		"runtime becomes silent": {func(m *fleetMember) { m.later(allowedSilence) }, nil},
-		// The controller emits an Event for each refused bundle.
+		// EventsBetween returns no Event for a refused bundle, because the controller emits it.
 		"runtime refuses a bundle": {func(m *fleetMember) { m.refuse(ready("keda"), ready("mail")) }, nil},
 		"runtime refuses a bundle and a module fails": {func(m *fleetMember) {
 			broken := ready("keda")

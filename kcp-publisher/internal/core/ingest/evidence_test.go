@@ -102,7 +102,8 @@ func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 	}
 }
 
-// The version was published long before the runtime could install it.
+// A version was published long before the runtime could install it. The deadline must begin only when the runtime
+// could.
 func TestDeadlineBeginsWhenTheRuntimeCanStart(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// held returns the status after a report during a partially applied commit.
+// held returns the status after a report that arrives while a Git commit is partially applied.
 func (s *scene) held(change func(*Facts)) v1beta2.KymaStatus {
 	s.before = s.status()
 	s.facts.Problems, s.facts.PublishError = nil, nil // nothing is resolved

@@ -38,7 +38,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage changed the status: %s", outline(again))
 	}
-	// Once the registry responds again, NextStatus must not record the silence again.
+	// NextStatus must not change the status if the registry responds again and the runtime is still silent.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("registry responds and the runtime is still silent: got\n%s\nwant\n%s", outline(judged),
@@ -121,7 +121,7 @@ func TestUnreadableReportIsReportedAsCauseOfSilence(t *testing.T) {
 	}
 }
 
-// The order of conditions does not matter.
+// sorted sorts lines, so that the order of conditions does not matter.
 func sorted(lines string) string {
 	all := strings.Split(lines, "\n")
 	slices.Sort(all)
@@ -195,7 +195,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	}
 }
 
-// Omitted modules must not be treated as removed.
+// A truncated report omits modules. They must not be treated as removed.
 func TestTruncatedReportIsReported(t *testing.T) {
 	s := healthy().with(func(f *Facts) { f.Report.Truncated = &bundle.Truncated{Messages: true} })
 	status := s.status()

@@ -24,7 +24,8 @@ var (
 
 const allowedSilence = 30 * time.Minute
 
-// Initially, the runtime has applied bundle 7 with modules keda and mail, and both modules are ready.
+// scene is a Kyma with the facts about its runtime. At first, the runtime has applied bundle 7 with modules keda and
+// mail, and both modules are ready.
 type scene struct {
 	before v1beta2.KymaStatus
 	facts  Facts

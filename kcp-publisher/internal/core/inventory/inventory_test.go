@@ -25,7 +25,8 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// Runtime a reported three days ago and runs an older version of scaler.
+// small returns the inventory of three runtimes. Runtime a reported three days ago and runs an older version of module
+// scaler. Runtime never has not reported.
 func small() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
@@ -121,7 +122,7 @@ func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	}
 }
 
-// Each runtime has 20 modules, which have three versions with four images each.
+// Each runtime has 20 modules. Each module has three versions, and each version has four images.
 func BenchmarkTenThousandRuntimes(b *testing.B) {
 	contents := map[Module]Content{}
 	runtimes := make([]Runtime, 10_000)

@@ -77,7 +77,7 @@ func TestSharedCacheKeepsOneValuePerHolder(t *testing.T) {
 	}
 }
 
-// The model is a map from holders to keys.
+// The test compares a Shared with a simple model after random operations: a map from holders to keys.
 func TestSharedCacheMatchesModel(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)

@@ -352,7 +352,7 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	}
 }
 
-// Operators read these two fields without access to the registry.
+// The status must contain these two fields, so that operators can read them without access to the registry.
 func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	if record := last.StatusEntry(); record.Commit != "" || record.Certificate != nil {
@@ -383,7 +383,8 @@ func TestRecordContainsCommitAndCertificate(t *testing.T) {
 	}
 }
 
-// The owner of the registry deletes or replaces the last bundle.
+// The owner of the registry deletes or replaces the last bundle. The next bundle must then repeat the removals and
+// rollbacks in the Kyma's status.
 func TestRecordedRemovalsAndRollbacksReplaceLostBundle(t *testing.T) {
 	last := bundleOf(1, 70, "sha256:seven", nil, "1.7.0")
 	last.Predicate.Removals = []string{"nats"}

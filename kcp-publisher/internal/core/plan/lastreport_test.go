@@ -44,7 +44,7 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 	}
 }
 
-// Only a complete report confirms a removal.
+// A removal is only confirmed by a report that does not omit modules.
 func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
 	kyma := living("one")

@@ -81,7 +81,7 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	runtime.KeepAlive(cache)
 }
 
-// The size limit must not change results.
+// Entries that the cache has dropped because of its size limit must be computed again with the same result.
 func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	snapshot := offering(t, "keda")
 	kyma := living("one")
@@ -97,7 +97,7 @@ func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	}
 }
 
-// The concatenated parts of these requests are equal.
+// If the parts of these requests were concatenated without their lengths, the texts would be equal.
 func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{

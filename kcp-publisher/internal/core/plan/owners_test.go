@@ -41,7 +41,7 @@ func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
 func TestOnlyOperatorsDecideOwnership(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b func(*v1beta2.RuntimeStatus)
-		// owner is the name of the owner, or empty.
+		// owner is the name of the Kyma that must own the runtime, or empty if no Kyma must.
 		owner string
 	}{
 		"two Kymas without a key or an assignment":       {nil, nil, ""},
@@ -205,7 +205,7 @@ func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	}
 }
 
-// An author of a Kyma can write the annotation, but only an operator can create its proof.
+// The author of a Kyma can set the hand-over annotation, but only an operator can create a valid proof for it.
 func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	proof := func(kyma *v1beta2.Kyma, at time.Time) string {
@@ -309,7 +309,8 @@ func TestReportOfAnotherKymaNeedsANewerToken(t *testing.T) {
 	}
 }
 
-// A Kyma was deleted, or the control plane was lost.
+// A Kyma was deleted, or the control plane was lost. The owner of the runtime must be determined from the bundle in the
+// registry.
 func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// The recreated cluster has another UID, and its agent has another key and needs a newer token.
+// A recreated cluster has another UID, and its agent has another key. The agent can enroll only with a newer token.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {

@@ -18,7 +18,7 @@ func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
 	}
-	// Before the first report after a restart, the publisher does not know which modules are installed.
+	// After a restart and before the first report, the publisher does not know which modules are installed.
 	if r := (Rules{}).Runtime(kyma, nil); r.Observed != "" || r.Audience.ClusterUID != "c" {
 		t.Errorf("without a report: got %+v, want cluster c and no observed bundle", r)
 	}

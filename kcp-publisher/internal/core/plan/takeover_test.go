@@ -129,7 +129,7 @@ func TestSkipLabelIsIgnoredDuringATakeover(t *testing.T) {
 	}
 }
 
-// The takeover label after a finished takeover must not remove modules.
+// If the takeover label is set again after a finished takeover, no module may be removed.
 func TestTakeoverLabelRemovesNothing(t *testing.T) {
 	last := &PublishedBundle{
 		Predicate: bundle.Predicate{Epoch: 1, Sequence: 1},

@@ -15,7 +15,7 @@ import (
 
 var regularKeda = rollout.Track{Module: "keda", Channel: "regular"}
 
-// In the world, a rollout installs version 1.1.0 of keda with a check.
+// checked adds a rollout that installs version 1.1.0 of keda with a check.
 func (w *world) checked() *world {
 	promoted(w).gated(rollout.Decision{Version: "1.1.0", Checks: 1})
 	w.request.Checks = map[rollout.Track]rollout.WaveChecks{regularKeda: {

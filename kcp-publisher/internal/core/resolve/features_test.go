@@ -19,7 +19,8 @@ var wireFields = map[string]bundle.Feature{
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns the name of a field that requires one of the missing features, or "".
+// refusedField returns the name of a field in the document that requires one of the features in lacks. It returns "" if
+// there is none.
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:
@@ -45,7 +46,8 @@ func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{annotation: value} }
 }
 
-// rich returns a catalog with modules that need features and a module that does not.
+// rich returns a world whose catalog has several modules that require features of the agent, and one module that does
+// not.
 func rich() *world {
 	w := newWorld().template("keda", "1.0.0").
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).

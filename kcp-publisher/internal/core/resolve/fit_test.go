@@ -72,7 +72,7 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	}
 }
 
-// No Kyma requests the module, but agents would get its template in the catalog.
+// No Kyma requests the module, but its ModuleTemplate would be in the catalog of the bundles.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
@@ -217,7 +217,7 @@ func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
 	}
 }
 
-// For random modules and requests, agents must be able to read each bundle.
+// The test resolves random modules and requests. Agents must be able to read every resulting bundle.
 func TestAgentsCanReadEveryResolvedBundle(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld().template("keda", "1.0.0", mandatory, described("keda", "1.0.0"))

@@ -16,7 +16,7 @@ import (
 
 const prefix = "kyma-pull.dev/module/"
 
-// story is a world with the expected manifests and problems.
+// story is a test case: a world with the expected manifests and problems.
 type story struct {
 	world *world
 	// then changes the world after the first bundle. If it is nil, the test checks the first bundle.

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// regional returns a catalog with keda, whose default CR uses values, and nats, which uses none.
+// regional returns a world whose catalog has two modules: keda, whose default CR uses runtime values, and nats, which
+// does not use any.
 func regional(used, text string) *world {
 	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used),
 		func(t *v1beta2.ModuleTemplate) {

@@ -181,7 +181,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 	}
 }
 
-// A hidden module must have no recorded version, so that a later request can install an older version.
+// The version of a hidden module must not stay recorded, so that a later request can install an older version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usual().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// world is the input of a test case.
+// world contains the inputs of Resolve for a test case.
 type world struct {
 	templates         []v1beta2.ModuleTemplate
 	metas             []v1beta2.ModuleReleaseMeta
@@ -28,8 +28,8 @@ func newWorld() *world {
 	return &world{contents: map[ComponentRef]Content{}, request: Request{Requested: v1beta2.KymaSpec{Channel: "regular"}}}
 }
 
-// usual returns a catalog with keda 1.0.0 in channel regular and 1.1.0 in channel fast, and a Kyma in channel regular
-// that requests keda.
+// usual returns a world with keda 1.0.0 in channel regular and keda 1.1.0 in channel fast. Its Kyma requests keda from
+// channel regular.
 func usual() *world {
 	return newWorld().template("keda", "1.0.0").
 		template("keda", "1.1.0").
@@ -94,7 +94,7 @@ func part(name string, kind v1beta2.ImageSpecType, mediaType, data string) Part 
 	}}
 }
 
-// The channels have the format "channel=version".
+// meta adds a ModuleReleaseMeta. The channels have the format "channel=version".
 func (w *world) meta(module string, channels ...string) *world {
 	m := v1beta2.ModuleReleaseMeta{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module},
@@ -145,7 +145,7 @@ func (w *world) channel(channel string) *world {
 	return w
 }
 
-// published resolves the world and makes the result the last desired state.
+// published resolves the world and uses the result as the last published desired state.
 func (w *world) published(t testing.TB) *world {
 	state := w.resolve(t).State
 	w.request.LastState = &state

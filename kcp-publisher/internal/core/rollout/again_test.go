@@ -13,7 +13,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Each entry of channel is the channel's version in one evaluation. The first rollout to 2.0.0 has the given state.
+// The channel has the versions in channel one after the other, and each of them is evaluated once. The first rollout to
+// 2.0.0 has ended in the given state.
 func TestPromotionAfterAnEndedRolloutCreatesANewRollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
@@ -216,7 +217,8 @@ func TestEmptyWaveWaits(t *testing.T) {
 	}
 }
 
-// The publisher cannot publish to the first of three runtimes for longer than offlineAfter.
+// For longer than offlineAfter, the publisher cannot publish to the first of three runtimes. The rollout must continue
+// with the others.
 func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]

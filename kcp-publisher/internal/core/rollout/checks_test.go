@@ -29,11 +29,11 @@ func measuredBy(r Runtime, outcomes ...v1beta2.CheckOutcome) Runtime {
 	return r
 }
 
-// progress is the expected state of a rollout with checkedWaves, 20 minutes after its start.
+// progress is a test case: the expected state of a rollout with checkedWaves, 20 minutes after its start.
 type progress struct {
 	spec     func(*fleet.RolloutSpec)
 	outcomes []v1beta2.CheckOutcome
-	// minutesAgo is the time since the first runtime was updated.
+	// minutesAgo is the number of minutes since the first runtime was updated.
 	minutesAgo int
 	state      fleet.RolloutState
 	message    string
@@ -154,7 +154,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	}
 }
 
-// An earlier rollout updated the runtime, so it has no measurements for the current rollout.
+// An earlier rollout has updated the runtime, so its agent has measured no checks of the current rollout.
 func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)

@@ -26,7 +26,7 @@ func TestAddedRestWaveHasAUniqueName(t *testing.T) {
 	}
 }
 
-// The test edits the waves of a running rollout, as the guide recommends for a wrong selector.
+// The test edits the waves of a running rollout, as the rollout guide recommends after a wrong selector.
 func TestEditedWavesCannotSkipRuntimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*fleet.RolloutSpec)

@@ -8,7 +8,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Each step sets the channel's version, with or without the policy. The first rollout is from 1.0.0 to 2.0.0.
+// Each step sets the channel's version while a policy exists or does not exist. The first rollout is from 1.0.0 to
+// 2.0.0.
 func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	const with, without = true, false
 	type step struct {
@@ -19,7 +20,7 @@ func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 		state fleet.RolloutState
 		steps []step
 		made  string // From and To of the created rollouts
-		// fresh is the version of a new runtime after the last step.
+		// fresh is the version that a new runtime must get after the last step.
 		fresh string
 	}{
 		"rollout succeeded": {

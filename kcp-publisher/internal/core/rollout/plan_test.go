@@ -169,8 +169,8 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 	}
 }
 
-// The channel gets a version that is older than the version of every runtime. Without an approval, new runtimes must
-// not get it.
+// An operator sets the channel to a version that is older than the version of every runtime. New runtimes must not get
+// it without an approval.
 func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}
@@ -227,7 +227,8 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}
 }
 
-// A channel gets a version again shortly after an earlier rollout, so the canaries already have it.
+// An operator sets the channel to a version again shortly after an earlier rollout of it, so the canaries already have
+// the version.
 func TestSoakAppliesToAWaveThatAlreadyHasTheVersion(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
@@ -304,7 +305,8 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 	}
 }
 
-// In argo-cd#29410, a step was complete before its start, because the healthy status was about the previous revision.
+// This must not happen as in argo-cd#29410: a step counted as complete before its start, because the healthy status was
+// about the previous revision.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	// The runtimes are ready with the previous version.

@@ -21,7 +21,7 @@ import (
 const (
 	// histories is the default number of random histories, with a fixed seed.
 	histories = 5_000
-	// perHistory multiplies the number in $KYMA_PULL_HISTORIES, because these histories are fast.
+	// perHistory is the number of random histories for each one in $KYMA_PULL_HISTORIES. These histories are fast.
 	perHistory = 10
 )
 
@@ -83,8 +83,8 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 	}
 }
 
-// An attacker restores an old report. The runtime signed that report, but it proves a version only if it is about the
-// newest bundle.
+// An attacker replaces the latest report in the registry with an old one. The runtime has signed the old report, but a
+// report proves a version only if it is about the newest bundle.
 func TestReplayedReportProvesOnlyItsOwnBundle(t *testing.T) {
 	w := newWorld(rand.New(rand.NewPCG(1795310912810351249, 13602)))
 	w.live()
@@ -223,7 +223,7 @@ func (w *world) stir() {
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)
 }
 
-// check fails the test if a step of a rollout contradicts the actual events in the runtimes.
+// check fails the test if a step of a rollout contradicts the events that have happened in the runtimes.
 func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime) {
 	active := !IsFinished(step.Status.State) && step.Status.State != fleet.RolloutRollingBack
 	for i := range step.Status.Waves {
@@ -298,7 +298,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkProof fails the test if a wave is proven although the actual reports do not prove the version.
+// checkProof fails the test if a wave counts as proven although the runtimes have not sent reports that prove the
+// version.
 func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtime) {
 	p := &plan{name: r.Name, spec: r.Spec, status: step.Status, input: PlanInput{Now: w.now}}
 	p.assignRuntimes(facts)
@@ -330,8 +331,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
-		// After a crash between the push and the status update, the next rollout of the version is recorded as its
-		// source.
+		// If the publisher crashed after it pushed the version and before it updated the status, the status names the next
+		// rollout of the version as the one that installed it.
 		noted := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.readyBy[m.givenBy+r.Spec.To]
 		if m.readyBy[r.Name+r.Spec.To] || noted {
 			count++
@@ -375,7 +376,7 @@ func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave in
 	}
 }
 
-// checkChecks fails the test if a wave is proven although a ready runtime's check did not pass.
+// checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed.
 func (w *world) checkChecks(r *fleet.Rollout, wave int, m *machine, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
 	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed
@@ -406,8 +407,8 @@ func approvedWithoutChecks(r *fleet.Rollout, wave int) bool {
 	return !r.Spec.Waves[wave].Approval && slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 }
 
-// checkBelief repeats a step. A restarted publisher must make the same decisions, and a report about another bundle
-// must not change them.
+// checkBelief repeats a step like a restarted publisher. It must lead to the same decisions. A report about another
+// bundle must not change them.
 func (w *world) checkBelief(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation PlanInput,
 ) {

@@ -47,7 +47,7 @@ func TestRolloutsAreCreatedAndContinued(t *testing.T) {
 		rollouts  []fleet.Rollout
 		followers map[Track]Followers
 		made      string
-		// dev and prod are the allowed versions of the runtimes with these names, or empty without a gate.
+		// dev and prod are the versions that the runtimes with these names can have. They are empty without a gate.
 		dev, prod string
 	}{
 		"Channel without a policy and rollouts": {followers: following("2.0.0")},

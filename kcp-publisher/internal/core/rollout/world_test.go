@@ -21,10 +21,10 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 type machine struct {
 	id     string
 	labels map[string]string
-	// In the registry: the version and the digest of the newest bundle.
+	// version and digest describe the newest bundle of the runtime in the registry.
 	version string
 	digest  int
-	// In the Kyma: the recorded bundle and the last report.
+	// known and the following fields are in the status of the runtime's Kyma: the recorded bundle and the last report.
 	known       v1beta2.PublishedBundle
 	knownDigest int
 	reported    int // the bundle in the last report
@@ -32,13 +32,13 @@ type machine struct {
 	saidResult  v1beta2.CheckResult
 	noted       time.Time  // the recorded arrival time of the last report
 	reports     []reported // all reports of the runtime
-	// In the publisher's memory: the arrival time of the last report.
+	// lastReport is in the publisher's memory: the arrival time of the last report.
 	lastReport time.Time
 	polled     bool
-	// In the runtime: online is true if the agent pulls and reports.
+	// online and the following fields describe the runtime itself. online is true if its agent pulls and reports.
 	online bool
 	mood   v1beta2.State
-	// result is the last result of the check, or empty.
+	// result is the last result of the check that the agent measured, or empty.
 	result v1beta2.CheckResult
 	// old is true if the agent does not support checks.
 	old bool
@@ -48,7 +48,8 @@ type machine struct {
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
 	// the Kyma's status records.
 	broken, unresolved string
-	// Actual events, for comparison: the rollout that published the version, and the versions that were ready.
+	// The following fields record the events of the history, to check decisions: the rollout that published the version,
+	// and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
@@ -212,7 +213,8 @@ func (w *world) write(m *machine) {
 	w.believe(m)
 }
 
-// believe records the check result and the ready state of a report about the recorded bundle.
+// believe copies the check result and the ready state from a report to the Kyma's status, if the report is about the
+// recorded bundle.
 func (w *world) believe(m *machine) {
 	if m.reported != m.knownDigest {
 		return
@@ -246,7 +248,7 @@ func (w *world) report(m *machine) {
 	}
 }
 
-// shown reports whether a runtime was ever ready with a version, or an operator approved the version.
+// shown reports whether any runtime was ever ready with a version, or an operator approved a wave of the version.
 func (w *world) shown(version string) bool {
 	if version == "1.0.0" {
 		return true
@@ -264,7 +266,8 @@ func (w *world) shown(version string) bool {
 	return false
 }
 
-// promote plans one step of the newest rollout, and creates a rollout if the channel has another version.
+// promote performs one evaluation: it plans one step of the newest rollout, and creates a rollout if the channel has
+// another version.
 func (w *world) promote() {
 	facts := make([]Runtime, len(w.machines))
 	for i, m := range w.machines {

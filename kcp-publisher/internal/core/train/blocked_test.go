@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// waiting returns a policy with a version of module keda in channel dev for each wait reason.
+// waiting returns a policy whose status contains one version of module keda in channel dev for each of the wait
+// reasons.
 func waiting(reasons ...v1alpha1.WaitReason) *v1alpha1.PromotionPolicy {
 	p := &v1alpha1.PromotionPolicy{
 		Status: v1alpha1.PromotionPolicyStatus{Modules: []v1alpha1.ModuleTrain{{Name: "keda"}}},

@@ -16,7 +16,7 @@ import (
 
 var chainOf = []string{"dev", "fast", "regular"}
 
-// history simulates a control plane, and records the actual events to check the results of Plan.
+// history is a simulated control plane. It records the events, to check the results of Plan.
 type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
@@ -59,7 +59,7 @@ func (h *history) count(channel string, ready, failed int32) {
 	h.counts[channel] = Counts{Version: h.versions[channel], Ready: ready, Failed: failed}
 }
 
-// set changes the version of a channel. A newer version creates a rollout.
+// set changes the version of a channel. It creates a rollout if the version is newer than the previous one.
 func (h *history) set(channel, version string) {
 	before := h.versions[channel]
 	h.versions[channel], h.changed[channel] = version, h.now
@@ -85,7 +85,7 @@ func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
 	}
 }
 
-// Frequent events are listed several times.
+// Events that should happen more often are listed several times.
 var (
 	events = []string{
 		"time", "time", "time", "time", "time", "time", "release", "finish", "finish", "finish", "finish", "finish",

@@ -20,7 +20,7 @@ type journey struct {
 // set gives a channel another version.
 func (j *journey) set(channel int, version string) { j.versions[channel] = version }
 
-// until moves the clock and plans once. It performs due promotions, and fails unless the version of a channel waits for
+// until sets the clock, plans once and performs the due promotions. The version of the given channel must then wait for
 // the given reason.
 func (j *journey) until(now time.Time, channel int, version string, reason fleet.WaitReason) fleet.TrainVersion {
 	j.Helper()
@@ -45,7 +45,7 @@ func (j *journey) until(now time.Time, channel int, version string, reason fleet
 	return found
 }
 
-// rollout ends a rollout of a channel's version.
+// rollout adds a rollout of a channel's version that has ended in the given state.
 func (j *journey) rollout(channel int, state fleet.RolloutState) {
 	j.revision++
 	j.in.Rollouts = append(j.in.Rollouts,
@@ -71,7 +71,8 @@ func TestVersionsTravelThroughThreeChannels(t *testing.T) {
 	}
 	at := func(day, hour int) time.Time { return time.Date(2026, 12, day, hour, 0, 0, 0, berlin) }
 
-	// 1.8.0 reaches fast after a day. Its week there ends in a freeze, and its ModuleTemplate is held afterwards.
+	// Version 1.8.0 is promoted to channel fast after a day. Its waiting time of a week in this channel ends during a
+	// freeze. Afterwards, its ModuleTemplate holds the version.
 	j.set(dev, "1.8.0")
 	arrival := j.until(monday.Add(time.Minute), dev, "1.8.0", fleet.WaitTimeNotReached).Arrival
 	j.until(arrival.Time, dev, "1.8.0", fleet.WaitDue)
@@ -89,7 +90,8 @@ func TestVersionsTravelThroughThreeChannels(t *testing.T) {
 	j.until(at(5, 2), regular, "1.8.0", fleet.WaitArrived)
 	j.rollout(regular, fleet.RolloutSucceeded)
 
-	// 1.9.0 is rolled back in fast, so it never reaches regular, even after an operator set the channel back and forward.
+	// Version 1.9.0 is rolled back in channel fast. It is never promoted to channel regular, even after an operator has
+	// set channel fast back and forward again.
 	j.set(dev, "1.9.0")
 	j.until(at(7, 1), dev, "1.9.0", fleet.WaitTimeNotReached)
 	j.until(at(8, 2), dev, "1.9.0", fleet.WaitDue)
@@ -102,7 +104,7 @@ func TestVersionsTravelThroughThreeChannels(t *testing.T) {
 	j.in.Rollouts = nil
 	j.until(at(30, 4), fast, "1.9.0", fleet.WaitRejected)
 
-	// A fixed version continues.
+	// The corrected version 1.10.0 is promoted.
 	j.set(dev, "1.10.0")
 	j.until(at(30, 5), dev, "1.10.0", fleet.WaitTimeNotReached)
 	j.until(at(31, 6), dev, "1.10.0", fleet.WaitDue)

@@ -23,7 +23,8 @@ func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	}
 }
 
-// While the module is missing or ambiguous, a reverted version must not be forgotten.
+// A channel was set back to an older version. The policy's status must keep the rejected version while the
+// ModuleReleaseMeta is missing or ambiguous.
 func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	duplicate := func(in *Input) {
 		other := metaOf("9.9.9", "", "")
@@ -32,7 +33,7 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		interrupt func(*Input)
-		// recorded is true if the status already lists the version as rejected.
+		// recorded is true if the policy's status lists the version as rejected before the evaluation.
 		recorded bool
 	}{
 		"evaluation without an interruption":                      {func(*Input) {}, false},

@@ -64,7 +64,7 @@ func rolloutOf(channel, version string, revision int64, state fleet.RolloutState
 	return r
 }
 
-// ready returns the counts of runtimes that are ready with the versions of their channels.
+// ready returns counts with this number of ready runtimes for each channel.
 func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	all := Fleet{}
 	for _, c := range meta.Spec.Channels {
@@ -73,7 +73,7 @@ func ready(meta v1beta2.ModuleReleaseMeta, runtimes int32) Fleet {
 	return all
 }
 
-// In this control plane, the promotion of keda 1.8.0 from channel fast to regular is due.
+// due returns a control plane in which the promotion of keda 1.8.0 from channel fast to channel regular is due.
 func due() Input {
 	p := policy()
 	p.Status.Modules = []fleet.ModuleTrain{{Name: module, Versions: []fleet.TrainVersion{
