@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// After a change of a catalog object, the publisher waits catalogDelay before it reads the catalog, so that it reads
-// the catalog only once for many changes.
+// catalogDelay is the time between a change of a catalog object and the next read of the catalog. Because of this
+// delay, the publisher reads the catalog only once after many changes.
 const catalogDelay = 200 * time.Millisecond
 
 // Catalog reads the catalog from the API server and stores the latest snapshot. The publisher uses a snapshot for

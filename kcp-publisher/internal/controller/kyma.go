@@ -63,8 +63,8 @@ type Kymas struct {
 	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
 	Now    func() time.Time
-	// TrustAuthors makes the publisher apply all settings of Kymas. Otherwise, it ignores restricted settings unless an
-	// admission policy in the API server checks the permissions of their authors.
+	// TrustAuthors makes the publisher apply all settings of Kymas. If it is false, the publisher applies restricted
+	// settings only if an admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
 	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
@@ -188,8 +188,8 @@ func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rule
 	return rules, view
 }
 
-// stillCurrent reports whether the cache still contains this version of the Kyma, and the commit is still the same. If
-// not, the Kyma could be older than the catalog.
+// stillCurrent reports whether neither the cached Kyma nor the Git commit has changed since they were read. If one of
+// them has changed, the Kyma could be older than the catalog.
 func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bundle.Source) bool {
 	if k.Source == nil {
 		return true

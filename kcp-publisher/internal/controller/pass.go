@@ -165,7 +165,7 @@ func (k *Kymas) refusalReason(ctx context.Context, p *pass) (err error) {
 // checkBundle checks whether the published bundle still matches the Kyma. It does not read the report.
 func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	k.takePendingWork(p)
-	// Read the report next, unless the check below succeeds.
+	// If the check below does not succeed, the next action reads the report.
 	p.facts.Bundle = reconcile.No
 	runtime := p.rules.Runtime(p.kyma, nil)
 	request, err := p.rules.Request(p.kyma, nil)

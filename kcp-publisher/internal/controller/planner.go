@@ -41,8 +41,8 @@ type Planner struct {
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors makes the planner apply all settings of Kymas. Otherwise, it ignores restricted settings unless an
-	// admission policy in the API server checks the permissions of their authors.
+	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted settings
+	// only if an admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
 
 	rollouts    Rollouts

@@ -238,7 +238,7 @@ func (c *caches) live(ctx context.Context, kind string, selector labels.Selector
 }
 
 // covers reports whether the cache is at least as new as the list v. Each object of the list must be cached in the same
-// or a newer version, and the cache must not contain objects that were deleted before the list request.
+// or a newer version. The cache must not contain objects that were deleted before the list request.
 func (v versions) covers(cached client.ObjectList) (bool, error) {
 	found := 0
 	current := true

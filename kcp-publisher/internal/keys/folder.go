@@ -144,8 +144,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the current key of a role. If the root of trust lists the key in the role's .next file, it returns this
-// key, because a rotation may have been interrupted before it renamed the file.
+// roleKey reads the current key of a role. A rotation may have been interrupted before it renamed a .next file.
+// Therefore, if the root of trust lists the key in the role's .next file, roleKey returns this key.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+nextSuffix, data)

@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// The content of a component is cached for contentCacheTime, because thousands of runtimes need the same content at the
-// same time during a promotion.
+// contentCacheTime is the time for which the content of a component is cached. During a promotion, thousands of
+// runtimes need the same content at the same time.
 const contentCacheTime = 2 * time.Second
 
 // cachedContent is the cached content of a component. id is a hash of the content.
@@ -95,7 +95,7 @@ func (p *Publisher) neededContents(
 		bytes: bytes}
 	for _, content := range contents {
 		if content.Err != nil {
-			// Do not cache the contents here, because the component reader caches errors.
+			// Do not cache contents with an error here, because the component reader already caches errors.
 			return fresh, nil
 		}
 	}
@@ -162,7 +162,7 @@ func (p *Publisher) findContent(
 	id, bytes := contentID(need.ComponentRef, content, err)
 	fresh := cachedContent{Content: content, id: id, readAt: now, rules: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		// Do not cache the content here, because the component reader caches errors.
+		// Do not cache a content with an error here, because the component reader already caches errors.
 		return fresh, nil
 	}
 	p.pruneContents(now)

@@ -127,8 +127,8 @@ func (p *Publisher) setKeys(keys *Keys) bool {
 	return replaced
 }
 
-// checkNewest calls CheckNewest if the Publisher uses these keys. It returns nil for keys that are about to replace the
-// current ones or that were replaced, because the Publisher itself then publishes a newer root of trust.
+// checkNewest calls CheckNewest if the Publisher uses these keys. For other keys, which are about to replace the
+// current ones or were replaced, it returns nil. In these cases, the Publisher itself publishes a newer root of trust.
 func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 	if p.keys.Load() != keys {
 		return nil

@@ -79,6 +79,8 @@ func (c Component) wrapError(resource ocm.Resource, err error) error {
 	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
 }
 
+// locateContent finds the place from which the content of a resource can be read, according to the resource's access.
+//
 // Source: ocm-spec, doc/04-extensions/02-access-types.
 func (r *Reader) locateContent(
 	ctx context.Context, c Component, resource ocm.Resource, place store.Store,

@@ -29,6 +29,8 @@ const (
 	helmTimeout       = time.Minute
 )
 
+// helmIndex is the part of a Helm repository's index that is needed to find a chart.
+//
 // Source: Helm, docs/topics/chart_repository, "The index file".
 type helmIndex struct {
 	Entries map[string][]struct {

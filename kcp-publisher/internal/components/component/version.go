@@ -33,6 +33,8 @@ const (
 	maxEntries           = 1_000
 )
 
+// readVersion reads a component version from a repository.
+//
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/oci.md.
 func readVersion(
 	ctx context.Context, repository oras.ReadOnlyTarget, fetched bundle.Fetched, name, version string,

@@ -17,8 +17,8 @@ const (
 )
 
 // heartbeat is the text that each process regularly writes to the ConfigMap. It contains the number of shards that the
-// process is configured with, a counter, the announcement that it last read, and the number of its requests for a
-// comparison with Git.
+// process is configured with, a counter, and the announcement that the process last read. It also contains the number
+// of the process's requests for a comparison with Git.
 type heartbeat struct {
 	shards      int
 	count       int64

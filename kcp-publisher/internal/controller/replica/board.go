@@ -203,8 +203,8 @@ func (b *Board) readConfigMap(ctx context.Context) error {
 	return nil
 }
 
-// storeContent stores the content of the ConfigMap in b. It returns the announcement of this process, and the fields of
-// dead processes to remove from the ConfigMap.
+// storeContent copies the content of the ConfigMap to b. It returns this process's own announcement, and the fields to
+// remove from the ConfigMap because their processes are dead.
 func (b *Board) storeContent(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {

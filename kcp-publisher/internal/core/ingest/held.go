@@ -41,8 +41,8 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 }
 
 // updateModules sets the states of modules that the report changes, and the fields that depend on these states. A
-// module keeps its state if the control plane could not resolve it, because nothing is resolved now, or if the report
-// is about an earlier version of the module.
+// module keeps its state if the report is about an earlier version of the module. A module that could not be resolved
+// before also keeps its state, because no module is resolved during this time.
 func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
 	facts.Templates = map[string]v1beta2.PartialMeta{}
 	for _, m := range before.Modules {

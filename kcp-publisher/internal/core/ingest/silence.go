@@ -44,8 +44,8 @@ func SilentStatus(
 }
 
 // lastReportTime returns the time at which a report was received. seen is the time at which this publisher read the
-// report. If the status already contains the report's sequence number, lastReportTime returns the earlier time in the
-// status, so that a repeated or replayed report does not count as new.
+// report. A repeated or replayed report must not count as new. Therefore, if the status already contains the report's
+// sequence number, lastReportTime returns the earlier time in the status.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))

@@ -43,8 +43,8 @@ type Facts struct {
 	SecretsError error
 	// SilenceTimeout is the allowed time without a report.
 	SilenceTimeout time.Duration
-	// Until UnrecordedUntil, another publisher may have received a report that is not in the status yet. Zero means
-	// that this is impossible.
+	// UnrecordedUntil is the latest time at which another publisher may have received a report without writing its time to
+	// the status. It is zero if this is impossible.
 	UnrecordedUntil time.Time
 	// IsCarried is true if an operator carries the runtime's reports to the registry by hand.
 	IsCarried  bool

@@ -5,8 +5,8 @@
 // defines with a CustomResourceDefinition, the permissions cover all names. The result also includes the rules of all
 // Roles and ClusterRoles in the modules, because an account can only grant permissions that it has.
 //
-// Limitation: Some kinds are neither part of Kubernetes nor defined by a module. For these kinds, the package guesses
-// the plural, and treats an object without a namespace as cluster-scoped.
+// Limitation: If a kind is not part of Kubernetes and no module defines it, the package guesses the plural of the kind,
+// and treats an object without a namespace as cluster-scoped.
 package modulerole
 
 import (

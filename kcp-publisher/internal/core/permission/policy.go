@@ -21,8 +21,8 @@ func Probe() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, v1beta2.AnnotationPermissionProbe, Revision)
 }
 
-// IsEnforced reports whether the error of a dry run of Probe shows that the current admission policy is installed.
-// Other errors do not prove that the policy is missing.
+// IsEnforced reports whether err, the result of a dry run of the patch Probe, shows that the current admission policy
+// is installed. If the dry run failed for another reason, the policy may still be installed.
 func IsEnforced(err error) bool {
 	if err == nil {
 		return false
@@ -35,8 +35,8 @@ func IsEnforced(err error) bool {
 	return err == nil && revision >= Revision
 }
 
-// IsOutdated reports whether the error of a dry run of Probe shows that an older revision of the admission policy is
-// installed.
+// IsOutdated reports whether err, the result of a dry run of the patch Probe, shows that an older revision of the
+// admission policy is installed.
 func IsOutdated(err error) bool {
 	return err != nil && refusalRevision.MatchString(err.Error()) && !IsEnforced(err)
 }

@@ -38,9 +38,9 @@ type Deviation struct {
 type Adoption struct {
 	// LastBundle is the bundle with which the next bundle is compared, or nil.
 	LastBundle *PublishedBundle
-	// MayKeep is true if LastBundle is certainly the last published bundle. If it is false, modules that cannot be
-	// resolved must not keep their content from LastBundle, because the registry's owner could have replaced the last
-	// bundle with an old one.
+	// MayKeep is true if LastBundle is certainly the last published bundle. If it is false, the registry's owner could
+	// have replaced the last bundle with an old one. In this case, modules that cannot be resolved must not keep their
+	// content from LastBundle.
 	MayKeep bool
 	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
 	Sequence int64

@@ -30,8 +30,8 @@ func LifecycleManagerFinalizer(object metav1.Object) (finalizer, module string) 
 	return finalizer, module
 }
 
-// ForeignFinalizer returns the same as LifecycleManagerFinalizer for a deleted object, and empty strings for any other
-// object.
+// ForeignFinalizer returns the result of LifecycleManagerFinalizer if the object is being deleted. Otherwise, it
+// returns empty strings.
 func ForeignFinalizer(object metav1.Object) (finalizer, module string) {
 	if object.GetDeletionTimestamp().IsZero() {
 		return "", ""

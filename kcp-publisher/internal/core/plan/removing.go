@@ -21,8 +21,8 @@ type NewRemovals struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
-	// Unrecorded lists those modules in Modules that are only known from the runtime's report: neither the last bundle nor
-	// the Kyma's status contains them.
+	// Unrecorded lists those modules in Modules that are only known from the runtime's report: the last bundle and the
+	// Kyma's status do not contain them.
 	Unrecorded []string
 	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.

@@ -27,7 +27,7 @@ type Runtime struct {
 	Certificate string
 	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
 	KymaGeneration int64
-	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is empty unless the runtime can choose modules by
+	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is only set if the runtime can choose modules by
 	// itself (autonomy).
 	KymaSpec digest.Digest
 	// IsDeleting is true if the Kyma was deleted, so that the next bundle removes all modules.
@@ -136,8 +136,8 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// recordReport sets the fields that depend on the last report. Installed and Observed must come from the same report,
-// because a removal is confirmed if a runtime that has applied the bundle does not report the module anymore.
+// recordReport sets the fields that depend on the last report. Installed and Observed must come from the same report. A
+// removal is confirmed if a report contains the applied bundle but not the module.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.RequestsCertificate = isRequestForKey(report.CertificateRequest, r.Audience.KeyThumbprint)

@@ -40,8 +40,8 @@ type PendingRemoval struct {
 	HeldReason Reason
 	// Approved is true if an operator approved the removal.
 	Approved bool
-	// Restored is true if the Kyma's status was found to be older than the runtime's state, and no comparison with Git has
-	// found the newest commit completely applied since then.
+	// Restored is true if the Kyma's status is older than the runtime's state, as after a restore. It stays true until a
+	// comparison with Git finds the newest commit completely applied.
 	Restored bool
 	// Unrecorded is true if the module is only known from the runtime's report. A report can contain invented modules, so
 	// such removals are counted separately from other removals.
@@ -57,7 +57,7 @@ type Fleet struct {
 	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without an approval within Limits.Window.
 	Recent []Removal
-	// RecentUnrecorded contains the same as Recent for modules that were only known from reports.
+	// RecentUnrecorded contains the removals that Recent omits: those of modules that were only known from reports.
 	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool

@@ -400,8 +400,8 @@ func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 	return all
 }
 
-// removedModules returns the modules to remove, in the versions that their channels offer now, because only a newer
-// version of a module's operator may be able to remove the module.
+// removedModules returns the modules to remove, each in the version that its channel offers now. It does not use the
+// installed version, because the removal may work only with a newer version of the module's operator.
 func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	var all []requestedModule
 	for _, module := range request.RemovedModules {

@@ -331,8 +331,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 			has == r.Spec.To && !failed {
 			w.fail("%s: wave %d is proven before the report of %s was read", r.Name, wave, m.id)
 		}
-		// If the publisher crashed after it pushed the version and before it updated the status, the status names the next
-		// rollout of the version as the one that installed it.
+		// The publisher may have crashed after it pushed the version and before it updated the status. The status then names
+		// the next rollout of this version instead of the one that installed it.
 		noted := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.readyBy[m.givenBy+r.Spec.To]
 		if m.readyBy[r.Name+r.Spec.To] || noted {
 			count++

@@ -4,10 +4,10 @@
 // follows the channel, and the time. It returns the next status and a Decision for each runtime. The caller writes the
 // status before it uses a Decision, so a restarted publisher makes the same decisions.
 //
-// A runtime counts as updated if its signed report shows that it has applied the published bundle, that the module is
-// ready, and that every check of the runtime's wave has passed. A runtime that is silent or waits for its maintenance
-// window counts as deferred, not as a success or a failure. A wave starts after the updated runtimes of the previous
-// wave have proved that the version works.
+// A runtime counts as updated if its signed report shows that it has applied the published bundle, the module is ready,
+// and every check of the runtime's wave has passed. A runtime that is silent or waits for its maintenance window counts
+// as deferred, not as a success or a failure. A wave starts after the updated runtimes of the previous wave have proved
+// that the version works.
 package rollout
 
 import (
@@ -349,8 +349,9 @@ func (p *plan) waitMessage(wave int) string {
 	return ""
 }
 
-// countUnproven returns the number of runtimes in a wave if none of them can prove the promoted version, for example
-// because they all have a newer version. It returns 0 if other runtimes prove the version.
+// countUnproven returns 0 if the promoted version is already proven or a runtime can still prove it before the next
+// wave starts. Otherwise, all runtimes already have this version or a newer one, and countUnproven returns the number
+// of these runtimes.
 func (p *plan) countUnproven(number int) int {
 	var all wave
 	later := 0

@@ -49,8 +49,8 @@ type Commit struct {
 	Approved string `json:"approved,omitempty"`
 }
 
-// Current reports whether an Announcement comes from holder and has this number of shards, and either describes the
-// control plane objects or stops publishing. See IsValid.
+// Current reports the same as IsValid, but also returns true for an announcement that stops publishing and therefore
+// has no State.
 func (a Announcement) Current(shards int, holder string) bool {
 	state := a
 	if a.Held != "" {

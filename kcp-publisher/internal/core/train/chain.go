@@ -18,7 +18,7 @@ type chain struct {
 	*inputIndex
 	policy *fleet.PromotionPolicy
 	module string
-	// meta is nil unless exactly one ModuleReleaseMeta has the module's name.
+	// meta is the module's ModuleReleaseMeta. It is nil if the module has none or several.
 	meta     *v1beta2.ModuleReleaseMeta
 	calendar *calendar
 	// invalid describes the problems of the policy's spec, or is empty.

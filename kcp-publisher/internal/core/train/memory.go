@@ -56,8 +56,8 @@ func roundUp(now time.Time) metav1.Time {
 // maxRejected limits the number of rejected versions per module in the policy's status.
 const maxRejected = 20
 
-// rejectedVersions returns the versions that must not be promoted, because their rollout was stopped or rolled back, or
-// because a channel was reverted to an older version.
+// rejectedVersions returns the versions that must not be promoted. A version is rejected if its rollout was stopped or
+// rolled back, or if a channel was set back from it to an older version.
 func (c *chain) rejectedVersions() []fleet.RejectedVersion {
 	all := slices.Clone(c.previous.Rejected)
 	add := func(version, channel, message string) {

@@ -76,7 +76,7 @@ func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name stri
 }
 
 // advancePhase requests the phase clean or release from the runtimes of all selected Kymas, waits for their reports,
-// and calls finish for each Kyma. An interrupted command can be run again.
+// and calls finish for each Kyma. If the command is interrupted, it can be run again.
 func (f *takeoverFlags) advancePhase(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
