@@ -23,7 +23,7 @@ type Keys struct {
 	Publisher *publish.Publisher
 	// Interval is the time between two checks of the folder.
 	Interval time.Duration
-	// Tokens contains the secrets with which enrollment tokens are signed. They are read from the same folder.
+	// Tokens contains the secrets from which enrollment tokens are derived. They are read from the same folder.
 	Tokens trust.TokenSecrets
 	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
 	// Namespace.

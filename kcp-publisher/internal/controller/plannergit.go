@@ -45,7 +45,8 @@ type announcing struct {
 	applied int64
 	// approved is the digest of the approvals that were written last.
 	approved string
-	// lastError and unapproved are the last logged errors.
+	// lastError is the last logged error of an announcement, and unapproved is the last logged error of storing the
+	// approvals.
 	lastError, unapproved string
 }
 

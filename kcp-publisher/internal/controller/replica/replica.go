@@ -68,7 +68,7 @@ func (r *Replica) Start(ctx context.Context) error {
 }
 
 // mustRunPart reports whether this process must run a part. isRunning is true if it already runs the part. While the
-// list of live processes may be outdated, nothing changes.
+// list of live processes may be outdated, it returns isRunning.
 func (r *Replica) mustRunPart(part int, isRunning bool) bool {
 	members, known := r.Board.Members()
 	if !known || time.Since(r.startedAt) < joinDelay {

@@ -98,7 +98,7 @@ func recordRefusals(all []v1beta2.BundleRecord, facts Facts) {
 	}
 }
 
-// worstState returns the worst state of all managed modules, or Ready without managed modules.
+// worstState returns the worst state of all managed modules. If no module is managed, it returns Ready.
 func worstState(modules []v1beta2.ModuleStatus) v1beta2.State {
 	worst := v1beta2.StateReady
 	for i := range modules {

@@ -481,7 +481,7 @@ func summarizeState(modules []v1beta2.ModuleStatus, facts Facts, silent bool) v1
 	case silent:
 		return worseState(state, v1beta2.StateWarning)
 	case facts.refusesBundles():
-		// The runtime refuses bundles if they were tampered with or if versions are incompatible.
+		// A runtime refuses a bundle that was tampered with or is incompatible, so the state is at least Warning.
 		return worseState(state, v1beta2.StateWarning)
 	case reportedTrouble(facts) != nil:
 		return worseState(state, v1beta2.StateWarning)

@@ -27,7 +27,8 @@ type Runtime struct {
 	ID string
 	// Reported is the creation time of the last report, by the runtime's clock.
 	Reported time.Time
-	// Bundle is the digest of the bundle in the last report, or of the last published bundle.
+	// Bundle is the digest of the bundle in the last report. In the result of PublishedRuntimes, it is the digest of the
+	// last published bundle.
 	Bundle  string
 	Modules []Module
 }
@@ -177,7 +178,7 @@ func matchesImage(text, query string) bool {
 }
 
 // matchesReference reports whether an image matches the wanted image. If the wanted image has a digest, the digests
-// must be equal. Otherwise, the tags must be equal if the wanted image has one.
+// must be equal. If it has only a tag, the tags must be equal.
 func matchesReference(named, wanted reference.Named) bool {
 	if digested, ok := wanted.(reference.Digested); ok {
 		own, has := named.(reference.Digested)

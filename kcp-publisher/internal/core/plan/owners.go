@@ -160,7 +160,7 @@ func RecordDenied(kyma *v1beta2.Kyma) {
 }
 
 // HandOver assigns a runtime to a Kyma if an operator has requested this with the Kyma's hand-over annotation. The
-// annotation contains a proof that is signed with a token secret. It must be newer than all other assignments of the
+// annotation contains a proof that requires a token secret. The proof must be newer than all other assignments of the
 // runtime. HandOver copies the former owner's status, so that the runtime's bundle does not change. It reports whether
 // it assigned the runtime.
 func HandOver(kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {

@@ -176,7 +176,8 @@ func FindRemovalDecision(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemov
 	return nil
 }
 
-// ApprovalText returns the text that approves a waiting removal if it is in the annotation AnnotationApprovedRemovals.
+// ApprovalText returns the text that an operator must add to the annotation AnnotationApprovedRemovals to approve a
+// waiting removal.
 func ApprovalText(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }

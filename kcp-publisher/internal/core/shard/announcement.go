@@ -39,8 +39,8 @@ type Commit struct {
 	// Repository and Hash identify the commit. They are empty if no commit was ever applied.
 	Repository string `json:"repository,omitempty"`
 	Hash       string `json:"hash,omitempty"`
-	// Applied is the time at which publishing could last continue after a commit, in Unix nanoseconds. A shard publishes
-	// only after its caches contain all changes before this time.
+	// Applied is the time at which publishing last continued after a commit was applied, in Unix nanoseconds. A shard
+	// publishes only after its caches contain all changes before this time.
 	Applied int64 `json:"applied,omitempty"`
 	// Compared is the start of the last comparison that found the newest commit completely applied, in Unix
 	// nanoseconds.
