@@ -100,26 +100,26 @@ type Agent struct {
 	Options
 	watches  *watch.Watches
 	nextPoll time.Time
-	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A send on the
-	// channel notify starts that reconciliation.
+	// notified is true if the next reconciliation must poll the registry immediately, even if nextPoll is not reached.
+	// A send on the channel notify starts that reconciliation.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
-	// logged contains the last log line of each subject, such as the outage of the registry, so that an unchanged state
-	// is logged only once. waiting contains the reason of each upgrade that waits for a maintenance window. notImported
-	// contains the error of each file that failed to import.
+	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line
+	// only if it differs. waiting contains the reason of each upgrade that waits for a maintenance window. notImported
+	// contains the error of each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo
 	// imports is the running import from the import folder, if one is running.
 	imports      background[[]importer.FileResult]
 	delivery     delivery
 	twinDetector twinDetector
-	// sequence is the sequence of the last report that this agent or its previous process sent. hasResumed is true
-	// after the agent read the sequence of the previous process.
+	// sequence is the sequence number of the last report, which this process or the agent's previous process sent.
+	// hasResumed is true after this process has read the number of the previous process.
 	sequence   int64
 	hasResumed bool
 	// certificateRequest is the pending certificate request. Empty if none is pending.
 	certificateRequest string
-	// pollFailed is true if the last poll failed. storeErr is the error of the last attempt to store a new bundle in
-	// the cluster.
+	// pollFailed is true if the last poll of the registry failed. storeErr is the error of the last attempt to store a
+	// new bundle in a Secret, or nil.
 	pollFailed bool
 	storeErr   error
 	outage     outage
@@ -136,12 +136,12 @@ type Agent struct {
 	unmanaged map[string]string
 	// secrets is the result of writing the Secrets of the last accepted bundle.
 	secrets *bundle.ReportedSecrets
-	// pinsError is the error of parsing the module list of the runtime's Kyma.
+	// pinsError is the error of parsing the annotation of the runtime's Kyma that pins module versions, or nil.
 	pinsError error
 	// details contains the details of modules that the report includes on request. The key is the name of the module's
 	// Manifest.
 	details map[string]inspectedDetails
-	// loggedLeftovers is the number of removed lifecycle-manager objects in the last log line about them.
+	// loggedLeftovers is the number of lifecycle-manager objects that the last log line reported as removed.
 	loggedLeftovers int
 	enrolled        atomic.Bool
 	contentState
@@ -208,8 +208,8 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 // restoreStateInterval is the delay until restorePreviousState is called again after an error.
 const restoreStateInterval = 5 * time.Second
 
-// restorePreviousState reads the bundle that the previous leader accepted, so that a new leader does not accept an
-// older bundle. It returns false if the caller must retry.
+// restorePreviousState reads the bundle that the previous leader of the agent's replicas accepted, so that this leader
+// refuses older bundles. It returns false if the caller must retry.
 func (a *Agent) restorePreviousState(ctx context.Context, log logr.Logger) bool {
 	err := a.Puller.Restore(ctx)
 	if err != nil {
@@ -247,7 +247,7 @@ func (a *Agent) reconcileRuntime(ctx context.Context, log logr.Logger, polled bo
 	}
 	actions := decideRound(roundInput{
 		bundle: b, polled: polled, postponed: a.postponed, fetching: a.staging != nil, storeFailed: stageErr != nil,
-		proven: a.proven, onTrial: a.Deployment != nil,
+		proven: a.proven, managesImage: a.Deployment != nil,
 	})
 	a.postponed = actions.postponed
 	a.measureBeforeUpgrade(ctx, log, b, installed, gate, actions.sync)

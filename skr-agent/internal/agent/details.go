@@ -58,8 +58,8 @@ func (a *Agent) inspectModules(ctx context.Context, manifests []v1beta2.Manifest
 	return all
 }
 
-// update returns the value after another read of the details. If the details did not change, they keep the time of the
-// earlier read, so that the new time does not cause a report.
+// update replaces the details with newly read ones. If only the time of the read differs, update keeps the earlier
+// time, so that the new time does not cause a report.
 func (k inspectedDetails) update(state string, now time.Time, details *bundle.ModuleDetails) inspectedDetails {
 	if k.details != nil {
 		same := *details

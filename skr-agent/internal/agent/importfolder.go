@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 )
 
-// importTimeSlice is how long a poll waits for an import. A longer import continues in the background. The agent polls
-// again when the import ends.
+// importTimeSlice is how long a poll waits for an import of files. A longer import continues in the background, and the
+// agent polls again when it ends.
 const importTimeSlice = 2 * time.Second
 
 // importFiles imports the files in the import folder into the agent's registry or OCI layout, from which the agent
@@ -51,9 +51,9 @@ type background[T any] struct {
 	result chan T
 }
 
-// poll starts the task, unless the task is already running. If the task ends within the time slice, poll returns its
-// result. Otherwise, poll returns false for ended and calls wake when the task ends, and a later call of poll returns
-// the result.
+// poll starts the task if it is not running, and waits for it for at most the time slice. If the task ends in this
+// time, poll returns its result. Otherwise, poll returns ended=false. It then calls wake when the task ends, and the
+// next call of poll returns the result.
 func (b *background[T]) poll(slice time.Duration, wake func(), task func() T) (result T, ended bool) {
 	if b.result == nil {
 		results, late := make(chan T, 1), time.Now().Add(slice)

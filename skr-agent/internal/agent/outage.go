@@ -10,7 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// outageEvents is the minimum time between the Events of two outages. An unstable registry thus causes few Events.
+// outageEvents is the minimum time between the Events of two outages. It limits the Events that an unstable registry
+// causes.
 const outageEvents = 5 * time.Minute
 
 // outage is the current outage of the registry. It does not affect the Pod's readiness, because modules continue to
@@ -23,7 +24,7 @@ type outage struct {
 	hasEvent bool
 }
 
-// update returns the new state of the outage after a poll, and whether to emit an Event. err is the poll's error.
+// update returns the state after a poll of the registry that ended with err, and whether to emit an Event.
 func (o outage) update(err error, now time.Time) (after outage, emit bool) {
 	switch {
 	case err != nil && o.reason == "":

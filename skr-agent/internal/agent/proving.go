@@ -19,24 +19,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// proving is the part of the agent's state for measuring the checks of modules.
+// proving is the agent's state for running the health checks of modules.
 type proving struct {
 	// checksRestored is true after the saved results of checks were read.
 	checksRestored bool
 	// checksByContent contains the checks of modules by the digest of the module's content.
 	checksByContent map[digest.Digest]moduleChecks
-	// targetCache contains the check target of each module in the last reconciliation. The next reconciliation reuses
-	// the targets whose input did not change.
+	// targetCache contains the prove.Target of each module in the last reconciliation. The next reconciliation reuses a
+	// target if its input did not change.
 	targetCache map[string]cachedTarget
 }
 
-// cachedTarget is a check target and the input that it was computed from.
+// cachedTarget is a prove.Target with the input that the agent computed it from.
 type cachedTarget struct {
 	input  targetInput
 	target prove.Target
 }
 
-// targetInput identifies the input of a check target: the bundle's desired state, the installed Manifest, and the error
+// targetInput identifies the input of a prove.Target: the bundle's desired state, the installed Manifest, and the error
 // of reading the checks in the module's content.
 type targetInput struct {
 	state                    digest.Digest
@@ -52,8 +52,8 @@ type moduleChecks struct {
 
 const loggedChecks = "checks"
 
-// measureBeforeUpgrade measures the checks of each module before its upgrade, for comparison. A failed measurement does
-// not block the upgrade.
+// measureBeforeUpgrade runs the checks of each module before its upgrade. Their results are compared with the results
+// after the upgrade. A failed run does not block the upgrade.
 func (a *Agent) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
 	sync syncScope,
@@ -90,7 +90,7 @@ func (a *Agent) updateChecks(ctx context.Context, log logr.Logger, b *bundle.Bun
 	a.startCheckRun(ctx, b, installed)
 }
 
-// startCheckRun starts the check run that the bundle's settings request, once for each run ID.
+// startCheckRun runs the checks of one module once if the bundle's settings request it with a new run ID.
 func (a *Agent) startCheckRun(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := bundleSettings(b).CheckRun
 	if run == nil || a.Checks.HasRun(run.ID) {
@@ -106,7 +106,7 @@ func (a *Agent) startCheckRun(ctx context.Context, b *bundle.Bundle, installed [
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
 	t := a.newTarget(want, installedManifest(want, installed), a.loadChecks(ctx, want, map[digest.Digest]moduleChecks{}))
-	// The running version differs from the bundle's version while the module's upgrade waits.
+	// While the module's upgrade waits, the running version differs from the bundle's version.
 	t.Version = record.RunningVersion(&installed[live])
 	a.Checks.SetRun(run.ID, t, "")
 }
@@ -143,7 +143,7 @@ func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
 	a.Checks.MarkSaved(records)
 }
 
-// checkTargets returns a check target for each managed module with checks.
+// checkTargets returns a prove.Target for each managed module that has checks.
 func (a *Agent) checkTargets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
 	used, kept := map[digest.Digest]moduleChecks{}, map[string]cachedTarget{}
@@ -177,7 +177,7 @@ func installedManifest(want bundle.Manifest, installed []v1beta2.Manifest) *v1be
 	return nil
 }
 
-// newTarget returns the check target for a module of the bundle: its checks, its installed state, and the account that
+// newTarget returns the prove.Target for a module of the bundle: its checks, its installed state, and the account that
 // runs the checks. live is nil if the module is not installed.
 func (a *Agent) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found moduleChecks) prove.Target {
 	t := prove.Target{

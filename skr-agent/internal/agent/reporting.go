@@ -15,7 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 )
 
-// sendReport sends a report if it is needed. After a failure, the next poll retries.
+// sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
+// report after the next poll.
 func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) {
 	facts.Details = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
@@ -53,8 +54,8 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 	a.saveReported(ctx, log)
 }
 
-// withoutCheckValues returns the report without the counts and values of checks, because their changes do not cause a
-// report.
+// withoutCheckValues returns the report without the counts and values of checks. The agent compares reports in this
+// form, so that a change of these values does not cause a new report.
 func withoutCheckValues(r bundle.Report) bundle.Report {
 	r.Modules = slices.Clone(r.Modules)
 	for i := range r.Modules {
@@ -79,8 +80,8 @@ func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
 func (a *Agent) nextSequence() int64 {
 	verified := a.Puller.NewestSignedTime()
 	if a.hasResumed && a.sequence == 0 {
-		// The first report must not depend on the bundle's time, which is too old if the registry was restored from a
-		// backup.
+		// Before the first report of a runtime, ignore the signing time of the bundle. It is too old if the registry
+		// was restored from a backup.
 		verified = time.Time{}
 	}
 	return bundle.NextReportSequence(a.sequence, a.Puller.CurrentTime(), verified)

@@ -40,9 +40,9 @@ const (
 
 // restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
 type restoration struct {
-	// changes contains the changes of the agent's objects since the last reconciliation. notRestored contains the
-	// logged errors of restorations. suspected contains the state of each failed Manifest whose stored content was
-	// verified again.
+	// changes contains the changes of the agent's objects since the last reconciliation. notRestored contains the last
+	// logged error of each object that the agent could not restore. suspected contains the state of each failed
+	// Manifest whose stored content the agent has verified again.
 	changes                changeLog
 	notRestored, suspected logonce.Memo
 	lost                   lossLog
@@ -67,7 +67,7 @@ type changeLog struct {
 	// contents contains the digests of stored blobs whose Secrets were changed or deleted. The value is true if a
 	// Secret was deleted.
 	contents map[digest.Digest]bool
-	// secrets contains the names of deleted Secrets that held the agent's state.
+	// secrets contains the names of deleted Secrets that contained the agent's state.
 	secrets map[string]bool
 }
 
@@ -269,8 +269,8 @@ func (a *Agent) restoreCRDsUntilStart(ctx context.Context) error {
 	}
 }
 
-// restoreSecrets creates deleted Secrets that held the agent's state. It does not restore Secrets with keys, because
-// operators delete a key to replace it.
+// restoreSecrets creates deleted Secrets that contained the agent's state. It does not restore Secrets with keys,
+// because operators delete a key to replace it.
 func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map[string]bool) error {
 	for name, save := range map[string]func(context.Context) error{pull.StateSecret: a.Puller.Save,
 		objects.MemorySecret: a.Restorer.Save} {

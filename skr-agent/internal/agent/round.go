@@ -17,9 +17,9 @@ type roundInput struct {
 	// fetching is true while the agent fetches module content. storeFailed is true if the content store returned an
 	// error.
 	fetching, storeFailed bool
-	// proven is true if the agent's image ran for one minute without a failure. onTrial is true if the agent manages
-	// its Deployment, so that bundles can change the image.
-	proven, onTrial bool
+	// proven is true if the agent's image ran for one minute without a failure. managesImage is true if bundles can
+	// change the image of the agent's Deployment.
+	proven, managesImage bool
 }
 
 // syncScope is the part of a bundle to apply.
@@ -43,7 +43,8 @@ type roundActions struct {
 	upgrade bool
 	// postponed is the value of roundInput.postponed for the next reconciliation.
 	postponed bool
-	// requeueAfter is the maximum time until the next reconciliation, or 0 for the next poll.
+	// requeueAfter is the maximum time until the next reconciliation. If it is 0, the next reconciliation is the next
+	// poll.
 	requeueAfter time.Duration
 }
 
@@ -64,7 +65,7 @@ func decideRound(f roundInput) roundActions {
 		actions.postponed = f.postponed
 	}
 	actions.upgrade = polled || !f.proven
-	if f.onTrial && !f.proven {
+	if f.managesImage && !f.proven {
 		actions.requeueAfter = upgrade.Trial
 	}
 	return actions

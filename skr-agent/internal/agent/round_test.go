@@ -52,7 +52,7 @@ func TestRoundActionsDependOnBundleFetchAndImage(t *testing.T) {
 			roundInput{bundle: released, proven: true}, roundActions{sync: syncAll, report: true},
 		},
 		"unproven image that bundles can replace": {
-			roundInput{bundle: b, onTrial: true}, roundActions{
+			roundInput{bundle: b, managesImage: true}, roundActions{
 				sync: syncAll, report: true, status: true, upgrade: true, requeueAfter: upgrade.Trial,
 			},
 		},

@@ -19,8 +19,8 @@ import (
 type contentState struct {
 	// contentErrors contains the error of each module with missing content.
 	contentErrors map[string]error
-	// stagedKey identifies the contents that the agent fetches or has fetched. It is empty if missing contents must be
-	// fetched again. staging is the running fetch, or nil.
+	// stagedKey is the contentsKey of the desired state whose contents the agent fetches or has fetched. It is empty if
+	// missing contents must be fetched again. staging is the running fetch, or nil.
 	stagedKey string
 	staging   *pull.Staging
 	// finished is the last completed fetch.
@@ -78,7 +78,8 @@ func (a *Agent) refetchMissing() {
 	}
 }
 
-// restageDelay returns the time until missing contents are fetched again, or 0 for the next poll.
+// restageDelay returns the time until the agent fetches missing contents again. If it returns 0, the agent fetches them
+// after the next poll.
 func (a *Agent) restageDelay() time.Duration {
 	polled := a.polled
 	a.polled = false

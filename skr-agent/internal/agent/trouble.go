@@ -36,8 +36,7 @@ func (a *Agent) addTrouble(log logr.Logger, facts *report.Facts, written objects
 	}
 }
 
-// withRefused returns the errors of modules with missing content, and adds an error for each module whose Manifest the
-// API server refused.
+// withRefused returns contentErrors with an additional error for each module whose Manifest the API server refused.
 func withRefused(contentErrors map[string]error, failures []objects.Failure) map[string]error {
 	all := maps.Clone(contentErrors)
 	for _, f := range failures {

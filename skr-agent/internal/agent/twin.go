@@ -13,15 +13,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// confirmingPolls is the number of polls that must find the agent's own report in the registry, before the agent
-// assumes that it is the only agent with its key. A second agent with the same key would replace the report during
-// these polls.
+// confirmingPolls is the number of polls that must find the agent's own report in the registry before the agent assumes
+// that no other agent has its key. During these polls, a second agent with the same key would replace the report.
 const confirmingPolls = 3
 
 // twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
 // registry then contains a newer report that this agent did not write.
 type twinDetector struct {
-	// ownReport is the digest of the last report of this agent. Empty before the first report.
+	// ownReport is the digest of the last report that this agent sent. Empty before the first report.
 	ownReport digest.Digest
 	// confirmations counts the polls that found ownReport in the registry.
 	confirmations int

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgradeImage updates the image of the agent's Deployment. healthy is true if the reconciliation had no failure that
-// the agent's image can have caused.
+// upgradeImage sets the image of the agent's Deployment to the bundle's image. healthy is false if the reconciliation
+// failed and the agent's current image can be the cause.
 func (a *Agent) upgradeImage(ctx context.Context, log logr.Logger, healthy bool) {
 	if a.Deployment == nil {
 		return

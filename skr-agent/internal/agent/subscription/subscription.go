@@ -35,8 +35,9 @@ const (
 	silenceTimeout    = 100 * time.Second // three times the server's keep-alive interval, plus a margin
 	reconnectSpread   = 10 * time.Second
 	backoffResetAfter = time.Minute
-	// A connection that reaches another replica than the runtime's is repeated after about searchPause, up to
-	// maxSearches times without an accepted connection. Then the intervals grow.
+	// Only one replica of the publisher serves this runtime. If a connection reaches another replica, the agent
+	// connects again after about searchPause. After maxSearches attempts, it uses the growing intervals of other
+	// failures.
 	searchPause = time.Second
 	maxSearches = 20
 )
@@ -113,7 +114,7 @@ func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 1, Steps: 100, Cap: 2 * time.Minute}
 }
 
-// connect opens a connection, reads events until the connection ends, and returns the reason.
+// connect opens a connection and reads events until the connection ends. It returns the error that ended it.
 func (s *Subscription) connect(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

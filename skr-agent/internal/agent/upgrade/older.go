@@ -50,7 +50,7 @@ func (k Snapshot) listFormer() []string {
 	return strings.FieldsFunc(k.FormerDigests, func(r rune) bool { return r == ',' })
 }
 
-// formerAfterUpgrade returns the list of former images after an upgrade from the current image to another image.
+// formerAfterUpgrade returns the new value of FormerDigests after an upgrade from the current image to image.
 func (k Snapshot) formerAfterUpgrade(image string) string {
 	former := slices.DeleteFunc(append(k.listFormer(), bundle.ImageDigest(k.TemplateImage)), func(d string) bool {
 		return d == bundle.ImageDigest(image)
@@ -58,7 +58,7 @@ func (k Snapshot) formerAfterUpgrade(image string) string {
 	return strings.Join(former[max(0, len(former)-maxFormerImages):], ",")
 }
 
-// formerAfterRollback returns the list of former images after a rollback to one of them.
+// formerAfterRollback returns the new value of FormerDigests after a rollback to image.
 func (k Snapshot) formerAfterRollback(image string) string {
 	return strings.Join(slices.DeleteFunc(k.listFormer(), func(d string) bool { return d == bundle.ImageDigest(image) }),
 		",")

@@ -29,8 +29,8 @@ type State struct {
 	Starts                   int
 	// FormerDigests contains the digests of replaced images, separated by commas.
 	FormerDigests string
-	// UndecidedImage is an image that was rolled back because the registry failed, so that the image itself can be
-	// good. Trials is the number of attempts with this image.
+	// UndecidedImage is an image that was rolled back while the registry failed. The image itself can be good, so the
+	// agent tries it again later. Trials is the number of attempts with this image.
 	UndecidedImage string
 	Trials         int
 	// RequestedImage is the last image that a bundle requested. If TemplateImage is a different image, it comes from
@@ -137,8 +137,8 @@ func (s *State) clearUndecided(wanted string) {
 	}
 }
 
-// OnDeadline returns the new state at the deadline for a new image that is not proven. unreachable is true if only
-// requests to the registry failed.
+// OnDeadline returns the new state if a new image is not proven at its deadline. unreachable is true if the only
+// failures were requests to the registry.
 //
 // The new image can be the cause, so the agent returns to the previous image. If the registry works with the previous
 // image, the agent tries the new image again, at most maxTrials times.
