@@ -50,8 +50,8 @@ type DesiredState struct {
 	Takeover TakeoverPhase `json:"takeover,omitempty"`
 }
 
-// KymaSeed is the control plane's part of the Kyma in the runtime. The agent applies the labels and annotations
-// continuously, and the spec only when it creates the Kyma.
+// KymaSeed is the content that the control plane provides for the Kyma in the runtime. The agent applies the labels and
+// annotations continuously, and the spec only when it creates the Kyma.
 type KymaSeed struct {
 	Labels      map[string]string `json:"labels,omitempty"`
 	Annotations map[string]string `json:"annotations,omitempty"`

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// addressKinds is a set of address kinds.
+// addressKinds is a bit mask of the kinds of IP addresses to which a request can connect.
 type addressKinds uint8
 
 const (

@@ -48,8 +48,8 @@ func newLayoutIndex(dir string) *layoutIndex {
 
 const minBatch = 256
 
-// mustFlush reports whether the pending changes must be written. The threshold grows with the index, so the average
-// cost of a change does not.
+// mustFlush reports whether the pending changes must be written. The threshold grows with the number of manifests in
+// the index, so that the average cost of a change stays constant.
 func mustFlush(pending, manifests int) bool { return pending >= max(minBatch, manifests/8) }
 
 func (x *layoutIndex) path() string { return filepath.Join(x.dir, ocispec.ImageIndexFile) }

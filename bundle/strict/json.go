@@ -40,8 +40,8 @@ func ExtendedJSON(data []byte, v any, depth int) error {
 	if err != nil || len(problems) == 0 {
 		return err
 	}
-	// CheckJSON has already refused duplicate keys, so all problems are unknown fields. Extended allows them, except a
-	// name that differs from a known field only in case.
+	// CheckJSON has already refused duplicate keys, so all strict errors are unknown fields. Accept an unknown field,
+	// unless its name differs from a known field only in case.
 	var document any
 	if err := json.Unmarshal(data, &document); err != nil {
 		return err

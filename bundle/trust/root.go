@@ -58,8 +58,8 @@ type Root struct {
 	Raw []byte
 
 	parsed *metadata.Metadata[metadata.RootType]
-	// publishers are the keys that sign bundles, and enrollers are the keys that sign certificates. Both are by
-	// thumbprint.
+	// publishers contains the keys that sign bundles, and enrollers the keys that sign certificates. The map keys are
+	// thumbprints.
 	publishers, enrollers map[string]crypto.PublicKey
 	releases              []releaseRole
 }

@@ -9,9 +9,9 @@ import (
 // MaxRootHops limits how many newer versions of the root of trust a reader verifies in one run.
 const MaxRootHops = 64
 
-// Next verifies that data is the version after r. The root keys of both versions must have signed it. The version
-// number must be one higher, the fleet must be the same, the epoch must not be lower, and no revocation can be missing.
-// Next does not check the expiry. The error is a *refusal.Error.
+// Next parses data and verifies that it is the version of the root of trust after r. The root keys of both versions
+// must have signed it. Its version number must be one higher, its fleet must be the same, its epoch must not be lower,
+// and it must contain all revocations of r. Next does not check the expiry. The error is a *refusal.Error.
 //
 // Source: TUF specification 1.0.33, section 5.3.
 func (r Root) Next(data []byte) (Root, error) {

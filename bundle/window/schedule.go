@@ -52,8 +52,8 @@ func checkAll(field string, windows []Window) error {
 	return nil
 }
 
-// Next returns the current or next time span in which an upgrade can start. Without such a
-// span, it returns false. Windows that touch or overlap form one span.
+// Next returns the current or next time span in which an upgrade can start. Without such a span, it returns false.
+// Windows that touch or overlap form one span.
 func (s Schedule) Next(now time.Time) (Span, bool) {
 	if span, ok := nextSpan(s.Windows, s.Minimum.Duration, now); ok || s.Default == nil {
 		return span, ok
@@ -61,9 +61,9 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return nextSpan([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// CheckChosen evaluates the time at, which the runtime's admin chose for an early upgrade. open is true if an upgrade
-// can start now. From the start of the next window after at, the choice has no effect. If at is in the future and
-// before the next window, open is false and from is at.
+// CheckChosen reports whether an upgrade can start now because the runtime's admin chose the time at for an early
+// upgrade. From the start of the next window after at, the choice has no effect. If at is in the future and before the
+// next window, open is false and from is at.
 func (s Schedule) CheckChosen(at, now time.Time) (open bool, from time.Time) {
 	if !s.Early || at.IsZero() {
 		return false, time.Time{}

@@ -104,8 +104,8 @@ func checkSecretParameters(parameters map[string]any, agentNamespace string) str
 	return ""
 }
 
-// checkSealedSecret refuses Secrets with the label of Secrets that come from the control plane. The agent would write
-// data of the control plane into a module's Secret.
+// checkSealedSecret refuses Secrets with the label of the Secrets that the agent writes for the control plane. With
+// this label, the agent would replace the data of the module's Secret.
 func checkSealedSecret(o *unstructured.Unstructured, _ string) string {
 	_, sealed := o.GetLabels()[v1beta2.LabelSealed]
 	if sealed && KeyOf(o).GroupKind() == (schema.GroupKind{Kind: "Secret"}) {

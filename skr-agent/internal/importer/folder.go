@@ -19,8 +19,8 @@ type Folder struct {
 	Dir        string
 	seen       map[string]string // size and modification time of each file in the last scan
 	handled    map[string]string // size and modification time of each imported or refused file
-	incomplete [][]string        // refused files that need another file or a later time
-	retryAt    time.Time         // when to import incomplete again; zero if it only needs another file
+	incomplete [][]string        // files refused because other files are missing or because they were issued in the future
+	retryAt    time.Time         // when to import the files in incomplete again; zero if they only need other files
 	reported   map[string]string // last error of each file in incomplete
 }
 

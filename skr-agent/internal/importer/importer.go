@@ -41,8 +41,8 @@ type Importer struct {
 type Outcome struct {
 	Bundles []ImportedBundle `json:"bundles"`
 	Images  []string         `json:"images"`
-	// SkippedImages contains the images that the import skipped, because an imported file with a newer list of images
-	// set their tag.
+	// SkippedImages contains the images whose tags the import did not change, because a file with a newer list of
+	// images was imported before.
 	SkippedImages []string `json:"kept,omitempty"`
 	// Mirrors contains the values of the flag --mirror for runtimes that pull the imported images.
 	Mirrors []string `json:"mirrors"`

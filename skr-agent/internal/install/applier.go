@@ -93,7 +93,7 @@ func (ap *applier) applyPlan(
 }
 
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
-// objects. seen contains the objects that changed according to watches.
+// objects. seen contains the objects that watches reported as changed.
 func (ap *applier) applyStage(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
 	seen object.Keys,
@@ -156,7 +156,7 @@ func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2
 	return a.ListError(ctx, r)
 }
 
-// unestablished waits up to maxWait until the API server serves the CRDs of a stage. It returns a message about
+// unestablished waits up to drift.MaxWait until the API server serves the CRDs of a stage. It returns a message about
 // the first CRD that is not served.
 func (ap *applier) unestablished(
 	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured,

@@ -31,9 +31,9 @@ func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) err
 	return err
 }
 
-// withoutCompleted returns a stage without the Jobs and Pods that completed for this version and do not exist. A Job
-// with a TTL that does not exist counts as completed, because Kubernetes deletes such a Job after its completion. The
-// exception is a Job in seen, the objects with reported changes, because another client can have deleted it.
+// withoutCompleted returns a stage without the Jobs and Pods that completed for this version. It also leaves out a Job
+// that has a TTL, was applied before and does not exist, because Kubernetes deletes such a Job after its completion. It
+// keeps such a Job if seen contains it: a watch then reported its deletion, possibly by another client.
 func (ap *applier) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {

@@ -30,15 +30,16 @@ type memo struct {
 	images string
 	// values is the value of AnnotationValues at the last comparison.
 	values string
-	// inherited is the digest of inherited objects in the Manifest's record at the last comparison.
+	// inherited is the digest of the objects that the module inherited from lifecycle-manager, from the Manifest's
+	// record at the last comparison.
 	inherited string
 	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
 	// checks is the number of its checks.
 	pendingGeneration int64
 	pendingSince      time.Time
 	checks            int
-	// heldReason is the reason why an object that was pruned still exists. heldFor is the delay until the next attempt
-	// to delete the object.
+	// heldReason is the reason why the agent could not yet delete an object that the current version does not contain.
+	// heldFor is the delay until the next attempt.
 	heldReason string
 	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
@@ -55,8 +56,8 @@ type memo struct {
 	retry          time.Time
 	// immutable contains the objects of the refused content that differ from the live objects in immutable fields.
 	immutable object.Keys
-	// keptVersion identifies the last applied version in the Manifest's record. keptAt is the time when the agent last
-	// compared all objects of this version.
+	// keptVersion identifies the last applied version, whose drift the agent corrects while a newer version is refused.
+	// keptAt is the time when the agent last compared all objects of this version.
 	keptVersion string
 	keptAt      time.Time
 	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server refused the
@@ -67,7 +68,7 @@ type memo struct {
 	streak      int
 	// readyVersions contains the resource version at which each object was last found ready.
 	readyVersions map[guard.Key]string
-	// cachedObjects contains the default CR and objects that were not ready.
+	// cachedObjects contains the last read copies of the default CR and of objects that were not ready.
 	cachedObjects map[guard.Key]*unstructured.Unstructured
 	// freshObjects contains objects from responses of the API server in the current reconciliation.
 	freshObjects map[guard.Key]*unstructured.Unstructured

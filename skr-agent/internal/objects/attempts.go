@@ -68,7 +68,7 @@ func (a *attempts) startBundle(bundle string, now time.Time) {
 	a.bundle, a.now, a.seen = bundle, now, map[string]bool{}
 }
 
-// try writes an object, unless its last attempt failed and the backoff has not ended.
+// try calls write for an object. It does nothing while the object is in backoff after a failed write.
 func (a *attempts) try(kind, name, module string, write func() error) {
 	object := kind + "/" + name
 	a.seen[object] = true

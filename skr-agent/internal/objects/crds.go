@@ -142,7 +142,7 @@ func applyCRD(
 	return applyCRDOver(ctx, uncached, crd, live)
 }
 
-// applyCRDOver is like define, but the caller passes the live CRD, which can be nil.
+// applyCRDOver is like applyCRD, but the caller passes the live CRD, which can be nil.
 func applyCRDOver(
 	ctx context.Context, uncached client.Client, crd, live *unstructured.Unstructured,
 ) (*unstructured.Unstructured, error) {

@@ -33,8 +33,8 @@ type Syncer struct {
 	Secrets *secrets.Reconciler
 	// Restorer records the Manifests that a bundle removes. If nil, they are not recorded.
 	Restorer *Restorer
-	// Records writes the records of Manifests. The installer removes a module only if Records signed the removal in the
-	// record.
+	// Records reads and writes the record of the agent's work on each Manifest, which is in an annotation. The
+	// installer removes a module only if Records signed the removal in the record.
 	Records record.Store
 	// Label sets labels on the agent's namespace. Nil disables the labels.
 	Label func(ctx context.Context, want map[string]string) error

@@ -312,8 +312,8 @@ func (k *Restorer) Save(ctx context.Context) error {
 	return k.saveMemory(ctx, k.memory)
 }
 
-// loadMemory reads the memory from its Secret once. If the memory is damaged or has a wrong signature, load returns an
-// error and starts with an empty memory.
+// loadMemory reads the memory from its Secret once. If the memory is damaged or has a wrong signature, loadMemory
+// returns an error and starts with an empty memory.
 func (k *Restorer) loadMemory(ctx context.Context) error {
 	if k.loaded {
 		return nil

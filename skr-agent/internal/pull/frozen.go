@@ -49,7 +49,8 @@ func (p *Puller) distrustReason(ctx context.Context, root trust.Root) (string, e
 			b.Statement.Predicate.Epoch, root.Version, root.Epoch), nil
 	}
 	state := b.State
-	// Omit the mirrors. They include the mirrors of this cluster, which a root with release keys also allows.
+	// Omit the mirrors from the check. They include the mirrors of this cluster, which are allowed even if the root has
+	// release keys.
 	state.Settings.Mirrors = nil
 	refused, err := intake.CheckReleases(ctx, p.readProof, root, state, p.CurrentTime())
 	if refused != nil {

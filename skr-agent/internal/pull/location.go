@@ -32,8 +32,9 @@ const (
 	skipInterval = 10 * time.Minute
 )
 
-// savedLocation is the saved current location. It is valid only while the configured location is still Installed, so
-// that an operator can replace it with a new configured location.
+// savedLocation is the location of the fleet's registry that the agent saves in its state. Installed is the configured
+// location, and Current is the location that the agent uses. The agent ignores Current if an operator has configured
+// another location than Installed.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Current   string `json:"used"`

@@ -67,7 +67,7 @@ type Puller struct {
 	// writtenSecret is the Secret with the saved state, as this process last wrote it. Nil if its content is unknown.
 	writtenSecret *corev1.Secret
 	location      location
-	// openStore is store.Open, except in tests.
+	// openStore opens the store at a location. It is store.Open, except in tests.
 	openStore func(string, *store.Registries) (store.Store, error)
 }
 
@@ -285,8 +285,7 @@ func (p *Puller) installedVersions(ctx context.Context) (map[string]string, erro
 	return autonomy.MinimumVersions(p.current, manifests.Items), nil
 }
 
-// readProof reads a proof of release from the content store. If the content store does not contain it, proof reads it
-// from the registry.
+// readProof reads a proof of release from the content store or, if it is missing there, from the registry.
 func (p *Puller) readProof(ctx context.Context, c bundle.Content) ([]byte, error) {
 	if there, err := p.Store.Has(ctx, c.Digest); err != nil {
 		return nil, err

@@ -101,8 +101,8 @@ func (p *Puller) readAccepted(state map[string][]byte) (accepted bundle.Accepted
 	return accepted, err
 }
 
-// restoreMinimum restores the epoch and sequence of the last accepted bundle, but not the bundle, if they are higher
-// than the current ones. The agent then refuses older bundles.
+// restoreMinimum restores the position of the last accepted bundle, its epoch and sequence, if it is higher than the
+// current position. It does not restore the bundle itself. The agent then refuses older bundles.
 func (p *Puller) restoreMinimum(state map[string][]byte) error {
 	accepted, err := p.readAccepted(state)
 	if err == nil && !p.isReplaced(accepted) && cmp.Or(

@@ -128,9 +128,9 @@ func (b Store) HasRemoval(m *v1beta2.Manifest) bool {
 	return HasUnverifiedRemoval(m) && b.Read(m).isRemovalOf(m)
 }
 
-// IsUnmanaged reports whether a bundle requests the deletion of the Manifest, and the module's objects stay. The
-// annotation alone is not sufficient, because it is not signed. It is sufficient in addition to a recorded removal,
-// because earlier versions did not record Unmanaged.
+// IsUnmanaged reports whether a bundle requests the deletion of the Manifest but keeps the module's objects. The signed
+// record must contain the removal. Earlier agents did not record Unmanaged, so IsUnmanaged also accepts the unsigned
+// annotation is-unmanaged instead of this field.
 func (b Store) IsUnmanaged(m *v1beta2.Manifest) bool {
 	return b.HasRemoval(m) && (m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True || b.Read(m).Unmanaged)
 }

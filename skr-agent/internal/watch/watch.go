@@ -35,7 +35,7 @@ type Watches struct {
 	objects  dynamic.Interface
 	// limit is the maximum number of objects of one watch.
 	limit int
-	// The end of ctx stops all watches. The watches call wake after changes. Start sets both fields.
+	// ctx stops all watches when it ends. The watches call wake after changes. Start sets both fields.
 	ctx  context.Context
 	wake func(wait time.Duration)
 

@@ -106,8 +106,7 @@ func ownRequest(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manife
 	if kyma == nil {
 		return nil
 	}
-	// The map contains both the names of modules and the names of their Manifests, because another module can have the
-	// same Manifest name.
+	// Also exclude a module whose Manifest has the same name as the Manifest of a mandatory module.
 	mandatory := map[string]bool{}
 	for _, m := range b.State.Manifests {
 		if m.IsMandatory() {

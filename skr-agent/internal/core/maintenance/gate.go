@@ -18,8 +18,8 @@ type Gate struct {
 	// known.
 	OpensAt time.Time
 
-	// waitText is the end of the message about a waiting upgrade. The message starts with "the upgrade to version X
-	// requires downtime and", or with "the change to version X" if frozen is true. waitText is "" if upgrades need not
+	// waitText is the second part of the message about a waiting upgrade. The first part is "the upgrade to version X
+	// requires downtime and" or, if isFrozen is true, "the change to version X". waitText is "" if upgrades need not
 	// wait.
 	waitText string
 	// hasNoWindow is true if no future maintenance window is long enough.

@@ -23,8 +23,9 @@ func setSecretsCondition(facts Facts, set func(string, string, string, bool)) st
 	return ""
 }
 
-// setSyncedCondition sets the condition Synced after the first failed write of an object. It returns the problem, or ""
-// if no write failed.
+// setSyncedCondition sets the condition Synced, which reports objects of the bundle that could not be written. A Kyma
+// does not get the condition before the first failed write. setSyncedCondition returns the problem, or "" if all
+// objects are written.
 func setSyncedCondition(conditions []metav1.Condition, facts Facts, set func(string, string, string, bool)) string {
 	switch t := facts.Trouble; {
 	case t != nil:

@@ -136,7 +136,8 @@ func (f *shortener) limitRequests() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			// The shortened name selects no controller, because no label value is that long.
+			// The full name is too long for a label value, so it selects no controller. The shortened name selects none
+			// either.
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {

@@ -35,7 +35,7 @@ func (e ObjectError) Error() string { return e.String() + ": " + Text(e.Err) }
 
 func (e ObjectError) Unwrap() error { return e.Err }
 
-// FailedKeys returns the objects of all objectErrors in an error.
+// FailedKeys returns the objects of all ObjectErrors that an error wraps.
 func FailedKeys(err error) object.Keys {
 	found := object.Keys{}
 	var walk func(error)

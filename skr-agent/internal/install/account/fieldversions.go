@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// replaceLostVersions sets the version of managedFields entries to the version of o, if the API server does not serve
-// theirs. It reports whether it changed an entry. The API server refuses every apply of a custom resource with an entry
-// in a version that the CRD does not define anymore. The entries keep their managers and fields, so a later apply still
-// removes fields that the agent drops.
+// replaceLostVersions replaces API versions that are not served in the managedFields of the live object with the
+// version of o. It reports whether it changed an entry. Without this change, the API server refuses every apply of a
+// custom resource with an entry in a version that the CRD does not define anymore. The entries keep their managers and
+// fields, so a later apply still removes fields that the agent drops.
 //
 // Source: Kubernetes, apiextensions-apiserver, pkg/apiserver/conversion: ConvertToVersion.
 func (a *Account) replaceLostVersions(ctx context.Context, o *unstructured.Unstructured) (replaced bool, err error) {

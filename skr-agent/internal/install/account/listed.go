@@ -35,7 +35,7 @@ type Listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
 // ErrNotListed means that the objects of a kind and namespace were not listed.
 var ErrNotListed = errors.New("kind was not listed")
 
-// Object returns the metadata of an object, or nil if the object does not exist. It returns errNotListed if the objects
+// Object returns the metadata of an object, or nil if the object does not exist. It returns ErrNotListed if the objects
 // of this kind and namespace were not listed.
 func (l Listed) Object(k guard.Key) (*metav1.PartialObjectMetadata, error) {
 	all, ok := l[listing{k.GroupKind(), k.Namespace}]

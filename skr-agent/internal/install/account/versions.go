@@ -14,8 +14,8 @@ import (
 // removed, and a conversion webhook can fail for one version. Reads and deletions therefore use any working version,
 // starting with the applied one.
 
-// inAnyVersion calls do with the recorded version of an object, and then with other served versions until one works.
-// It returns ErrAbsentKind if the API server does not serve the kind.
+// inAnyVersion calls do with the API version in r. If the call fails because of this version, inAnyVersion calls do
+// with other served versions until one works. It returns ErrAbsentKind if the API server does not serve the kind.
 func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) error) error {
 	first := do(r)
 	if !IsUnserved(first) && !IsUnconverted(first) {
@@ -49,8 +49,9 @@ func unservedVersion(served schema.GroupVersion) error {
 	return fmt.Errorf("%w in this version: change apiVersion to %s", object.ErrUnknownKind, served)
 }
 
-// unservedKind is the error for a kind that is not served in a version. Its message names a served version of the kind,
-// which only the message looks up, because an unserved kind is not an error while its CRD is being installed.
+// unservedKind is the error for a kind that the API server does not serve in the requested version. The method Error
+// looks up another served version for the message. Most callers expect this error while a CRD is being installed and do
+// not need the message.
 type unservedKind struct {
 	schema.GroupVersionKind
 	mapper meta.RESTMapper

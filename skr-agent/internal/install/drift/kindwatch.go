@@ -24,11 +24,11 @@ type kindWatch struct {
 	unserved atomic.Int32
 }
 
-// unsureAfterBreak is the time after a failure of a watch in which the agent treats the watch as outdated.
+// unsureAfterBreak is how long the agent treats the objects of a watch as outdated after a failure of the watch.
 const unsureAfterBreak = 2 * time.Minute
 
-// failed handles errors of an informer. It does not log the expected errors: those for a CRD that is being deleted or
-// restored, and those for a missing permission. It returns true once if the API server stopped serving the version.
+// failed handles an error of the informer. It does not log errors that are expected while a CRD is being deleted or
+// restored, or because of a missing permission. It returns true once if the API server stopped serving the version.
 func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
 	var refused *apierrors.StatusError
 	switch {

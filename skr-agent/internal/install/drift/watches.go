@@ -34,7 +34,8 @@ const (
 	annotationAt = "kyma-pull.dev/applied-at"
 	// annotationDone is the annotation of a completed Job. It exists only in the caches of informers.
 	annotationDone = "kyma-pull.dev/done"
-	// settle is the delay of a readiness check. One check then covers many status changes of a starting workload.
+	// settle is the delay of a readiness check after a change of an object. One check then covers many status changes
+	// of a starting workload.
 	settle = 250 * time.Millisecond
 )
 
@@ -116,7 +117,8 @@ func (w *Watches) ensure(resources []v1beta2.Resource) (inPlace bool, err error)
 	return inPlace, nil
 }
 
-// Unsynced reports whether a watch has not received its first list of objects within firstListTime.
+// Unsynced reports whether the watch of r has been running for longer than firstListTime and has not received its first
+// list of objects.
 func (w *Watches) Unsynced(r v1beta2.Resource) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

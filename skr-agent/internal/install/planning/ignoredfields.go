@@ -85,7 +85,7 @@ func isIdentity(p Pointer) bool {
 		)
 }
 
-// TakeLive sets a field of an object to its live value. If another field manager owns the field, takeLive removes the
+// TakeLive sets a field of an object to its live value. If another field manager owns the field, TakeLive removes the
 // field instead, so that the apply does not overwrite concurrent changes.
 func TakeLive(o, live *unstructured.Unstructured, p Pointer, manager string) {
 	value, found := at(live.Object, p)

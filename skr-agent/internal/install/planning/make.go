@@ -150,9 +150,9 @@ func (mk *maker) leaveOut(o *unstructured.Unstructured, role string, reason erro
 	mk.stay[k] = struct{}{}
 }
 
-// withDefinitions returns a function that reports the scope of served kinds and of kinds that CRDs in the content
-// define. The API server's answer takes precedence over the content. unserved contains the kinds that only the content
-// defines.
+// withDefinitions returns a function that reports the scope of a kind, from the API server or from a CRD in the
+// module's content. If both define the kind, the API server's scope counts. unserved contains the kinds that only the
+// content defines.
 func withDefinitions(
 	served scopes, rendered []*unstructured.Unstructured,
 ) (withContent scopes, unserved map[schema.GroupKind]bool) {
@@ -182,7 +182,7 @@ func withDefinitions(
 		if unserved[kind] { // avoid another lookup, which sends discovery requests
 			return namespaced, nil
 		}
-		// A lookup with a version asks the API server. A lookup without a version uses a cache, which can be outdated.
+		// Look the kind up with its version. A lookup without a version uses a cache, which can be outdated.
 		live, err := served(gvk)
 		if errors.Is(err, object.ErrUnknownKind) {
 			live, err = served(kind.WithVersion(""))
@@ -195,7 +195,8 @@ func withDefinitions(
 	}, unserved
 }
 
-// Place sets the namespace of an object: none for a kind without namespaces, and fallback if the content has none.
+// Place sets the namespace of an object. It removes the namespace if the kind is cluster-scoped. Otherwise, it sets
+// fallback if the object has no namespace.
 func Place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 	switch {
 	case !namespaced:
