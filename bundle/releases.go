@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// CheckReleases returns an error if the desired state contains a module without a release, as the root of trust r
-// requires. documents must contain the blobs that Manifest.Evidence lists for all modules, by digest. decode parses the
-// default CR in a module's release.
+// CheckReleases checks the desired state against the release keys and minimum versions in the root of trust r. It
+// returns an error for a module whose release is not proven or whose version is too old. documents must contain the
+// blobs that Manifest.Evidence lists for all modules, by digest. decode parses the default CR in a module's release.
 func CheckReleases(
 	r trust.Root, state DesiredState, documents map[digest.Digest][]byte,
 	decode func([]byte) (*unstructured.Unstructured, error), now time.Time,

@@ -92,7 +92,7 @@ const (
 	RuntimeIDChanged     Reason = "RuntimeIDChanged"     // the runtime ID in the label changed
 	PinsInvalid          Reason = "PinsInvalid"          // the annotation with pinned versions is invalid
 	AnnotationInvalid    Reason = "AnnotationInvalid"    // an annotation other than the pinned versions is invalid
-	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry refuses only the requests for this runtime
+	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry works, but requests for this runtime fail
 	RootExpired          Reason = "RootExpired"          // the root of trust has expired
 	KeysNotAccepted      Reason = "KeysNotAccepted"      // the root of trust does not list the publisher's keys
 	SecretMissing        Reason = "SecretMissing"        // the image pull Secret is missing or has a wrong type

@@ -49,7 +49,7 @@ type Measurement struct {
 // State is the state of one check of a module in one version.
 type State struct {
 	Name string `json:"name"`
-	// Of is a hash of the check's definition. Query is a hash of the Service, path and PromQL query. It is empty for
+	// Of is a hash of the check's definition. Query is a hash of the Service, path and PromQL query. Query is empty for
 	// checks without a PromQL query.
 	Of    string `json:"of"`
 	Query string `json:"query,omitempty"`
@@ -84,7 +84,7 @@ type Definition struct {
 	// Problem is the reason why the check cannot be measured. Empty if it can be measured.
 	Problem string
 
-	// of and query identify the check and its query in States.
+	// of and query are the values of State.Of and State.Query for this check.
 	of, query string
 }
 

@@ -16,7 +16,8 @@ import (
 
 // Election contains the durations of leader election.
 type Election struct {
-	// Lease is the time after the last renewal when another replica can acquire the lease.
+	// Lease is the duration of the lease. If the holder does not renew the lease for this time, another replica can
+	// acquire it.
 	Lease time.Duration
 	// Renew is the maximum duration of retries of a failed renewal. After it, the holder's process exits. It can be
 	// longer than Lease, because a process cannot write after its lease has expired.
@@ -46,8 +47,8 @@ func (e Election) Elector() Election {
 // maxRequestTime is the maximum timeout of a lease request. It leaves time for a retry.
 const maxRequestTime = 10 * time.Second
 
-// inFlight is how long before its expiry a lease is treated as expired, because a write must reach the server before
-// then.
+// inFlight is the time that a write can need to reach the server. The process stops writing this long before its lease
+// expires.
 const inFlight = 2 * time.Second
 
 var (

@@ -140,8 +140,8 @@ func expand(rule rbacv1.PolicyRule, namespace string) []Permission {
 // shownPermissions limits the number of permissions in a message.
 const shownPermissions = 5
 
-// Rights returns the finding for one part of the chart's RBAC. asked is the number of its permissions. denied
-// contains those that the API server does not grant.
+// Rights returns the finding for one part of the chart's RBAC. asked is the number of permissions that were checked.
+// denied contains the permissions that the API server does not grant.
 func Rights(part string, asked int, denied []Permission, advice string) Finding {
 	check := "rights, " + part
 	if len(denied) == 0 {

@@ -148,8 +148,9 @@ type Freeze struct {
 	Until string `json:"until"`
 }
 
-// PromotionPolicyStatus is the observed state of a PromotionPolicy. It contains the time since which a version is in a
-// channel. If the status is lost, the waiting time of a version without a Rollout starts again.
+// PromotionPolicyStatus is the observed state of a PromotionPolicy. It records when each version reached its channel,
+// because the duration after of the channel counts from this time. If the status is lost, the duration starts again for
+// versions without a Rollout.
 type PromotionPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the status refers to.
 	// +optional
@@ -190,8 +191,8 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the start of the waiting time in field after: the time when the channel got the version. If a
-	// RolloutPolicy applies, it is the time when the version's Rollout in the channel succeeded.
+	// Since is the time from which the channel's duration after counts: the time when the channel got the version or,
+	// with a RolloutPolicy, when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
 	// Reason is the most important reason why the version is not in the next channel.
 	Reason WaitReason `json:"reason"`

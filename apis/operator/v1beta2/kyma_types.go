@@ -100,7 +100,7 @@ type Module struct {
 
 // KymaStatus is the observed state of a runtime.
 type KymaStatus struct {
-	// ActiveChannel is the Kyma's channel from which its modules were last resolved.
+	// ActiveChannel is the value of spec.channel when the modules were last resolved.
 	// +optional
 	ActiveChannel string `json:"activeChannel,omitempty"`
 	// State summarizes the states of the modules and the conditions.

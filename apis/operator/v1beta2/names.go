@@ -160,9 +160,10 @@ const (
 	// AnnotationAllowPrune on the ConfigMap kyma-pull-git contains the commit that is allowed to delete all objects
 	// that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
-	// AnnotationApprovedRemovals on a Kyma in KCP contains the removals with decision Held that an operator approved,
-	// separated by commas. Each entry is MODULE@TIME of an entry in status.runtime.removals. MODULE is empty for all
-	// modules of a deleted Kyma.
+	// AnnotationApprovedRemovals on a Kyma in KCP lists the module removals that an operator approved, separated by
+	// commas. Each item has the form MODULE@TIME, with the fields module and time of an entry in
+	// status.runtime.removals whose decision is Held. If the Kyma is deleted, which removes all modules, MODULE is
+	// empty.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows on a Kyma in KCP contains the maintenance windows of its runtime, in JSON. They
 	// replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC and ignore daylight

@@ -6,8 +6,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UpdateLastOperation sets s.LastOperation if the state differs from the state in before. In the states Error and
-// Warning, it also sets it if the text of the operation changed.
+// UpdateLastOperation sets s.LastOperation to the operation if the state differs from the state in before. In the
+// states Error and Warning, a change of the operation's text is sufficient.
 func (s *KymaStatus) UpdateLastOperation(before KymaStatus, operation string, now time.Time) {
 	last := before.LastOperation
 	trouble := s.State == StateError || s.State == StateWarning

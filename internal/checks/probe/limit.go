@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
 )
 
-// budget limits the total size of all responses to requests with the same context, and their decoded size. It acquires
-// memory before it reads more than maxSmallBytes of decoded size.
+// budget limits the total size of all responses to requests with the same context, and their decoded size. If the
+// decoded size exceeds maxSmallBytes, budget first acquires the Memory that all measurements share.
 type budget struct {
 	left, decoded atomic.Int64
 	memory        *Memory

@@ -136,8 +136,8 @@ func (f *shortener) limitRequests() {
 		m := &kyma.Spec.Modules[i]
 		unspeakable = unspeakable || len(m.Name) > bundle.MaxModuleNameBytes
 		if len(m.ControllerName) > bundle.MaxModuleNameBytes {
-			// The full name is too long for a label value, so it selects no controller. The shortened name selects none
-			// either.
+			// Both the full and the shortened name are too long for a label value, so neither of them selects a
+			// controller.
 			m.ControllerName = bundle.Bounded(m.ControllerName, bundle.MaxModuleNameBytes)
 		}
 		if len(m.RemoteModuleTemplateRef) > bundle.MaxModuleNameBytes {
