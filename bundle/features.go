@@ -155,7 +155,7 @@ func checkCritical(payload []byte) *refusal.Error {
 	for _, f := range list {
 		if !IsFeature(f) {
 			return refusal.New(refusal.UnsupportedFeature,
-				"requires feature %s, which this version does not support: upgrade it", f)
+				"requires feature %s, which this version of kyma-pull does not support: upgrade to a newer version", f)
 		}
 	}
 	return nil

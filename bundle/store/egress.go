@@ -180,7 +180,7 @@ func control(allowed addressKinds, host string) func(context.Context, string, st
 		if kind := addressKindOf(at.Addr()); allowed&kind == 0 {
 			return &RedirectError{
 				To: host,
-				Detail: fmt.Sprintf("%s is a %s address, which is only allowed for registries with such an address",
+				Detail: fmt.Sprintf("%s is a %s address, which is only allowed for configured hosts",
 					at.Addr(), kind),
 			}
 		}

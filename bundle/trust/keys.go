@@ -132,9 +132,9 @@ func CheckSignature(key crypto.PublicKey, message, sig []byte) bool {
 }
 
 // ShortThumbprint shortens a thumbprint for messages.
-func ShortThumbprint(hint string) string {
-	if raw, err := base64.StdEncoding.DecodeString(hint); err != nil || len(raw) != 32 {
-		return "without a valid hint"
+func ShortThumbprint(thumbprint string) string {
+	if raw, err := base64.StdEncoding.DecodeString(thumbprint); err != nil || len(raw) != 32 {
+		return "with an invalid thumbprint"
 	}
-	return hint[:12] + "…"
+	return thumbprint[:12] + "…"
 }

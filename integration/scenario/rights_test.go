@@ -322,7 +322,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 			[]string{"Deployment kyma-system/spy", "Secret skr-agent-key of the agent"}},
 		"squatter": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mailer-settings, namespace: kyma-system}\ndata: " +
-				"{version: stolen}", []string{"ConfigMap kyma-system/mailer-settings belongs to module mailer already"},
+				"{version: stolen}", []string{"ConfigMap kyma-system/mailer-settings already belongs to module mailer"},
 		},
 	}
 	ctx := t.Context()

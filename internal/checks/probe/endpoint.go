@@ -148,7 +148,7 @@ func (p *Prober) resolve(ctx context.Context, s fleet.ServiceReference) ([]strin
 		if at, err := netip.ParseAddrPort(address); err != nil {
 			return nil, fmt.Errorf("endpoint of Service %s/%s: %w", s.Namespace, s.Name, err)
 		} else if slices.Contains(servers, normalizeAddress(at)) {
-			return nil, fmt.Errorf("%s is refused: it is the API server", address)
+			return nil, fmt.Errorf("connection to %s refused: it is the API server", address)
 		}
 	}
 	return all, nil

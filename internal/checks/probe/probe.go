@@ -131,7 +131,7 @@ func apiServerAddresses(config *rest.Config) []netip.AddrPort {
 func (p *Prober) checkAddress(address netip.AddrPort) error {
 	for _, known := range p.apiServer {
 		if known == address {
-			return fmt.Errorf("%s is refused: it is the API server", address)
+			return fmt.Errorf("connection to %s refused: it is the API server", address)
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func enrollmentProblem(
 		token != nil && now.Before(token.Expires) {
 		return ""
 	}
-	why := "no token to enroll"
+	why := "no enrollment token"
 	if token != nil {
 		why = "its enrollment token expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}

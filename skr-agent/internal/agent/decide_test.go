@@ -79,7 +79,7 @@ func TestUnenrolledAgentAdvisesToEnroll(t *testing.T) {
 			"its enrollment token expired at 2026-05-04T11:00:00Z: run `kcp-publisher enroll berlin`",
 		},
 		"agent has no token": {
-			by("", "u"), false, nil, "no token to enroll: run `kcp-publisher enroll berlin`",
+			by("", "u"), false, nil, "no enrollment token: run `kcp-publisher enroll berlin`",
 		},
 		"bundle contains another key and the token expired": {
 			by("other", "u"), false, over, "does not contain this agent's key",

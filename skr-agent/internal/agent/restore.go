@@ -241,10 +241,10 @@ func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
 	switch undefined := err != nil || !served; {
 	case ctx.Err() != nil:
 	case undefined && !a.isKindUnserved:
-		log.Info("definitions of the agent's kinds were deleted or changed, restoring them")
+		log.Info("CRDs of the agent were deleted or changed, restoring them")
 		a.isKindUnserved = true
 	case !undefined && a.isKindUnserved:
-		log.Info("restored all definitions of the agent's kinds")
+		log.Info("restored all CRDs of the agent")
 		a.isKindUnserved = false
 	}
 	return err

@@ -161,12 +161,12 @@ func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.D
 	if err == nil || ctx.Err() != nil {
 		a.roundBackoff = newRounds()
 		if a.logged.Update(loggedRound, "") {
-			log.Info("completed a round after failures")
+			log.Info("reconciled the runtime after failures")
 		}
 		return 0
 	}
 	if a.logged.Update(loggedRound, err.Error()) {
-		log.Error(err, "failed to complete a round, retrying")
+		log.Error(err, "failed to reconcile the runtime, retrying")
 	}
 	return a.roundBackoff.Step()
 }

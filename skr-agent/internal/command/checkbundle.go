@@ -173,9 +173,9 @@ func enrollmentFinding(
 func describeToken(token *trust.Token, now time.Time) string {
 	switch {
 	case token == nil:
-		return "the agent has no token to introduce its key"
+		return "the agent has no enrollment token for its key"
 	case !now.Before(token.Expires):
-		return "the agent's token to introduce its key expired at " + token.Expires.UTC().Format(time.RFC3339)
+		return "the agent's enrollment token for its key expired at " + token.Expires.UTC().Format(time.RFC3339)
 	}
-	return "the agent has a token to introduce its key until " + token.Expires.UTC().Format(time.RFC3339)
+	return "the agent has an enrollment token for its key, valid until " + token.Expires.UTC().Format(time.RFC3339)
 }

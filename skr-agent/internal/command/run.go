@@ -217,7 +217,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	if deployment != nil {
 		if err := deployment.RecordRestart(ctx, time.Since(began)); err != nil {
-			ctrl.Log.Error(err, "failed to exempt the intended restart from the start limit of the agent's image")
+			ctrl.Log.Error(err, "failed to exclude this restart from the counted starts of the agent's image")
 		}
 	}
 	return restart(self)

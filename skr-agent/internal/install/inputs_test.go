@@ -282,7 +282,7 @@ func TestObjectsMoveBetweenModulesWithoutDeletion(t *testing.T) {
 	w.state("left", v1beta2.StateReady, "")
 	handed := w.uid(config, "handed")
 	w.wants("right", aConfigMap("right")+aConfigMap("handed"), version("1.0.0"))
-	w.state("right", v1beta2.StateError, "ConfigMap kyma-system/handed belongs to module left already")
+	w.state("right", v1beta2.StateError, "ConfigMap kyma-system/handed already belongs to module left")
 	w.remove("left")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "left") })
 	w.state("right", v1beta2.StateReady, "")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -170,8 +169,9 @@ func (i *Installer) deniedOutcome(m *v1beta2.Manifest, err error) outcome.Outcom
 	return outcome.Outcome{
 		State: v1beta2.StateError, Inventory: m.Status.Synced,
 		Ready: outcome.Finding{
-			Reason:  why,
-			Message: strings.TrimSpace(cmp.Or(i.planner.accounts.Of(m).User, "the agent") + " lacks a right: " + err.Error()),
+			Reason: why,
+			Message: fmt.Sprintf("the API server denied a request of %s: %v",
+				cmp.Or(i.planner.accounts.Of(m).User, "the agent"), err),
 		},
 		Again: known.nextCheck(m.Generation, i.pacer.now(), 4*i.CheckInterval),
 	}

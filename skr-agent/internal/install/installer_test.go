@@ -198,7 +198,7 @@ func TestModulesDoNotChangeForeignObjects(t *testing.T) {
 
 	t.Log("a second module with the same object is refused")
 	w.wants("second", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n"+shared)
-	w.state("second", v1beta2.StateError, "ConfigMap kyma-system/shared belongs to module first already")
+	w.state("second", v1beta2.StateError, "ConfigMap kyma-system/shared already belongs to module first")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "two"))
 
 	t.Log("an object that lost its mark is not pruned")

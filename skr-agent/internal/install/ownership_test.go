@@ -163,7 +163,7 @@ func TestRemovalDeletesOnlyOwnDefaultCR(t *testing.T) {
 	w.wants("thief",
 		"apiVersion: example.kyma-project.io/v1\nkind: Sample\nmetadata: {name: default}\nspec: {size: stolen}\n")
 	w.state("thief", v1beta2.StateError,
-		"Sample kyma-system/default belongs to module sample already: remove it from one of the two modules")
+		"Sample kyma-system/default already belongs to module sample: remove it from one of the two modules")
 	remove("thief")
 	gone("thief")
 	require.True(t, w.exists(cr, home, "default"))

@@ -35,7 +35,7 @@ func (d *deleter) unmanage(ctx context.Context, m *v1beta2.Manifest) error {
 			continue
 		}
 		if err := a.Unmark(ctx, o); err != nil {
-			return fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
+			return fmt.Errorf("remove the agent's labels and annotations from %s: %w", object.KeyOf(r), err)
 		}
 	}
 	return nil

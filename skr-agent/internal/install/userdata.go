@@ -81,7 +81,7 @@ func (d *deleter) keepNamespaces(
 			continue
 		}
 		if err := d.planner.accounts.Of(m).Unmark(ctx, live); err != nil {
-			return nil, fmt.Errorf("remove the agent's marks from %s: %w", object.KeyOf(r), err)
+			return nil, fmt.Errorf("remove the agent's labels and annotations from %s: %w", object.KeyOf(r), err)
 		}
 		d.events.Eventf(m, nil, "Warning", v1beta2.ReasonDataKept, "Remove", "kept %s because it contains %s",
 			object.KeyOf(r), excerpt.FirstFew(contents))

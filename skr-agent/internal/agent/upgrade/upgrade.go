@@ -67,7 +67,8 @@ func OnStart(k Snapshot) Step {
 	}
 	s.Starts++
 	if s.Starts > MaxStarts {
-		return k.rollBack(fmt.Sprintf("the new image exited %d times before it proved itself", MaxStarts))
+		return k.rollBack(fmt.Sprintf(
+			"the new image exited %d times before it ran for one minute without a failure", MaxStarts))
 	}
 	return s
 }
@@ -101,7 +102,7 @@ func OnReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 		if wanted == "" {
 			s.FailedImage = ""
 		}
-		s.Message = fmt.Sprintf("the agent's image %s proved itself", k.RunningImage)
+		s.Message = fmt.Sprintf("the agent's image %s is proven: it ran for one minute without a failure", k.RunningImage)
 	}
 	// If the bundle does not set an image, FailedImage is the image of the Helm chart. Keep it, so that it is not tried
 	// again.

@@ -29,7 +29,7 @@ func ClaimedByOther(
 				return fmt.Sprintf("%s belongs to module %s, which is being removed: wait for its removal", k,
 					other.Module())
 			}
-			return fmt.Sprintf("%s belongs to module %s already: remove it from one of the two modules", k,
+			return fmt.Sprintf("%s already belongs to module %s: remove it from one of the two modules", k,
 				other.Module())
 		}
 		for _, r := range other.Status.Synced {
