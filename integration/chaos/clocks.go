@@ -74,8 +74,8 @@ func writeOverlay(ctx context.Context, dir string) (path string, err error) {
 	const before, after = "\tsec, nsec, mono := runtimeNow()\n\tif mono == 0 {",
 		"\tsec, nsec, mono := runtimeNow()\n\tsec += chaosShift.Load()\n\tif mono == 0 {"
 	if bytes.Count(original, []byte(before)) != 1 {
-		return "", fmt.Errorf("%s has a time.Now that integration/chaos/clocks.go does not support: "+
-			"update it for this Go version", now)
+		return "", fmt.Errorf("integration/chaos/clocks.go does not support time.Now of this Go version in %s: "+
+			"update clocks.go", now)
 	}
 	replaced := map[string][]byte{
 		filepath.Join(dir, "time.go"):  bytes.Replace(original, []byte(before), []byte(after), 1),

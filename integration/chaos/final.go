@@ -59,8 +59,8 @@ func Judge(ends []End) (problems []string) {
 			add("follows bundle %s, whose key %s is revoked", short(e.Observed), e.RevokedKey)
 		}
 		if e.Published == "" || e.Published != e.Observed || e.Published != e.InRegistry {
-			add("was published %s, the registry has %s, and it reports %s", short(e.Published), short(e.InRegistry),
-				short(e.Observed))
+			add("was published bundle %s, the registry has bundle %s, and its report has bundle %s",
+				short(e.Published), short(e.InRegistry), short(e.Observed))
 		}
 	}
 	return problems

@@ -44,11 +44,11 @@ func (s Shape) isMixed(id string) bool {
 func (s Shape) Check() error {
 	switch {
 	case s.Shards && s.Notifications:
-		return errors.New("publishers with shards receive no notifications: set shards or notifications")
+		return errors.New("shards cannot be combined with notifications, because publishers with shards receive none")
 	case s.Expiry && s.Clocks:
-		return errors.New("a clock that is wrong by hours makes all bundles expire: set expiry or clocks")
+		return errors.New("expiry cannot be combined with clocks, because all bundles expire if a clock is wrong by hours")
 	case s.Mixed != "" && s.Clocks:
-		return errors.New("the clock of an earlier agent cannot be set: set mixed or clocks")
+		return errors.New("mixed cannot be combined with clocks, because the clock of an earlier agent cannot be set")
 	}
 	return nil
 }

@@ -80,8 +80,8 @@ func (l *Lender) Summary() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return fmt.Sprintf(
-		"%d API servers started: %d by the lender for %d loans, %d by tests on their own; %d restarted, %d left by a "+
-			"test binary that ended",
+		"%d API servers started: %d by the lender for %d loans, %d by tests on their own; %d restarted, %d not "+
+			"returned by their test binary",
 		started+l.elsewhere,
 		started,
 		lent,

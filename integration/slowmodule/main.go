@@ -58,7 +58,7 @@ func run(ctx context.Context, kubeconfig string) (err error) {
 	if err := prometheus.untilMeasured(ctx); err != nil {
 		return err
 	}
-	fmt.Printf("Service monitoring/prometheus leads to the Prometheus at http://%s, which measures module scaler.\n"+
+	fmt.Printf("Service monitoring/prometheus forwards to Prometheus at http://%s, which measures module scaler.\n"+
 		"Ctrl-C ends it.\n", prometheus.address)
 	select {
 	case <-ctx.Done():

@@ -35,7 +35,7 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 		func() (bool, string) {
 			now, err := read(ctx, r, o)
 			if err != nil || now == nil || now.GetUID() == found.GetUID() {
-				return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+				return false, fmt.Sprintf("exists: %t, error: %v", now != nil, err)
 			}
 			return ready(ctx, r, a.module.name)
 		})
@@ -61,7 +61,7 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 			func() (bool, string) {
 				now, err := read(ctx, r, o)
 				if err != nil || now == nil {
-					return false, fmt.Sprintf("there: %t, %v", now != nil, err)
+					return false, fmt.Sprintf("exists: %t, error: %v", now != nil, err)
 				}
 				have, _, _ := unstructured.NestedFieldNoCopy(now.Object, path...)
 				if !equality.Semantic.DeepEqual(have, want) {

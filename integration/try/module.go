@@ -64,7 +64,7 @@ func (o Options) module() (module, error) {
 
 func (o Options) sample() (module, error) {
 	if o.From != "" || o.To != "" || len(o.Components) > 0 || len(o.Templates) > 0 {
-		return module{}, errors.New("versions, components and templates need a component name")
+		return module{}, errors.New("versions, components and templates need a component name: set Component")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
 	if o.Ground != nil || o.Fleet != nil { // real pods need a sample module with images

@@ -23,7 +23,7 @@ func main() {
 	var options try.Options
 	flags := pflag.NewFlagSet("try", pflag.ContinueOnError)
 	options.AddFlags(flags)
-	onKind := flags.Bool("kind", false, "run on kind clusters with real pods; needs Docker")
+	onKind := flags.Bool("kind", false, "run on kind clusters with real pods; requires Docker")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return

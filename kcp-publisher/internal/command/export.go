@@ -47,8 +47,8 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "",
 		"file to write; use --format, not -o, to set the output format")
 	flags.StringArrayVar(&f.since, "since", nil,
-		"omit content that the runtime already has: its report file, or for a single runtime the digest of its "+
-			"applied bundle; can be repeated")
+		"omit content that a runtime already has: path of the runtime's report file, or for a single runtime "+
+			"the digest of its applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false,
 		"include container images: the images in the desired state and in the objects of the modules")
 	f.add(flags, "with --images: ")

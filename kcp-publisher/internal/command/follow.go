@@ -35,16 +35,16 @@ type pruneFlags struct {
 
 func (f *pruneFlags) add(flags, settings *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false,
-		"allow every commit to prune all objects, or all Kymas, of earlier commits, and Kymas with a live runtime")
+		"do not require an approval for any deletions by a commit, even of all objects or of Kymas with a live runtime")
 	settings.IntVar(
 		&f.percent,
 		"git-prune-percent",
 		defaultPrunePercent,
-		"percentage of earlier commits' objects that a commit can prune without permission, except Kymas with a live "+
-			"runtime",
+		"percentage of earlier commits' objects that a commit can delete without an approval; Kymas with a live "+
+			"runtime always require one",
 	)
 	settings.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
-		"number of objects that a commit can prune regardless of git-prune-percent")
+		"number of objects that a commit can delete without an approval, regardless of git-prune-percent")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5

@@ -168,7 +168,7 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 				`: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`,
 		},
 		"older version": {
-			r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "it has version 2.0.0, and 1.0.0 is older",
+			r.promote("--from", "regular", "--to", "fast"), cli.ExitFailed, "do not downgrade to the older version 1.0.0",
 		},
 		"a signing key without signers": {
 			r.promote("--git-signing-key", key), cli.ExitUsage, "--git-signing-key requires --git-signers",

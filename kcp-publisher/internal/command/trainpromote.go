@@ -34,11 +34,11 @@ func newTrainPromote(common *trainFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote [POLICY]",
 		Short: "commit the due promotions of PromotionPolicies to Git",
-		Long: "promote evaluates PromotionPolicies as the publisher does, and commits each promotion that is due and " +
-			"that\n" +
-			"the publisher leaves to this command: with promoteBy: Command, and for ModuleReleaseMetas that a Git " +
-			"commit\n" +
-			"applied. Run it on a schedule.",
+		Long: "promote evaluates PromotionPolicies as the publisher does, and commits the due promotions that the " +
+			"publisher does not\n" +
+			"perform itself: promotions of policies with promoteBy: Command, and promotions of modules whose " +
+			"ModuleReleaseMeta\n" +
+			"is from a Git commit. Run it on a schedule.",
 		Args: atMostOnePolicy,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}

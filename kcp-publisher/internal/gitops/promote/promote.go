@@ -128,8 +128,8 @@ func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 		return fmt.Errorf("%w: it has version %s", ErrNothing, p.To)
 	case bundle.IsOlder(p.To, p.From):
 		return fmt.Errorf(
-			"it has version %s, and %s is older: no runtime would follow, revert the commit that promoted it and "+
-				"release a newer version", p.From, p.To)
+			"it has version %s, and runtimes do not downgrade to the older version %s: revert the commit that promoted "+
+				"%s, and release a newer version", p.From, p.To, p.From)
 	}
 	return e.replaceScalar(version, version.Line-1, p.To)
 }

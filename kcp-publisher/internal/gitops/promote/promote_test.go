@@ -93,7 +93,7 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 			`line 8: module keda: channel "regular": there is nothing to promote: it has version 2.0.0`,
 		},
 		"target channel has a newer version": {
-			meta, "regular", "fast", `channel "fast": it has version 2.0.0, and 1.0.0 is older`,
+			meta, "regular", "fast", `it has version 2.0.0, and runtimes do not downgrade to the older version 1.0.0`,
 		},
 		"source channel that does not exist": {
 			meta, "slow", "regular",
