@@ -140,7 +140,7 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 	for name, r := range gitOpsReleases(t) {
 		all[name] = objectsOf(t, r)
 	}
-	g := newGround(t)
+	g := newTestCluster(t)
 	for _, namespace := range namespaces {
 		require.NoError(t, g.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 	}
@@ -189,7 +189,7 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 }
 
 // dryRun creates an object as a dry run, which rejects unknown fields.
-func (g *ground) dryRun(o *unstructured.Unstructured) error {
+func (g *testCluster) dryRun(o *unstructured.Unstructured) error {
 	return g.api.Apply(g.Context(), client.ApplyConfigurationFromUnstructured(o), client.DryRunAll,
 		client.FieldOwner("test"), client.ForceOwnership)
 }

@@ -34,7 +34,7 @@ func guideBlocks(t *testing.T, page string) []guides.Block {
 
 // operator runs the commands of guides in a folder with the charts. $PATH contains the programs and Helm.
 type operator struct {
-	*ground
+	*testCluster
 	dir string
 	env []string
 }
@@ -48,7 +48,7 @@ func newOperator(t *testing.T) *operator {
 	require.NoError(t, err)
 	helm, err := program()
 	require.NoError(t, err)
-	g, path, dir := newGround(t), t.TempDir(), t.TempDir()
+	g, path, dir := newTestCluster(t), t.TempDir(), t.TempDir()
 	for name, at := range map[string]string{"kcp-publisher": binaries.Publisher, "skr-agent": binaries.Agent,
 		"helm": helm} {
 		require.NoError(t, os.Symlink(at, filepath.Join(path, name)))

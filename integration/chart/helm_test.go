@@ -25,14 +25,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// ground is an empty cluster with Helm.
-type ground struct {
+// testCluster is an empty cluster with Helm.
+type testCluster struct {
 	*testing.T
 	api        client.Client
 	kubeconfig string
 }
 
-func newGround(t *testing.T) *ground {
+func newTestCluster(t *testing.T) *testCluster {
 	t.Helper()
 	c, err := cluster.Start(t.Context(), cluster.Options{Progress: os.Stderr})
 	require.NoError(t, err)
@@ -42,7 +42,7 @@ func newGround(t *testing.T) *ground {
 	require.NoError(t, apiextensionsv1.AddToScheme(scheme))
 	api, err := client.New(c.Config, client.Options{Scheme: scheme})
 	require.NoError(t, err)
-	return &ground{t, api, c.Kubeconfig()}
+	return &testCluster{t, api, c.Kubeconfig()}
 }
 
 // program returns the path of Helm, which is built once.
@@ -60,7 +60,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(output)), nil
 })
 
-func (g *ground) helm(args ...string) (string, error) {
+func (g *testCluster) helm(args ...string) (string, error) {
 	g.Helper()
 	path, err := program()
 	require.NoError(g, err)
@@ -72,7 +72,7 @@ func (g *ground) helm(args ...string) (string, error) {
 	return string(output), err
 }
 
-func (g *ground) must(args ...string) {
+func (g *testCluster) must(args ...string) {
 	g.Helper()
 	output, err := g.helm(args...)
 	require.NoError(g, err, output)
@@ -80,7 +80,7 @@ func (g *ground) must(args ...string) {
 
 const kymas = "kymas.operator.kyma-project.io"
 
-func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
+func (g *testCluster) definition() *apiextensionsv1.CustomResourceDefinition {
 	g.Helper()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	require.NoError(g, g.api.Get(g.Context(), client.ObjectKey{Name: kymas}, crd))
@@ -88,7 +88,7 @@ func (g *ground) definition() *apiextensionsv1.CustomResourceDefinition {
 }
 
 // current reports whether the cluster has the chart's current Kyma CRD.
-func (g *ground) current() bool {
+func (g *testCluster) current() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
@@ -113,7 +113,7 @@ func older(t *testing.T) string {
 }
 
 func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
-	g, ctx := newGround(t), t.Context()
+	g, ctx := newTestCluster(t), t.Context()
 	values := []string{
 		"--namespace", "kcp-system", "--create-namespace", "--values",
 		"integration/chart/testdata/kcp-publisher-default.values.yaml",
@@ -169,7 +169,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 }
 
 func TestMissingAndUnknownChartValuesAreReported(t *testing.T) {
-	g := &ground{T: t, kubeconfig: os.DevNull}
+	g := &testCluster{T: t, kubeconfig: os.DevNull}
 	output, err := g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set", "keys.secretName=a")
 	require.Error(t, err)
 	require.Contains(t, output, "location: name the registry prefix HOST/PATH that bundles are published to")

@@ -19,7 +19,7 @@ import (
 
 // schemas converts the API server's OpenAPI schemas to schemas for kubeconform, which forbid unknown fields.
 type schemas struct {
-	*ground
+	*testCluster
 	dir   string
 	paths map[string]openapi.GroupVersion
 	// written records for each kind whether it has a schema. read contains the schema definitions of each API path.
@@ -27,7 +27,7 @@ type schemas struct {
 	read    map[string]map[string]any
 }
 
-func newSchemas(g *ground) *schemas {
+func newSchemas(g *testCluster) *schemas {
 	g.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", g.kubeconfig)
 	require.NoError(g, err)
@@ -150,7 +150,7 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 }
 
 // conforms checks the objects of the charts with kubeconform.
-func (g *ground) conforms() {
+func (g *testCluster) conforms() {
 	g.Helper()
 	s, rendered := newSchemas(g), map[string][]*unstructured.Unstructured{}
 	for name, r := range cases(g.T) {

@@ -20,7 +20,7 @@ import (
 )
 
 // nameContexts writes a kubeconfig with several contexts for the same cluster. The first name is the current context.
-func (g *ground) nameContexts(path string, names ...string) {
+func (g *testCluster) nameContexts(path string, names ...string) {
 	g.Helper()
 	config, err := clientcmd.LoadFromFile(g.kubeconfig)
 	require.NoError(g, err)
@@ -32,7 +32,7 @@ func (g *ground) nameContexts(path string, names ...string) {
 }
 
 // define creates a CRD that another project owns. Its schema accepts every object.
-func (g *ground) define(group, kind, plural string) {
+func (g *testCluster) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},

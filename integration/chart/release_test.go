@@ -84,7 +84,7 @@ func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	output, code := fleet.Run(t.Context(), filepath.Join(bin, "kcp-publisher"), "keys", "init", "--keys", keys)
 	require.Zero(t, code, output)
 
-	g, ctx := newGround(t), t.Context()
+	g, ctx := newTestCluster(t), t.Context()
 	layout, err := oci.NewFromTar(ctx, filepath.Join(dist, "oci_"+version+".tar"))
 	require.NoError(t, err)
 	for name, namespace := range namespaces {

@@ -110,7 +110,7 @@ func TestChartsHaveArtifactHubAnnotations(t *testing.T) {
 
 // acceptsEveryObject creates the objects of the charts, except for kinds that the API server does not serve. The API
 // server rejects unknown fields.
-func (g *ground) acceptsEveryObject() {
+func (g *testCluster) acceptsEveryObject() {
 	g.Helper()
 	judged := map[string]int{}
 	for name, r := range cases(g.T) {

@@ -73,7 +73,7 @@ func (f *Fleet) ReplaceControlPlane(ctx context.Context) error {
 // Deployment.
 func (f *Fleet) addControlPlane(ctx context.Context) error {
 	var err error
-	if f.kcp, err = f.ground.Cluster(ctx, f, ControlPlane, true); err != nil {
+	if f.kcp, err = f.environment.Cluster(ctx, f, ControlPlane, true); err != nil {
 		return err
 	}
 	if f.Control, err = Connect(f.kcp.Kubeconfig(), ""); err != nil {
@@ -97,7 +97,7 @@ func (r *Runtime) Recreate(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if r.cluster, err = r.fleet.ground.Cluster(ctx, r.fleet, r.ID, false); err != nil {
+	if r.cluster, err = r.fleet.environment.Cluster(ctx, r.fleet, r.ID, false); err != nil {
 		return err
 	}
 	if err := r.connect(r.cluster); err != nil {

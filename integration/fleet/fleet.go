@@ -50,11 +50,11 @@ type Options struct {
 	SingleCluster bool
 	// Patience is the time limit of UntilState and UntilGone. 0 means Generous.
 	Patience time.Duration
-	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without a Ground, Links
-	// cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
+	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without an Environment,
+	// Links cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
 	Links bool
-	// Ground is the infrastructure of the fleet. Nil means processes on this machine.
-	Ground Ground
+	// Environment is the infrastructure of the fleet. Nil means processes on this machine.
+	Environment Environment
 	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. Nil means
 	// polling only.
 	Notifications *Notifications
@@ -101,17 +101,17 @@ type Fleet struct {
 	Registries *store.Registries
 	Dir        string
 
-	options   Options
-	share     string // name of this share (see Share); empty for the whole fleet
-	ownDir    bool
-	binaries  Binaries
-	ground    Ground
-	endpoint  Endpoint
-	kcp       Cluster
-	publisher Program
-	tokens    *Process // nil if the fleet has no token service
-	runtimes  []*Runtime
-	simulated []*Simulated
+	options     Options
+	share       string // name of this share (see Share); empty for the whole fleet
+	ownDir      bool
+	binaries    Binaries
+	environment Environment
+	endpoint    Endpoint
+	kcp         Cluster
+	publisher   Program
+	tokens      *Process // nil if the fleet has no token service
+	runtimes    []*Runtime
+	simulated   []*Simulated
 }
 
 // Intervals of the programs. The defaults would slow down the scenarios.
@@ -141,12 +141,12 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 
 // New returns a fleet that is not started. Callers must call Close even if Up fails.
 func New(options Options) *Fleet {
-	f := &Fleet{Dir: options.Dir, options: options, ground: options.Ground}
+	f := &Fleet{Dir: options.Dir, options: options, environment: options.Environment}
 	if f.options.Patience == 0 {
 		f.options.Patience = Generous
 	}
-	if f.ground == nil {
-		f.ground = &local{links: map[string]*Proxy{}}
+	if f.environment == nil {
+		f.environment = &local{links: map[string]*Proxy{}}
 	}
 	return f
 }
@@ -168,7 +168,7 @@ func (f *Fleet) Up(ctx context.Context) error {
 	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
 		return fmt.Errorf("create keys: %w", err)
 	}
-	if f.endpoint, err = f.ground.Registry(ctx, f); err != nil {
+	if f.endpoint, err = f.environment.Registry(ctx, f); err != nil {
 		return fmt.Errorf("start the registry: %w", err)
 	}
 	f.Registries = f.endpoint.Owner
@@ -233,7 +233,7 @@ func (f *Fleet) StartReplica(more ...string) (Program, error) {
 		}
 		flags = append(flags, notifications...)
 	}
-	return f.ground.Publisher(f, slices.Concat(flags, f.options.PublisherFlags, more))
+	return f.environment.Publisher(f, slices.Concat(flags, f.options.PublisherFlags, more))
 }
 
 // Publisher returns the running publisher.
@@ -310,7 +310,7 @@ func (f *Fleet) Close() error {
 	if f.tokens != nil {
 		problems = append(problems, f.tokens.Stop())
 	}
-	problems = append(problems, f.ground.Close())
+	problems = append(problems, f.environment.Close())
 	if f.ownDir {
 		problems = append(problems, os.RemoveAll(f.Dir))
 	}

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// local is the ground of this machine: API servers with kwok, a registry in this process, and programs as processes.
+// local is the Environment on this machine: API servers with kwok, a registry in this process, and programs as
+// processes.
 type local struct {
 	registry *registry.Registry
 	links    map[string]*Proxy // links to the registry by runtime ID
@@ -136,12 +137,12 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 
 // start starts a program. A program that loses its Lease is restarted.
 func (f *Fleet) start(c Command) (*Process, error) {
-	c.Env, c.Restart = f.environment(), f.options.LeaderElect
+	c.Env, c.Restart = f.programEnvironment(), f.options.LeaderElect
 	return c.Start()
 }
 
 // environment returns additional environment variables of programs.
-func (f *Fleet) environment() []string {
+func (f *Fleet) programEnvironment() []string {
 	if f.options.Measured {
 		return nil
 	}

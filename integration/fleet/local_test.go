@@ -19,7 +19,7 @@ func TestMeasuredFleetUsesGoDefaults(t *testing.T) {
 		{Options{Measured: true, Clusters: &cluster.Pool{}}, nil},
 	} {
 		f := New(c.options)
-		if got := f.environment(); !slices.Equal(got, c.want) {
+		if got := f.programEnvironment(); !slices.Equal(got, c.want) {
 			t.Errorf("%+v: programs get %v, want %v", c.options, got, c.want)
 		}
 		for _, control := range []bool{true, false} {

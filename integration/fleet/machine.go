@@ -54,7 +54,7 @@ type Link interface {
 	Dropped(ctx context.Context) (int, error)
 }
 
-// Linked is a Ground whose runtimes have their own links to the registry.
+// Linked is an Environment whose runtimes have their own links to the registry.
 type Linked interface {
 	Link(runtime string) Link
 }

@@ -66,7 +66,7 @@ func (f *Fleet) AddSingle(ctx context.Context, id, channel string, modules ...st
 
 func (f *Fleet) add(ctx context.Context, r *Runtime, kyma *v1beta2.Kyma) (*Runtime, error) {
 	var err error
-	if r.cluster, err = f.ground.Cluster(ctx, f, r.ID, false); err != nil {
+	if r.cluster, err = f.environment.Cluster(ctx, f, r.ID, false); err != nil {
 		return nil, err
 	}
 	return f.addTo(ctx, r.cluster, r, kyma)
@@ -172,7 +172,7 @@ func (r *Runtime) EnrollAt(ctx context.Context, location string, flags ...string
 func (r *Runtime) StartAgent() error {
 	flags := append([]string{"--poll-interval=" + agentPoll, "--report-interval=" + agentReport}, r.AgentFlags...)
 	var err error
-	r.agent, err = r.fleet.ground.Agent(r, flags)
+	r.agent, err = r.fleet.environment.Agent(r, flags)
 	return err
 }
 

@@ -37,7 +37,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	f.tokens, err = Command{
-		Binary: f.binaries.Publisher, Env: f.environment(), Log: filepath.Join(f.Dir, "token-service.log"),
+		Binary: f.binaries.Publisher, Env: f.programEnvironment(), Log: filepath.Join(f.Dir, "token-service.log"),
 		Args: []string{"token-service", "--keys", f.Keys(), "--location", f.Location(), "--service",
 			registry.TokenService,
 			"--issuer", registry.TokenIssuer, "--module-repository", "modules/**", "--bind-address", "127.0.0.1:0",

@@ -16,7 +16,7 @@ const (
 )
 
 // StopAPIServer stops a cluster's API server and waits until it has ended. All pods keep running.
-func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
+func (g *Environment) StopAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "mv", apiServerManifest, apiServerAway); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (g *Ground) StopAPIServer(ctx context.Context, cluster string) error {
 }
 
 // StartAPIServer starts a stopped API server and waits until it responds.
-func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
+func (g *Environment) StartAPIServer(ctx context.Context, cluster string) error {
 	c := g.clusters[cluster]
 	if _, err := c.inNode(ctx, "sh", "-c", "test ! -e "+apiServerAway+" || mv "+apiServerAway+" "+
 		apiServerManifest); err != nil {
@@ -43,7 +43,7 @@ func (g *Ground) StartAPIServer(ctx context.Context, cluster string) error {
 }
 
 // Containers returns the IDs of a program's running containers. It works while the API server is stopped.
-func (g *Ground) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
+func (g *Environment) Containers(ctx context.Context, program fleet.Program) ([]string, error) {
 	p, err := inPod(program)
 	if err != nil {
 		return nil, err

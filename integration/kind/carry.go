@@ -18,8 +18,8 @@ const (
 	nodeLayout  = "/var/lib/kyma-pull/layout"
 )
 
-// Folders in the agent's pod of an air-gapped runtime. Carried contains the files that Ground.Carry copies. Layout is
-// the OCI layout into which the agent imports them.
+// Folders in the agent's pod of an air-gapped runtime. Carried contains the files that Environment.Carry copies. Layout
+// is the OCI layout into which the agent imports them.
 const (
 	Carried = "/carried"
 	Layout  = "/layout"
@@ -45,7 +45,7 @@ func volumes(ctx context.Context, c *cluster) (map[string]any, error) {
 }
 
 // Export runs `kcp-publisher export` and returns the path of the file with the runtime's bundle.
-func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
+func (g *Environment) Export(ctx context.Context, f *fleet.Fleet, runtime string) (string, error) {
 	g.exports++
 	name := fmt.Sprintf("%s-%d.tar", runtime, g.exports)
 	_, err := docker(ctx, "run", "--rm", "--user", "0:0", "--network", network, "--volume", g.options.Dir+":/files",
@@ -56,7 +56,7 @@ func (g *Ground) Export(ctx context.Context, f *fleet.Fleet, runtime string) (st
 }
 
 // Carry copies a file to the node of an air-gapped runtime.
-func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
+func (g *Environment) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
 	// The agent can read the folder at any time, so a file gets its final name only when it is complete.
 	arriving := filepath.Join(nodeCarried, "arriving")
@@ -68,7 +68,7 @@ func (g *Ground) Carry(ctx context.Context, runtime, path string) error {
 }
 
 // Report copies the newest report of an air-gapped runtime to the fleet's registry.
-func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) error {
+func (g *Environment) Report(ctx context.Context, f *fleet.Fleet, runtime string) error {
 	layout := filepath.Join(g.options.Dir, runtime+"-layout")
 	if err := os.RemoveAll(layout); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (g *Ground) Report(ctx context.Context, f *fleet.Fleet, runtime string) err
 }
 
 // Reaches reports whether a cluster's node can connect to the registry's IP address.
-func (g *Ground) Reaches(ctx context.Context, cluster string) (bool, error) {
+func (g *Environment) Reaches(ctx context.Context, cluster string) (bool, error) {
 	registry, err := address(ctx, registryContainer)
 	if err != nil {
 		return false, err

@@ -1,4 +1,4 @@
-// Package kind implements fleet.Ground with kind clusters, in which the programs run as pods from the project's
+// Package kind implements fleet.Environment with kind clusters. The programs run in pods from the project's
 // images and charts. The registry is a container in the same network, with TLS and a password for each runtime.
 //
 // Docker objects of a killed run are removed by the next run. Only one run can use a machine at a time.

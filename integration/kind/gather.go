@@ -11,7 +11,7 @@ import (
 
 // Gather writes diagnostics of a failure into a folder: objects, logs and command output of each cluster, and the
 // registry's logs.
-func (g *Ground) Gather(ctx context.Context, dir string) error {
+func (g *Environment) Gather(ctx context.Context, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}

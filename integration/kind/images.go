@@ -133,7 +133,7 @@ func runtimeImages() []string {
 }
 
 // BringAgent loads the image of an agent version into a runtime's node. It returns the reference as IMAGE@DIGEST.
-func (g *Ground) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
+func (g *Environment) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {
 		return "", err

@@ -30,7 +30,7 @@ const (
 )
 
 // Publisher installs the publisher's chart and creates its Secrets.
-func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
+func (g *Environment) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error) {
 	ctx := context.Background()
 	if err := g.bringSecrets(ctx, f); err != nil {
 		return nil, err
@@ -53,7 +53,7 @@ func (g *Ground) Publisher(f *fleet.Fleet, flags []string) (fleet.Program, error
 }
 
 // Agent installs the agent's chart and creates its bootstrap Secret.
-func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
+func (g *Environment) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) {
 	ctx, c := context.Background(), g.clusters[r.Cluster()]
 	values := map[string]any{"rbac": map[string]any{"clusterAdmin": true}}
 	if account := g.options.ModuleAccounts[r.ID]; account != "" {
@@ -80,7 +80,7 @@ func (g *Ground) Agent(r *fleet.Runtime, flags []string) (fleet.Program, error) 
 var ports = []int{443, 6443, 5000, 5443}
 
 // install installs or upgrades a chart with Helm and waits until its pods are ready.
-func (g *Ground) install(
+func (g *Environment) install(
 	ctx context.Context, c *cluster, name, namespace string, values map[string]any,
 ) (fleet.Program, error) {
 	chart := filepath.Join("charts", name)
@@ -109,7 +109,7 @@ func (g *Ground) install(
 	return &pod{c, namespace, name}, nil
 }
 
-func (g *Ground) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
+func (g *Environment) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	publisherKeys, err := keySecret(f, "publisher-keys", "root.json", "publisher.key", "enrol.key", "token.key")
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func keySecret(f *fleet.Fleet, name string, files ...string) (*corev1.Secret, er
 }
 
 // publisherConfig writes a docker config.json with the publisher's registry password.
-func (g *Ground) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
+func (g *Environment) publisherConfig(ctx context.Context, f *fleet.Fleet) error {
 	config, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "credentials", "_publisher", "--keys", f.Keys(),
 		"--location", f.Location())
 	if exit != 0 {

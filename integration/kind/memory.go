@@ -14,7 +14,7 @@ import (
 type Memory struct{ WorkingSet, Peak, Limit int64 }
 
 // Memory reads the memory usage of each running container of a program from its cgroup.
-func (g *Ground) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
+func (g *Environment) Memory(ctx context.Context, program fleet.Program) ([]Memory, error) {
 	p, err := inPod(program)
 	if err != nil {
 		return nil, err

@@ -46,7 +46,7 @@ const moduleAccount = "modules"
 var stage struct {
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
-	kind          *kind.Ground
+	kind          *kind.Environment
 	promoted      string                        // version of module beacon in channel regular
 	patch         int                           // patch number of the last promoted version 1.1.PATCH
 	undo          []func(context.Context) error // cleanup steps of the running scenario
@@ -119,7 +119,7 @@ func claim() error {
 	}
 	// After a loss of its API server, a client retries at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
-		Dir: stage.dir, Ground: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
+		Dir: stage.dir, Environment: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
 		Patience: 4 * time.Minute,
 	})
 	return nil

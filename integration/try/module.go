@@ -67,7 +67,7 @@ func (o Options) sample() (module, error) {
 		return module{}, errors.New("versions, components and templates need a component name: set Component")
 	}
 	from, to := sample.Scaler("1.7.0"), sample.Scaler("1.8.0")
-	if o.Ground != nil || o.Fleet != nil { // real pods need a sample module with images
+	if o.Environment != nil || o.Fleet != nil { // real pods need a sample module with images
 		from, to = samplemodule.Good(), samplemodule.Better()
 	}
 	return module{name: from.Module, component: from.Component(), from: from.Version, to: to.Version,

@@ -75,7 +75,7 @@ func (a *attempt) start(ctx context.Context) error {
 		}
 		a.fleet = fleet.New(fleet.Options{
 			Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters,
-			Ground: o.Ground,
+			Environment: o.Environment,
 		})
 		if err := a.fleet.Up(ctx); err != nil {
 			return err

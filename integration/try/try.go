@@ -58,8 +58,8 @@ type Options struct {
 	RegistryFlags []string
 	// Clusters lends the API servers. If nil, the try starts new ones.
 	Clusters *cluster.Pool
-	// Ground provides kind clusters instead of API servers. The try closes it.
-	Ground fleet.Ground
+	// Environment provides kind clusters instead of API servers. The try closes it.
+	Environment fleet.Environment
 	// Fleet is a running fleet, and Runtimes are two of its runtimes without the module: the canary and the other
 	// runtime. If Fleet is nil, the try starts a fleet.
 	Fleet    *fleet.Fleet

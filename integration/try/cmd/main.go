@@ -50,22 +50,22 @@ func runOnKind(ctx context.Context, options try.Options) error {
 	if err != nil {
 		return err
 	}
-	ground, err := kind.New(ctx, kind.Options{Checkout: checkout, Dir: options.Dir, Progress: os.Stderr})
+	environment, err := kind.New(ctx, kind.Options{Checkout: checkout, Dir: options.Dir, Progress: os.Stderr})
 	if err != nil {
 		return err
 	}
-	if err := ground.Prepare(ctx); err != nil {
-		return errors.Join(err, ground.Close())
+	if err := environment.Prepare(ctx); err != nil {
+		return errors.Join(err, environment.Close())
 	}
 	around := options.Around
 	options.Around = func(title string, step func() error) error {
 		err := around(title, step)
 		if err != nil && ctx.Err() == nil {
-			err = errors.Join(err, ground.Gather(ctx, filepath.Join(options.Dir, "failure")))
+			err = errors.Join(err, environment.Gather(ctx, filepath.Join(options.Dir, "failure")))
 		}
 		return err
 	}
-	options.Ground = ground
+	options.Environment = environment
 	return run(ctx, options)
 }
 

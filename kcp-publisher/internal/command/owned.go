@@ -19,8 +19,8 @@ import (
 type owned struct {
 	// count is the number of shards in the fleet.
 	count int
-	// hint forwards a notification about a runtime to the other replicas. It does not block.
-	hint func(runtime string)
+	// forward forwards a notification about a runtime to the other replicas. It does not block.
+	forward func(runtime string)
 	// reads is the queue of report reads, or nil without a receiver. subscribers are the connected agents, or nil
 	// without an endpoint for agents. Both are set before the first shard starts.
 	reads       *receiver.ReadQueue
@@ -37,8 +37,8 @@ type running struct {
 	kymas *controller.Kymas
 }
 
-func newOwned(count int, hint func(runtime string)) *owned {
-	return &owned{count: count, hint: hint, shards: map[int]running{}}
+func newOwned(count int, forward func(runtime string)) *owned {
+	return &owned{count: count, forward: forward, shards: map[int]running{}}
 }
 
 // add makes owned contain the shard with this number while the shard's manager runs.
@@ -100,14 +100,14 @@ func (o *owned) readReport(ctx context.Context, runtime string) error {
 }
 
 func (o *owned) pass(runtime string) bool {
-	o.hint(runtime)
+	o.forward(runtime)
 	return true
 }
 
 func (o *owned) notifyWith(subscribers *notify.Subscribers) { o.subscribers = subscribers }
 
-// hinted reads the reports of runtimes about which other replicas received notifications.
-func (o *owned) hinted(runtimes []string) {
+// handleForwarded reads the reports of runtimes about which other replicas received notifications.
+func (o *owned) handleForwarded(runtimes []string) {
 	if o.reads == nil {
 		return
 	}

@@ -32,7 +32,7 @@ func TestReplicaForwardsNotificationsForOtherShards(t *testing.T) {
 	if err := o.readReport(t.Context(), ids[0]); err == nil {
 		t.Error("the replica reads a report of another shard")
 	}
-	o.hinted([]string{ids[0]}) // a replica without a receiver ignores hints
+	o.handleForwarded([]string{ids[0]}) // a replica without a receiver ignores them
 	if o.set(1, nil); o.owns(ids[1]) {
 		t.Error("the replica owns a runtime after its shard has ended")
 	}

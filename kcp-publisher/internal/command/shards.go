@@ -57,7 +57,7 @@ func (f *runFlags) runShards(
 	if s.owned.reads, err = f.notifications.setUp(parts.Outer, s.owned, f.keys, f.location); err != nil {
 		return err
 	}
-	board.Hinted = s.owned.hinted
+	board.Hinted = s.owned.handleForwarded
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, RunPart: s.runPart,
 		Leases: func(part int) string {
 			if part == replica.Planner {

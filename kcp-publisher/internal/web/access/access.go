@@ -157,7 +157,7 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 		return right.Command(), nil
 	}
 	if act != nil {
-		v.MaySteer = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+		v.MayChangeRollout = func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return ask(ctx, rolloutRight(rollout))
 		}
 		v.ActOnRollout = func(

@@ -250,7 +250,7 @@ func steering(t *testing.T, w *world) {
 			}}),
 			act,
 		)
-		return func() (bool, error) { return v.MaySteer(t.Context(), key) },
+		return func() (bool, error) { return v.MayChangeRollout(t.Context(), key) },
 			func() error {
 				result, err := v.ActOnRollout(t.Context(), key, actions.Pause(true))
 				return errors.Join(err, result.Unrecorded)
@@ -272,7 +272,7 @@ func steering(t *testing.T, w *world) {
 	if !rollout.Spec.Paused {
 		t.Error("the rollout is not paused")
 	}
-	if v := access.Viewer("nobody", users.AskFor(&user.DefaultInfo{Name: "nobody"}), nil); v.MaySteer != nil ||
+	if v := access.Viewer("nobody", users.AskFor(&user.DefaultInfo{Name: "nobody"}), nil); v.MayChangeRollout != nil ||
 		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
 		v.Act != nil {

@@ -234,13 +234,13 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.do(chromedp.Click("button[value=approve]"))
 	b.until(
 		`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`)
-	if len(s.steered) != 0 {
+	if len(s.changedRollouts) != 0 {
 		t.Error("the wave is approved without a confirmation")
 	}
 	b.do(chromedp.Click(".confirm button[value=approve]"))
 	b.until(
 		`location.search === "?done=approve" && document.querySelector(".told").innerText === "The wave is approved."`)
-	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
+	if got := <-s.changedRollouts; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("got approved waves %v, want rest", got.Spec.ApprovedWaves)
 	}
 	b.until(`!document.querySelector("button[value=approve]")`)
@@ -248,7 +248,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(`document.querySelector(".confirm button[value=pause]")`)
 	b.do(chromedp.Click(".confirm button[value=pause]"))
 	b.until(`document.querySelector("button[value=resume]")`)
-	if got := <-s.steered; !got.Spec.Paused {
+	if got := <-s.changedRollouts; !got.Spec.Paused {
 		t.Error("the rollout is not paused")
 	}
 

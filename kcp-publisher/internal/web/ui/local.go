@@ -131,7 +131,7 @@ func OwnRights(api client.Client, name string) *Viewer {
 		// The registry decides whether the viewer may read reports, because the UI uses the viewer's own registry
 		// credentials.
 		MissingForReport: func(context.Context, client.ObjectKey) (string, error) { return "", nil },
-		MaySteer: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
+		MayChangeRollout: func(ctx context.Context, rollout client.ObjectKey) (bool, error) {
 			return rights.mayPatch(ctx, v1alpha1.GroupVersion.Group, "rollouts", rollout)
 		},
 		ActOnRollout: func(

@@ -103,11 +103,11 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 	if !ok {
 		return
 	}
-	if r.viewer.MaySteer == nil || r.viewer.ActOnRollout == nil {
+	if r.viewer.MayChangeRollout == nil || r.viewer.ActOnRollout == nil {
 		p.showRollout(w, r, http.StatusForbidden, "You may not change this rollout.")
 		return
 	}
-	may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
+	may, err := r.viewer.MayChangeRollout(r.Context(), p.key(one.Name))
 	if err != nil || !may {
 		p.showRollout(w, r, http.StatusForbidden,
 			"You may not change this rollout: you need the right to patch it in the control plane.")

@@ -185,8 +185,8 @@ func (p *pages) showRollout(w http.ResponseWriter, r pageRequest, status int, tr
 	}
 	page := rolloutPage{rolloutView: viewRollout(one, p.Now()), Done: doneMessages[r.URL.Query().Get("done")],
 		Error: trouble}
-	if r.viewer.MaySteer != nil && r.viewer.ActOnRollout != nil {
-		may, err := r.viewer.MaySteer(r.Context(), p.key(one.Name))
+	if r.viewer.MayChangeRollout != nil && r.viewer.ActOnRollout != nil {
+		may, err := r.viewer.MayChangeRollout(r.Context(), p.key(one.Name))
 		if err != nil {
 			p.Log.Error(err, "failed to check whether a viewer may change a rollout", "viewer", r.viewer.Name,
 				"rollout", one.Name)

@@ -130,8 +130,8 @@ func (page *runtimePage) timeline(bundles []fleet.Bundle) {
 	}
 }
 
-// InForceTold reports whether Earlier contains the bundle that the runtime has applied.
-func (page runtimePage) InForceTold() bool {
+// ListsInForce reports whether Earlier contains the bundle that the runtime has applied.
+func (page runtimePage) ListsInForce() bool {
 	return slices.ContainsFunc(page.Earlier, func(b fleet.Bundle) bool { return b.Outcome == fleet.OutcomeInForce })
 }
 

@@ -24,9 +24,9 @@ import (
 
 type served struct {
 	*httptest.Server
-	source  *Source
-	steered chan v1alpha1.Rollout
-	acted   chan v1beta2.Kyma
+	source          *Source
+	changedRollouts chan v1alpha1.Rollout
+	acted           chan v1beta2.Kyma
 }
 
 // act applies an action to a Kyma in memory, which has only a name. Kyma kyma-00003 is being deleted.
@@ -46,9 +46,9 @@ func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Resu
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
 	s := &served{
-		source:  NewSource(nil, "kcp-system", nil, nil),
-		steered: make(chan v1alpha1.Rollout, 10),
-		acted:   make(chan v1beta2.Kyma, 1000),
+		source:          NewSource(nil, "kcp-system", nil, nil),
+		changedRollouts: make(chan v1alpha1.Rollout, 10),
+		acted:           make(chan v1beta2.Kyma, 1000),
 	}
 	s.source.kyma, s.source.kymas = sampleKyma, s.kymas
 	s.source.setFleet(f)
@@ -57,7 +57,7 @@ func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 		viewer = &Viewer{
 			Name: "ada@example.org", MaySee: yes,
 			MissingForReport: func(context.Context, client.ObjectKey) (string, error) { return "", nil },
-			MaySteer:         func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
+			MayChangeRollout: func(context.Context, client.ObjectKey) (bool, error) { return true, nil },
 			ActOnRollout: func(
 				_ context.Context, key client.ObjectKey, action actions.Rollout,
 			) (actions.Result, error) {
@@ -123,7 +123,7 @@ func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (act
 			return actions.Result{}, err
 		}
 		r.Spec = one.Spec
-		s.steered <- one
+		s.changedRollouts <- one
 		s.source.setFleet(f)
 		return actions.Result{Effect: effect}, nil
 	}
@@ -319,19 +319,19 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {
 		t.Errorf("too long form: got status %d", status)
 	}
-	if len(s.steered) != 0 {
+	if len(s.changedRollouts) != 0 {
 		t.Fatal("the rollout was changed")
 	}
 	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
 		"same-origin"); status != http.StatusSeeOther {
 		t.Errorf("approval: got status %d", status)
 	}
-	if got := <-s.steered; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
+	if got := <-s.changedRollouts; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
 		t.Errorf("got approved waves %v, want rest", got.Spec.ApprovedWaves)
 	}
 	reader := serve(t, sampleFleet(100, false), &Viewer{
-		MaySee:   func(context.Context, string) (bool, error) { return true, nil },
-		MaySteer: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
+		MaySee:           func(context.Context, string) (bool, error) { return true, nil },
+		MayChangeRollout: func(context.Context, client.ObjectKey) (bool, error) { return false, nil },
 		ActOnRollout: func(context.Context, client.ObjectKey, actions.Rollout) (actions.Result, error) {
 			t.Error("a viewer without the right changes a rollout")
 			return actions.Result{}, nil

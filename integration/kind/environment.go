@@ -17,7 +17,7 @@ import (
 // network connects all clusters and the registry, except air-gapped runtimes.
 const network = prefix + "net"
 
-// Options describe a ground.
+// Options configure an Environment.
 type Options struct {
 	// Checkout is the folder with the project's go.mod.
 	Checkout string
@@ -35,8 +35,8 @@ type Options struct {
 	Release string
 }
 
-// Ground is a set of kind clusters with a registry.
-type Ground struct {
+// Environment is a set of kind clusters with a registry. It implements fleet.Environment.
+type Environment struct {
 	options  Options
 	lock     *flock.Flock // prevents a second run on this machine until the process ends
 	machine  machine
@@ -48,8 +48,8 @@ type Ground struct {
 
 // New reserves this machine's Docker for one run. It does not create Docker objects. Without Docker, it returns
 // ErrNoDocker.
-func New(ctx context.Context, options Options) (*Ground, error) {
-	g := &Ground{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
+func New(ctx context.Context, options Options) (*Environment, error) {
+	g := &Environment{options: options, clusters: map[string]*cluster{}, links: map[string]*link{}}
 	var err error
 	if g.machine, err = inspect(ctx); err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func New(ctx context.Context, options Options) (*Ground, error) {
 
 // Prepare removes the Docker objects of an earlier run, and creates the images and the network. Callers must call Close
 // even after an error.
-func (g *Ground) Prepare(ctx context.Context) error {
+func (g *Environment) Prepare(ctx context.Context) error {
 	if err := errors.Join(sweep(ctx), os.RemoveAll(g.options.Dir)); err != nil {
 		return fmt.Errorf("remove the leftovers of an earlier run: %w", err)
 	}
@@ -82,12 +82,12 @@ func (g *Ground) Prepare(ctx context.Context) error {
 	return err
 }
 
-func (g *Ground) say(format string, args ...any) {
+func (g *Environment) say(format string, args ...any) {
 	fmt.Fprintf(g.options.Progress, "kind: "+format+"\n", args...)
 }
 
 // Registry starts the registry and its token service.
-func (g *Ground) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, error) {
+func (g *Environment) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, error) {
 	if output, exit := fleet.Run(ctx, f.Binaries().Publisher, "registry", "init", "--keys", f.Keys()); exit != 0 {
 		return fleet.Endpoint{}, fmt.Errorf("create the registry's key: %s", output)
 	}
@@ -103,10 +103,10 @@ func (g *Ground) Registry(ctx context.Context, f *fleet.Fleet) (fleet.Endpoint, 
 	}, err
 }
 
-func (g *Ground) ca() string { return filepath.Join(g.registry.dir, "tls.crt") }
+func (g *Environment) ca() string { return filepath.Join(g.registry.dir, "tls.crt") }
 
 // Cluster creates a kind cluster and loads the images of its pods.
-func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, control bool) (fleet.Cluster, error) {
+func (g *Environment) Cluster(ctx context.Context, _ *fleet.Fleet, name string, control bool) (fleet.Cluster, error) {
 	g.say("creating cluster %s …", name)
 	where := network
 	if slices.Contains(g.options.Apart, name) {
@@ -130,7 +130,7 @@ func (g *Ground) Cluster(ctx context.Context, _ *fleet.Fleet, name string, contr
 }
 
 // Link returns a runtime's link to the registry.
-func (g *Ground) Link(runtime string) fleet.Link {
+func (g *Environment) Link(runtime string) fleet.Link {
 	if g.links[runtime] == nil {
 		g.links[runtime] = &link{cluster: g.clusters[runtime]}
 	}
@@ -138,16 +138,16 @@ func (g *Ground) Link(runtime string) fleet.Link {
 }
 
 // CutRegistry disconnects the registry from the network.
-func (g *Ground) CutRegistry() error { return g.registry.cut(context.Background()) }
+func (g *Environment) CutRegistry() error { return g.registry.cut(context.Background()) }
 
 // HealRegistry connects the registry again.
-func (g *Ground) HealRegistry() error { return g.registry.heal(context.Background()) }
+func (g *Environment) HealRegistry() error { return g.registry.heal(context.Background()) }
 
 // Close removes all Docker objects of this package, including clusters.
-func (g *Ground) Close() error { return sweep(context.Background()) }
+func (g *Environment) Close() error { return sweep(context.Background()) }
 
 // Kubeconfigs returns the kubeconfig of each cluster.
-func (g *Ground) Kubeconfigs() map[string]string {
+func (g *Environment) Kubeconfigs() map[string]string {
 	paths := map[string]string{}
 	for name, c := range g.clusters {
 		paths[name] = c.Kubeconfig()
@@ -156,7 +156,7 @@ func (g *Ground) Kubeconfigs() map[string]string {
 }
 
 // Kubectl runs kubectl against a cluster with admin permissions and returns its output.
-func (g *Ground) Kubectl(ctx context.Context, cluster string, args ...string) (string, error) {
+func (g *Environment) Kubectl(ctx context.Context, cluster string, args ...string) (string, error) {
 	c := g.clusters[cluster]
 	if c == nil {
 		return "", fmt.Errorf("cluster %s does not exist", cluster)

@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// Ground is the infrastructure of a fleet: processes on this machine (the default), or pods in kind clusters.
-type Ground interface {
+// Environment is the infrastructure of a fleet: processes on this machine (the default), or pods in kind clusters.
+type Environment interface {
 	// Registry starts the fleet's registry. The fleet's keys already exist.
 	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
 	// Cluster starts the control plane's cluster if control is true. Otherwise, it starts the cluster of the runtime
@@ -26,14 +26,14 @@ type Ground interface {
 
 // Link returns the runtime's link to the registry, or nil if the fleet's environment has no links.
 func (r *Runtime) Link() Link {
-	if ground, linked := r.fleet.ground.(Linked); linked {
-		return ground.Link(r.ID)
+	if environment, linked := r.fleet.environment.(Linked); linked {
+		return environment.Link(r.ID)
 	}
 	return nil
 }
 
 // CutRegistry disconnects the registry from the network.
-func (f *Fleet) CutRegistry() error { return f.ground.CutRegistry() }
+func (f *Fleet) CutRegistry() error { return f.environment.CutRegistry() }
 
 // HealRegistry connects the registry again.
-func (f *Fleet) HealRegistry() error { return f.ground.HealRegistry() }
+func (f *Fleet) HealRegistry() error { return f.environment.HealRegistry() }
