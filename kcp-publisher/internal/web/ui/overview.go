@@ -42,8 +42,27 @@ type overview struct {
 	Done       string
 }
 
-// Offers returns the actions for all found runtimes.
-func (overview) Offers() []runtimeAction { return runtimeActions }
+// bulkOffer is an action for the found runtimes to which it applies.
+type bulkOffer struct {
+	runtimeAction
+	Count int
+}
+
+// Offers returns the actions that apply to at least one found runtime.
+func (o overview) Offers() (offers []bulkOffer) {
+	for _, action := range runtimeActions {
+		count := 0
+		for health, n := range o.Found.by {
+			if action.appliesTo(health) {
+				count += n
+			}
+		}
+		if count > 0 {
+			offers = append(offers, bulkOffer{action, count})
+		}
+	}
+	return offers
+}
 
 // tile is the number of runtimes with one health, with a link to them.
 type tile struct {

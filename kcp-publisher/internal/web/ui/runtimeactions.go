@@ -59,12 +59,14 @@ var runtimeActions = []runtimeAction{
 	},
 }
 
-// runtimeOffers returns the actions for runtimes with this health. A suspended runtime can only be resumed.
+// appliesTo reports whether the action is useful for runtimes with this health. A suspended runtime can only be resumed.
+func (a runtimeAction) appliesTo(health fleet.Health) bool {
+	return (health == fleet.Suspended) == (a.Name == "resume")
+}
+
+// runtimeOffers returns the actions for runtimes with this health.
 func runtimeOffers(health fleet.Health) []runtimeAction {
-	if health == fleet.Suspended {
-		return runtimeActions[2:]
-	}
-	return runtimeActions[:2]
+	return slices.DeleteFunc(slices.Clone(runtimeActions), func(a runtimeAction) bool { return !a.appliesTo(health) })
 }
 
 func kymaKey(r *fleet.Runtime) client.ObjectKey {
@@ -132,6 +134,19 @@ func (p *pages) performAction(
 		p.showMessage(w, r, http.StatusForbidden, "You may not change runtimes",
 			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
 		return
+	}
+	chosen := runtimeActions[at]
+	selected = slices.DeleteFunc(slices.Clone(selected), func(one *fleet.Runtime) bool {
+		return !chosen.appliesTo(one.Health)
+	})
+	switch {
+	case len(selected) == 0:
+		text := "All selected runtimes are suspended. Resume them first."
+		if chosen.appliesTo(fleet.Suspended) {
+			text = "None of the selected runtimes is suspended."
+		}
+		p.showMessage(w, r, http.StatusConflict, "No runtime to "+chosen.Name, text)
+		return
 	case len(selected) > maxSelected:
 		p.showMessage(
 			w,
@@ -148,7 +163,6 @@ func (p *pages) performAction(
 		)
 		return
 	}
-	chosen := runtimeActions[at]
 	c := confirmation{
 		Heading: chosen.Title + " " + runtimeCount(len(selected), selected[0].ID) + "?", Effect: chosen.effect,
 		Button: chosen.Title, Count: len(selected), Selection: selectionDigest(selected),

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -93,6 +94,36 @@ func TestActionOnASelectionShowsItsSize(t *testing.T) {
 	if status, _, _ := s.post(t, "/runtimes?q=nothing-like-it",
 		"action=reconcile&confirmed=yes"); status != http.StatusConflict {
 		t.Errorf("empty selection: got status %d", status)
+	}
+}
+
+func TestActionsApplyOnlyToRuntimesThatNeedThem(t *testing.T) {
+	s := serve(t, sampleFleet(100, false), nil)
+	for path, want := range map[string]string{
+		"/":                  "Reconcile 99, Suspend 99, Resume 1",
+		"/?health=Failing":   "Reconcile 4, Suspend 4",
+		"/?health=Suspended": "Resume 1",
+	} {
+		_, body, _ := s.get(t, path)
+		var got []string
+		for _, button := range regexp.MustCompile(`name="action" value="\w+">([^<]+)<`).FindAllStringSubmatch(body, -1) {
+			got = append(got, button[1])
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s: got buttons %q, want %s", path, got, want)
+		}
+	}
+	if status, body, _ := s.post(t, "/runtimes", "action=resume"); status != http.StatusOK ||
+		!strings.Contains(body, "Resume runtime r-") {
+		t.Errorf("a mixed selection: got status %d\n%s", status, body)
+	}
+	for path, want := range map[string]string{
+		"/runtimes?health=Failing": "None of the selected runtimes is suspended.", "/runtimes/r-00001": "None of the",
+	} {
+		if status, body, _ := s.post(t, path, "action=resume&confirmed=yes"); status != http.StatusConflict ||
+			!strings.Contains(body, want) || len(s.acted) != 0 {
+			t.Errorf("%s: got status %d and %d changes\n%s", path, status, len(s.acted), body)
+		}
 	}
 }
 

@@ -140,12 +140,12 @@
 
   // The theme button cycles through the system theme, light and dark. Without storage, the choice is lost when the page
   // is left.
-  const themes = { "": "System theme", light: "Light theme", dark: "Dark theme" };
+  const themes = { "": "System", light: "Light", dark: "Dark" };
   function theme(name) {
     if (name) document.documentElement.dataset.theme = name;
     else delete document.documentElement.dataset.theme;
-    const button = document.getElementById("theme");
-    if (button) button.textContent = themes[name];
+    const label = document.querySelector("#theme span");
+    if (label) label.textContent = themes[name];
   }
   let chosen = "";
   try {

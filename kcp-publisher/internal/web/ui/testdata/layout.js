@@ -69,5 +69,33 @@
     const label = getComputedStyle(cell, "::after").content.replaceAll(/["\s]/g, "");
     if (label !== name && label + "s" !== name) faults.push(`a number of column "${name}" is labeled "${label}"`);
   }
+  // Rows of such a table are as compact as a paragraph, and its longest text has the width of the row.
+  for (const row of all("#main tbody tr").filter(seen)) {
+    const head = row.closest("table").tHead;
+    if (!head || head.clientWidth > 1) continue;
+    for (const cell of [...row.cells].filter(seen)) {
+      const style = getComputedStyle(cell);
+      if (parseFloat(style.paddingTop) > 5) faults.push(`${style.paddingTop} of space above ${of(cell)}`);
+      if (cell.clientHeight > 3.5 * parseFloat(style.lineHeight) && cell.clientWidth < 0.6 * row.clientWidth) {
+        faults.push(`too narrow for its text: ${of(cell)}`);
+      }
+    }
+    const numbers = [...row.cells].filter(e => e.matches(".checks td.num") && seen(e));
+    if (new Set(numbers.map(e => Math.round(e.getBoundingClientRect().top))).size > 1) {
+      faults.push(`the numbers are on different lines in ${of(row)}`);
+    }
+  }
+
+  const icons = new Map();
+  for (const icon of all(".tile .icon")) {
+    const tile = icon.closest(".tile").getBoundingClientRect().left;
+    const offset = icon.getBoundingClientRect().left - tile;
+    if (Math.abs((icons.get(tile) ?? offset) - offset) > 1) faults.push(`the icons of the tiles at ${tile} px are not aligned`);
+    icons.set(tile, offset);
+  }
+  const middle = e => (e.getBoundingClientRect().top + e.getBoundingClientRect().bottom) / 2;
+  const [brand, theme] = [document.querySelector(".brand"), document.querySelector("#theme")];
+  if (Math.abs(middle(brand) - middle(theme)) > 8) faults.push("the theme switch is not on the line of the name");
+
   return [...new Set(faults)].slice(0, 8);
 })()
