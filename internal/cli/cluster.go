@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -81,6 +82,9 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
+		if files := os.Getenv("KUBECONFIG"); files != "" {
+			return nil, fmt.Errorf("no kubeconfig of %s in $KUBECONFIG: %s does not exist or is empty", c.name, files)
+		}
 		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.name)
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w%s", err, c.otherContexts())

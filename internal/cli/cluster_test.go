@@ -84,7 +84,8 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
 		"no kubeconfig": {
 			kubeconfig: filepath.Join(dir, "none"),
-			wrong:      "no kubeconfig of the control plane: set --kubeconfig or $KUBECONFIG",
+			wrong: "no kubeconfig of the control plane in $KUBECONFIG: " + filepath.Join(dir, "none") +
+				" does not exist",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
