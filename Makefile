@@ -20,7 +20,7 @@ export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 
 .DEFAULT_GOAL := help
-.PHONY: help prepare kind-nodes demo recording chaos soak try-module release manifests release-push test-release test test-long histories test-kind test-first-clusters test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-kubernetes test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
+.PHONY: help prepare kind-nodes demo recording chaos soak try-module release manifests release-push release-tools test-release test test-long histories test-kind test-first-clusters test-ui picture docs lint-docs vulncheck test-race test-oracle test-cosign test-kubernetes test-s3 build images lint generate verify-generated bench bench-fleet bench-flux fuzz assets
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -153,8 +153,20 @@ images: ## build images of both programs into bin/*.tar, without Docker; ARCH=ar
 	@go run ./hack/images -repository $(IMAGES) -version $(VERSION) -created "$$(git log -1 --format=%cI 2>/dev/null || echo 1970-01-01T00:00:00Z)" \
 	  bin/linux-$(ARCH)/kcp-publisher bin/linux-$(ARCH)/skr-agent
 
-release: ## build release VERSION=0.2.0 into dist/: programs, images, charts, CRDs, bills of materials and checksums; KEY=FILE signs
-	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(FLAGS)
+# Versions of the programs for make release TOOLS=1. cosign's version is in hack/cosign/go.mod.
+GORELEASER_VERSION := v2.16.0
+KO_VERSION := v0.19.1
+SYFT_VERSION := v1.57.1
+RELEASE_TOOLS := $(HOME)/.cache/kyma-pull/release-$(GORELEASER_VERSION)-$(KO_VERSION)-$(SYFT_VERSION)
+
+release: $(if $(TOOLS),release-tools) ## build release VERSION=0.2.0 into dist/: programs, images, charts, CRDs, bills of materials and checksums; KEY=FILE signs, TOOLS=1 uses goreleaser, ko, syft and cosign
+	@go run ./hack/release -version "$(VERSION)" -images $(IMAGES) $(if $(KEY),-key $(KEY)) $(if $(TOOLS),-tools $(RELEASE_TOOLS)) $(FLAGS)
+
+release-tools: ## build goreleaser, ko, syft and cosign from their Go modules (minutes)
+	GOBIN=$(RELEASE_TOOLS) go install -ldflags="-s -w" github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	GOBIN=$(RELEASE_TOOLS) go install -ldflags="-s -w" github.com/google/ko@$(KO_VERSION)
+	GOBIN=$(RELEASE_TOOLS) go install -ldflags="-s -w" github.com/anchore/syft/cmd/syft@$(SYFT_VERSION)
+	cd hack/cosign && go build -ldflags="-s -w" -o $(RELEASE_TOOLS)/ github.com/sigstore/cosign/v3/cmd/cosign
 
 manifests: ## render the charts into bin/manifests as manifests for kubectl and kustomize, for images of VERSION=1.0.0 in IMAGES=HOST/PATH
 	@rm -rf bin/manifests && go run ./hack/release -version $(VERSION) -images $(IMAGES) -manifests bin/manifests
@@ -162,8 +174,8 @@ manifests: ## render the charts into bin/manifests as manifests for kubectl and 
 release-push: ## push images and charts of release VERSION=0.2.0 from dist/ to IMAGES=HOST/PATH, with $$REGISTRY_USER and $$REGISTRY_PASSWORD or the logins of docker
 	@go run ./hack/release -push -version "$(VERSION)" -images $(IMAGES) $(FLAGS)
 
-test-release: ## test that two release builds of HEAD are identical and that stock tools verify them
-	KYMA_PULL_LONG=1 go test -count=1 -timeout $(TIMEOUT) ./hack/release
+test-release: $(if $(TOOLS),release-tools) ## test that two release builds of HEAD are identical and that stock tools verify them; TOOLS=1 builds them with goreleaser, ko, syft and cosign
+	KYMA_PULL_LONG=1 $(if $(TOOLS),KYMA_PULL_RELEASE_TOOLS=$(RELEASE_TOOLS)) go test -count=1 -timeout $(TIMEOUT) ./hack/release
 
 # golangci-lint has its own module, because its dependencies would hold back the versions of other tools' dependencies.
 # A high GOGC saves a quarter of its CPU time.

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -28,6 +30,8 @@ type Options struct {
 	Created            time.Time
 	// Program is a static ELF executable for Linux.
 	Program []byte
+	// Architecture is the architecture of a base image without a program.
+	Architecture string
 }
 
 // Image is an OCI image in a tar archive.
@@ -49,11 +53,17 @@ const (
 // architectures maps the machine in an ELF header to Go's architecture.
 var architectures = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Build builds an image. It returns an error for a program that cannot run in the image.
+// Build builds an image, or a base image if the options have no program. It returns an error for a program that cannot
+// run in the image.
 func Build(o Options) (Image, error) {
-	architecture, err := examine(o.Program)
-	if err != nil {
-		return Image{}, err
+	architecture := o.Architecture
+	if o.Program != nil {
+		var err error
+		if architecture, err = examine(o.Program); err != nil {
+			return Image{}, err
+		}
+	} else if !slices.Contains(slices.Collect(maps.Values(architectures)), architecture) {
+		return Image{}, fmt.Errorf("unsupported architecture %q: use amd64 or arm64", architecture)
 	}
 	image := Image{Reference: o.Reference, Architecture: architecture}
 	stored := &store{}
@@ -61,7 +71,7 @@ func Build(o Options) (Image, error) {
 		Created:  &o.Created,
 		Platform: ocispec.Platform{OS: "linux", Architecture: architecture},
 		Config: ocispec.ImageConfig{
-			User: user, Entrypoint: []string{"/" + o.Name}, WorkingDir: "/",
+			User: user, WorkingDir: "/",
 			Labels: map[string]string{
 				ocispec.AnnotationTitle: o.Name, ocispec.AnnotationVersion: o.Version,
 				ocispec.AnnotationLicenses: "Apache-2.0",
@@ -72,13 +82,15 @@ func Build(o Options) (Image, error) {
 	manifest := ocispec.Manifest{
 		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest,
 	}
-	for _, files := range [][]plaintar.File{
-		{
-			{Name: rootsFile, Data: publicRoots(), Mode: 0o644},
-			{Name: passwdFile, Data: []byte("nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), Mode: 0o644},
-		},
-		{{Name: o.Name, Data: o.Program, Mode: 0o755}},
-	} {
+	layers := [][]plaintar.File{{
+		{Name: rootsFile, Data: publicRoots(), Mode: 0o644},
+		{Name: passwdFile, Data: []byte("nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"), Mode: 0o644},
+	}}
+	if o.Program != nil {
+		config.Config.Entrypoint = []string{"/" + o.Name}
+		layers = append(layers, []plaintar.File{{Name: o.Name, Data: o.Program, Mode: 0o755}})
+	}
+	for _, files := range layers {
 		layer, err := archive(files, o.Created)
 		if err != nil {
 			return Image{}, err
@@ -90,6 +102,7 @@ func Build(o Options) (Image, error) {
 		config.RootFS.DiffIDs = append(config.RootFS.DiffIDs, digest.FromBytes(layer))
 		manifest.Layers = append(manifest.Layers, stored.add(ocispec.MediaTypeImageLayerGzip, packed))
 	}
+	var err error
 	if manifest.Config, err = stored.addJSON(ocispec.MediaTypeImageConfig, config); err != nil {
 		return Image{}, err
 	}

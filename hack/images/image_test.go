@@ -157,6 +157,36 @@ func TestImageIsReproducible(t *testing.T) {
 	require.True(t, bytes.Equal(first.Archive, second.Archive))
 }
 
+// ko builds images on the base image.
+func TestBaseImageIsAnImageWithoutTheProgram(t *testing.T) {
+	base, err := Build(Options{Name: "base", Version: "v1", Created: created, Architecture: "amd64"})
+	require.NoError(t, err)
+	image, err := Build(options(changed(t, atMachine, machineAMD64)))
+	require.NoError(t, err)
+	config := func(image Image) (config ocispec.Image) {
+		file := filepath.Join(t.TempDir(), "image.tar")
+		require.NoError(t, os.WriteFile(file, image.Archive, 0o600))
+		layout, err := oci.NewFromTar(t.Context(), file)
+		require.NoError(t, err)
+		top, err := layout.Resolve(t.Context(), "v1")
+		require.NoError(t, err)
+		var manifest ocispec.Manifest
+		data, err := content.FetchAll(t.Context(), layout, top)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &manifest))
+		data, err = content.FetchAll(t.Context(), layout, manifest.Config)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(data, &config))
+		return config
+	}
+	small, large := config(base), config(image)
+	require.Equal(t, large.RootFS.DiffIDs[:1], small.RootFS.DiffIDs)
+	require.Equal(t, large.Config.User, small.Config.User)
+	require.Empty(t, small.Config.Entrypoint)
+	_, err = Build(Options{Name: "base", Architecture: "riscv64"})
+	require.ErrorContains(t, err, "use amd64 or arm64")
+}
+
 func TestUnsupportedProgramIsRejected(t *testing.T) {
 	for name, c := range map[string]struct {
 		program []byte

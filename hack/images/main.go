@@ -31,6 +31,7 @@ func run(args []string) error {
 	version := flags.String("version", "dev", "tag of the images")
 	created := flags.String("created", "1970-01-01T00:00:00Z", "creation time of the images in RFC 3339 format")
 	output := flags.String("output", "bin", "folder for the images")
+	base := flags.String("base", "", "architecture of a base image without a program, which is built in addition")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -38,27 +39,32 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("-created: %w", err)
 	}
-	if flags.NArg() == 0 {
-		return fmt.Errorf("at least one program is required")
+	var images []Options
+	if *base != "" {
+		images = append(images, Options{Name: "base", Architecture: *base})
 	}
 	for _, path := range flags.Args() {
 		program, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		name := filepath.Base(path)
-		image, err := Build(Options{
-			Name: name, Reference: *repository + "/" + name + ":" + *version, Version: *version, Created: at.UTC(),
-			Program: program,
-		})
+		images = append(images, Options{Name: filepath.Base(path), Program: program})
+	}
+	if len(images) == 0 {
+		return fmt.Errorf("at least one program is required")
+	}
+	for _, options := range images {
+		options.Reference = *repository + "/" + options.Name + ":" + *version
+		options.Version, options.Created = *version, at.UTC()
+		image, err := Build(options)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", options.Name, err)
 		}
-		file := filepath.Join(*output, fmt.Sprintf("%s-%s-linux-%s.tar", name, *version, image.Architecture))
+		file := filepath.Join(*output, fmt.Sprintf("%s-%s-linux-%s.tar", options.Name, *version, image.Architecture))
 		if err := os.WriteFile(file, image.Archive, 0o644); err != nil {
 			return err
 		}
-		if err := linkNewest(filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", name, image.Architecture)),
+		if err := linkNewest(filepath.Join(*output, fmt.Sprintf("%s-linux-%s.tar", options.Name, image.Architecture)),
 			filepath.Base(file)); err != nil {
 			return err
 		}

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/base64"
@@ -35,8 +33,6 @@ const (
 	predicateBill    = "https://cyclonedx.org/bom"
 	predicateSLSA    = "https://slsa.dev/provenance/v1"
 	maxAttestation   = 4 << 20
-	checksumsBundle  = checksumsFile + ".sigstore.json"
-	publicKeyFile    = "release.pub"
 	releaseBuildType = "https://kyma-pull.dev/release/v1"
 )
 
@@ -115,17 +111,14 @@ func (r *release) newBundle() (sigstoreBundle, error) {
 }
 
 // signedFile returns a sigstore bundle with the signature of a file, for `cosign verify-blob --bundle`.
-func (r *release) signedFile(data []byte) ([]byte, error) {
+func (r *release) signedFile(data, signature []byte) ([]byte, error) {
 	b, err := r.newBundle()
 	if err != nil {
 		return nil, err
 	}
 	sum := sha256.Sum256(data)
-	b.Signature = &messageSignature{}
+	b.Signature = &messageSignature{Signature: signature}
 	b.Signature.MessageDigest.Algorithm, b.Signature.MessageDigest.Digest = "SHA2_256", sum[:]
-	if b.Signature.Signature, err = r.key.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {
-		return nil, err
-	}
 	return json.Marshal(b)
 }
 
@@ -142,27 +135,21 @@ type statement struct {
 }
 
 // envelope returns a signed DSSE envelope with an in-toto statement.
-func (r *release) envelope(
-	subjects []subject, predicateType string, predicate json.RawMessage,
+func envelope(
+	ctx context.Context, with signing, subjects []subject, predicateType string, predicate json.RawMessage,
 ) (*dsse.Envelope, error) {
 	payload, err := json.Marshal(statement{statementType, subjects, predicateType, predicate})
 	if err != nil {
 		return nil, err
 	}
-	signer, err := dsse.NewEnvelopeSigner(signerOf{r.key})
-	if err != nil {
-		return nil, err
-	}
-	return signer.SignPayload(context.Background(), mediaTypeInToto, payload)
+	return with.statement(ctx, payload)
 }
-
-func attestationsFile(version string) string { return "attestations_" + version + ".sigstore.jsonl" }
 
 // writeAttestations signs images and charts, and attests each image's bill of materials and provenance. Each line of
 // the file is a sigstore bundle. The OCI image layout does not contain signatures, so it does not depend on the key.
-func (r *release) writeAttestations() error {
+func (r *release) writeAttestations(ctx context.Context, with signing) error {
 	var lines bytes.Buffer
-	for _, name := range artifacts() {
+	for _, name := range ociArtifacts() {
 		built, ok := r.built[name]
 		if !ok {
 			continue
@@ -188,7 +175,7 @@ func (r *release) writeAttestations() error {
 				return err
 			}
 			at := []subject{{Digest: map[string]string{"sha256": built.Digest.Encoded()}}}
-			if b.Envelope, err = r.envelope(at, predicateType, predicate); err != nil {
+			if b.Envelope, err = envelope(ctx, with, at, predicateType, predicate); err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			line, err := json.Marshal(b)

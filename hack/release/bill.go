@@ -19,13 +19,12 @@ func (r *release) writeBills(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, program := range programs {
-		info, err := buildinfo.ReadFile(binary(scratch, r.platforms[0], program))
+		bom, err := r.readBill(ctx, program, binary(scratch, r.platforms[0], program))
 		if err != nil {
 			return err
 		}
 		var out bytes.Buffer
-		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).
-			Encode(r.bill(program, info)); err != nil {
+		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).Encode(bom); err != nil {
 			return err
 		}
 		if err := os.WriteFile(r.billOf(program), out.Bytes(), 0o644); err != nil {
@@ -41,7 +40,19 @@ func (r *release) writeBills(ctx context.Context, scratch string) error {
 }
 
 func (r *release) billOf(program string) string {
-	return filepath.Join(r.dir, fmt.Sprintf("%s_%s.cdx.json", program, r.version))
+	return filepath.Join(r.dir, billFile(program, r.version))
+}
+
+// readBill returns the bill of materials of a built program.
+func (r *release) readBill(ctx context.Context, program, file string) (*cyclonedx.BOM, error) {
+	if r.tools != "" {
+		return r.syftBill(ctx, program, file)
+	}
+	info, err := buildinfo.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	return r.bill(program, info), nil
 }
 
 // bill returns a bill of materials with a program's Go modules and the standard library.

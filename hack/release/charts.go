@@ -34,8 +34,7 @@ func (r *release) buildCharts(ctx context.Context, scratch string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%s-%s.tgz", name, r.version)), packed,
-			0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, chartFile(name, r.version)), packed, 0o644); err != nil {
 			return err
 		}
 		manifest := ocispec.Manifest{

@@ -29,6 +29,11 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 	if err != nil {
 		return err
 	}
+	if r.tools != "" {
+		if err := r.serveBases(ctx, scratch); err != nil {
+			return err
+		}
+	}
 	for _, program := range programs {
 		index := ocispec.Index{
 			Versioned:   specs.Versioned{SchemaVersion: 2},
@@ -62,6 +67,9 @@ func (r *release) buildImages(ctx context.Context, scratch string) error {
 func (r *release) image(
 	ctx context.Context, layout *oci.Store, scratch string, p platform, program string,
 ) (ocispec.Descriptor, error) {
+	if r.tools != "" {
+		return r.koImage(ctx, layout, p, program)
+	}
 	dir := filepath.Dir(binary(scratch, p, program))
 	_, err := output(ctx, nil, "go", "run", "./hack/images", "-repository", r.images, "-version", r.version, "-created",
 		r.commit.time.Format(time.RFC3339), "-output", dir, binary(scratch, p, program))
@@ -123,8 +131,6 @@ func (r *release) packLayout(scratch string) error {
 	}
 	return os.WriteFile(filepath.Join(r.dir, layoutFile(r.version)), packed.Bytes(), 0o644)
 }
-
-func layoutFile(version string) string { return "oci_" + version + ".tar" }
 
 // sortIndex sorts the entries of the layout's index.json, which package oci writes in a random order.
 func sortIndex(file string) error {

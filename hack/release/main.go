@@ -1,6 +1,10 @@
 // Command release builds all files of a release into one folder: programs for each platform, images and charts as an
 // OCI image layout, CRDs, manifests, bills of materials and checksums. With a key, it adds signatures, provenance and
-// attestations. The output is reproducible, except for the signatures.
+// attestations. The output is reproducible, except for the signatures. The lists of a release's files are in
+// artifacts.go.
+//
+// With -tools, goreleaser, ko, syft and cosign build the programs, images, bills of materials and signatures. All other
+// steps are the same, so both ways produce files with the same names and formats.
 package main
 
 import (
@@ -30,15 +34,14 @@ func main() {
 // release is a release that is being built.
 type release struct {
 	version, images, dir string
+	tools                string // folder with goreleaser, ko, syft and cosign, or empty
+	baseHost             string // host of the registry with ko's base images
 	platforms            []platform
 	commit               commit
 	key                  crypto.Signer // nil if no key is configured
 	// built contains the descriptors of images and charts by name.
 	built map[string]ocispec.Descriptor
 }
-
-// programs lists the programs in a release.
-var programs = []string{"kcp-publisher", "skr-agent"}
 
 // semver matches the versions that Helm accepts for a chart.
 var semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
@@ -50,7 +53,9 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&r.dir, "output", "dist", "folder for the release, which must be empty or not exist")
 	flags.StringVar(&r.images, "images", "ghcr.io/kyma-pull",
 		"HOST/PATH prefix of the names of images and charts")
-	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64",
+	flags.StringVar(&r.tools, "tools", "", "folder with goreleaser, ko, syft and cosign, which build the programs, "+
+		"images, bills of materials and signatures; default: this command builds them without other programs")
+	platforms := flags.String("platforms", supported,
 		"platforms of the programs; images are built for Linux platforms")
 	push := flags.Bool(
 		"push",
@@ -94,6 +99,9 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("-key: %w", err)
 		}
 	}
+	if r.tools != "" && *platforms != supported {
+		return errors.New("-platforms cannot be combined with -tools, because .goreleaser.yaml lists the platforms")
+	}
 	if r.commit, err = readCommit(ctx); err != nil {
 		return err
 	}
@@ -133,8 +141,11 @@ func (r *release) build(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", step.name, err)
 		}
 	}
-	if err := r.sign(); err != nil {
+	if err := r.sign(ctx); err != nil {
 		return fmt.Errorf("signatures: %w", err)
+	}
+	if err := r.checkContents(); err != nil {
+		return err
 	}
 	return r.files(func(name, _ string) { fmt.Println(filepath.Join(r.dir, name)) })
 }

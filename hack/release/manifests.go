@@ -38,7 +38,7 @@ func (r *release) writeManifests() error {
 	}
 	for _, base := range bases {
 		if name, file := path.Split(base.Name); file == installFile {
-			name = fmt.Sprintf("%s-install_%s.yaml", path.Clean(name), r.version)
+			name = manifestFile(path.Clean(name), r.version)
 			if err := os.WriteFile(filepath.Join(r.dir, name), base.Data, 0o644); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func (r *release) writeManifests() error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(r.dir, "kustomize_"+r.version+".tar.gz"), packed, 0o644)
+	return os.WriteFile(filepath.Join(r.dir, kustomizeFile(r.version)), packed, 0o644)
 }
 
 // writeBases writes the kustomize base of each program as a folder.

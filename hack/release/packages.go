@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +30,7 @@ func (r *release) writePackages() error {
 	archives := map[string][]packaged{}
 	for _, program := range programs {
 		for _, p := range r.platforms {
-			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
+			name := archiveFile(program, r.version, p)
 			cpu := map[string]string{"amd64": "intel", "arm64": "arm"}[p.arch]
 			archives[program] = append(archives[program], packaged{
 				p.os, p.arch, downloads + r.version + "/" + name, sums[name], cpu,
@@ -40,10 +39,10 @@ func (r *release) writePackages() error {
 	}
 	for name, text := range map[string]string{
 		"kcp-publisher.rb": strings.ReplaceAll(formula, "CLASS", "KcpPublisher"),
-		"skr-agent.rb":     strings.ReplaceAll(formula, "CLASS", "SkrAgent"), "kyma-pull.yaml": krewManifest,
+		"skr-agent.rb":     strings.ReplaceAll(formula, "CLASS", "SkrAgent"), krewFile: krewManifest,
 	} {
 		program := strings.TrimSuffix(name, ".rb")
-		if name == "kyma-pull.yaml" {
+		if name == krewFile {
 			program = "kcp-publisher"
 		}
 		parsed, err := template.New(name).Parse(text)

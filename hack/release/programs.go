@@ -73,15 +73,17 @@ func binary(scratch string, p platform, program string) string {
 
 // buildPrograms builds the programs and packs each with its license.
 func (r *release) buildPrograms(ctx context.Context, scratch string) error {
+	if r.tools != "" {
+		return r.goreleaser(ctx, scratch)
+	}
 	license, err := os.ReadFile("LICENSE")
 	if err != nil {
 		return err
 	}
 	for _, p := range r.platforms {
-		// GOFLAGS and settings from `go env -w` must not affect the build.
-		env := []string{"CGO_ENABLED=0", "GOOS=" + p.os, "GOARCH=" + p.arch, "GOFLAGS=", "GOENV=off"}
+		env := append([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, isolated...)
 		dir := filepath.Dir(binary(scratch, p, "any"))
-		args := []string{"build", "-trimpath", "-ldflags", "-s -w -X main.version=" + r.version, "-o", dir + "/"}
+		args := []string{"build", "-trimpath", "-ldflags", ldflags(r.version), "-o", dir + "/"}
 		for _, program := range programs {
 			args = append(args, "./"+program)
 		}
@@ -96,7 +98,6 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 			if err != nil {
 				return err
 			}
-			name := fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, r.version, p.os, p.arch)
 			packed, err := pack(
 				[]plaintar.File{
 					{Name: program, Data: data, Mode: 0o755},
@@ -107,7 +108,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 			if err != nil {
 				return err
 			}
-			if err := os.WriteFile(filepath.Join(r.dir, name), packed, 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(r.dir, archiveFile(program, r.version, p)), packed, 0o644); err != nil {
 				return err
 			}
 		}
@@ -147,7 +148,7 @@ func (r *release) writeDefinitions() error {
 			}
 			all.Write(data)
 		}
-		if err := os.WriteFile(filepath.Join(r.dir, chart+"-crds_"+r.version+".yaml"), all.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(r.dir, definitionsFile(chart, r.version)), all.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}

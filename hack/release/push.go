@@ -49,7 +49,7 @@ func (r *release) push(ctx context.Context) error {
 		}
 		client.Credential = credentials.Credential(logins)
 	}
-	for _, name := range artifacts() {
+	for _, name := range ociArtifacts() {
 		to, err := remote.NewRepository(r.images + "/" + name)
 		if err != nil {
 			return fmt.Errorf("-images: %w", err)
@@ -64,13 +64,6 @@ func (r *release) push(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func artifacts() (names []string) {
-	for _, program := range programs {
-		names = append(names, program, "charts/"+program)
-	}
-	return names
 }
 
 // pushOne copies an image or chart with its referrers, and attaches its attestations.

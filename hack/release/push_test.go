@@ -89,7 +89,7 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := r.writeAttestations(); err != nil {
+	if err := r.writeAttestations(t.Context(), signerOf{r.key}); err != nil {
 		t.Fatal(err)
 	}
 	r.images = newRegistry(t) + "/kyma-pull"

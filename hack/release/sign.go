@@ -17,9 +17,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-)
 
-const checksumsFile = "SHA256SUMS"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+)
 
 // writeChecksums writes the checksums of the release's files in the format of sha256sum.
 func (r *release) writeChecksums() error {
@@ -80,24 +80,34 @@ func readKey(path string) (crypto.Signer, error) {
 }
 
 // sign signs the checksums, and writes the provenance and the attestations. Without a key, it does nothing.
-func (r *release) sign() error {
+func (r *release) sign(ctx context.Context) error {
 	if r.key == nil {
 		return nil
+	}
+	with := signing(signerOf{r.key})
+	if r.tools != "" {
+		dir, err := os.MkdirTemp("", "kyma-pull-cosign-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		if with, err = r.newCosign(ctx, dir); err != nil {
+			return err
+		}
 	}
 	sums, err := os.ReadFile(filepath.Join(r.dir, checksumsFile))
 	if err != nil {
 		return err
 	}
-	digest := sha256.Sum256(sums)
-	signature, err := r.key.Sign(rand.Reader, digest[:], crypto.SHA256)
+	signature, err := with.file(ctx, sums)
 	if err != nil {
 		return err
 	}
-	bundle, err := r.signedFile(sums)
+	bundle, err := r.signedFile(sums, signature)
 	if err != nil {
 		return err
 	}
-	envelope, err := r.provenance()
+	envelope, err := r.provenance(ctx, with)
 	if err != nil {
 		return err
 	}
@@ -106,25 +116,24 @@ func (r *release) sign() error {
 		return err
 	}
 	for name, data := range map[string][]byte{
-		checksumsFile + ".sig":    []byte(base64.StdEncoding.EncodeToString(signature) + "\n"),
-		checksumsBundle:           append(bundle, '\n'),
-		"provenance.intoto.jsonl": append(envelope, '\n'),
-		publicKeyFile:             pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
+		checksumsFile + ".sig": []byte(base64.StdEncoding.EncodeToString(signature) + "\n"),
+		checksumsBundle:        append(bundle, '\n'),
+		provenanceFile:         append(envelope, '\n'),
+		publicKeyFile:          pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: public}),
 	} {
 		if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o644); err != nil {
 			return err
 		}
 	}
-	return r.writeAttestations()
+	return r.writeAttestations(ctx, with)
 }
 
 // provenance returns a signed statement about the release's files and their commit.
 //
 // Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
-func (r *release) provenance() ([]byte, error) {
+func (r *release) provenance(ctx context.Context, with signing) ([]byte, error) {
 	var subjects []subject
-	if err := r.files(func(name,
-		sum string) {
+	if err := r.files(func(name, sum string) {
 		subjects = append(subjects, subject{name, map[string]string{"sha256": sum}})
 	}); err != nil {
 		return nil, err
@@ -133,11 +142,11 @@ func (r *release) provenance() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	envelope, err := r.envelope(subjects, predicateSLSA, predicate)
+	signed, err := envelope(ctx, with, subjects, predicateSLSA, predicate)
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(envelope)
+	return json.Marshal(signed)
 }
 
 // slsa returns the predicate of the provenance.
@@ -146,10 +155,14 @@ func (r *release) slsa() (json.RawMessage, error) {
 	for i, p := range r.platforms {
 		platforms[i] = p.os + "/" + p.arch
 	}
+	parameters := map[string]any{"version": r.version, "images": r.images, "platforms": platforms}
+	if r.tools != "" {
+		parameters["tools"] = []string{"goreleaser", "ko", "syft", "cosign"}
+	}
 	return json.Marshal(map[string]any{
 		"buildDefinition": map[string]any{
 			"buildType":          releaseBuildType,
-			"externalParameters": map[string]any{"version": r.version, "images": r.images, "platforms": platforms},
+			"externalParameters": parameters,
 			"resolvedDependencies": []any{
 				map[string]any{
 					"uri":    "git+https://github.com/kyma-pull/kyma-pull",
@@ -161,8 +174,26 @@ func (r *release) slsa() (json.RawMessage, error) {
 	})
 }
 
-// signerOf adapts a crypto.Signer to the signer interface of DSSE.
+// signing signs files and in-toto statements, in this program or with cosign.
+type signing interface {
+	// file returns the ASN.1 signature of a file's SHA-256.
+	file(ctx context.Context, data []byte) ([]byte, error)
+	// statement returns a DSSE envelope with an in-toto statement.
+	statement(ctx context.Context, payload []byte) (*dsse.Envelope, error)
+}
+
+// signerOf signs in this program. It is also a signer of DSSE.
 type signerOf struct{ crypto.Signer }
+
+func (s signerOf) file(ctx context.Context, data []byte) ([]byte, error) { return s.Sign(ctx, data) }
+
+func (s signerOf) statement(ctx context.Context, payload []byte) (*dsse.Envelope, error) {
+	signer, err := dsse.NewEnvelopeSigner(s)
+	if err != nil {
+		return nil, err
+	}
+	return signer.SignPayload(ctx, mediaTypeInToto, payload)
+}
 
 func (s signerOf) Sign(_ context.Context, data []byte) ([]byte, error) {
 	digest := sha256.Sum256(data)

@@ -9,8 +9,9 @@ import (
 )
 
 // trimmed lists the beginnings of lines that can contain -trimpath. Go compiles all packages again for this flag, so
-// the Makefile sets it for all targets. Only the build of releases ignores the environment and sets it again.
+// the Makefile sets it for all targets. Only the builds of releases ignore the environment and set it again.
 var trimmed = []string{
+	".goreleaser.yaml:",
 	"CONTRIBUTING.md:",
 	"Makefile:# With -trimpath",
 	"Makefile:export GOFLAGS :=",
