@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
+	"github.com/sirupsen/logrus"
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/content/oci"
 	"oras.land/oras-go/v2/registry/remote"
@@ -25,7 +27,8 @@ func (r *release) serveBases(ctx context.Context, scratch string) error {
 		return err
 	}
 	config := &configuration.Configuration{Storage: configuration.Storage{"inmemory": configuration.Parameters{}}}
-	config.Log.AccessLog.Disabled, config.Log.Level = true, "error"
+	config.Log.AccessLog.Disabled = true
+	logrus.SetOutput(io.Discard) // the registry logs each request
 	server := &http.Server{Handler: handlers.NewApp(ctx, config), ReadHeaderTimeout: time.Minute}
 	go func() { _ = server.Serve(listener) }() // returns an error when the server is closed
 	context.AfterFunc(ctx, func() { _ = server.Close() })
