@@ -120,7 +120,8 @@ func (r *release) koImage(
 	return pushOnce(ctx, layout, manifest.MediaType, data)
 }
 
-// syftBill returns a bill of materials of a program. The serial number and the time are the only random parts.
+// syftBill returns a bill of materials of a program. It replaces the parts that differ between builds: the serial number,
+// the time, and the reference of the program, which syft derives from the path of the file.
 func (r *release) syftBill(ctx context.Context, program, file string) (*cyclonedx.BOM, error) {
 	text, err := r.tool(ctx, []string{"SYFT_CHECK_FOR_APP_UPDATE=false"}, "syft", "scan", "--quiet", "file:"+file,
 		"--source-name="+program, "--source-version="+r.version, "--output=cyclonedx-json")
@@ -133,6 +134,9 @@ func (r *release) syftBill(ctx context.Context, program, file string) (*cycloned
 		return nil, fmt.Errorf("read the output of syft: %w", err)
 	}
 	bom.SerialNumber, bom.Metadata.Timestamp = "", r.commit.time.Format(time.RFC3339)
+	if bom.Metadata.Component != nil {
+		bom.Metadata.Component.BOMRef = program
+	}
 	return &bom, nil
 }
 
