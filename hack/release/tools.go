@@ -120,8 +120,8 @@ func (r *release) koImage(
 	return pushOnce(ctx, layout, manifest.MediaType, data)
 }
 
-// syftBill returns a bill of materials of a program. It replaces the parts that differ between builds: the serial number,
-// the time, and the reference of the program, which syft derives from the path of the file.
+// syftBill returns a bill of materials of a program. It replaces the parts that differ between builds: the serial
+// number, the time, and the reference of the program, which syft derives from the path of the file.
 func (r *release) syftBill(ctx context.Context, program, file string) (*cyclonedx.BOM, error) {
 	text, err := r.tool(ctx, []string{"SYFT_CHECK_FOR_APP_UPDATE=false"}, "syft", "scan", "--quiet", "file:"+file,
 		"--source-name="+program, "--source-version="+r.version, "--output=cyclonedx-json")
