@@ -53,7 +53,9 @@ var forTests = []string{
 }
 
 type goPackage struct {
-	ImportPath, Dir, Name              string
+	ImportPath, Dir, Name, ForTest     string
+	DepOnly                            bool
+	ImportMap                          map[string]string
 	Imports, TestImports, XTestImports []string
 	GoFiles, TestGoFiles, XTestGoFiles []string
 	EmbedPatterns                      []string
@@ -265,15 +267,11 @@ func TestFilesStayShort(t *testing.T) {
 }
 
 func TestAgentLinksNoForbiddenPackage(t *testing.T) {
-	output := goList(t, "-deps", "./skr-agent")
-	var dependencies []string
-	for line := range strings.Lines(string(output)) {
-		dependencies = append(dependencies, strings.TrimSpace(line))
-	}
+	dependencies := linked(t, "skr-agent")
 	if len(dependencies) < 100 {
 		t.Fatalf("found only %d dependencies of the agent", len(dependencies))
 	}
-	for _, dependency := range dependencies {
+	for dependency := range dependencies {
 		for _, forbidden := range forbiddenInAgent {
 			if strings.HasPrefix(dependency, forbidden) {
 				t.Errorf("the agent links %s", dependency)
@@ -284,9 +282,9 @@ func TestAgentLinksNoForbiddenPackage(t *testing.T) {
 
 // The oracle is a separate module, so the project does not depend on sigstore-go.
 func TestOnlyOracleLinksSigstoreGo(t *testing.T) {
-	for line := range strings.Lines(string(goList(t, "-deps", "-test", "./..."))) {
-		if strings.HasPrefix(line, "github.com/sigstore/sigstore-go") {
-			t.Errorf("the project links %s", strings.TrimSpace(line))
+	for path := range allPackages(t) {
+		if strings.HasPrefix(path, "github.com/sigstore/sigstore-go") {
+			t.Errorf("the project links %s", path)
 		}
 	}
 }
@@ -307,29 +305,68 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed is the output of `go list`, which takes seconds and is therefore kept.
-var listed []goPackage
+// listed caches the output of `go list`, which takes seconds.
+var listed map[string]goPackage
 
-func packages(t *testing.T) []goPackage {
+// allPackages returns the packages of the project and all packages that they or their tests link, by import path.
+func allPackages(t *testing.T) map[string]goPackage {
 	t.Helper()
 	if listed != nil {
 		return listed
 	}
-	decoder := json.NewDecoder(
-		bytes.NewReader(
-			goList(t,
-				"-json=ImportPath,Dir,Name,Imports,TestImports,XTestImports,GoFiles,TestGoFiles,XTestGoFiles,EmbedPatterns", "./...")))
+	const fields = "ImportPath,Dir,Name,ForTest,DepOnly,ImportMap,Imports,TestImports,XTestImports,GoFiles," +
+		"TestGoFiles,XTestGoFiles,EmbedPatterns"
+	decoder := json.NewDecoder(bytes.NewReader(goList(t, "-deps", "-test", "-json="+fields, "./...")))
+	found := map[string]goPackage{}
 	for {
 		var p goPackage
 		err := decoder.Decode(&p)
 		if errors.Is(err, io.EOF) {
+			listed = found
 			return listed
 		} else if err != nil {
-			listed = nil
 			t.Fatalf("read the output of go list: %v", err)
 		}
-		listed = append(listed, p)
+		found[p.ImportPath] = p
 	}
+}
+
+// packages returns the packages of the project, sorted by import path.
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	var own []goPackage
+	for _, p := range allPackages(t) {
+		if !p.DepOnly && p.ForTest == "" && !strings.HasSuffix(p.ImportPath, ".test") {
+			own = append(own, p)
+		}
+	}
+	slices.SortFunc(own, func(a, b goPackage) int { return strings.Compare(a.ImportPath, b.ImportPath) })
+	return own
+}
+
+// linked returns the import paths of all packages that a package of the project links, including itself.
+func linked(t *testing.T, name string) map[string]bool {
+	t.Helper()
+	all, found := allPackages(t), map[string]bool{}
+	for next := []string{module + "/" + name}; len(next) > 0; {
+		path := next[len(next)-1]
+		next = next[:len(next)-1]
+		if found[path] {
+			continue
+		}
+		p, known := all[path]
+		if !known {
+			t.Fatalf("go list did not return %s", path)
+		}
+		found[path] = true
+		for _, imported := range p.Imports {
+			if mapped, ok := p.ImportMap[imported]; ok {
+				imported = mapped
+			}
+			next = append(next, imported)
+		}
+	}
+	return found
 }
 
 func goList(t *testing.T, args ...string) []byte {

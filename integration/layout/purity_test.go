@@ -58,9 +58,9 @@ func TestBundleLinksNoRegistryClient(t *testing.T) {
 		"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest",
 		"kcp-publisher/internal/core/forecast", "kcp-publisher/internal/core/fleet",
 	} {
-		for dependency := range strings.Lines(string(goList(t, "-deps", "./"+name))) {
+		for dependency := range linked(t, name) {
 			if strings.HasPrefix(dependency, "oras.land/") || strings.HasPrefix(dependency, "k8s.io/client-go") {
-				t.Errorf("%s links %s", name, strings.TrimSpace(dependency))
+				t.Errorf("%s links %s", name, dependency)
 			}
 		}
 	}
@@ -81,21 +81,18 @@ func TestOnlyStoreImportsRegistryLibrary(t *testing.T) {
 }
 
 func TestAgentLinksFewPackages(t *testing.T) {
-	if linked := strings.Count(string(goList(t, "-deps", "./skr-agent")), "\n"); linked > maxAgentPackages {
+	if count := len(linked(t, "skr-agent")); count > maxAgentPackages {
 		t.Errorf(
 			"the agent links %d packages, want at most %d: remove dependencies, or raise the limit with a reason",
-			linked, maxAgentPackages)
+			count, maxAgentPackages)
 	}
 }
 
 // A complete clientset would add 9 MB to the agent.
 func TestAgentDoesNotUseClientset(t *testing.T) {
-	linked := map[string]bool{}
-	for line := range strings.Lines(string(goList(t, "-deps", "./skr-agent"))) {
-		linked[strings.TrimSpace(line)] = true
-	}
+	ofAgent := linked(t, "skr-agent")
 	for _, p := range packages(t) {
-		if linked[p.ImportPath] && slices.Contains(p.Imports, "k8s.io/client-go/kubernetes") {
+		if ofAgent[p.ImportPath] && slices.Contains(p.Imports, "k8s.io/client-go/kubernetes") {
 			t.Errorf("%s imports k8s.io/client-go/kubernetes: use the client of one API group, such as typed/core/v1",
 				p.ImportPath)
 		}

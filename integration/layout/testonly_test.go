@@ -13,18 +13,17 @@ var testOnly = []string{
 }
 
 func TestProgramsDoNotLinkTestModules(t *testing.T) {
-	for _, program := range []string{"./kcp-publisher", "./skr-agent"} {
-		linked := 0
-		for dependency := range strings.Lines(string(goList(t, "-deps", program))) {
-			linked++
+	for _, program := range []string{"kcp-publisher", "skr-agent"} {
+		dependencies := linked(t, program)
+		for dependency := range dependencies {
 			for _, prefix := range testOnly {
 				if strings.HasPrefix(dependency, prefix) {
-					t.Errorf("%s links %s", program, strings.TrimSpace(dependency))
+					t.Errorf("%s links %s", program, dependency)
 				}
 			}
 		}
-		if linked < 500 {
-			t.Errorf("go list returned only %[2]d packages for %[1]s", program, linked)
+		if len(dependencies) < 500 {
+			t.Errorf("go list returned only %[2]d packages for %[1]s", program, len(dependencies))
 		}
 	}
 }
