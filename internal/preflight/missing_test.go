@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,11 +76,7 @@ func missing(t *testing.T, step int) {
 					continue
 				}
 				user := fmt.Sprintf("user-%d", number)
-				for j, p := range permissions {
-					if j != i {
-						give(t, admin, user, j, p)
-					}
-				}
+				give(t, admin, user, slices.Delete(slices.Clone(permissions), i, i+1))
 				part := strings.TrimSuffix(filepath.Base(path), ".yaml")
 				untilNamed(t, config, user, part, permissions, removed)
 			}
@@ -87,44 +84,51 @@ func missing(t *testing.T, step int) {
 	}
 }
 
-func give(t *testing.T, admin *kubernetes.Clientset, user string, number int, p Permission) {
+// give grants permissions to a user with one role for the cluster and one role for each namespace.
+func give(t *testing.T, admin *kubernetes.Clientset, user string, permissions []Permission) {
 	t.Helper()
-	meta := metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", user, number), Namespace: p.Namespace}
-	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
-	if p.URL != "" {
-		rule.NonResourceURLs = []string{p.URL}
-	} else {
-		resource := p.Resource
-		if p.Subresource != "" {
-			resource += "/" + p.Subresource
-		}
-		rule.APIGroups, rule.Resources = []string{p.Group}, []string{resource}
-		if p.Name != "" {
-			rule.ResourceNames = []string{p.Name}
-		}
+	rules := map[string][]rbacv1.PolicyRule{} // by namespace; empty for the cluster
+	for _, p := range permissions {
+		rules[p.Namespace] = append(rules[p.Namespace], ruleOf(p))
 	}
 	subjects := []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}}
 	ref := func(kind string) rbacv1.RoleRef {
-		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
+		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: user}
 	}
-	var err error
 	ctx, api, options := t.Context(), admin.RbacV1(), metav1.CreateOptions{}
-	if p.Namespace == "" {
-		role := &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}
-		_, failed := api.ClusterRoles().Create(ctx, role, options)
-		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("ClusterRole")}
-		_, err = api.ClusterRoleBindings().Create(ctx, binding, options)
-		err = errors.Join(failed, err)
-	} else {
-		role := &rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{rule}}
-		_, failed := api.Roles(p.Namespace).Create(ctx, role, options)
-		binding := &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("Role")}
-		_, err = api.RoleBindings(p.Namespace).Create(ctx, binding, options)
-		err = errors.Join(failed, err)
+	for namespace, rules := range rules {
+		meta := metav1.ObjectMeta{Name: user, Namespace: namespace}
+		var roleErr, bindingErr error
+		if namespace == "" {
+			_, roleErr = api.ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: rules}, options)
+			_, bindingErr = api.ClusterRoleBindings().Create(ctx,
+				&rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("ClusterRole")}, options)
+		} else {
+			_, roleErr = api.Roles(namespace).Create(ctx, &rbacv1.Role{ObjectMeta: meta, Rules: rules}, options)
+			_, bindingErr = api.RoleBindings(namespace).Create(ctx,
+				&rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref("Role")}, options)
+		}
+		if err := errors.Join(roleErr, bindingErr); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err != nil {
-		t.Fatal(err)
+}
+
+func ruleOf(p Permission) rbacv1.PolicyRule {
+	rule := rbacv1.PolicyRule{Verbs: []string{p.Verb}}
+	if p.URL != "" {
+		rule.NonResourceURLs = []string{p.URL}
+		return rule
 	}
+	resource := p.Resource
+	if p.Subresource != "" {
+		resource += "/" + p.Subresource
+	}
+	rule.APIGroups, rule.Resources = []string{p.Group}, []string{resource}
+	if p.Name != "" {
+		rule.ResourceNames = []string{p.Name}
+	}
+	return rule
 }
 
 // untilNamed waits until the API server denies the removed permission. The finding must then name it.
