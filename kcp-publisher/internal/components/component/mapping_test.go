@@ -250,7 +250,7 @@ func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 }
 
 func TestRestartReadsNoVersionAgain(t *testing.T) {
-	const versions = 100
+	const versions = 20
 	w := newWorld(t)
 	w.component(home, scaler, "1.0.0", "  resources: []\n")
 	for i := 1; i < versions; i++ {
