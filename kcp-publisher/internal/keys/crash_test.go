@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // These are the environment variables of the process to kill.
@@ -145,10 +147,17 @@ func revokedOther(f Folder) error {
 	})
 }
 
+// inShortSuite lists the commands that the short suite kills. They cover each kind of change: a new folder, a root with
+// a new key, a draft that takes effect, and a revocation.
+var inShortSuite = []string{"init", "rotate publisher", "sign", "revoke with a new floor and epoch"}
+
 // The test kills each command before each of its steps. A reader must then find either the previous or the new state.
 func TestKilledKeyChangeIsAtomic(t *testing.T) {
 	for name, c := range commands {
 		t.Run(name, func(t *testing.T) {
+			if !slices.Contains(inShortSuite, name) {
+				suite.Long(t)
+			}
 			t.Parallel()
 			before := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 			if c.before != nil {
