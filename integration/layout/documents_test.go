@@ -83,6 +83,23 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 	}
 }
 
+// The comment at a call of suite.Long names short tests of the same behavior.
+func TestShortTestsOfLongTestsExist(t *testing.T) {
+	sources := testSources(t)
+	comments := regexp.MustCompile(`suite\.Long\(t\) // the short suite keeps (.+)`).FindAllStringSubmatch(sources, -1)
+	if len(comments) < 40 {
+		t.Errorf("found %d comments about the tests that the short suite keeps, want at least 40", len(comments))
+	}
+	for _, comment := range comments {
+		for _, name := range regexp.MustCompile(`Test[A-Z]\w+`).FindAllString(comment[1], -1) {
+			_, body, found := strings.Cut(sources, "func "+name+"(t *testing.T) {\n")
+			if !found || strings.HasPrefix(body, "\tsuite.Long(t)") {
+				t.Errorf("%q: the short suite has no test %s", comment[0], name)
+			}
+		}
+	}
+}
+
 func TestContributingNamesFoldersThatExist(t *testing.T) {
 	folders := regexp.MustCompile(
 		"`((?:apis|bundle|charts|hack|integration|internal|kcp-publisher|skr-agent)/[a-z/]*)`").

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -109,6 +110,7 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 }
 
 func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestModuleChoicesNeverDowngrade
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})

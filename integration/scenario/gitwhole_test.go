@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -48,6 +49,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 
 // Because of a quota, the API server accepts a commit in the dry run and then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestOnlyAPartialCommitHoldsPublishing
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -176,6 +178,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 
 // A user changes and deletes objects that Git manages, and pushes mistaken commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestOnlyEditsOfOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -153,6 +154,7 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 
 // A user with write access to Leases deletes the publisher's Lease, and later acquires it without renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestPublisherWithoutItsLeasePushesNothing
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())

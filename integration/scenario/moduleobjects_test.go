@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -39,6 +40,7 @@ func labelsHome(labels string) string {
 }
 
 func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestModulesCannotLockOutTheAgent and TestModuleDoesNotTakeOverForeignObjects
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

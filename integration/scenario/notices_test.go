@@ -9,11 +9,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 // The test causes the problems whose Events the publisher posts to operators.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestFailedCanaryRollsBackCanariesOnly and TestSilenceAndItsEndEmitOneEventEach
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second, PublisherFlags: flags})

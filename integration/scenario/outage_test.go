@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -188,6 +189,7 @@ func eventsOf(t *testing.T, r *fleet.Runtime, reason string) []corev1.Event {
 }
 
 func TestIdleFleetWritesNothing(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestUnchangedBundleCausesNoWrites and TestHeartbeatDoesNotWriteTheStatus
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	must(t, f.Control.Create(ctx, secretFor("one", "scaler", "scaler-login", "s3cret")))

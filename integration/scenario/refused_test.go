@@ -21,6 +21,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -86,6 +87,7 @@ func untilBothReport(t *testing.T, r *fleet.Runtime, kind, reason string, texts 
 }
 
 func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestFailedObjectHasOwnBackoff
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -191,6 +192,7 @@ func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
 
 // While the agent is stopped, the current bundle expires and the keys are replaced several times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestBundleIsFrozenWhenItExpiresOrLosesItsTrust
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
 		PublisherFlags: []string{"--set", "keys-poll-interval=1s", "--validity", "30s", "--set", "certificate-validity=1m"},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -163,6 +164,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 }
 
 func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestWaveWithDeferredRuntimesWaitsForApproval
 	ctx := t.Context()
 	f := shareFleet(t)
 	canaries, others := simulate(t, f, 4, 4)

@@ -24,6 +24,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -134,6 +135,7 @@ func (b *browser) untilShown(what, method, path string, form url.Values, status 
 }
 
 func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestSignedInUsersReadReportsWithPermission and TestUsersSeeOnlyObjectsTheyCanRead
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -94,6 +95,7 @@ func published(t *testing.T, r *fleet.Runtime, before string) string {
 }
 
 func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestModulesHaveOnlyTheirAccountsRights and TestWatchesReportChangesFromAPIServer
 	ctx := t.Context()
 	f := newFleet(t, seldom)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -212,6 +212,7 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 }
 
 func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestUpgradesWaitForWindow
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
