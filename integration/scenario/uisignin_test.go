@@ -135,7 +135,7 @@ func (b *browser) untilShown(what, method, path string, form url.Values, status 
 }
 
 func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestSignedInUsersReadReportsWithPermission and TestUsersSeeOnlyObjectsTheyCanRead
+	suite.Long(t) // the short suite keeps TestUsersSeeOnlyObjectsTheyCanRead
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
