@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/hack/assets"
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // startOldest starts the oldest supported API server. upgrade replaces it with the usual version, which uses the same
@@ -55,6 +56,7 @@ func flowSchema(version, name, precedence string) string {
 }
 
 func TestKubernetesUpgradeKeepsModules(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestPruneDeletesObjectsOfUnservedVersions
 	config, upgrade := startOldest(t)
 	w := newWorldAt(t, config, Options{})
 	flow := &flowcontrolv1.FlowSchema{}
