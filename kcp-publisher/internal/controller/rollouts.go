@@ -251,14 +251,33 @@ func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) s
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
 		apierrors.IsRequestEntityTooLargeError(err):
 		return fmt.Sprintf("rollout %s cannot be created: %v", created.Name, err)
-	case apierrors.IsAlreadyExists(err) && slices.ContainsFunc(before, func(old fleet.Rollout) bool {
-		return old.Name == created.Name && !old.DeletionTimestamp.IsZero()
-	}):
-		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists, remove its "+
-			"finalizers", created.Name)
+	case apierrors.IsAlreadyExists(err):
+		return nameConflictMessage(created, before)
 	}
 	return ""
 }
+
+// nameConflictMessage returns the reason why the existing Rollout with the same name prevents the creation of a Rollout.
+// It returns "" if the cache does not contain the existing Rollout yet.
+func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string {
+	at := slices.IndexFunc(before, func(old fleet.Rollout) bool { return old.Name == created.Name })
+	if at < 0 {
+		return ""
+	}
+	switch old := &before[at]; {
+	case !old.DeletionTimestamp.IsZero():
+		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists, remove its "+
+			"finalizers", created.Name)
+	case old.Spec.Module != created.Spec.Module || old.Spec.Channel != created.Spec.Channel:
+		return fmt.Sprintf("rollout %s cannot be created: the Rollout with this name is for module %s in channel %s, "+
+			"delete it", created.Name, bundle.Quote(old.Spec.Module, maxQuotedName),
+			bundle.Quote(old.Spec.Channel, maxQuotedName))
+	}
+	return ""
+}
+
+// maxQuotedName limits names in messages.
+const maxQuotedName = 80
 
 // holdRefused must be called if a Rollout cannot be created. The runtimes keep their versions. It emits an Event about
 // the RolloutPolicy.

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,12 +53,17 @@ func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// ObjectName returns the object name of the Rollout of a track with this revision.
+// ObjectName returns the object name of the Rollout of a track with this revision. Rollouts of different tracks have
+// different names. If the module's name is not a valid object name, ObjectName changes it and adds a hash.
 func ObjectName(track Track, revision int64) string {
 	// Shorten the module's name, because the whole name can have at most 253 bytes.
 	const maxModule = 180
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
-	return fmt.Sprintf("%.*s-%s-%d", maxModule, module, track.Channel, revision)
+	if module != track.Module || len(module) > maxModule {
+		sum := sha256.Sum256([]byte(track.Module))
+		module = fmt.Sprintf("%.*s-%x", maxModule, module, sum[:8])
+	}
+	return fmt.Sprintf("%s-%s-%d", module, track.Channel, revision)
 }
 
 // NextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -365,5 +366,29 @@ func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 		if got := RestFilter(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
 			t.Errorf("%s: got at rest %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+func TestRolloutNamesOfTracksDiffer(t *testing.T) {
+	long := strings.Repeat("a", 200)
+	seen := map[string]Track{}
+	for _, module := range []string{
+		"keda", "Keda", "KEDA", "k_eda", "k-eda", "k/eda", "kcp-system/keda", "kcp-system-keda", "kcp-system_keda",
+		long, long + "b", long[:180], "kyma-project.io/module/keda", "kyma-project.io-module-keda",
+	} {
+		for _, channel := range []string{"regular", "fast"} {
+			track := Track{module, channel}
+			name := ObjectName(track, 1)
+			if other, is := seen[name]; is {
+				t.Errorf("rollouts of %v and %v have the same name %s", track, other, name)
+			}
+			if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+				t.Errorf("rollout of %v has the invalid name %s: %v", track, name, problems)
+			}
+			seen[name] = track
+		}
+	}
+	if name := ObjectName(keda, 3); name != "keda-regular-3" {
+		t.Errorf("got name %s, want keda-regular-3", name)
 	}
 }
