@@ -103,6 +103,8 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		metas[in.Metas[i].Name] = &in.Metas[i]
 	}
 	after, conflict := t.interval, false
+	// A policy whose status cannot be written must not stop the other policies.
+	var failed []error
 	for i := range outcomes {
 		one := &outcomes[i]
 		for _, due := range one.Due {
@@ -114,10 +116,13 @@ func (t *Trains) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, er
 		if err := t.writeStatus(ctx, one); apierrors.IsConflict(err) {
 			conflict = true
 		} else if err != nil {
-			return ctrl.Result{}, err
+			failed = append(failed, err)
 		}
 	}
 	setTrainMetrics(outcomes)
+	if err := errors.Join(failed...); err != nil {
+		return ctrl.Result{}, err
+	}
 	if conflict {
 		after = catalogDelay
 	}
