@@ -242,6 +242,14 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 			reason.Errorf(reason.ModuleNotOffered,
 				"module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
+	if o := s.metas[t.module]; o != nil {
+		// Another name of a module must not bypass the visibility of its ModuleReleaseMeta.
+		if err := o.checkRequest(kyma); err != nil {
+			return Choice{},
+				reason.Errorf(reason.ModuleNotOffered, "module %s is another name of a module that is not available: %v",
+					module, err)
+		}
+	}
 	if slices.Contains(s.restricted, t.module) {
 		return Choice{},
 			reason.Errorf(reason.ModuleNotOffered,

@@ -414,3 +414,35 @@ func TestCatalogShowsTheVersionThatARolloutHoldsInAChannel(t *testing.T) {
 		t.Errorf("a held version without a template hides the channel: got %+v, want %+v", b, a)
 	}
 }
+
+// A module has a ModuleReleaseMeta, and ModuleTemplates with a channel from older versions of Kyma.
+func TestOtherNamesOfAModuleDoNotBypassItsVisibility(t *testing.T) {
+	const component = "kyma-project.io/module/keda"
+	label := map[string]string{v1beta2.LabelModuleName: "keda"}
+	templates := []v1beta2.ModuleTemplate{
+		versioned("keda", "1.7.0"), older("keda-regular", "regular", component, "0.7.0", label),
+	}
+	for name, hide := range map[string]func(*v1beta2.ModuleReleaseMeta){
+		"beta":     func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Beta = true },
+		"internal": func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Internal = true },
+		"kymaSelector": func(m *v1beta2.ModuleReleaseMeta) {
+			m.Spec.KymaSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+		},
+	} {
+		s := snapshot(t, templates, offered("keda", hide))
+		for _, module := range []string{"keda", "keda-regular", "kcp-system/keda-regular", component} {
+			choice, err := s.Lookup(module, "regular", labels.Set{})
+			if reason.Of(err) != reason.ModuleNotOffered {
+				t.Errorf("%s, requested as %s: got %s %s, error %v, want an error", name, module, choice.Component,
+					choice.Version, err)
+			}
+			if module != "keda" && catalog.IsHidden(err) {
+				t.Errorf("%s, requested as %s: an installed module would be removed", name, module)
+			}
+		}
+	}
+	s := snapshot(t, templates, offered("keda", nil))
+	if _, err := s.Lookup("keda-regular", "regular", labels.Set{}); err != nil {
+		t.Errorf("module that the Kyma may use: %v", err)
+	}
+}
