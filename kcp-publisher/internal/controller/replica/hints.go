@@ -15,6 +15,9 @@ import (
 // report at its next poll.
 const hintsInterval, hintsKept = time.Second, 3 * time.Second
 
+// maxKeptHints is the maximum number of messages of one process in the ConfigMap.
+const maxKeptHints = int(hintsKept/hintsInterval) + 1
+
 // outbox contains this process's hints that must be sent or were sent recently. It also contains, for each other
 // process, the number of its last hints that this process has received.
 type outbox struct {
@@ -48,7 +51,7 @@ func (b *Board) nextHints(now time.Time) (fields map[string]any, due bool) {
 	if now.Sub(o.at) < hintsInterval {
 		return nil, false
 	}
-	next := o.waiting.Take()
+	next := o.waiting.Take(shard.MessageBytes(len(b.members), maxKeptHints))
 	kept := shard.KeptHints(o.sent, now.Add(-hintsKept))
 	if len(next) == 0 && len(kept) == len(o.sent) {
 		return nil, false

@@ -41,9 +41,23 @@ func (w *Waiting) Add(runtime string) {
 	w.order = append(w.order, runtime)
 }
 
-// Take removes and returns the runtimes of the next message, oldest first.
-func (w *Waiting) Take() []string {
-	next := slices.Clone(w.order[:min(len(w.order), maxHints)])
+// maxAllHintsBytes limits the messages of all processes, because they share a ConfigMap with the announcement and the
+// heartbeats, and a ConfigMap can have at most 1 MiB.
+const maxAllHintsBytes = 512 << 10
+
+// MessageBytes returns the maximum size of one message if each of n processes has this number of messages in the
+// ConfigMap.
+func MessageBytes(n, messages int) int { return maxAllHintsBytes / max(n*messages, 1) }
+
+// Take removes and returns the runtimes of the next message, oldest first. The message has about maxBytes bytes at most.
+func (w *Waiting) Take(maxBytes int) []string {
+	const overhead = len(`"",`)
+	count, size := 0, 0
+	for count < min(len(w.order), maxHints) && size+len(w.order[count])+overhead <= maxBytes {
+		size += len(w.order[count]) + overhead
+		count++
+	}
+	next := slices.Clone(w.order[:count])
 	w.order = slices.Delete(w.order, 0, len(next))
 	for _, runtime := range next {
 		delete(w.known, runtime)

@@ -16,7 +16,7 @@ func TestForwardedNotificationsAreSentOnceAndInOrder(t *testing.T) {
 		w.Add("runtime-0")
 	}
 	var sent []string
-	for next := w.Take(); len(next) > 0; next = w.Take() {
+	for next := w.Take(maxHintsBytes); len(next) > 0; next = w.Take(maxHintsBytes) {
 		if len(next) > maxHints {
 			t.Fatalf("a message has %d runtimes, want at most %d", len(next), maxHints)
 		}
@@ -25,7 +25,7 @@ func TestForwardedNotificationsAreSentOnceAndInOrder(t *testing.T) {
 	if len(sent) != maxWaiting || sent[1] != "runtime-1" || slices.Index(sent[1:], sent[0]) >= 0 {
 		t.Errorf("got %d runtimes, first %v, want %d runtimes in order, each once", len(sent), sent[:3], maxWaiting)
 	}
-	if w.Add("runtime-0"); len(w.Take()) != 1 {
+	if w.Add("runtime-0"); len(w.Take(maxHintsBytes)) != 1 {
 		t.Error("a second hint about a runtime is lost")
 	}
 }
@@ -70,5 +70,29 @@ func TestForwardedNotificationsExpire(t *testing.T) {
 	all := []Hints{{Number: now.Add(-4 * time.Second).UnixNano()}, {Number: now.Add(-time.Second).UnixNano()}}
 	if kept := KeptHints(all, now.Add(-3*time.Second)); len(kept) != 1 || kept[0].Number != all[1].Number {
 		t.Errorf("got messages %v, want only the newer one", kept)
+	}
+}
+
+func TestHintsOfAllProcessesFitIntoAConfigMap(t *testing.T) {
+	const processes, messages = MaxShards, 4
+	total := 0
+	for range processes * messages {
+		var w Waiting
+		for i := range maxWaiting {
+			w.Add(fmt.Sprintf("%063d", i))
+		}
+		next := w.Take(MessageBytes(processes, messages))
+		if len(next) == 0 {
+			t.Fatal("a message has no runtimes")
+		}
+		data, err := json.Marshal(Hints{Number: time.Now().UnixNano(), Runtimes: next})
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(data)
+	}
+	if total > 600<<10 {
+		t.Errorf("the messages of %d processes have %d bytes, must leave space for heartbeats in a ConfigMap of 1 MiB",
+			processes, total)
 	}
 }
