@@ -95,6 +95,9 @@ func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
 	if kymas.Share.IsFirst() {
 		kymas.Catalog.Events = kymas.Events
 	}
+	if err := mgr.Add(manager.RunnableFunc(kymas.Slimmer.run)); err != nil {
+		return err
+	}
 	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
 		return err
 	}

@@ -1,10 +1,14 @@
 package controller
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +22,9 @@ import (
 // modules, it stores the part only once. It is safe for concurrent use.
 type Slimmer struct {
 	parts *memo.Memo[partKey, storedPart]
+
+	mu         sync.Mutex // guards releasedAt
+	releasedAt time.Time
 }
 
 type partKey [sha256.Size]byte
@@ -34,11 +41,14 @@ const (
 	partTexts
 )
 
-// maxPartsBytes limits the total size of the stored parts, and maxPartBytes the size of one part. Without limits, a
-// runtime could fill the memory with its reports.
 const (
+	// maxPartsBytes limits the memory of the stored parts, and maxPartBytes the size of one part as JSON. Without
+	// limits, a runtime could fill the memory with its reports.
 	maxPartsBytes = 16 << 20
 	maxPartBytes  = 16 << 10
+	// Parts that were not used for releaseInterval are dropped while the stored parts have more than releaseBytes.
+	releaseInterval = time.Hour
+	releaseBytes    = maxPartsBytes / 2
 )
 
 type storedPart struct {
@@ -49,9 +59,37 @@ type storedPart struct {
 // NewSlimmer returns a Slimmer that stores no parts yet.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
-		memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {
+		parts: memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {
 			return part.bytes + memo.EntryBytes
 		}),
+	}
+}
+
+// Release drops parts that were not used recently if many parts are stored. It has an effect once per releaseInterval.
+// The usual parts of a fleet need little memory, so they stay.
+func (s *Slimmer) Release(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if now.Sub(s.releasedAt) < releaseInterval {
+		return
+	}
+	s.releasedAt = now
+	if _, bytes := s.parts.Size(); bytes > releaseBytes {
+		s.parts.DropUnused()
+	}
+}
+
+// run calls Release until the context ends.
+func (s *Slimmer) run(ctx context.Context) error {
+	tick := time.NewTicker(releaseInterval / 4)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			s.Release(now)
+		}
 	}
 }
 
@@ -72,8 +110,39 @@ func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 		return known.value.(T)
 	}
 	kept := keep(part)
-	s.parts.Put(key, storedPart{kept, len(text)})
+	s.parts.Put(key, storedPart{kept, memoryOf(reflect.ValueOf(kept))})
 	return kept
+}
+
+// memoryOf returns the approximate memory behind a value in bytes. It can be ten times the size of the value's JSON,
+// which omits empty fields.
+func memoryOf(value reflect.Value) (bytes int) {
+	switch value.Kind() {
+	case reflect.String:
+		return value.Len()
+	case reflect.Pointer:
+		if !value.IsNil() {
+			return int(value.Type().Elem().Size()) + memoryOf(value.Elem())
+		}
+	case reflect.Slice:
+		bytes = value.Cap() * int(value.Type().Elem().Size())
+		for i := range value.Len() {
+			bytes += memoryOf(value.Index(i))
+		}
+	case reflect.Map:
+		each := int(value.Type().Key().Size() + value.Type().Elem().Size())
+		for entry := value.MapRange(); entry.Next(); {
+			bytes += 2*each + memoryOf(entry.Key()) + memoryOf(entry.Value())
+		}
+	case reflect.Struct:
+		if value.Type() == reflect.TypeFor[time.Time]() {
+			return 0 // all times share their location
+		}
+		for i := range value.NumField() {
+			bytes += memoryOf(value.Field(i))
+		}
+	}
+	return bytes
 }
 
 func mustEncode(data any) []byte {

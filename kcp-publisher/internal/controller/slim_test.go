@@ -188,3 +188,48 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 		t.Errorf("the caches use %d bytes per runtime, want at most %d", slim, most)
 	}
 }
+
+// The JSON of a reported module without details has 30 bytes, but the module needs 300 bytes of memory.
+func TestMemoryOfSharedModulesIsLimited(t *testing.T) {
+	s, before := NewSlimmer(), heapInUse()
+	for n := range 400 {
+		report := bundle.AcceptedReport{}
+		for i := range bundle.MaxManifests {
+			report.Modules = append(report.Modules,
+				bundle.ReportedModule{Name: fmt.Sprintf("%03d%03d", n, i), State: v1beta2.StateError})
+		}
+		s.slimReport(&report)
+	}
+	grown := heapInUse() - before
+	if _, bytes := s.parts.Size(); grown > 3*maxPartsBytes/2 || bytes > maxPartsBytes {
+		t.Errorf("the stored parts occupy %d bytes and count as %d, want at most about %d", grown, bytes, maxPartsBytes)
+	}
+	used := kymaOfTwenty(0)
+	for hour := range 3 {
+		if _, err := s.Transform(used.DeepCopy()); err != nil {
+			t.Fatal(err)
+		}
+		s.Release(noon.Add(time.Duration(hour) * releaseInterval))
+	}
+	if entries, bytes := s.parts.Size(); entries == 0 || bytes > 256<<10 {
+		t.Errorf("after two hours, %d parts with %d bytes are stored, want only those of the Kyma", entries, bytes)
+	}
+	kept, _ := s.parts.Size()
+	for hour := range 3 {
+		s.Release(noon.Add(time.Duration(10+hour) * releaseInterval))
+	}
+	if entries, _ := s.parts.Size(); entries != kept {
+		t.Errorf("%d of %d parts are left, although they need little memory", entries, kept)
+	}
+	runtime.KeepAlive(s)
+}
+
+// heapInUse returns the used heap bytes of this process after a garbage collection.
+func heapInUse() int {
+	for range 3 {
+		runtime.GC()
+	}
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int(stats.HeapAlloc)
+}

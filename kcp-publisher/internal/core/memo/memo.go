@@ -57,6 +57,21 @@ func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 	}
 }
 
+// DropUnused drops the values that were not used since the previous call.
+func (m *Memo[K, V]) DropUnused() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kept := map[K]*entry[K, V]{} // the memory of a map does not shrink
+	for key, e := range m.values.byKey {
+		if e.wasUsed {
+			e.wasUsed, kept[key] = false, e
+		} else {
+			m.values.drop(e)
+		}
+	}
+	m.values.byKey = kept
+}
+
 // Size returns the number of values and their total size in bytes.
 func (m *Memo[K, V]) Size() (entries, bytes int) {
 	m.mu.Lock()
@@ -80,6 +95,8 @@ type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
+	// wasUsed is true if the value was used since the last call of DropUnused.
+	wasUsed bool
 	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int
 	// next and previous are nil after the cache has dropped the entry. A Holder can still reference a dropped entry.
@@ -100,6 +117,7 @@ func (e *entry[K, V]) unlink() {
 }
 
 func (l *lru[K, V]) moveToFront(e *entry[K, V]) {
+	e.wasUsed = true
 	if e.next != nil {
 		e.unlink()
 	}
