@@ -134,15 +134,22 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an approval", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
 	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
-	response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, url.Values{
-		"action": {"approve"}, "wave": {"others"}, "confirmed": {"yes"},
-	})
-	must(t, err)
-	body, err := io.ReadAll(response.Body)
-	must(t, err)
-	response.Body.Close()
-	if response.StatusCode != http.StatusOK || !strings.Contains(string(body), "The wave is approved.") {
-		t.Errorf("approve: got status %d\n%s", response.StatusCode, body)
+	post := func(form url.Values) (int, string) {
+		response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, form)
+		must(t, err)
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		must(t, err)
+		return response.StatusCode, string(body)
+	}
+	form := url.Values{"action": {"approve"}, "wave": {"others"}}
+	_, confirmation := post(form)
+	_, selection, _ := strings.Cut(confirmation, `name="selection" value="`)
+	selection, _, _ = strings.Cut(selection, `"`)
+	form.Set("confirmed", "yes")
+	form.Set("selection", selection)
+	if status, body := post(form); status != http.StatusOK || !strings.Contains(body, "The wave is approved.") {
+		t.Errorf("approve: got status %d\n%s", status, body)
 	}
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")

@@ -305,3 +305,24 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 		t.Errorf("probe %s has no annotation: %v", Probe(), err)
 	}
 }
+
+// The page changes no restricted settings of Kymas.
+func TestRolesOfTheUIContainNoRestrictedVerbs(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/ui.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(data), "\n---\n") {
+		var role rbacv1.Role
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, verb := range Verbs() {
+				if slices.Contains(rule.Verbs, verb) {
+					t.Errorf("role %s has the verb %s", role.Name, verb)
+				}
+			}
+		}
+	}
+}

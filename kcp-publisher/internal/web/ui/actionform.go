@@ -20,7 +20,7 @@ var doneMessages = map[string]string{
 type actionForm struct {
 	action, wave, reason string
 	confirmed            bool
-	// selection is a digest of the runtimes on the confirmation page.
+	// selection is a digest of the runtimes on the confirmation page, or of the effect on a rollout.
 	selection string
 }
 
@@ -46,7 +46,7 @@ type confirmation struct {
 	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
 	Count int
 	Names []string
-	// Selection is a digest of the affected runtimes, or empty for an action on a rollout.
+	// Selection is a digest of the affected runtimes, or of the effect on a rollout.
 	Selection string
 	// Button is the text of the button that confirms.
 	Button string

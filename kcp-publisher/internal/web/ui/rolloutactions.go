@@ -1,9 +1,11 @@
 package ui
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 
+	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -16,8 +18,8 @@ type offer struct {
 	Name, Title string
 	// Wave is the wave to approve, or empty for other actions.
 	Wave string
-	// Effect is the sentence on the confirmation page that describes the effect.
-	Effect string
+	// Effect is the sentence on the confirmation page that describes the effect. effect is its end, without the rollout.
+	Effect, effect string
 	// Runtimes is the number of affected runtimes.
 	Runtimes int32
 	action   actions.Rollout
@@ -56,11 +58,23 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 	for _, o := range candidates {
 		object := rolloutObject(one)
 		if effect, err := o.action.Change(&object); err == nil {
-			o.Effect = "Rollout " + one.Name + " " + effect + "."
+			o.effect, o.Effect = effect, "Rollout "+one.Name+" "+effect+"."
 			possible = append(possible, o)
 		}
 	}
 	return possible
+}
+
+// confirmedAction returns the action, limited to the effect that the viewer confirmed. The rollout can change between the
+// confirmation and the action.
+func (o offer) confirmedAction() actions.Rollout {
+	return actions.Rollout{Reason: o.action.Reason, Change: func(r *v1alpha1.Rollout) (string, error) {
+		effect, err := o.action.Change(r)
+		if err == nil && effect != o.effect {
+			return "", fmt.Errorf("the rollout changed, and the action has another effect now: the rollout %s", effect)
+		}
+		return effect, err
+	}}
 }
 
 func waveOf(name string, all []v1alpha1.WaveStatus) v1alpha1.WaveStatus {
@@ -120,18 +134,24 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 		}
 	}
 	address := "/rollouts/" + url.PathEscape(one.Name)
-	switch {
-	case chosen == nil:
+	if chosen == nil {
 		p.showRollout(w, r, http.StatusConflict, "This action is not possible in the rollout's current state.")
 		return
-	case !form.confirmed:
-		p.confirm(w, r, "rollouts", confirmation{
-			Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes),
-			Address: address, Back: address, Action: form.action, Wave: form.wave,
-		})
+	}
+	c := confirmation{
+		Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes),
+		Address: address, Back: address, Action: form.action, Wave: form.wave,
+		Selection: digest.FromString(chosen.Effect).Encoded(),
+	}
+	if form.confirmed && form.selection != c.Selection {
+		c.Error, form.confirmed = "The rollout changed, and the action has another effect now. Nothing has been changed yet.",
+			false
+	}
+	if !form.confirmed {
+		p.confirm(w, r, "rollouts", c)
 		return
 	}
-	result, err := r.viewer.ActOnRollout(r.Context(), p.key(one.Name), chosen.action)
+	result, err := r.viewer.ActOnRollout(r.Context(), p.key(one.Name), chosen.confirmedAction())
 	if err != nil {
 		p.showRollout(w, r, http.StatusConflict, err.Error())
 		return

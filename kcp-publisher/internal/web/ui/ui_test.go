@@ -322,8 +322,13 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	if len(s.changedRollouts) != 0 {
 		t.Fatal("the rollout was changed")
 	}
-	if status, _ := post(s, "confirmed=yes&action=approve&wave=rest", "Sec-Fetch-Site",
-		"same-origin"); status != http.StatusSeeOther {
+	if status, body := post(s, "confirmed=yes&action=approve&wave=rest&selection=another"); status != http.StatusConflict ||
+		!strings.Contains(body, "another effect now") || len(s.steered) != 0 {
+		t.Errorf("approval of another effect: got status %d, %d changes\n%s", status, len(s.steered), body)
+	}
+	confirmed := "confirmed=yes&action=approve&wave=rest&selection=" +
+		selectionIn(t, s, "/rollouts/keda-regular-4", "approve&wave=rest")
+	if status, _ := post(s, confirmed, "Sec-Fetch-Site", "same-origin"); status != http.StatusSeeOther {
 		t.Errorf("approval: got status %d", status)
 	}
 	if got := <-s.changedRollouts; len(got.Spec.ApprovedWaves) != 1 || got.Spec.ApprovedWaves[0] != "rest" {
@@ -386,5 +391,31 @@ func TestLabelKeysBreakAfterDotsAndSlashes(t *testing.T) {
 	if _, body, _ := s.get(t, "/?group=label:"+regionLabel); !strings.Contains(body,
 		"Label topology.<wbr>kubernetes.<wbr>io/<wbr>region<wbr>") {
 		t.Errorf("the header cannot be broken between its parts:\n%s", body)
+	}
+}
+
+// The number of deferred runtimes changes after the viewer has confirmed the action.
+func TestConfirmedActionHasTheConfirmedEffect(t *testing.T) {
+	waiting := func(deferred int32) *v1alpha1.Rollout {
+		r := &v1alpha1.Rollout{}
+		r.Name = "keda-regular-1"
+		r.Spec.Waves = []v1alpha1.Wave{{Name: "canaries"}}
+		r.Status.State = v1alpha1.RolloutWaiting
+		r.Status.Waves = []v1alpha1.WaveStatus{{
+			Name: "canaries", State: v1alpha1.WaveWaiting, WaitsForDeferred: true, Deferred: deferred,
+		}}
+		return r
+	}
+	action := actions.Approve("canaries")
+	effect, err := action.Change(waiting(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	confirmed := offer{effect: effect, action: action}.confirmedAction()
+	for deferred, want := range map[int32]bool{1: true, 200: false} {
+		effect, err := confirmed.Change(waiting(deferred))
+		if (err == nil) != want || want != (effect != "") {
+			t.Errorf("%d deferred runtimes: got effect %q and error %v, want it allowed: %t", deferred, effect, err, want)
+		}
 	}
 }
