@@ -200,7 +200,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
 		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Accounts: checked.accounts, Signer: options.Signer, Requeue: tryAgain, IsIncomplete: options.Syncer.IsIncomplete,
+		Revisions: options.Restorer.Revisions,
+		Accounts:  checked.accounts, Signer: options.Signer, Requeue: tryAgain, IsIncomplete: options.Syncer.IsIncomplete,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
@@ -365,7 +366,11 @@ func (f *runFlags) newAgentOptions(
 		}
 	}
 	keeper := &secrets.Reconciler{Client: uncached, Runtime: known.runtime, Identity: identity}
-	memory := &objects.Restorer{Uncached: uncached, Signer: signer}
+	revisions := record.NewRevisions()
+	memory := &objects.Restorer{Uncached: uncached, Signer: signer, Revisions: revisions}
+	if err := memory.RestoreRevisions(ctx); err != nil {
+		ctrl.Log.Error(err, "failed to read the revisions of records, so earlier records of Manifests are accepted")
+	}
 	label := func(ctx context.Context, want map[string]string) error {
 		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)
 	}
@@ -375,7 +380,8 @@ func (f *runFlags) newAgentOptions(
 		ClusterUID:    uid,
 		Notifications: notifications, Folder: folder, Store: contents, Puller: puller,
 		Syncer: &objects.Syncer{
-			Uncached: uncached, Secrets: keeper, Restorer: memory, Records: record.Store{Signer: signer}, Label: label,
+			Uncached: uncached, Secrets: keeper, Restorer: memory, Label: label,
+			Records: record.Store{Signer: signer, Revisions: revisions},
 		},
 		Secrets: keeper, Signer: signer, Token: known.token,
 		EnrollmentChanged: func(ctx context.Context) (bool, error) { return known.hasChanged(ctx, uncached, f) },

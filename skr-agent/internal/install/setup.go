@@ -42,6 +42,8 @@ type Options struct {
 	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer removes no modules,
 	// because no record of a removal has a valid signature.
 	Signer trust.Signer
+	// Revisions contains the revisions of the records of Manifests. If nil, the installer accepts earlier records.
+	Revisions *record.Revisions
 	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. It can be
 	// nil.
 	Requeue <-chan event.GenericEvent
@@ -102,7 +104,7 @@ type Installer struct {
 func newInstaller(
 	options Options, accounts account.Set, cached client.Reader, watches *drift.Watches, events events.EventRecorder,
 ) *Installer {
-	cluster, records, now := accounts.Own().Client, record.Store{Signer: options.Signer}, time.Now
+	cluster, records, now := accounts.Own().Client, record.Store{Signer: options.Signer, Revisions: options.Revisions}, time.Now
 	pl := &planner{
 		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
 		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},

@@ -34,6 +34,8 @@ type SavedManifest struct {
 	Annotations map[string]string    `json:"annotations,omitempty"`
 	Spec        v1beta2.ManifestSpec `json:"spec"`
 	Synced      []v1beta2.Resource   `json:"synced,omitempty"`
+	// Revision is the highest known revision of the Manifest's record.
+	Revision int64 `json:"revision,omitempty"`
 	// RemovalUID is the UID of a Manifest whose removal the bundle requests. Empty for other Manifests.
 	RemovalUID types.UID `json:"leaving,omitempty"`
 	// RemovalRecorded is true if the agent has seen the removal in the Manifest's record. If the removal disappears
@@ -60,6 +62,9 @@ func (m Memory) Observe(
 			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: maps.Clone(live.Annotations),
 			Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
 		}
+		if records.IsEarlier(live) && before != nil {
+			now.keepRecord(before)
+		}
 		restoring, removed := record.ReadUnverified(live).Restoring, records.HasRemoval(live)
 		switch isLeaving := before != nil && before.isBeingRemoved(live); {
 		case removed || isLeaving:
@@ -70,6 +75,7 @@ func (m Memory) Observe(
 		case before != nil && before.RemovalUID == "" && (!live.DeletionTimestamp.IsZero() || restoring):
 			now = *before // keep the saved inventory, because the live one may be incomplete
 		}
+		now.Revision = records.Revisions.Of(live)
 		next.Manifests = append(next.Manifests, now)
 	}
 	named := bundleContains(b)
@@ -80,6 +86,19 @@ func (m Memory) Observe(
 	}
 	slices.SortFunc(next.Manifests, func(a, b SavedManifest) int { return cmp.Compare(a.Name, b.Name) })
 	return next
+}
+
+// keepRecord replaces the record with the record of another copy.
+func (r *SavedManifest) keepRecord(from *SavedManifest) {
+	text, has := from.Annotations[v1beta2.AnnotationRecord]
+	switch {
+	case !has:
+		delete(r.Annotations, v1beta2.AnnotationRecord)
+	case r.Annotations == nil:
+		r.Annotations = map[string]string{v1beta2.AnnotationRecord: text}
+	default:
+		r.Annotations[v1beta2.AnnotationRecord] = text
+	}
 }
 
 // isBeingRemoved reports whether the bundle requests the removal of a live Manifest whose record does not contain the

@@ -356,3 +356,29 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 	}
 	require.Equal(t, known.Checks, known.Observe(record.Store{}, nil, nil, nil).withRemoval("keda", "1").Checks)
 }
+
+// Another client restores an earlier record, and deletes the Manifest after the agent has saved it.
+func TestEarlierRecordIsNotSaved(t *testing.T) {
+	book := record.Store{Signer: signer(t), Revisions: record.NewRevisions()}
+	at := func(m *v1beta2.Manifest, version string) []v1beta2.Manifest {
+		m.ResourceVersion = version
+		return []v1beta2.Manifest{*m.DeepCopy()}
+	}
+	m := installed("keda", "1")
+	m.Namespace = namespace
+	require.NoError(t, book.Set(&m, record.Record{Applied: &record.AppliedVersion{Version: "1.0.0"}}))
+	earlier := at(&m, "10")
+	memory := Memory{}.Observe(book, nil, earlier, nil)
+	newest := record.Record{Applied: &record.AppliedVersion{Version: "2.0.0"}}
+	require.NoError(t, book.Set(&m, newest))
+	memory = memory.Observe(book, nil, at(&m, "11"), nil)
+	earlier[0].ResourceVersion = "12"
+	memory = memory.Observe(book, nil, earlier, nil)
+	saved := memory.Manifests[0]
+	require.Equal(t, m.Annotations, saved.Annotations)
+	require.Equal(t, int64(2), saved.Revision)
+	deleted := earlier[0].DeepCopy()
+	delete(deleted.Annotations, v1beta2.AnnotationRecord)
+	memory = memory.Observe(book, nil, []v1beta2.Manifest{*deleted}, nil)
+	require.Equal(t, m.Annotations, memory.Manifests[0].Annotations)
+}

@@ -33,6 +33,8 @@ type Restorer struct {
 	// Signer signs the Secret and the records of Manifests with the agent's key. The Restorer ignores a Secret with
 	// another signature.
 	Signer trust.Signer
+	// Revisions contains the revisions of the records of Manifests. It can be nil.
+	Revisions *record.Revisions
 
 	memory Memory
 	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
@@ -58,7 +60,9 @@ const (
 	signaturePrefix = "kyma-pull agent memory v1\n"
 )
 
-func (k *Restorer) recordStore() record.Store { return record.Store{Signer: k.Signer} }
+func (k *Restorer) recordStore() record.Store {
+	return record.Store{Signer: k.Signer, Revisions: k.Revisions}
+}
 
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
 // client deletes a Manifest, Restore keeps the module's objects and creates the Manifest again. b is the last accepted
@@ -312,31 +316,53 @@ func (k *Restorer) Save(ctx context.Context) error {
 	return k.saveMemory(ctx, k.memory)
 }
 
+// RestoreRevisions reads the revisions of the records of Manifests from the Secret. It must be called before the
+// installer reads records.
+func (k *Restorer) RestoreRevisions(ctx context.Context) error {
+	_, _, err := k.readMemory(ctx)
+	return err
+}
+
 // loadMemory reads the memory from its Secret once. If the memory is damaged or has a wrong signature, loadMemory
 // returns an error and starts with an empty memory.
 func (k *Restorer) loadMemory(ctx context.Context) error {
 	if k.loaded {
 		return nil
 	}
+	text, known, err := k.readMemory(ctx)
+	if k.loaded = err == nil || errors.Is(err, errDamaged); !k.loaded {
+		return err
+	}
+	k.memory, k.saved = known, text
+	return err
+}
+
+var errDamaged = errors.New("is damaged and ignored")
+
+// readMemory reads the memory from its Secret, and adds its revisions to k.Revisions. Both results are empty if the Secret does not exist. The error is
+// errDamaged if the memory is damaged or has a wrong signature.
+func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, err error) {
 	var secret corev1.Secret
-	err := k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("read Secret %s/%s: %w", namespace, MemorySecret, err)
+	err = k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)
+	if apierrors.IsNotFound(err) {
+		return nil, Memory{}, nil
 	}
-	k.loaded = true
 	if err != nil {
-		return nil //nolint:nilerr // the Secret does not exist yet
+		return nil, Memory{}, fmt.Errorf("read Secret %s/%s: %w", namespace, MemorySecret, err)
 	}
-	text, err := k.decodeMemory(secret.Data)
+	text, err = k.decodeMemory(secret.Data)
 	if err == nil {
-		err = json.Unmarshal(text, &k.memory)
+		err = json.Unmarshal(text, &known)
 	}
 	if err != nil {
-		k.memory = Memory{}
-		return fmt.Errorf("Secret %s/%s is damaged and ignored: %w", namespace, MemorySecret, err)
+		return nil, Memory{}, fmt.Errorf("Secret %s/%s %w: %w", namespace, MemorySecret, errDamaged, err)
 	}
-	k.saved = text
-	return nil
+	for _, saved := range known.Manifests {
+		k.Revisions.Restore(&v1beta2.Manifest{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: saved.Name},
+		}, saved.Revision)
+	}
+	return text, known, nil
 }
 
 // saveMemory replaces the memory. It writes the Secret only if the content changed.

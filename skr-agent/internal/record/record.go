@@ -74,8 +74,10 @@ type CompletedJobs struct {
 
 // signedRecord is the JSON in the annotation: a record and its signature.
 type signedRecord struct {
-	// Signature is the signature of the record by the agent's key, in base64.
+	// Signature is the signature of the record and the revision by the agent's key, in base64.
 	Signature string `json:"signature,omitempty"`
+	// Revision increases with each change of the record.
+	Revision int64 `json:"revision,omitempty"`
 	// Record is a Record in JSON.
 	Record json.RawMessage `json:"record"`
 }
@@ -92,23 +94,45 @@ const (
 )
 
 // Store reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
-type Store struct{ Signer trust.Signer }
+type Store struct {
+	Signer trust.Signer
+	// Revisions detects earlier records that another client restored. If nil, Store accepts them.
+	Revisions *Revisions
+}
 
-// Read returns the record of a Manifest. Without a valid signature, the record contains only the parts that restrict
-// the agent.
+// Read returns the record of a Manifest. Without a valid signature, or if the record is an earlier one, the record
+// contains only the parts that restrict the agent.
 func (b Store) Read(m *v1beta2.Manifest) Record {
 	text := m.Annotations[v1beta2.AnnotationRecord]
 	if text == "" {
-		return b.readFormer(m)
+		r := b.readFormer(m)
+		if !b.Revisions.accept(m, 0) {
+			return r.restrictiveParts()
+		}
+		return r
 	}
 	r, parts, ok := parse(text)
 	if !ok {
 		return Record{}
 	}
-	if !b.verify(signaturePrefix, m, string(parts.Record), parts.Signature) {
+	if !b.isValid(m, parts) || !b.Revisions.accept(m, parts.Revision) {
 		return r.restrictiveParts()
 	}
 	return r
+}
+
+// IsEarlier reports whether another client restored an earlier record of a Manifest, or deleted the record.
+func (b Store) IsEarlier(m *v1beta2.Manifest) bool {
+	text := m.Annotations[v1beta2.AnnotationRecord]
+	if text == "" {
+		return !b.Revisions.accept(m, 0)
+	}
+	_, parts, ok := parse(text)
+	return ok && b.isValid(m, parts) && !b.Revisions.accept(m, parts.Revision)
+}
+
+func (b Store) isValid(m *v1beta2.Manifest, parts signedRecord) bool {
+	return b.verify(signaturePrefix, m, revisionText(parts.Revision)+string(parts.Record), parts.Signature)
 }
 
 // ReadUnverified returns the record of a Manifest without a check of its signature. It is intended for reports, and for
@@ -150,19 +174,24 @@ func (b Store) Set(m *v1beta2.Manifest, r Record) error {
 		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	dropFormer(m)
-	if record == "{}" {
+	last := b.Revisions.Of(m)
+	if record == "{}" && last == 0 {
 		delete(m.Annotations, v1beta2.AnnotationRecord)
 		return nil
 	}
-	if _, is, ok := parse(m.Annotations[v1beta2.AnnotationRecord]); ok && string(is.Record) == record &&
-		(b.Signer == nil || b.verify(signaturePrefix, m, record, is.Signature)) {
+	_, is, ok := parse(m.Annotations[v1beta2.AnnotationRecord])
+	isValid := ok && b.isValid(m, is)
+	if ok && string(is.Record) == record && is.Revision >= last && (b.Signer == nil || isValid) {
 		return nil
 	}
-	signature, err := b.sign(m, record)
+	if isValid {
+		last = max(last, is.Revision)
+	}
+	signature, err := b.sign(m, revisionText(last+1)+record)
 	if err != nil {
 		return fmt.Errorf("sign the record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
-	text, err := json.Marshal(signedRecord{Signature: signature, Record: json.RawMessage(record)})
+	text, err := json.Marshal(signedRecord{Signature: signature, Revision: last + 1, Record: json.RawMessage(record)})
 	if err != nil {
 		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
@@ -232,6 +261,14 @@ func (b Store) verify(prefix string, m *v1beta2.Manifest, text, signature string
 	}
 	decoded, err := base64.StdEncoding.DecodeString(signature)
 	return err == nil && trust.CheckSignature(key, []byte(signedText(prefix, m, text)), decoded)
+}
+
+// revisionText returns the part of the signed text that contains the revision.
+func revisionText(number int64) string {
+	if number == 0 {
+		return ""
+	}
+	return fmt.Sprintf("revision %d\n", number)
 }
 
 func signedText(prefix string, m *v1beta2.Manifest, text string) string {

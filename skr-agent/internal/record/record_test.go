@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 
@@ -187,4 +188,71 @@ func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
 	want := Record{Removal: "1", Released: true}
 	require.Equal(t, want, book.Read(read()))
 	require.Equal(t, want, book.Read(third))
+}
+
+// at returns a copy of a Manifest as the API server stores it later.
+func at(m *v1beta2.Manifest, version string, annotations map[string]string) *v1beta2.Manifest {
+	m = m.DeepCopy()
+	m.ResourceVersion, m.Annotations = version, annotations
+	return m
+}
+
+func TestEarlierRecordOnlyRestrictsTheAgent(t *testing.T) {
+	signer := trusttest.NewSigner(t)
+	book, m := Store{Signer: signer, Revisions: NewRevisions()}, manifest()
+	m.ResourceVersion = "10"
+	write := func(version string, r Record) map[string]string {
+		t.Helper()
+		require.NoError(t, book.Set(m, r))
+		m.ResourceVersion = version
+		require.Equal(t, r, book.Read(m))
+		return maps.Clone(m.Annotations)
+	}
+	removal := write("11", complete())
+	upgraded := Record{Applied: &AppliedVersion{Version: "2.0.0", Digest: "sha256:d"}}
+	write("12", upgraded)
+	cleared := write("13", Record{})
+	former := map[string]string{formerApplied: `{"version":"0.9.0","digest":"sha256:a"}`, formerInherited: "sha256:c"}
+	formerly := at(m, "14", former)
+	formerly.Annotations[formerAppliedSignature] = book.formerSignature(t, formerly)
+
+	check := func(what string, book Store) {
+		t.Helper()
+		for name, earlier := range map[string]*v1beta2.Manifest{
+			"removal": at(m, "14", removal), "annotations of version 0.1.0": formerly,
+		} {
+			got := book.Read(earlier)
+			require.True(t, got.Applied.Unconfirmed && got.Inherited == "" && got.Removal == "" && !got.Unmanaged,
+				"%s, %s: got %+v", what, name, got)
+			require.False(t, book.HasRemoval(earlier) || book.IsUnmanaged(earlier))
+			require.True(t, book.IsEarlier(earlier))
+		}
+		require.Equal(t, Record{}, book.Read(at(m, "14", cleared)), what)
+	}
+	check("same process", book)
+	require.Equal(t, complete(), book.Read(at(m, "11", removal)), "an object from a delayed cache must stay valid")
+	restarted := Store{Signer: signer, Revisions: NewRevisions()}
+	restarted.Revisions.Restore(m, book.Revisions.Of(m))
+	check("after a restart", restarted)
+
+	replayed := at(m, "14", removal)
+	require.NoError(t, restarted.Set(replayed, upgraded))
+	replayed.ResourceVersion = "15"
+	require.Equal(t, upgraded, restarted.Read(replayed), "a new record must be valid again")
+	other := manifest()
+	other.Name, other.ResourceVersion = "other", "1"
+	require.NoError(t, restarted.Set(other, complete()))
+	require.Equal(t, complete(), restarted.Read(other), "records of other Manifests have their own revisions")
+}
+
+func TestForgedRevisionIsNotRemembered(t *testing.T) {
+	book, m := Store{Signer: trusttest.NewSigner(t), Revisions: NewRevisions()}, manifest()
+	m.ResourceVersion = "10"
+	require.NoError(t, book.Set(m, complete()))
+	forged := m.DeepCopy()
+	text := forged.Annotations[v1beta2.AnnotationRecord]
+	forged.Annotations[v1beta2.AnnotationRecord] = strings.Replace(text, `"revision":1`, `"revision":9000000000`, 1)
+	require.NotEqual(t, text, forged.Annotations[v1beta2.AnnotationRecord])
+	require.False(t, book.HasRemoval(forged))
+	require.Equal(t, complete(), book.Read(m))
 }

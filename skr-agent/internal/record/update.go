@@ -33,6 +33,7 @@ func (b Store) Update(
 		err := c.Patch(ctx, next, client.MergeFromWithOptions(m, client.MergeFromWithOptimisticLock{}), options...)
 		if err == nil {
 			next.DeepCopyInto(m)
+			b.Read(m) // adds the revision to b.Revisions
 			return nil
 		}
 		if !apierrors.IsConflict(err) || uncached == nil || attempt == maxUpdates {
