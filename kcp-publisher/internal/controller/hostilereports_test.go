@@ -64,7 +64,7 @@ func receiveHostileReports(t *testing.T, runtimes, rounds int) {
 	}
 	end := heapInUse()
 	_, parts := f.kymas.Slimmer.parts.Size()
-	t.Logf("%d reports, %d MiB: %.1f MiB in use at the start, at most %.1f MiB, %.1f MiB at the end, with %.1f MiB of parts",
+	t.Logf("%d reports, %d MiB: %.1f MiB in use at the start, at most %.1f MiB, %.1f MiB at the end, %.1f MiB of parts",
 		runtimes*rounds, f.sentBytes>>20, float64(start)/(1<<20), float64(peak)/(1<<20), float64(end)/(1<<20),
 		float64(parts)/(1<<20))
 	if peak > chartMemoryLimit {

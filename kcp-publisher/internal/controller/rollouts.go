@@ -257,7 +257,7 @@ func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) s
 	return ""
 }
 
-// nameConflictMessage returns the reason why the existing Rollout with the same name prevents the creation of a Rollout.
+// nameConflictMessage returns the reason why an existing Rollout with the same name prevents the creation of a Rollout.
 // It returns "" if the cache does not contain the existing Rollout yet.
 func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string {
 	at := slices.IndexFunc(before, func(old fleet.Rollout) bool { return old.Name == created.Name })

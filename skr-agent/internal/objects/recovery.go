@@ -339,8 +339,8 @@ func (k *Restorer) loadMemory(ctx context.Context) error {
 
 var errDamaged = errors.New("is damaged and ignored")
 
-// readMemory reads the memory from its Secret, and adds its revisions to k.Revisions. Both results are empty if the Secret does not exist. The error is
-// errDamaged if the memory is damaged or has a wrong signature.
+// readMemory reads the memory from its Secret, and adds its revisions to k.Revisions. Both results are empty if the
+// Secret does not exist. The error is errDamaged if the memory is damaged or has a wrong signature.
 func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, err error) {
 	var secret corev1.Secret
 	err = k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)

@@ -49,7 +49,8 @@ const maxAllHintsBytes = 512 << 10
 // ConfigMap.
 func MessageBytes(n, messages int) int { return maxAllHintsBytes / max(n*messages, 1) }
 
-// Take removes and returns the runtimes of the next message, oldest first. The message has about maxBytes bytes at most.
+// Take removes and returns the runtimes of the next message, oldest first. It returns only as many runtimes as fit into
+// about maxBytes bytes.
 func (w *Waiting) Take(maxBytes int) []string {
 	const overhead = len(`"",`)
 	count, size := 0, 0

@@ -65,8 +65,8 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 	return possible
 }
 
-// confirmedAction returns the action, limited to the effect that the viewer confirmed. The rollout can change between the
-// confirmation and the action.
+// confirmedAction returns the action, limited to the effect that the viewer confirmed. The rollout can change after the
+// confirmation.
 func (o offer) confirmedAction() actions.Rollout {
 	return actions.Rollout{Reason: o.action.Reason, Change: func(r *v1alpha1.Rollout) (string, error) {
 		effect, err := o.action.Change(r)

@@ -322,7 +322,8 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	if len(s.changedRollouts) != 0 {
 		t.Fatal("the rollout was changed")
 	}
-	if status, body := post(s, "confirmed=yes&action=approve&wave=rest&selection=another"); status != http.StatusConflict ||
+	if status, body := post(s,
+		"confirmed=yes&action=approve&wave=rest&selection=another"); status != http.StatusConflict ||
 		!strings.Contains(body, "another effect now") || len(s.steered) != 0 {
 		t.Errorf("approval of another effect: got status %d, %d changes\n%s", status, len(s.steered), body)
 	}
