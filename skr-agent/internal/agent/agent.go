@@ -9,18 +9,14 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/fluxcd/pkg/runtime/jitter"
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/events"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -28,13 +24,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
-	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/autonomy"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/round"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
@@ -98,10 +94,11 @@ type Options struct {
 // field documents otherwise.
 type Agent struct {
 	Options
-	watches  *watch.Watches
-	nextPoll time.Time
-	// notified is true if the next reconciliation must poll the registry immediately, even if nextPoll is not reached.
-	// A send on the channel notify starts that reconciliation.
+	watches *watch.Watches
+	// memory contains the facts that a round passes to the next round.
+	memory round.Memory
+	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A send on the
+	// channel notify starts that reconciliation.
 	notified atomic.Bool
 	notify   chan event.GenericEvent
 	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line
@@ -123,14 +120,10 @@ type Agent struct {
 	pollFailed bool
 	storeErr   error
 	outage     outage
-	// roundBackoff is the backoff of failed reconciliations.
-	roundBackoff wait.Backoff
-	// healthySince is the start of the current series of successful reconciliations. proven is true after the agent's
-	// image ran for one minute without a failure. agentProblem is the reason why the agent does not run the image that
-	// the bundle requests.
+	// healthySince is the start of the current series of successful reconciliations. agentProblem is the reason why the
+	// agent does not run the image that the bundle requests.
 	healthySince time.Time
 	trial        trialFailures
-	proven       bool
 	agentProblem string
 	// unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	unmanaged map[string]string
@@ -163,7 +156,12 @@ const (
 
 // New returns an Agent that has not reconciled yet.
 func New(options Options) *Agent {
-	return &Agent{Options: options, roundBackoff: newRounds(), notify: make(chan event.GenericEvent, 1)}
+	return &Agent{
+		Options: options, notify: make(chan event.GenericEvent, 1),
+		proving: proving{
+			runner: options.Checks, restorer: options.Restorer, store: options.Store, accounts: options.Accounts,
+		},
+	}
 }
 
 // Notify requests an immediate poll. It does not block, and is safe for concurrent use.
@@ -180,118 +178,6 @@ func (a *Agent) RequestReconcile() {
 	}
 }
 
-// Reconcile runs one reconciliation. It never returns an error, because the queue's backoff would replace the poll
-// interval.
-func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	log := ctrl.LoggerFrom(ctx)
-	first := !a.hasStarted.Swap(true)
-	if a.restartIfReenrolled(ctx, log, first) {
-		return ctrl.Result{}, nil // the process restarts
-	}
-	if first && !a.restorePreviousState(ctx, log) {
-		a.hasStarted.Store(false)
-		return ctrl.Result{RequeueAfter: restoreStateInterval}, nil
-	}
-	now := a.Now()
-	polled := a.notified.Swap(false) || !now.Before(a.nextPoll)
-	if polled {
-		a.checkForTwin(ctx, log, true)
-		a.pollRegistry(ctx, log)
-		a.nextPoll = now.Add(jitter.JitteredIntervalDuration(a.pollInterval()))
-	}
-	restoring := a.restoreOwnObjects(ctx, log, polled)
-	again, err := a.reconcileRuntime(ctx, log, polled)
-	return ctrl.Result{RequeueAfter: nextDelay(time.Until(a.nextPoll), again, restoring, a.logRound(ctx, log, err))},
-		nil
-}
-
-// restoreStateInterval is the delay until restorePreviousState is called again after an error.
-const restoreStateInterval = 5 * time.Second
-
-// restorePreviousState reads the bundle that the previous leader of the agent's replicas accepted, so that this leader
-// refuses older bundles. It returns false if the caller must retry.
-func (a *Agent) restorePreviousState(ctx context.Context, log logr.Logger) bool {
-	err := a.Puller.Restore(ctx)
-	if err != nil {
-		log.Error(err, "failed to read the bundle that the previous agent accepted")
-	}
-	return !manager.IsTemporary(err)
-}
-
-// reconcileRuntime reconciles the runtime with the last accepted bundle and sends a report. It returns the time until
-// the next call, or 0 for the next poll.
-func (a *Agent) reconcileRuntime(ctx context.Context, log logr.Logger, polled bool) (time.Duration, error) {
-	kyma, err := a.getKyma(ctx)
-	if err != nil {
-		return 0, err
-	}
-	installed, err := a.listManifests(ctx)
-	if err != nil {
-		return 0, err
-	}
-	asking := kyma
-	if a.pinsError != nil {
-		asking = nil // ignore an unreadable Kyma, so that it does not remove modules
-	}
-	followed := autonomy.Apply(a.Puller.Current(), asking, installed)
-	a.unmanaged = maintenance.UnmanagedVersions(followed.Bundle, a.unmanaged, kyma, installed)
-	gate := a.maintenanceGate(ctx, kyma)
-	a.logDecided(log, followed)
-	var written objects.Outcome
-	var watchErr, stageErr error
-	fetched, b := false, followed.Bundle
-	if b != nil {
-		if fetched, stageErr = a.stageContents(ctx, log, b.State); stageErr == nil {
-			a.writeSecrets(ctx, log, b.Statement.Predicate, polled)
-		}
-	}
-	actions := decideRound(roundInput{
-		bundle: b, polled: polled, postponed: a.postponed, fetching: a.staging != nil, storeFailed: stageErr != nil,
-		proven: a.proven, managesImage: a.Deployment != nil,
-	})
-	a.postponed = actions.postponed
-	a.measureBeforeUpgrade(ctx, log, b, installed, gate, actions.sync)
-	switch actions.sync {
-	case syncStaged:
-		a.Syncer.SyncStaged(ctx, b, a.staging.PendingErrors(), gate, a.Now())
-	case syncAll:
-		written, watchErr = a.Syncer.Sync(ctx, b, a.contentErrors, gate, a.Now()), a.watches.Set(b.State.Watchers)
-	case syncNothing:
-	}
-	if !actions.report {
-		return actions.requeueAfter, stageErr
-	}
-	facts, err := a.collectFacts(ctx, gate, followed)
-	if err != nil {
-		return 0, err
-	}
-	facts.EnrollmentProblem, facts.RegistryProblem = cmp.Or(a.twinMessage(), a.enrollmentProblem(log)), a.outage.reason
-	a.updateChecks(ctx, log, b, facts.Manifests)
-	facts.Checks, facts.CheckRun = a.Checks.Results, a.Checks.RunResult()
-	facts.PhaseDone, facts.Removed = written.PhaseDone, written.Removed
-	a.recordRemoved(log, facts.Kyma, written.Removed)
-	a.verifyFailedModules(facts.Manifests, fetched)
-	measureModules(facts.Manifests)
-	opens := a.logWaiting(log, gate, facts.WaitingUpgrades)
-	var nextChange time.Duration
-	facts.Watched, nextChange = a.watches.Report(a.nextSequence(), a.Now())
-	pruneErr := a.prune(ctx, facts)
-	a.addTrouble(log, &facts, written, watchErr, pruneErr)
-	var statusErr error
-	if actions.status {
-		statusErr = a.patchStatus(ctx, &facts)
-	}
-	a.sendReport(ctx, log, facts)
-	err = errors.Join(watchErr, pruneErr, statusErr)
-	if actions.upgrade {
-		a.upgradeImage(ctx, log, err == nil && !slices.ContainsFunc(written.Failures, canBeAgentFault))
-	}
-	if a.proven {
-		actions.requeueAfter = 0 // the image is proven, so no further reconciliation is needed
-	}
-	return shortest(written.Retry, nextChange, opens, actions.requeueAfter, a.restageDelay()), err
-}
-
 func (a *Agent) pollInterval() time.Duration {
 	return cmp.Or(bundleSettings(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
 }
@@ -300,14 +186,8 @@ func (a *Agent) reportInterval() time.Duration {
 	return cmp.Or(bundleSettings(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
-// pollRegistry reads a newer bundle and missing content from the registry.
-func (a *Agent) pollRegistry(ctx context.Context, log logr.Logger) {
-	if a.Folder != nil {
-		a.importFiles(ctx, log)
-	}
-	if a.twinDetector.twin != "" {
-		return // a newer bundle can be for the second agent, which has the same key
-	}
+// pullBundle reads a newer bundle from the registry.
+func (a *Agent) pullBundle(ctx context.Context, log logr.Logger) {
 	before, root, location := slices.Clone(a.Puller.RefusedBundles()), a.Puller.Root().Version,
 		a.Puller.Location().String()
 	changed, err := a.Puller.Pull(ctx)
@@ -344,14 +224,6 @@ func (a *Agent) pollRegistry(ctx context.Context, log logr.Logger) {
 			len(b.State.Manifests), "removals", b.Statement.Predicate.Removals)
 	}
 	a.refetchMissing()
-}
-
-// logDecided logs changes of the modules that an autonomous runtime selected without the control plane.
-func (a *Agent) logDecided(log logr.Logger, followed autonomy.Result) {
-	if a.logged.Update(loggedDecided, strings.Join(followed.SelectedModules, " ")) && len(followed.SelectedModules) > 0 {
-		log.Info("applying the request of the runtime's Kyma until the control plane responds", "modules",
-			followed.SelectedModules)
-	}
 }
 
 func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bundle.RefusedBundle) {
@@ -391,16 +263,6 @@ func (a *Agent) getKyma(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, nil
 }
 
-// listManifests returns the runtime's Manifests from the cache. Callers must not modify them.
-func (a *Agent) listManifests(ctx context.Context) ([]v1beta2.Manifest, error) {
-	var manifests v1beta2.ManifestList
-	if err := a.Client.List(ctx, &manifests, client.InNamespace(v1beta2.RuntimeNamespace),
-		client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list Manifests: %w", err)
-	}
-	return manifests.Items, nil
-}
-
 func (a *Agent) collectFacts(
 	ctx context.Context, gate maintenance.Gate, followed autonomy.Result,
 ) (report.Facts, error) {
@@ -415,10 +277,10 @@ func (a *Agent) collectFacts(
 		return facts, err
 	}
 	facts.PinsError = a.pinsError
-	if facts.Manifests, err = a.listManifests(ctx); err != nil {
+	if facts.Manifests, err = listManifests(ctx, a.Client); err != nil {
 		return facts, err
 	}
-	if facts.Templates, err = a.templateGenerations(ctx); err != nil {
+	if facts.Templates, err = templateGenerations(ctx, a.Client); err != nil {
 		return facts, err
 	}
 	facts.WaitingUpgrades, facts.WaitReason = gate.WaitingUpgrades(facts.Bundle, facts.Manifests), gate.Reason()

@@ -16,29 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// minDelay is the minimum delay of a reconciliation that a timer starts.
-const minDelay = 10 * time.Millisecond
-
-// nextDelay returns the time until the next reconciliation, which is the shortest of the given durations. It ignores
-// durations of 0.
-func nextDelay(untilPoll time.Duration, others ...time.Duration) time.Duration {
-	next := untilPoll
-	if other := shortest(others...); other > 0 {
-		next = min(next, other)
-	}
-	return max(next, minDelay)
-}
-
-func shortest(durations ...time.Duration) time.Duration {
-	var found time.Duration
-	for _, d := range durations {
-		if d > 0 && (found == 0 || d < found) {
-			found = d
-		}
-	}
-	return found
-}
-
 // bundleSettings returns the settings of a bundle. The bundle can be nil.
 func bundleSettings(b *bundle.Bundle) bundle.Settings {
 	if b == nil {

@@ -20,21 +20,6 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-func TestNextRoundStartsAtTheEarliestTime(t *testing.T) {
-	for name, c := range map[string]struct {
-		untilPoll time.Duration
-		others    []time.Duration
-		want      time.Duration
-	}{
-		"no deadline except the next poll": {time.Minute, nil, time.Minute},
-		"deadlines of 0 are ignored":       {time.Minute, []time.Duration{0, 0}, time.Minute},
-		"deadline before the next poll":    {time.Minute, []time.Duration{0, time.Second, time.Hour}, time.Second},
-		"overdue poll":                     {-time.Minute, []time.Duration{time.Second}, minDelay},
-	} {
-		require.Equal(t, c.want, nextDelay(c.untilPoll, c.others...), name)
-	}
-}
-
 func TestReportIsSentOnChangeOrAfterInterval(t *testing.T) {
 	const interval, poll = time.Hour, time.Minute
 	sent := delivery{}.afterAttempt("first", noon, nil)

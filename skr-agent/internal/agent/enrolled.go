@@ -11,8 +11,8 @@ const BootstrapSecret = "skr-agent-bootstrap"
 
 // restartIfReenrolled restarts the agent if an operator applied another bootstrap Secret. The agent reads the Secret
 // only at startup. If the new Secret is invalid, the agent logs the error and continues with the previous one.
-func (a *Agent) restartIfReenrolled(ctx context.Context, log logr.Logger, first bool) bool {
-	if changed := a.enrolled.Swap(false); a.EnrollmentChanged == nil || !changed && !first {
+func (a *Agent) restartIfReenrolled(ctx context.Context, log logr.Logger) bool {
+	if a.EnrollmentChanged == nil {
 		return false
 	}
 	again, err := a.EnrollmentChanged(ctx)

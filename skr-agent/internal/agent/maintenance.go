@@ -1,20 +1,12 @@
 package agent
 
 import (
-	"context"
 	"time"
 
 	"github.com/go-logr/logr"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
-
-// maintenanceGate returns the decision whether modules can be installed and upgraded now, from the bundle, the
-// maintenance window and the Kyma.
-func (a *Agent) maintenanceGate(ctx context.Context, kyma *v1beta2.Kyma) maintenance.Gate {
-	return maintenance.New(a.Puller.Current(), a.Puller.FrozenReason(ctx), kyma, a.unmanaged, a.Puller.CurrentTime())
-}
 
 // logWaiting logs each waiting upgrade once. It returns the time until the next maintenance window, or 0 if no
 // upgrade waits.

@@ -14,13 +14,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/prove"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// proving is the agent's state for running the health checks of modules.
+// proving measures the checks of modules.
 type proving struct {
+	runner   *prove.Runner
+	restorer *objects.Restorer
+	store    *contentstore.Store
+	accounts guard.Accounts
+	// logged contains the last log line of each failure.
+	logged logonce.Memo
 	// checksRestored is true after the saved results of checks were read.
 	checksRestored bool
 	// checksByContent contains the checks of modules by the digest of the module's content.
@@ -52,28 +62,25 @@ type moduleChecks struct {
 
 const loggedChecks = "checks"
 
-// measureBeforeUpgrade runs the checks of each module before its upgrade. Their results are compared with the results
-// after the upgrade. A failed run does not block the upgrade.
-func (a *Agent) measureBeforeUpgrade(
+// measureBeforeUpgrade measures the checks of each module before its upgrade, for comparison. A failed measurement does
+// not block the upgrade.
+func (p *proving) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,
-	sync syncScope,
+	contentErrors map[string]error,
 ) {
-	if b == nil || sync == syncNothing || !a.restoreChecks(ctx, log) {
+	if !p.restoreChecks(ctx, log) {
 		return
 	}
-	held, waiting := gate.WaitingUpgrades(b, installed), a.contentErrors
-	if sync == syncStaged {
-		waiting = a.staging.PendingErrors()
-	}
-	upgrades := slices.DeleteFunc(a.checkTargets(ctx, b, installed), func(t prove.Target) bool {
+	held := gate.WaitingUpgrades(b, installed)
+	upgrades := slices.DeleteFunc(p.checkTargets(ctx, b, installed), func(t prove.Target) bool {
 		_, isHeld := held[t.Module]
-		return isHeld || waiting[t.Module] != nil || t.Installed || !isInstalled(t.Module, installed)
+		return isHeld || contentErrors[t.Module] != nil || t.Installed || !isInstalled(t.Module, installed)
 	})
 	if len(upgrades) == 0 {
 		return
 	}
-	a.Checks.MeasureBefore(ctx, upgrades)
-	a.saveChecks(ctx, log)
+	p.runner.MeasureBefore(ctx, upgrades)
+	p.saveChecks(ctx, log)
 }
 
 func isInstalled(module string, installed []v1beta2.Manifest) bool {
@@ -81,89 +88,89 @@ func isInstalled(module string, installed []v1beta2.Manifest) bool {
 }
 
 // updateChecks passes the bundle's modules to the check runner, saves check results, and starts a requested check run.
-func (a *Agent) updateChecks(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
-	if b == nil || !a.restoreChecks(ctx, log) {
+func (p *proving) updateChecks(ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest) {
+	if b == nil || !p.restoreChecks(ctx, log) {
 		return
 	}
-	a.Checks.Set(a.checkTargets(ctx, b, installed))
-	a.saveChecks(ctx, log)
-	a.startCheckRun(ctx, b, installed)
+	p.runner.Set(p.checkTargets(ctx, b, installed))
+	p.saveChecks(ctx, log)
+	p.startCheckRun(ctx, b, installed)
 }
 
-// startCheckRun runs the checks of one module once if the bundle's settings request it with a new run ID.
-func (a *Agent) startCheckRun(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
+// startCheckRun starts the check run that the bundle's settings request, once for each run ID.
+func (p *proving) startCheckRun(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) {
 	run := bundleSettings(b).CheckRun
-	if run == nil || a.Checks.HasRun(run.ID) {
+	if run == nil || p.runner.HasRun(run.ID) {
 		return
 	}
 	at := slices.IndexFunc(b.State.Manifests, func(m bundle.Manifest) bool { return m.Module == run.Module })
 	live := slices.IndexFunc(installed, func(m v1beta2.Manifest) bool { return m.Module() == run.Module })
 	if at < 0 || live < 0 || b.State.Manifests[at].Unmanaged {
-		a.Checks.SetRun(run.ID, prove.Target{Module: run.Module},
+		p.runner.SetRun(run.ID, prove.Target{Module: run.Module},
 			"module "+run.Module+" is not installed in the runtime or is unmanaged")
 		return
 	}
 	want := b.State.Manifests[at]
 	want.Checks = run.Checks
-	t := a.newTarget(want, installedManifest(want, installed), a.loadChecks(ctx, want, map[digest.Digest]moduleChecks{}))
-	// While the module's upgrade waits, the running version differs from the bundle's version.
+	t := p.newTarget(want, installedManifest(want, installed), p.loadChecks(ctx, want, map[digest.Digest]moduleChecks{}))
+	// The running version differs from the bundle's version while the module's upgrade waits.
 	t.Version = record.RunningVersion(&installed[live])
-	a.Checks.SetRun(run.ID, t, "")
+	p.runner.SetRun(run.ID, t, "")
 }
 
 // restoreChecks reads the saved check results of the previous process once. It reports whether they were read.
-func (a *Agent) restoreChecks(ctx context.Context, log logr.Logger) bool {
-	if a.checksRestored {
+func (p *proving) restoreChecks(ctx context.Context, log logr.Logger) bool {
+	if p.checksRestored {
 		return true
 	}
-	records, err := a.Restorer.LoadChecks(ctx)
+	records, err := p.restorer.LoadChecks(ctx)
 	if err != nil {
-		if a.logged.Update(loggedChecks, err.Error()) {
+		if p.logged.Update(loggedChecks, err.Error()) {
 			log.Error(err, "failed to read the saved results of checks, retrying")
 		}
 		return false
 	}
-	a.Checks.Restore(records)
-	a.checksRestored = true
+	p.runner.Restore(records)
+	p.checksRestored = true
 	return true
 }
 
-func (a *Agent) saveChecks(ctx context.Context, log logr.Logger) {
-	records, unsaved := a.Checks.UnsavedRecords()
+func (p *proving) saveChecks(ctx context.Context, log logr.Logger) {
+	records, unsaved := p.runner.UnsavedRecords()
 	if !unsaved {
 		return
 	}
-	if err := a.Restorer.SaveChecks(ctx, records); err != nil {
-		if a.logged.Update(loggedChecks, err.Error()) {
+	if err := p.restorer.SaveChecks(ctx, records); err != nil {
+		if p.logged.Update(loggedChecks, err.Error()) {
 			log.Error(err, "failed to save the results of checks, retrying")
 		}
 		return
 	}
-	a.logged.Update(loggedChecks, "")
-	a.Checks.MarkSaved(records)
+	p.logged.Update(loggedChecks, "")
+	p.runner.MarkSaved(records)
 }
 
-// checkTargets returns a prove.Target for each managed module that has checks.
-func (a *Agent) checkTargets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
+// checkTargets returns a check target for each managed module with checks.
+func (p *proving) checkTargets(ctx context.Context, b *bundle.Bundle, installed []v1beta2.Manifest) []prove.Target {
 	var targets []prove.Target
 	used, kept := map[digest.Digest]moduleChecks{}, map[string]cachedTarget{}
 	for _, want := range b.State.Manifests {
 		if len(want.Checks) == 0 || want.Unmanaged {
 			continue
 		}
-		live, found := installedManifest(want, installed), a.loadChecks(ctx, want, used)
+		live, found := installedManifest(want, installed), p.loadChecks(ctx, want, used)
 		from := targetInput{state: b.Config.Digest, problem: found.problem}
 		if live != nil {
 			from.uid, from.resourceVersion = live.UID, live.ResourceVersion
 		}
-		known, ok := a.targetCache[want.Module]
+		known, ok := p.targetCache[want.Module]
 		if !ok || known.input != from || from.state == "" {
-			known = cachedTarget{from, a.newTarget(want, live, found)}
+			known = cachedTarget{from, p.newTarget(want, live, found)}
 		}
 		kept[want.Module] = known
 		targets = append(targets, known.target)
 	}
-	a.checksByContent, a.targetCache = used, kept
+	p.checksByContent, p.targetCache = used, kept
 	return targets
 }
 
@@ -179,13 +186,13 @@ func installedManifest(want bundle.Manifest, installed []v1beta2.Manifest) *v1be
 
 // newTarget returns the prove.Target for a module of the bundle: its checks, its installed state, and the account that
 // runs the checks. live is nil if the module is not installed.
-func (a *Agent) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found moduleChecks) prove.Target {
+func (p *proving) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found moduleChecks) prove.Target {
 	t := prove.Target{
 		Module: want.Module, Version: want.Version, CheckFor: want.CheckFor.Duration,
 		Definitions: checks.Define(want.Checks, found.checks, found.problem),
 	}
 	if live != nil {
-		t.User, t.Namespaces = a.Accounts.UserFor(live.Module(), live.ModuleLabel()), moduleNamespaces(live)
+		t.User, t.Namespaces = p.accounts.UserFor(live.Module(), live.ModuleLabel()), moduleNamespaces(live)
 		t.Installed = record.RunningVersion(live) == want.Version && live.Spec.Version == want.Version
 		t.Ready = t.Installed && isReady(live)
 	}
@@ -194,15 +201,15 @@ func (a *Agent) newTarget(want bundle.Manifest, live *v1beta2.Manifest, found mo
 
 // loadChecks returns the checks in a module's content. It also adds them to the map used, which becomes the cache for
 // the next round.
-func (a *Agent) loadChecks(ctx context.Context, m bundle.Manifest, used map[digest.Digest]moduleChecks) moduleChecks {
+func (p *proving) loadChecks(ctx context.Context, m bundle.Manifest, used map[digest.Digest]moduleChecks) moduleChecks {
 	at := slices.IndexFunc(m.Content, func(c bundle.Content) bool { return c.Name == bundle.ContentChecks })
 	if at < 0 {
 		return moduleChecks{}
 	}
 	d := m.Content[at].Digest
-	found, known := a.checksByContent[d]
+	found, known := p.checksByContent[d]
 	if !known {
-		data, err := a.Store.Load(ctx, d)
+		data, err := p.store.Load(ctx, d)
 		if err != nil {
 			return moduleChecks{problem: err.Error()} // not added to the cache, so the next round loads the content again
 		}

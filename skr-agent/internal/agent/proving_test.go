@@ -136,24 +136,21 @@ func TestValuesBeforeAnUpgradeAreMeasuredOnlyForUpgrades(t *testing.T) {
 	query := fleet.Check{Name: "query", PromQL: &fleet.PromQLCheck{Query: "up", Max: "1"}}
 	for name, c := range map[string]struct {
 		installed []v1beta2.Manifest
-		sync      syncScope
 		unstaged  map[string]error
 		want      int
 	}{
-		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, nil, 1},
-		"first installation":         {nil, syncAll, nil, 0},
-		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, syncAll, nil, 0},
+		"upgrade to a newer version": {[]v1beta2.Manifest{readyManifest("0.9.0")}, nil, 1},
+		"first installation":         {nil, nil, 0},
+		"unchanged version":          {[]v1beta2.Manifest{readyManifest("1.0.0")}, nil, 0},
 		"upgrade with missing content": {
-			[]v1beta2.Manifest{readyManifest("0.9.0")}, syncAll, map[string]error{"keda": contentstore.ErrMissing}, 0,
+			[]v1beta2.Manifest{readyManifest("0.9.0")}, map[string]error{"keda": contentstore.ErrMissing}, 0,
 		},
-		"round without a sync": {[]v1beta2.Manifest{readyManifest("0.9.0")}, syncNothing, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, measured := newProving(t)
-			a.contentErrors = c.unstaged
 			for range 2 {
 				a.measureBeforeUpgrade(t.Context(), logr.Discard(), bundleWith("1.0.0", query), c.installed,
-					maintenance.Gate{}, c.sync)
+					maintenance.Gate{}, c.unstaged)
 			}
 			require.Equal(t, c.want, *measured)
 		})

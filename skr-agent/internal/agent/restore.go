@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,23 +18,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/round"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
 const (
-	// restoreInterval is the delay until the first retry of a failed restoration. The delay doubles with each retry, up
+	// restoreInterval is the delay until the first retry of restoreCRDsUntilStart. The delay doubles with each retry, up
 	// to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
-	// definitionsInterval is the interval at which the agent checks its CRDs. A watch alone is not enough, because the
-	// agent may not be permitted to watch CRDs.
-	definitionsInterval = 10 * time.Minute
 )
 
 // restoration is the state of the agent for restoring its own objects after a user deleted or changed them.
@@ -46,72 +40,12 @@ type restoration struct {
 	changes                changeLog
 	notRestored, suspected logonce.Memo
 	lost                   lossLog
-	// isKindUnserved is true if the API server does not serve one of the agent's kinds. documentsError is the error of
-	// storing the documents of the bundle, such as its desired state.
-	isKindUnserved bool
+	// documentsError is the error of storing the documents of the bundle, such as its desired state.
 	documentsError error
-	// definitions are the CRDs of the agent's kinds. nextDefinitions is the time of their next check.
-	definitions     objects.Definitions
-	nextDefinitions time.Time
-	// restoreFailed counts the consecutive failed restorations.
-	restoreFailed int
-	// hasStarted is true after the first reconciliation has started.
+	// definitions are the CRDs of the agent's kinds.
+	definitions objects.Definitions
+	// hasStarted is true after the agent read the state of the previous process.
 	hasStarted atomic.Bool
-}
-
-// changeLog contains the changes of the agent's own objects since the last reconciliation.
-type changeLog struct {
-	mu sync.Mutex // guards all fields below
-	// definitions is true if one of the agent's CRDs was changed or deleted.
-	definitions bool
-	// contents contains the digests of stored blobs whose Secrets were changed or deleted. The value is true if a
-	// Secret was deleted.
-	contents map[digest.Digest]bool
-	// secrets contains the names of deleted Secrets that contained the agent's state.
-	secrets map[string]bool
-}
-
-func (c *changeLog) recordDefinition() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.definitions = true
-}
-
-func (c *changeLog) recordContents(touched []digest.Digest, deleted bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.contents == nil {
-		c.contents = map[digest.Digest]bool{}
-	}
-	for _, d := range touched {
-		c.contents[d] = c.contents[d] || deleted
-	}
-}
-
-// recordSecret records a changed Secret. It returns true if the change must start a reconciliation.
-func (c *changeLog) recordSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
-	if d := contentstore.BlobDigest(secret.Annotations); d.Validate() == nil {
-		c.recordContents([]digest.Digest{d}, deleted)
-		return true
-	}
-	if !deleted || secret.Name != pull.StateSecret && secret.Name != objects.MemorySecret {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.secrets == nil {
-		c.secrets = map[string]bool{}
-	}
-	c.secrets[secret.Name] = true
-	return true
-}
-
-func (c *changeLog) take() (definitions bool, contents map[digest.Digest]bool, secrets map[string]bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	definitions, contents, secrets = c.definitions, c.contents, c.secrets
-	c.definitions, c.contents, c.secrets = false, nil, nil
-	return definitions, contents, secrets
 }
 
 // lossLog limits the log lines about deleted or damaged content. Content that is lost repeatedly is logged at most once
@@ -174,80 +108,61 @@ func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, 
 	})
 }
 
-// restoreOwnObjects restores the agent's own objects. It returns the time until a retry, or 0 if no retry is needed.
-func (a *Agent) restoreOwnObjects(ctx context.Context, log logr.Logger, polled bool) time.Duration {
-	definitions, contents, secrets := a.changes.take()
-	problems := map[string]string{}
-	if polled {
+// restoreDefinitions restores the CRDs of the agent's kinds. It returns false if the API server does not serve one of
+// the kinds yet.
+func (a *Agent) restoreDefinitions(ctx context.Context, p *pass) bool {
+	served, err := a.definitions.Restore(ctx, a.Uncached)
+	if err != nil {
+		p.unrestored["definitions"], served = err.Error(), false
+	}
+	switch {
+	case ctx.Err() != nil:
+	case !served && !p.facts.IsKindMissing:
+		p.log.Info("definitions of the agent's kinds were deleted or changed, restoring them")
+	case served && p.facts.IsKindMissing:
+		p.log.Info("restored all definitions of the agent's kinds")
+	}
+	return served
+}
+
+// restoreOwnObjects restores the agent's own objects, except CRDs. It returns false if an object is not restored yet.
+func (a *Agent) restoreOwnObjects(ctx context.Context, p *pass) bool {
+	if p.hasPolled() {
 		a.lost.resetPoll()
 	}
-	b := a.Puller.Current()
-	if !takeover.ReleasesRuntime(b) && (definitions || a.isKindUnserved || !a.Now().Before(a.nextDefinitions)) {
-		a.nextDefinitions = a.Now().Add(definitionsInterval)
-		if err := a.restoreDefinitions(ctx, log); err != nil {
-			problems["definitions"] = err.Error()
+	if err := a.restoreSecrets(ctx, p.log, p.secrets); err != nil {
+		p.unrestored["secrets"] = err.Error()
+	}
+	postponed, err := a.verifyContents(ctx, p.log, p.contents)
+	if err != nil {
+		p.unrestored["contents"] = err.Error()
+	}
+	if postponed {
+		p.facts.Wake(round.MinDelay)
+	}
+	if !p.facts.IsReleased {
+		restored, err := a.Restorer.Restore(ctx, a.Puller.Current())
+		if len(restored) > 0 {
+			p.log.Info("restored deleted objects", "objects", restored)
+		}
+		if err != nil {
+			p.unrestored["objects"] = err.Error()
 		}
 	}
-	if err := a.restoreSecrets(ctx, log, secrets); err != nil {
-		problems["secrets"] = err.Error()
-	}
-	postponed, err := a.verifyContents(ctx, log, contents)
-	if err != nil {
-		problems["contents"] = err.Error()
-	}
-	restored, err := a.restoreObjects(ctx, b)
-	if len(restored) > 0 {
-		log.Info("restored deleted objects", "objects", restored)
-	}
-	if err != nil {
-		problems["objects"] = err.Error()
-	}
 	if ctx.Err() != nil {
-		return 0 // the process is shutting down, so errors are expected
+		return true // the process is shutting down, so errors are expected
 	}
-	failed := maps.Clone(problems)
-	if polled && a.documentsError != nil {
+	isRestored := len(p.unrestored) == 0
+	if p.hasPolled() && a.documentsError != nil {
 		a.documentsError = a.Puller.StageDocuments(ctx)
 	}
 	if a.documentsError != nil {
-		failed["documents"] = a.documentsError.Error() // the next poll tries to store the documents again
+		p.unrestored["documents"] = a.documentsError.Error() // the next poll tries to store the documents again
 	}
-	for _, what := range a.notRestored.Replace(failed) {
-		log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", failed[what])
+	for _, what := range a.notRestored.Replace(p.unrestored) {
+		p.log.Info("failed to restore objects of the agent, retrying", "objects", what, "error", p.unrestored[what])
 	}
-	if len(problems) == 0 && !a.isKindUnserved {
-		a.restoreFailed = 0
-		if postponed {
-			return minDelay
-		}
-		return 0
-	}
-	a.restoreFailed++
-	return restoreInterval << min(a.restoreFailed-1, restoreDoublings)
-}
-
-// restoreObjects restores a deleted Kyma and deleted Manifests. It does nothing if the bundle returns the runtime to
-// lifecycle-manager.
-func (a *Agent) restoreObjects(ctx context.Context, b *bundle.Bundle) ([]string, error) {
-	if takeover.ReleasesRuntime(b) {
-		return nil, nil
-	}
-	return a.Restorer.Restore(ctx, b)
-}
-
-// restoreDefinitions restores the CRDs. It sets isKindUnserved if the API server does not serve one of the kinds yet.
-func (a *Agent) restoreDefinitions(ctx context.Context, log logr.Logger) error {
-	served, err := a.definitions.Restore(ctx, a.Uncached)
-	switch undefined := err != nil || !served; {
-	case ctx.Err() != nil:
-	case undefined && !a.isKindUnserved:
-		log.Info("CRDs of the agent were deleted or changed, restoring them")
-		a.isKindUnserved = true
-	case !undefined && a.isKindUnserved:
-		log.Info("restored all CRDs of the agent")
-		a.isKindUnserved = false
-	}
-	return err
+	return isRestored
 }
 
 // restoreCRDsUntilStart restores CRDs that a user deletes before the first reconciliation. Without the CRDs, the agent

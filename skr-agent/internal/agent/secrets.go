@@ -9,12 +9,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// writeSecrets writes the sealed Secrets of the last accepted bundle, unless the Kyma was deleted in the control
-// plane.
+// writeSecrets writes the sealed Secrets of the last accepted bundle. If again is true, it also compares Secrets that
+// it has written before.
 func (a *Agent) writeSecrets(ctx context.Context, log logr.Logger, p bundle.Predicate, again bool) {
-	if p.Deleting {
-		return
-	}
 	before := bundle.ReportedSecrets{}
 	if a.secrets != nil {
 		before = *a.secrets

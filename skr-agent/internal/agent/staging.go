@@ -25,8 +25,6 @@ type contentState struct {
 	staging   *pull.Staging
 	// finished is the last completed fetch.
 	finished *pull.Staging
-	// postponed is true if content was missing after the last poll, so the bundle was not applied completely.
-	postponed bool
 	// polled is true if the agent polled the registry during the running fetch. Contents that were missing before the
 	// poll can then be available.
 	polled bool
@@ -64,35 +62,33 @@ func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle
 			log.Error(why, "failed to fetch the content of a module", "module", module)
 		}
 	}
-	a.contentErrors, a.finished, a.staging = unstaged, a.staging, nil
+	a.finishStaging(unstaged)
 	return true, nil
 }
 
-// refetchMissing requests that missing contents are fetched again. The agent calls it after a poll.
-func (a *Agent) refetchMissing() {
-	switch {
-	case a.staging != nil:
-		a.polled = true
-	case len(a.contentErrors) > 0:
-		a.stagedKey = ""
+// finishStaging records the errors of a completed fetch. After a poll during the fetch, it requests that missing
+// contents are fetched again.
+func (c *contentState) finishStaging(unstaged map[string]error) {
+	c.contentErrors, c.finished, c.staging = unstaged, c.staging, nil
+	if c.polled && len(unstaged) > 0 {
+		c.stagedKey = ""
 	}
+	c.polled = false
 }
 
-// restageDelay returns the time until the agent fetches missing contents again. If it returns 0, the agent fetches them
-// after the next poll.
-func (a *Agent) restageDelay() time.Duration {
-	polled := a.polled
-	a.polled = false
-	if !polled || len(a.contentErrors) == 0 {
-		return 0
+// refetchMissing requests that missing contents are fetched again. The agent calls it after a poll.
+func (c *contentState) refetchMissing() {
+	switch {
+	case c.staging != nil:
+		c.polled = true
+	case len(c.contentErrors) > 0:
+		c.stagedKey = ""
 	}
-	a.stagedKey = ""
-	return minDelay
 }
 
 // isContentMissing reports whether a content is still missing after the last fetch.
-func (a *Agent) isContentMissing(d digest.Digest) bool {
-	last := cmp.Or(a.staging, a.finished)
+func (c *contentState) isContentMissing(d digest.Digest) bool {
+	last := cmp.Or(c.staging, c.finished)
 	return last != nil && last.IsMissing(d)
 }
 

@@ -170,17 +170,16 @@ func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
 	a.stagedKey = "these"
 	a.refetchMissing()
 	require.Equal(t, "these", a.stagedKey, "a poll must not restart a running fetch")
-	a.staging, a.contentErrors = nil, failed
-	require.Equal(t, minDelay, a.restageDelay())
-	require.Empty(t, a.stagedKey)
-	a.stagedKey = "these"
-	require.Zero(t, a.restageDelay(), "failed content must be retried once")
-	require.Equal(t, "these", a.stagedKey)
+	a.finishStaging(failed)
+	require.Empty(t, a.stagedKey, "failed content must be fetched again after a poll during the fetch")
+	a.stagedKey, a.staging = "these", a.Puller.StartStaging(bundle.DesiredState{}, nil)
+	a.finishStaging(failed)
+	require.Equal(t, "these", a.stagedKey, "failed content must be retried once")
 	a.refetchMissing()
 	require.Empty(t, a.stagedKey, "a poll without a running fetch must retry at once")
 
 	a.staging, a.stagedKey = a.Puller.StartStaging(bundle.DesiredState{}, nil), "these"
 	a.refetchMissing()
-	a.staging, a.contentErrors = nil, nil
-	require.Zero(t, a.restageDelay(), "a fetch without failures needs no retry")
+	a.finishStaging(nil)
+	require.Equal(t, "these", a.stagedKey, "a fetch without failures needs no retry")
 }

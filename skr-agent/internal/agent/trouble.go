@@ -1,16 +1,13 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-logr/logr"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -150,23 +147,4 @@ func (a *Agent) logOutage(log logr.Logger, outage bool, err error) {
 	case changed:
 		log.Info("bundles are readable again", "location", a.Puller.Location().String())
 	}
-}
-
-func newRounds() wait.Backoff {
-	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.1, Steps: 10, Cap: time.Minute}
-}
-
-// logRound logs an error of a reconciliation once and returns the time until the retry, or 0 after a success.
-func (a *Agent) logRound(ctx context.Context, log logr.Logger, err error) time.Duration {
-	if err == nil || ctx.Err() != nil {
-		a.roundBackoff = newRounds()
-		if a.logged.Update(loggedRound, "") {
-			log.Info("reconciled the runtime after failures")
-		}
-		return 0
-	}
-	if a.logged.Update(loggedRound, err.Error()) {
-		log.Error(err, "failed to reconcile the runtime, retrying")
-	}
-	return a.roundBackoff.Step()
 }

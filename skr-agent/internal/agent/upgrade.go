@@ -2,11 +2,11 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -14,13 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
-// upgradeImage sets the image of the agent's Deployment to the bundle's image. healthy is false if the reconciliation
-// failed and the agent's current image can be the cause.
-func (a *Agent) upgradeImage(ctx context.Context, log logr.Logger, healthy bool) {
-	if a.Deployment == nil {
-		return
-	}
+// upgradeImage updates the image of the agent's Deployment. Failures that the agent's image cannot have caused do not
+// count.
+func (a *Agent) upgradeImage(ctx context.Context, p *pass) {
 	var well time.Duration
+	healthy := len(p.errs) == 0 && !slices.ContainsFunc(p.written.Failures, canBeAgentFault)
 	if !healthy {
 		a.trial.ownFailure.Store(true)
 	}
@@ -37,16 +35,16 @@ func (a *Agent) upgradeImage(ctx context.Context, log logr.Logger, healthy bool)
 	}
 	outcome, err := a.Deployment.Reconcile(ctx, a.targetImage(ctx), well)
 	if err != nil {
-		log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
+		p.log.Error(err, "failed to reconcile the agent's Deployment, retrying with the next poll")
 		return
 	}
 	if outcome.Message != "" {
-		log.Info(outcome.Message)
+		p.log.Info(outcome.Message)
 	}
 	if outcome.Problem != "" && outcome.Problem != a.agentProblem {
 		a.emitEvent(ctx, v1beta2.ReasonAgentUpgradeRolledBack, outcome.Problem)
 	}
-	a.agentProblem, a.proven = outcome.Problem, outcome.Proven
+	a.agentProblem, p.facts.IsProven = outcome.Problem, outcome.Proven
 }
 
 // trialFailures records failures since the process started. They decide whether the agent's new image is rolled back.
