@@ -167,15 +167,13 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	k.takePendingWork(p)
 	// If the check below does not succeed, the next action reads the report.
 	p.facts.Bundle = reconcile.No
-	runtime := p.rules.Runtime(p.kyma, nil)
-	request, err := p.rules.Request(p.kyma, nil)
+	view := p.input.View
+	request, err := view.Request(p.rules, p.kyma, nil)
 	if err != nil {
 		return
 	}
-	p.input.View.AddDecisions(runtime.ID, &request, p.kyma.Status.Runtime)
-	if rests, err := k.Publisher.IsSettled(ctx, k.publishRecord(p.kyma), runtime, request,
-		p.input.View.Catalog); err == nil &&
-		rests {
+	if rests, err := k.Publisher.IsSettled(ctx, k.publishRecord(p.kyma), p.rules.Runtime(p.kyma, nil), request,
+		view.Catalog); err == nil && rests {
 		p.facts.Bundle = reconcile.Yes
 	}
 }
@@ -267,12 +265,11 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		return err
 	}
 	view := p.input.View
-	request, err := p.rules.Request(kyma, facts.Report)
+	request, err := view.Request(p.rules, kyma, facts.Report)
 	if err == nil {
 		err = plan.CheckClone(kyma)
 	}
 	if err == nil {
-		view.AddDecisions(p.runtime.ID, &request, kyma.Status.Runtime)
 		p.outcome, err = k.Publisher.Publish(ctx, k.publishRecord(kyma), p.runtime, request, view.Catalog)
 	}
 	if p.outcome.IsPushed {

@@ -1,11 +1,15 @@
 package controller
 
 import (
+	"math/rand/v2"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -42,4 +46,47 @@ func settledUntil(
 		}
 	}
 	return until
+}
+
+// canPostpone reports whether the first reconcile of a Kyma in this process can postpone reading the report. Because of
+// this, a restart causes only one registry request per idle runtime instead of two.
+func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, input fleetstate.ReconcileInput) bool {
+	switch {
+	case !plan.IsResting(kyma), plan.ReconcileRequest(kyma) != "", input.View.IsAwaited(plan.RuntimeID(kyma)),
+		facts.IsCarried:
+		return false
+	case kyma.Status.ObservedGeneration != kyma.Generation, input.OwnChanges != 0,
+		!equality.Semantic.DeepEqual(before.Status, kyma.Status):
+		return false
+	}
+	if k.Now().Sub(plan.LastReportTime(kyma)) > plan.MaxUnrecorded {
+		return false // the runtime may be silent
+	}
+	for _, c := range kyma.Status.Conditions {
+		if c.Status != metav1.ConditionTrue {
+			return false
+		}
+	}
+	return true
+}
+
+// firstPoll returns the time of the first poll of a runtime's report. It is random, so that a new process does not read
+// all reports of the fleet at once.
+func (k *Kymas) firstPoll(kyma *v1beta2.Kyma) time.Time {
+	return k.Now().Add(rand.N(max(1, min(k.pollInterval(kyma), maxRestingPoll))))
+}
+
+// postponeRead returns the time to which the first read of a runtime's report is postponed. This is the proposed time,
+// or the time of an earlier call. It returns zero if the read cannot be postponed, because the report was already read
+// or a notification about it has arrived.
+func (r *reportReader) postponeRead(kyma *v1beta2.Kyma, proposed time.Time) time.Time {
+	known := r.lastKnown(kyma)
+	if !known.AskedAt.IsZero() || r.fleet.GetCurrent(kyma).NotifiedCount != 0 {
+		return time.Time{}
+	}
+	if known.PostponedTo.IsZero() {
+		known.PostponedTo = proposed
+		r.storeReport(kyma, known)
+	}
+	return known.PostponedTo
 }

@@ -237,3 +237,29 @@ func describeKyma(kyma *v1beta2.Kyma) string {
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }
+
+// RuntimeID returns the value of a Kyma's label operator.kyma-project.io/runtime-id or, without the label, the Kyma's
+// name. For a deleted Kyma, it returns the ID in the status even if the label has changed.
+func RuntimeID(kyma *v1beta2.Kyma) string {
+	if s := kyma.Status.Runtime; !kyma.DeletionTimestamp.IsZero() && s != nil && s.ID != "" {
+		return s.ID
+	}
+	return cmp.Or(kyma.Labels[v1beta2.LabelRuntimeID], kyma.Name)
+}
+
+// CheckClone returns an error if two agents use the same key, for example because the cluster was copied. The publisher
+// then publishes no new bundles for the runtime.
+func CheckClone(kyma *v1beta2.Kyma) error {
+	s := kyma.Status.Runtime
+	if s == nil || s.Agent == nil || s.Agent.Clone == "" {
+		return nil
+	}
+	return reason.Errorf(
+		reason.CloneDetected,
+		"%s: stop the copy, then give the original another key: in it, delete Secret %s/skr-agent-key and apply "+
+			"the output of `kcp-publisher enroll %s`",
+		s.Agent.Clone,
+		v1beta2.RuntimeNamespace,
+		RuntimeID(kyma),
+	)
+}

@@ -46,7 +46,5 @@ func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if err := p.owners.Check(kyma); err != nil {
 		return resolve.Request{}, err
 	}
-	request, err := p.rules.Request(kyma, nil)
-	p.view.AddDecisions(RuntimeID(kyma), &request, kyma.Status.Runtime)
-	return request, err
+	return p.view.Request(p.rules, kyma, nil)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -99,4 +100,72 @@ func (m *RecordedBundle) isNewer(published *PublishedBundle) bool {
 	return m != nil &&
 		(m.Epoch > published.Predicate.Epoch || m.Epoch == published.Predicate.Epoch &&
 			m.Sequence > published.Predicate.Sequence)
+}
+
+// Changes lists the modules that differ between two consecutive bundles.
+type Changes struct {
+	// Modules are the added, removed and changed modules, sorted.
+	Modules []string
+}
+
+// ChangesBetween returns the modules that differ between two desired states. It returns nil if the change can affect
+// all modules. It ignores settings that do not affect module installation.
+func ChangesBetween(before, after bundle.DesiredState) *Changes {
+	if before.Takeover != after.Takeover ||
+		!equality.Semantic.DeepEqual(installSettings(before.Settings), installSettings(after.Settings)) {
+		return nil
+	}
+	var changed []string
+	was := make(map[string]*bundle.Manifest, len(before.Manifests))
+	for i := range before.Manifests {
+		was[before.Manifests[i].Module] = &before.Manifests[i]
+	}
+	for i := range after.Manifests {
+		m := &after.Manifests[i]
+		if old := was[m.Module]; old == nil || !equality.Semantic.DeepEqual(*old, *m) {
+			changed = append(changed, m.Module)
+		}
+		delete(was, m.Module)
+	}
+	for module := range was {
+		changed = append(changed, module)
+	}
+	slices.Sort(changed)
+	return &Changes{Modules: slices.Compact(changed)}
+}
+
+func installSettings(s bundle.Settings) bundle.Settings {
+	s.PollInterval, s.ReportInterval, s.Agent, s.Autonomy, s.Details = metav1.Duration{}, metav1.Duration{}, "", "", nil
+	return s
+}
+
+// withValues adds to c the modules for which runtime values differ between two bundles, and returns the result.
+func (c *Changes) withValues(before, after PublishedBundle) *Changes {
+	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
+		return c
+	}
+	modules := slices.Clone(c.Modules)
+	for _, m := range after.State.Manifests {
+		was, is := before.Predicate.Values.For(m).String(), after.Predicate.Values.For(m).String()
+		if was != is {
+			modules = append(modules, m.Module)
+		}
+	}
+	slices.Sort(modules)
+	return &Changes{Modules: slices.Compact(modules)}
+}
+
+// ChangesSince returns the modules that differ between an earlier bundle and p. These are the modules in states, which
+// differ in the desired states of both bundles, and the modules whose runtime values differ.
+func (p PublishedBundle) ChangesSince(before PublishedBundle, states *Changes) *Changes {
+	return states.withValues(before, p)
+}
+
+func isFarAhead(sequence, last int64, now time.Time) bool {
+	return IsAhead(sequence, now) && (last == 0 || sequence-last > trust.MaxClockSkew.Milliseconds())
+}
+
+// IsAhead reports whether a sequence number is too far in the future. A sequence number is a Unix time in milliseconds.
+func IsAhead(sequence int64, now time.Time) bool {
+	return sequence > now.Add(trust.MaxClockSkew).UnixMilli()
 }

@@ -63,53 +63,6 @@ func setTakeover(request *resolve.Request, kyma *v1beta2.Kyma) error {
 	return err
 }
 
-func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
-	var labels map[string]string
-	for _, key := range r.KymaLabels {
-		value, is := kyma.Labels[key]
-		if !is {
-			continue
-		}
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[key] = value
-	}
-	return labels
-}
-
-func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
-	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
-		return own
-	}
-	return r.Settings.Autonomy
-}
-
-// ReportDetails returns the details that a Kyma requests for its runtime's reports, sorted. It returns an error for an
-// unknown detail.
-func ReportDetails(kyma *v1beta2.Kyma) ([]bundle.Detail, error) {
-	var all []bundle.Detail
-	for name := range strings.FieldsFuncSeq(kyma.Annotations[v1beta2.AnnotationReportDetails],
-		func(r rune) bool { return r == ',' || r == ' ' }) {
-		detail := bundle.Detail(name)
-		if !slices.Contains(bundle.AllDetails(), detail) {
-			return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %s is not one of %v",
-				v1beta2.AnnotationReportDetails, bundle.Quote(name, bundle.MaxVersionBytes), bundle.AllDetails())
-		}
-		all = append(all, detail)
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
-}
-
-func parseCheckRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
-	run, err := bundle.ParseCheckRun(kyma.Annotations[v1beta2.AnnotationCheckRun])
-	if err != nil {
-		return nil, reason.Errorf(reason.AnnotationInvalid, "annotation %s: %w", v1beta2.AnnotationCheckRun, err)
-	}
-	return run, nil
-}
-
 // grantedVersions returns the module versions of a runtime: the published versions in the status, and the reported
 // versions of modules that are not in the status. If the status is outdated or the runtime chose the version itself, a
 // newer reported version takes precedence over the published version.
@@ -215,4 +168,50 @@ func removedModules(requested v1beta2.KymaSpec, report *bundle.AcceptedReport) (
 		}
 	}
 	return all
+}
+
+// RecordFeatures returns the features that the agent reports, in the format of the Kyma's status.
+func RecordFeatures(report bundle.Report) []string {
+	list := make([]string, 0, len(report.Features))
+	for _, f := range report.Features {
+		list = append(list, string(f))
+	}
+	return list
+}
+
+// unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or,
+// without a report, the Kyma's status. If the agent has never reported, it assumes that the agent supports all
+// features.
+func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
+	var has []string
+	switch {
+	case report != nil:
+		has = RecordFeatures(report.Report)
+	case status != nil && status.Observed != nil:
+		has = status.Observed.Features
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(bundle.AllFeatures(), func(f bundle.Feature) bool {
+		return slices.Contains(has, string(f))
+	})
+}
+
+// SupportedRequest returns the request without the settings that the agent does not support. It also returns the
+// features that the removed settings require.
+func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Feature) {
+	var left []bundle.Feature
+	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {
+		return !slices.Contains(request.Unsupported, f)
+	})
+	return request, left
+}
+
+// AgentOutdatedMessage returns a message that the bundle omits the features in left until the agent is upgraded.
+func AgentOutdatedMessage(left []bundle.Feature) string {
+	names := make([]string, 0, len(left))
+	for _, f := range left {
+		names = append(names, string(f))
+	}
+	return resolve.OutdatedMessage + strings.Join(names, ", ") + ": the bundle omits them until the agent is upgraded"
 }

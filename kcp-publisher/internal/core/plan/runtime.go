@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -182,11 +181,6 @@ func isRequestForKey(request, thumbprint string) bool {
 	}
 	proven, err := trust.Thumbprint(key)
 	return err == nil && proven == thumbprint
-}
-
-// RevokedKeys returns the thumbprints of the agent keys that the Kyma's annotation revokes.
-func RevokedKeys(kyma *v1beta2.Kyma) []string {
-	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }
 
 // ownRequest returns the spec of the Kyma in the runtime, as last reported. It returns nil if the publisher does not

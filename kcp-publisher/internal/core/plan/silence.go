@@ -7,18 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
-)
-
-const (
-	// carriedSilence is the default time that a runtime may be without a report if an operator carries its reports by
-	// hand.
-	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence is the maximum time that an annotation can allow a runtime to be without a report. It also
-	// limits the validity of bundles that an operator carries by hand, because an attacker could withhold a newer
-	// bundle until the old one expires.
-	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
 // MaxUnrecorded is the maximum time between two updates of the report time in the Kyma's status while a runtime
@@ -107,28 +96,16 @@ func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	return observed.Heard.Time
 }
 
-func isCarried(kyma *v1beta2.Kyma) bool {
-	_, carried, err := Rules{}.SilenceTimeoutFor(kyma)
-	return carried && err == nil
-}
-
-// SilenceTimeoutFor returns the time that a Kyma's runtime may be without a report before it counts as silent. carried
-// is true if an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it
-// returns the default time and an error.
-func (r Rules) SilenceTimeoutFor(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
-	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
-	switch annotation {
-	case "", v1beta2.False:
-		return r.SilenceTimeout, false, nil
-	case v1beta2.True:
-		return carriedSilence, true, nil
+// IsResting reports whether the runtime has applied the latest bundle and all its modules are ready, so that no work is
+// pending.
+func IsResting(kyma *v1beta2.Kyma) bool {
+	status := kyma.Status.Runtime
+	if !kyma.DeletionTimestamp.IsZero() || kyma.Status.State != v1beta2.StateReady || status == nil ||
+		status.Published == nil || status.Observed == nil {
+		return false
 	}
-	allowed, err := time.ParseDuration(annotation)
-	if err != nil || allowed <= 0 || allowed > maxCarriedSilence {
-		return r.SilenceTimeout, false,
-			reason.Errorf(reason.AnnotationInvalid,
-				"annotation %s: %q must be true, or a duration such as 2160h, at most %.0fh", v1beta2.AnnotationCarried,
-				annotation, maxCarriedSilence.Hours())
+	if status.Published.Digest == "" || status.Observed.Digest != status.Published.Digest {
+		return false
 	}
-	return allowed, true, nil
+	return status.Takeover == nil || status.Takeover.Done == status.Takeover.Published
 }

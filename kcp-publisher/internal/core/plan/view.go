@@ -102,12 +102,14 @@ func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[r
 	return all
 }
 
-// AddDecisions adds the rollout decisions for a runtime to its request.
-func (v *View) AddDecisions(runtime string, request *resolve.Request, known *v1beta2.RuntimeStatus) {
-	asked := *request
+// Request returns the same as Rules.Request, with the rollout decisions for the Kyma's runtime.
+func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
+	request, err := r.Request(kyma, report)
+	asked, runtime, known := request, RuntimeID(kyma), kyma.Status.Runtime
 	asked.IsDeleting = false
 	request.Gates, request.CatalogVersions = v.decisions(runtime, asked, known), v.catalogVersions(runtime, asked, known)
 	request.Checks = v.rolloutChecks(request.Gates)
+	return request, err
 }
 
 // SelectedVersions maps each module of a published bundle to the rollout that selected the module's version. If a

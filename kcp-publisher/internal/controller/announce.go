@@ -1,0 +1,177 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+)
+
+// KymaEvents is the value of a flag that selects the Events to emit about runtimes.
+type KymaEvents string
+
+// With AllEvents, the publisher emits all Events. With FailureEvents, it emits only Events about failures.
+const (
+	AllEvents     KymaEvents = "all"
+	FailureEvents KymaEvents = "failures"
+)
+
+// ParseKymaEvents parses a flag value: all or failures.
+func ParseKymaEvents(text string) (KymaEvents, error) {
+	if e := KymaEvents(text); slices.Contains([]KymaEvents{AllEvents, FailureEvents}, e) {
+		return e, nil
+	}
+	return "", fmt.Errorf("unknown value %q, must be %s or %s", text, AllEvents, FailureEvents)
+}
+
+func (k *Kymas) emitChanges(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
+	for _, e := range ingest.EventsBetween(before, kyma.Status) {
+		kind := corev1.EventTypeNormal
+		if e.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		k.emitEvent(kyma, kind, e.Reason, "Reconcile", e.Note)
+	}
+}
+
+// emitEvent emits an Event about a Kyma. If k.KymaEvents is FailureEvents, it emits only Warning Events.
+func (k *Kymas) emitEvent(kyma *v1beta2.Kyma, kind, reason, action, note string) {
+	if kind == corev1.EventTypeNormal && k.KymaEvents == FailureEvents {
+		return
+	}
+	k.Events.Eventf(kyma, nil, kind, reason, action, "%s", eventNote(note))
+}
+
+// announceEvent emits an Event about a runtime's report. It drops the Event if the runtime has caused too many Events
+// recently.
+func (k *Kymas) announceEvent(kyma *v1beta2.Kyma, related runtime.Object, kind, reason, note string) {
+	if k.mayAnnounce(kyma, kind) {
+		k.Events.Eventf(kyma, related, kind, reason, "Ingest", "%s", eventNote(note))
+	}
+}
+
+// mayAnnounce reports whether another Event about the runtime is allowed, and counts the Event.
+func (k *Kymas) mayAnnounce(kyma *v1beta2.Kyma, kind string) bool {
+	allowed := false
+	k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) {
+		allowed = r.AllowEvent(kind == corev1.EventTypeWarning, k.Now())
+	})
+	return allowed
+}
+
+// announceDeviation logs and emits an Event if the registry does not contain the published bundle.
+func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *plan.Deviation) {
+	if d == nil {
+		return
+	}
+	registryDeviations.WithLabelValues(d.Reason).Inc()
+	runtime := plan.RuntimeID(kyma)
+	ctrl.LoggerFrom(ctx).Info("the registry does not contain the published bundle, publishing it again", "runtime",
+		runtime, "reason", d.Reason, "detail", d.Message)
+	k.Events.Eventf(kyma, nil, corev1.EventTypeWarning, d.Reason, "Publish", "%s",
+		eventNote(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
+}
+
+// announceRestored logs that the publisher restored missing content in the registry.
+func announceRestored(ctx context.Context, what string) {
+	registryDeviations.WithLabelValues(restoredLabel).Inc()
+	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
+}
+
+// restoredLabel is the metric label for restored content that several runtimes share.
+const restoredLabel = "SharedMissing"
+
+// announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. The reason is that
+// another publisher is active or that the control plane has lost data.
+func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
+	observed := report.Observed
+	newest := k.publishRecord(kyma).NewestPosition()
+	if status := kyma.Status.Runtime; status != nil && status.Published != nil &&
+		status.Published.Epoch >= newest.Epoch {
+		newest = plan.RecordedBundle{Epoch: status.Published.Epoch, Sequence: max(status.Published.Sequence, newest.Sequence)}
+	}
+	if newest.Sequence == 0 || observed == nil || observed.Epoch != newest.Epoch ||
+		observed.Sequence <= newest.Sequence || plan.IsAhead(observed.Sequence, k.Now()) {
+		return
+	}
+	k.publishRecord(kyma).RequestCheck()
+	message := fmt.Sprintf("the runtime has accepted bundle %d, but the latest bundle known to this publisher is %d",
+		observed.Sequence, newest.Sequence)
+	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {
+		k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
+	}
+}
+
+func (k *Kymas) registerMetrics() {
+	k.metricsPart.fleet = k.fleet
+	k.metricsPart.isReady = func() bool { return k.Catalog.Snapshot() != nil }
+	runtimeStates.addPart(&k.metricsPart)
+}
+
+// Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible
+// for them.
+func (k *Kymas) Retire() {
+	runtimeStates.removePart(&k.metricsPart)
+	k.backoff.retire()
+}
+
+func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
+	catalog := k.Catalog.Snapshot()
+	if catalog == nil {
+		return // the catalog has not been read yet
+	}
+	runtimeStates.setRuntime(&k.metricsPart, client.ObjectKeyFromObject(kyma),
+		fleet.Judge(kyma, fleet.Rollouts{}, k.Now()),
+		catalog)
+}
+
+// announceWritten updates metrics and emits Events for the changes between two statuses of a Kyma. It must be called
+// after the new status has been written. A restart does not repeat an Event, because the status contains the change
+// already.
+func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
+	if took, is := applyTime(before, after); is {
+		publishToApplied.WithLabelValues().Observe(took.Seconds())
+	}
+	switch was, is := isSilent(before.Conditions), isSilent(after.Conditions); {
+	case is && !was:
+		reporting := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReporting)
+		k.emitEvent(kyma, corev1.EventTypeWarning, v1beta2.ReasonRuntimeSilent, "Ingest",
+			fmt.Sprintf("runtime %s is silent: %s", plan.RuntimeID(kyma), reporting.Message))
+	case was && meta.IsStatusConditionTrue(after.Conditions, v1beta2.ConditionReporting):
+		k.emitEvent(kyma, corev1.EventTypeNormal, v1beta2.ReasonRuntimeHeard, "Ingest",
+			fmt.Sprintf("runtime %s reports again", plan.RuntimeID(kyma)))
+	}
+}
+
+// showsRefusal reports whether the Kyma's status already shows that the publisher refused a report for the same reason.
+func showsRefusal(kyma *v1beta2.Kyma, refused *refusal.Error) bool {
+	r := kyma.Status.Runtime
+	return plan.HasRefusedReport(kyma) && r != nil && r.Reasons != nil &&
+		refusal.Reason(r.Reasons.Report) == refusal.Known(refused.Reason)
+}
+
+func isSilent(conditions []metav1.Condition) bool {
+	reporting := meta.FindStatusCondition(conditions, v1beta2.ConditionReporting)
+	return reporting != nil && reporting.Status == metav1.ConditionFalse && reporting.Reason == v1beta2.ReasonSilent
+}
+
+func knownReason(reason refusal.Reason) refusal.Reason {
+	if slices.Contains(refusal.Reasons, reason) {
+		return reason
+	}
+	return otherReason
+}
