@@ -190,8 +190,8 @@ func NewBackoff(now time.Time) *Backoff {
 	return b
 }
 
-// RecordFailure must be called after a failed request. It starts the next delay unless a delay is in progress, and
-// returns the remaining time.
+// RecordFailure must be called after a failed request. It returns the remaining time of the current delay. If the
+// current delay has ended, it starts the next one and returns its length.
 func (b *Backoff) RecordFailure(now time.Time) time.Duration {
 	if !now.Before(b.Until) {
 		b.Until = now.Add(b.delays.NextBackOff())

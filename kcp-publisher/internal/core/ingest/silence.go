@@ -183,8 +183,8 @@ const (
 	updateSpread = 5 * time.Hour
 )
 
-// NeedsUpdate reports whether the status after must be written, because it has changed or because the time of the last
-// report in the status before is too old.
+// NeedsUpdate reports whether the status after must be written. This is the case if it differs from the status before,
+// or if the report time in the status before is too old.
 func NeedsUpdate(before, after v1beta2.KymaStatus) bool {
 	was, is := before.Runtime, after.Runtime
 	if was != nil && was.Observed != nil && was.Observed.Heard != nil && is != nil && is.Observed != nil &&
@@ -211,8 +211,9 @@ func NextUpdate(status v1beta2.KymaStatus) time.Time {
 	return status.Runtime.Observed.Heard.Add(updateDelay + updateSpread*time.Duration(sum.Sum32()%1000)/1000)
 }
 
-// ArrivalTime returns when a report arrived. For the first report that this publisher reads, it computes the arrival
-// time from the report's creation time, because another publisher may have received the report earlier.
+// ArrivalTime returns the time at which a report arrived. Another publisher may have received a report before this
+// publisher started. Therefore, for the first report that this publisher reads, ArrivalTime computes the arrival time
+// from the report's creation time.
 func ArrivalTime(before *v1beta2.RuntimeStatus, report bundle.AcceptedReport, first bool, now time.Time) time.Time {
 	if before == nil || before.Observed == nil || report.Enrolled {
 		return now
