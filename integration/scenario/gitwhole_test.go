@@ -41,7 +41,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	until(t, time.Minute, "commit "+hash+" is partially applied", func() (bool, string) {
 		r := record(t, f)
 		return r["applying"] == hash && r["ready"] == "False" && r["reason"] == v1beta2.ReasonCommitApplyFailed &&
-			strings.Contains(r["message"], "publishing is held while commit "+hash) &&
+			strings.Contains(r["message"], "publishing is held until commit "+hash) &&
 			strings.Contains(r["message"], "fleet/kymas/") && strings.Contains(r["message"], ".yaml:1: ") &&
 			strings.Contains(r["message"], "exceeded quota"), fmt.Sprint(r)
 	})
@@ -112,7 +112,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 			return len(kyma.Status.Runtime.Requested.Spec.Modules) == 2, fmt.Sprint(kyma.Status.Runtime.Requested)
 		})
 		if why, err := f.Why(ctx, "one"); err != nil ||
-			!strings.Contains(why, "because    publishing is held while commit "+promoted) {
+			!strings.Contains(why, "because    publishing is held until commit "+promoted) {
 			t.Errorf("unexpected output of why: error %v\n%s", err, why)
 		}
 		nothingIsPublished()

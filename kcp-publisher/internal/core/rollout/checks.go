@@ -250,8 +250,7 @@ func (p *plan) recordChecks(runtimes []Runtime) {
 	}
 }
 
-// summarizeChecks summarizes the results of a wave's checks in those runtimes that this rollout updated. It returns nil
-// if the wave has no checks.
+// summarizeChecks summarizes a wave's check results in the runtimes that this rollout updated, or returns nil.
 func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummary {
 	checks := p.spec.Waves[wave].Checks
 	if len(checks) == 0 {
@@ -312,8 +311,7 @@ func addReading(all []measuredValue, runtime, text string) []measuredValue {
 	return append(all, measuredValue{number, text, runtime})
 }
 
-// ParseValue parses the value of a check: a finite number, or a duration such as 250ms. It returns a duration in
-// seconds.
+// ParseValue parses a check's value: a finite number, or a duration such as 250ms, which it returns in seconds.
 func ParseValue(text string) (number float64, ok bool) {
 	if number, err := strconv.ParseFloat(text, 64); err == nil {
 		return number, !math.IsNaN(number) && !math.IsInf(number, 0)

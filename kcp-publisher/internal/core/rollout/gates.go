@@ -19,8 +19,7 @@ type Track struct{ Module, Channel string }
 // MarshalText encodes a track as the key of a JSON object.
 func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
 
-// Gates maps each track (a module in a channel) to the Gate that decides about its versions. It must not be changed
-// after its creation.
+// Gates maps each track (a module in a channel) to the Gate that decides about its versions. It is immutable.
 type Gates map[Track]*Gate
 
 // Gate decides which version each runtime that follows a track can have.

@@ -38,14 +38,12 @@ func (h *Holder) HasSelected(runtime *Runtime) bool {
 	return runtime.Selection != nil && runtime.Selection.Rollout == h.plan.name
 }
 
-// CannotHold reports whether the rollout cannot delay anything in a runtime with this version, because it is the
-// promoted version.
+// CannotHold reports whether a runtime has the promoted version, so that the rollout delays nothing in it.
 func (h *Holder) CannotHold(version string) bool {
 	return h.isReadable && version == h.plan.spec.To && !h.plan.isRollingBack()
 }
 
-// HeldReason returns the reason why the rollout delays the promoted version in a runtime. It returns "" if the version
-// is not delayed.
+// HeldReason returns the reason why the rollout delays the promoted version in a runtime, or "".
 func (h *Holder) HeldReason(runtime *Runtime) string {
 	back, touched := h.plan.isRollingBack(), h.HasSelected(runtime)
 	switch {

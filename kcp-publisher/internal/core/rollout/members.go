@@ -154,8 +154,7 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 		p.classifyWithVersion(m, r, quiet)
 	case m.isSelected && r.Version == p.spec.From && p.isRollingBack():
 		m.state = inFlight
-		// The runtime may never have installed the promoted version, for example because it waited for its maintenance
-		// window.
+		// The runtime may never have installed the promoted version, for example before its maintenance window.
 		if r.IsCurrent || r.WaitsForWindow || quiet || p.isLate(m, r) {
 			m.state = reverted
 		}

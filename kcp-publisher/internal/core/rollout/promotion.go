@@ -53,8 +53,7 @@ func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 	return newest.Name
 }
 
-// ObjectName returns the object name of the Rollout of a track with this revision. Rollouts of different tracks have
-// different names. If the module's name is not a valid object name, ObjectName changes it and adds a hash.
+// ObjectName returns a name for the Rollout of a track with this revision. Names of different tracks differ.
 func ObjectName(track Track, revision int64) string {
 	// Shorten the module's name, because the whole name can have at most 253 bytes.
 	const maxModule = 180
@@ -107,8 +106,7 @@ func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	return ended && channel != held
 }
 
-// lastGoodVersion returns the version to which runtimes return if the next promotion fails. before is the previous
-// rollout.
+// lastGoodVersion returns the version to which runtimes return if the promotion after the rollout before fails.
 //   - If a version was published without a policy after the previous rollout, it is that version.
 //   - If every runtime has the promoted version of the previous rollout, it is that version.
 //   - Otherwise, it is the last good version of the previous rollout.

@@ -59,7 +59,8 @@ var runtimeActions = []runtimeAction{
 	},
 }
 
-// appliesTo reports whether the action is useful for runtimes with this health. A suspended runtime can only be resumed.
+// appliesTo reports whether the action is useful for runtimes with this health. A suspended runtime can only be
+// resumed.
 func (a runtimeAction) appliesTo(health fleet.Health) bool {
 	return (health == fleet.Suspended) == (a.Name == "resume")
 }
