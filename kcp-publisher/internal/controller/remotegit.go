@@ -113,8 +113,8 @@ func (p *RemotePlanner) Holding() string {
 	return announced.Held
 }
 
-// The planner regularly compares the control plane with the newest commit. Compared returns the start of the last
-// comparison that found the commit completely applied, or zero.
+// Compared returns the start of the last comparison that found the newest commit completely applied, or zero. The
+// planner regularly compares the control plane with that commit.
 func (p *RemotePlanner) Compared() time.Time {
 	announced, known := p.Announced()
 	if !known || announced.Commit.Compared == 0 {
