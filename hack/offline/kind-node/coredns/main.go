@@ -18,7 +18,7 @@ import (
 )
 
 func main() {
-	// This is the order of coredns' plugin.cfg.
+	// The order is that of coredns' plugin.cfg.
 	dnsserver.Directives = []string{
 		"reload", "health", "ready", "prometheus", "errors", "loadbalance", "cache", "loop", "kubernetes", "forward",
 	}

@@ -112,8 +112,6 @@ func fit(file string, held map[string]bool) error {
 	return os.WriteFile(file, data, 0o600)
 }
 
-// fitted returns a container's configuration without the capabilities that are not in held.
-//
 // Source: opencontainers/runtime-spec, config.md, process.capabilities.
 func fitted(data []byte, held map[string]bool) ([]byte, error) {
 	var config map[string]any
