@@ -368,7 +368,9 @@ func (f *runFlags) newAgentOptions(
 	keeper := &secrets.Reconciler{Client: uncached, Runtime: known.runtime, Identity: identity}
 	revisions := record.NewRevisions()
 	memory := &objects.Restorer{Uncached: uncached, Signer: signer, Revisions: revisions}
-	if err := memory.RestoreRevisions(ctx); err != nil {
+	if err := memory.RestoreRevisions(ctx); manager.IsTemporary(err) {
+		return agent.Options{}, err // with unknown revisions, the installer would accept earlier records
+	} else if err != nil {
 		ctrl.Log.Error(err, "failed to read the revisions of records, so earlier records of Manifests are accepted")
 	}
 	label := func(ctx context.Context, want map[string]string) error {

@@ -90,15 +90,15 @@ func (m Memory) Observe(
 
 // keepRecord replaces the record with the record of another copy.
 func (r *SavedManifest) keepRecord(from *SavedManifest) {
+	delete(r.Annotations, v1beta2.AnnotationRecord)
 	text, has := from.Annotations[v1beta2.AnnotationRecord]
-	switch {
-	case !has:
-		delete(r.Annotations, v1beta2.AnnotationRecord)
-	case r.Annotations == nil:
-		r.Annotations = map[string]string{v1beta2.AnnotationRecord: text}
-	default:
-		r.Annotations[v1beta2.AnnotationRecord] = text
+	if !has {
+		return
 	}
+	if r.Annotations == nil {
+		r.Annotations = map[string]string{}
+	}
+	r.Annotations[v1beta2.AnnotationRecord] = text
 }
 
 // isBeingRemoved reports whether the bundle requests the removal of a live Manifest whose record does not contain the

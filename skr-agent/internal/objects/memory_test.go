@@ -196,9 +196,7 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
 	w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
-	t.Cleanup(func() {
-		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
-	})
+	deleteMemory(t)
 	b := bundleOf(module("keda", "1.0.0"))
 	w.sync(b)
 	keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
@@ -226,9 +224,7 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
 	w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
-	t.Cleanup(func() {
-		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
-	})
+	deleteMemory(t)
 	b := bundleOf(module("keda", "1.0.0"))
 	w.sync(b)
 	keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
@@ -315,12 +311,22 @@ func signer(t *testing.T) trust.Signer {
 	return signer
 }
 
+// deleteMemory deletes the agent's memory now and after the test, because each test has another key.
+func deleteMemory(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	forget := func() {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}}
+		require.NoError(t, client.IgnoreNotFound(cluster.Delete(ctx, secret)))
+	}
+	forget()
+	t.Cleanup(forget)
+}
+
 func TestMemorySignedWithAnotherKeyIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
-	t.Cleanup(func() {
-		_ = cluster.Delete(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret}})
-	})
+	deleteMemory(t)
 	own := w.Records.Signer
 	keeper := &Restorer{Client: cluster, Uncached: cluster, Signer: own}
 	w.Restorer = keeper
@@ -381,4 +387,35 @@ func TestEarlierRecordIsNotSaved(t *testing.T) {
 	delete(deleted.Annotations, v1beta2.AnnotationRecord)
 	memory = memory.Observe(book, nil, []v1beta2.Manifest{*deleted}, nil)
 	require.Equal(t, m.Annotations, memory.Manifests[0].Annotations)
+}
+
+func TestRestartedAgentReadsRevisionsOfRecords(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	deleteMemory(t)
+	w.Records.Revisions = record.NewRevisions()
+	keeper := &Restorer{
+		Client: cluster, Uncached: cluster, Signer: w.Records.Signer, Revisions: w.Records.Revisions,
+	}
+	w.Restorer = keeper
+	b := bundleOf(module("keda", "1.0.0"))
+	w.sync(b)
+	m := &v1beta2.Manifest{}
+	require.True(t, w.get(m, "keda"))
+	require.NoError(t, w.Records.Set(m, record.Record{Applied: &record.AppliedVersion{Version: "1.0.0"}}))
+	require.NoError(t, cluster.Update(ctx, m))
+	w.Records.Read(m)
+	_, err := keeper.Restore(ctx, b)
+	require.NoError(t, err)
+	known := w.Records.Revisions.Of(m)
+	require.Positive(t, known)
+
+	restarted := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
+	require.NoError(t, restarted.RestoreRevisions(ctx))
+	require.Equal(t, known, restarted.Revisions.Of(m))
+
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	unknown := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
+	require.Error(t, unknown.RestoreRevisions(ended), "the agent must not start with unknown revisions")
 }
