@@ -18,11 +18,11 @@ type offer struct {
 	Name, Title string
 	// Wave is the wave to approve, or empty for other actions.
 	Wave string
-	// Effect is the sentence on the confirmation page that describes the effect. effect is its end, without the rollout.
-	Effect, effect string
 	// Runtimes is the number of affected runtimes.
 	Runtimes int32
 	action   actions.Rollout
+	// effect is the end of a sentence about the rollout that describes the effect.
+	effect string
 }
 
 // rolloutOffers applies each action to a copy of the rollout, to find the actions that are possible in its state.
@@ -58,7 +58,7 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 	for _, o := range candidates {
 		object := rolloutObject(one)
 		if effect, err := o.action.Change(&object); err == nil {
-			o.effect, o.Effect = effect, "Rollout "+one.Name+" "+effect+"."
+			o.effect = effect
 			possible = append(possible, o)
 		}
 	}
@@ -138,10 +138,11 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 		p.showRollout(w, r, http.StatusConflict, "This action is not possible in the rollout's current state.")
 		return
 	}
+	effect := "Rollout " + one.Name + " " + chosen.effect + "."
 	c := confirmation{
-		Heading: chosen.Title + "?", Effect: chosen.Effect, Button: chosen.Title, Count: int(chosen.Runtimes),
+		Heading: chosen.Title + "?", Effect: effect, Button: chosen.Title, Count: int(chosen.Runtimes),
 		Address: address, Back: address, Action: form.action, Wave: form.wave,
-		Selection: digest.FromString(chosen.Effect).Encoded(),
+		Selection: digest.FromString(effect).Encoded(),
 	}
 	if form.confirmed && form.selection != c.Selection {
 		c.Error, form.confirmed = "The rollout changed, and the action has another effect now. Nothing has been changed yet.",
