@@ -82,7 +82,7 @@ type Step struct {
 	Target string
 	// Serial is the number of the step among the steps of its kind.
 	Serial int
-	// By is the duration by which the step shifts a clock.
+	// By is added to the time of a clock. It is negative if the step sets the clock back.
 	By time.Duration
 	// About is the name of the object that the step changes. Two steps with the same name do not overlap.
 	About string
@@ -154,8 +154,8 @@ const bundleValidity = 30 * time.Second
 // expiry lists the additional steps of Shape.Expiry.
 var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
 
-// shifts lists the durations by which a clock can be shifted. Agents tolerate the small ones. After a larger shift,
-// agents refuse bundles.
+// shifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
+// bundles.
 var shifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }

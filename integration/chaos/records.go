@@ -34,7 +34,7 @@ type Reported struct {
 	Sequence int64
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
-	// Answered contains the modules for which the report contains a result, with their versions.
+	// Answered maps each module with a result in the report to its version.
 	Answered map[string]string
 	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool

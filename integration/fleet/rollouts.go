@@ -29,7 +29,8 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until the status of a rollout meets a condition. what describes the condition in the error.
+// UntilRollout waits until the status of a rollout meets the condition stands. The error contains
+// the text what as the name of the condition.
 func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
 	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)

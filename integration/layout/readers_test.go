@@ -42,8 +42,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the text by which tests refer to a page: its file name or, if several charts have a file with this
-// name, the chart and the file name.
+// pageName returns the name of a page in tests. This is its file name, with the name of the chart if several charts have
+// a file with this name.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":

@@ -30,7 +30,7 @@ type enrollFlags struct {
 	generation                                       int
 }
 
-// enrolledRuntime is a runtime and the only Kyma for which its enrollment token is valid.
+// enrolledRuntime is a runtime and its Kyma. The runtime's enrollment token is valid only for this Kyma.
 type enrolledRuntime struct {
 	id   string
 	kyma trust.Kyma

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// dividedRuntimes contains healthy runtimes, for which a row of the API server's table is sufficient, and the names of
-// Kymas that must be read completely. The zero value means that all Kymas must be read.
+// dividedRuntimes contains the healthy runtimes, read from rows of the API server's table, and the names of the Kymas
+// that must be read completely. The zero value means that all Kymas must be read.
 type dividedRuntimes struct {
 	healthy map[types.NamespacedName]fleet.Runtime
 	// unready and others are the names of the Kymas to read. The Kymas in others are in state Ready.

@@ -17,9 +17,8 @@ import (
 // defaultPollInterval is the default interval at which an agent polls for bundles.
 const defaultReportInterval, defaultPollInterval = 5 * time.Minute, time.Minute
 
-// maxQuietTime returns the longest time for which the publisher receives no new report from a healthy runtime. agent is
-// the agents' poll interval, and report is their report interval; 0 stands for the default. poll is the publisher's
-// poll interval.
+// maxQuietTime returns the longest time between two reports of a healthy runtime at the publisher. agent is the agents'
+// poll interval, and report is their report interval; 0 stands for the default. poll is the publisher's poll interval.
 func maxQuietTime(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, defaultReportInterval) + cmp.Or(agent, defaultPollInterval) + restingInterval(poll)
 	return quiet + quiet/10

@@ -44,7 +44,7 @@ type Rollouts struct {
 	// processed (state), and whether a rollout is active. announce is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
-	// maxQuiet is the longest time for which a healthy runtime sends no new report. See maxQuietTime.
+	// maxQuiet is the result of maxQuietTime: the longest time between two reports of a healthy runtime.
 	maxQuiet time.Duration
 	// members and checkedPolicies are only used by Reconcile. checkedPolicies contains the generation of each policy
 	// that warnOfflineAfter has checked.

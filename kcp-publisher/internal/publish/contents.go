@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// contentCacheTime is the time for which the content of a component is cached. During a promotion, thousands of
+// contentCacheTime limits the age of a component's cached content. During a promotion, thousands of
 // runtimes need the same content at the same time.
 const contentCacheTime = 2 * time.Second
 

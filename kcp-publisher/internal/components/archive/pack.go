@@ -53,7 +53,7 @@ func (w *Writer) clean() error {
 		err = w.root.Close()
 	}
 	if w.dir != w.path && w.dir != "" {
-		err = errors.Join(err, os.RemoveAll(w.dir)) // this is no error if publish has renamed w.dir
+		err = errors.Join(err, os.RemoveAll(w.dir)) // if publish has renamed w.dir, RemoveAll finds nothing
 	}
 	return err
 }

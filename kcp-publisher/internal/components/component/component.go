@@ -48,8 +48,8 @@ type Options struct {
 	Registries *store.Registries
 	// HelmRepositories contains the URL prefixes of the Helm repositories from which charts can be read.
 	HelmRepositories []string
-	// Revalidate is the time after which the registry is asked whether a cached version has changed. RetryAfter is the
-	// time for which a failure is cached.
+	// Revalidate limits the age of a cached version. After this time, the registry is asked whether the version has
+	// changed. RetryAfter limits the age of a cached failure.
 	Revalidate, RetryAfter time.Duration
 	// Cached returns the given repository with a cache in front of it. It is nil without a cache.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget

@@ -36,7 +36,7 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest returns a registry with a valid component version, of which each test case breaks one part.
+// honest returns a registry with a valid component version. Each test case breaks one part of it.
 func honest(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}

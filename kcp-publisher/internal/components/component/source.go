@@ -21,7 +21,7 @@ type Source interface {
 	String() string
 }
 
-// Mapping is the rule by which a registry maps the name of a component to the name of a repository.
+// Mapping is a registry's rule that derives the name of a repository from the name of a component.
 //
 // Source: OCM's repository specification OCIRegistry, componentNameMapping.
 type Mapping string

@@ -350,8 +350,8 @@ func findProcessingModule(k *kymaState) *finding {
 	return f
 }
 
-// findUnexplained finds a Kyma in state Error or Warning for which no earlier rule has found a cause. Without this
-// rule, the runtime would count as healthy.
+// findUnexplained finds a Kyma in state Error or Warning if no earlier rule has found the cause. Without this rule, the
+// runtime would count as healthy.
 func findUnexplained(k *kymaState) *finding {
 	if state := k.kyma.Status.State; k.isSingle || k.ready.Status == metav1.ConditionTrue || state != v1beta2.StateError &&
 		state != v1beta2.StateWarning {

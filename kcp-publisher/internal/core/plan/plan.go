@@ -64,7 +64,7 @@ const exampleWindows = `[{"days":["Sat"],"begin":"02:00:00Z","end":"06:00:00Z"}]
 type Maintenance struct {
 	// Policy selects the windows of a runtime by its Kyma's labels. It can be nil.
 	Policy *window.Policy
-	// Minimum is the time for which a window must still be open when an upgrade starts.
+	// Minimum is the shortest time between the start of an upgrade and the end of its window.
 	Minimum time.Duration
 }
 

@@ -139,7 +139,7 @@ func installSettings(s bundle.Settings) bundle.Settings {
 	return s
 }
 
-// withValues adds to c the modules for which runtime values differ between two bundles, and returns the result.
+// withValues adds the modules whose runtime values differ between two bundles to c, and returns the result.
 func (c *Changes) withValues(before, after PublishedBundle) *Changes {
 	if c == nil || maps.Equal(before.Predicate.Values, after.Predicate.Values) {
 		return c

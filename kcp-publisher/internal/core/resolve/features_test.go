@@ -19,8 +19,7 @@ var wireFields = map[string]bundle.Feature{
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns the name of a field in the document that requires one of the features in lacks. It returns "" if
-// there is none.
+// refusedField returns the name of a field in the document that requires one of the features in lacks, or "".
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:

@@ -8,7 +8,7 @@ import (
 )
 
 // OfflineAfterProblem returns a message if a course's offlineAfter is so short that healthy runtimes would count as
-// offline. Otherwise, it returns "". maxQuiet is the longest time for which a healthy runtime sends no new report.
+// offline. Otherwise, it returns "". maxQuiet is the longest time between two reports of a healthy runtime.
 func OfflineAfterProblem(course fleet.Course, maxQuiet time.Duration) string {
 	if course.OfflineAfter.Duration > maxQuiet {
 		return ""

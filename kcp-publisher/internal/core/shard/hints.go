@@ -72,8 +72,7 @@ func KeptHints(all []Hints, after time.Time) []Hints {
 }
 
 // NewHints decodes messages and returns the runtimes in those that are newer than the message with the number last. It
-// ignores invalid messages and runtime IDs. newest is the number of the newest message, or last if there is no newer
-// one.
+// ignores invalid messages and runtime IDs. newest is the number of the newest message, but at least last.
 func NewHints(text string, last int64) (runtimes []string, newest int64) {
 	newest = last
 	var all []Hints

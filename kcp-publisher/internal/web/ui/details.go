@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// reportFor is the time for which all viewers get the same copy of a report. A live page requests its report
+	// reportFor limits the age of the copy of a report that all viewers get. A live page requests its report
 	// repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second
