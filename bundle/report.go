@@ -221,8 +221,8 @@ type ReportedCheckRun struct {
 	Version string `json:"version,omitempty"`
 	// Measured is the time when the last check ended.
 	Measured time.Time `json:"measured"`
-	// Problem is the reason why no check was measured, or empty if the checks were measured.
+	// Problem is the reason why no check ran, or empty if the checks ran.
 	Problem string `json:"problem,omitempty"`
-	// Checks are the results, sorted by name. The agent measures each check only once.
+	// Checks are the results, sorted by name. The agent runs each check only once.
 	Checks []ReportedCheck `json:"checks,omitempty"`
 }

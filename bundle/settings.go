@@ -51,7 +51,7 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the labels that settings can set on kyma-system. Other labels could disable the runtime's own
+// NamespaceLabelKeys are the only labels of kyma-system that a bundle's settings can change. Other labels could disable the runtime's own
 // policies.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.

@@ -103,8 +103,8 @@ func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	}
 }
 
-// credential returns the credentials for a host. If the host has none, it returns the credentials of its host in
-// lenders.
+// credential returns the credentials for a host. If the host has none, it returns the credentials of the host that
+// lends to it.
 func (r *Registries) credential(ctx context.Context, host string) (auth.Credential, error) {
 	r.renewal.mu.Lock()
 	stored, lender := r.renewal.stored, r.renewal.lenders[host]

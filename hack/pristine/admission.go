@@ -67,7 +67,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	return nil
 }
 
-// probe creates a ConfigMap for a canary without storing it.
+// probe sends a dry run that creates a ConfigMap with the label of a canary.
 func probe(ctx context.Context, api client.Client, canary string) error {
 	return api.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceDefault, GenerateName: "canary-", Labels: map[string]string{canaryLabel: canary},

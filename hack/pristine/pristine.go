@@ -138,7 +138,8 @@ func (s *Snapshot) changeIdentity(ctx context.Context) error {
 }
 
 // restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or admission policies
-// changed. It returns an error if another object changed whose old state the API server would still use.
+// changed. It returns an error if another changed object is in a cache of the API server, which would continue to use
+// the old state.
 func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	now, err := s.read(ctx)
 	if err != nil {

@@ -32,7 +32,7 @@ func (c collection) addMarkdown(file, text string) {
 	u.add(file, 1, text)
 }
 
-// isGenerated reports whether make generate writes the whole page.
+// isGenerated reports whether the whole page is generated.
 func isGenerated(file string) bool {
 	switch file {
 	case "docs/reference/annotations-and-labels.md", "docs/reference/conditions-and-reasons.md",

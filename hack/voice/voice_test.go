@@ -188,7 +188,7 @@ func TestFolderWithMostUnclearPhrasesComesFirst(t *testing.T) {
 	}
 }
 
-func TestUnclearPhrasesOfAFolderAreListedByLine(t *testing.T) {
+func TestUnclearPhrasesAreListedWithFileAndLine(t *testing.T) {
 	u := newUnit()
 	u.add("docs/guides/a.md", 7, "what")
 	u.add("docs/guidesother/a.md", 7, "what")

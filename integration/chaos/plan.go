@@ -138,10 +138,10 @@ var network = []weight{
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
-// clocks lists the additional steps of Shape.Clocks.
+// clocks lists the steps that a plan adds if Shape.Clocks is set.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// disasters lists the additional steps of Shape.Disasters.
+// disasters lists the steps that a plan adds if Shape.Disasters is set.
 var disasters = []weight{
 	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
 	{LimitObjects, 4, 2 * time.Second, 15 * time.Second},

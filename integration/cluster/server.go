@@ -187,7 +187,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 	}
 	// The admission plugin would reject Pods without ServiceAccounts, which only a controller manager creates.
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
-		// By default, the API server waits up to a minute until clients close their watches.
+		// By default, the API server waits up to a minute for clients to close their watches.
 		Set("shutdown-watch-termination-grace-period", "2s").
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
 		// Envtest's range of 256 addresses is too small for several hundred applications.

@@ -54,7 +54,7 @@ func (g *Environment) Containers(ctx context.Context, program fleet.Program) ([]
 func inPod(program fleet.Program) (*pod, error) {
 	p, ok := program.(*pod)
 	if !ok {
-		return nil, fmt.Errorf("%T is not a program in a pod", program)
+		return nil, fmt.Errorf("%T does not run in a pod", program)
 	}
 	return p, nil
 }

@@ -127,7 +127,8 @@ type Applied struct {
 	Created bool
 }
 
-// Installed returns the objects of a module in a Kyma's runtime, in lifecycle-manager's order of apply.
+// Installed returns the objects of a module in a Kyma's runtime, in the order in which
+// lifecycle-manager applies them.
 func Installed(kyma string, m Module) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {

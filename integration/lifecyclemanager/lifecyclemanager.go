@@ -42,7 +42,8 @@ func Program(t interface{ Skipf(string, ...any) }) string {
 	return program
 }
 
-// Definitions returns the folder of lifecycle-manager's CRDs in the program's checkout.
+// Definitions returns the folder with lifecycle-manager's CRDs. The folder is part of the source tree from which the
+// program was built.
 func Definitions(program string) string {
 	return filepath.Join(filepath.Dir(program), "..", "config", "crd", "bases")
 }

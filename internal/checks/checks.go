@@ -37,7 +37,7 @@ const (
 	Unknown Verdict = "unknown"
 )
 
-// Measurement is the result of measuring a check once.
+// Measurement is the result of running a check once.
 type Measurement struct {
 	Verdict Verdict
 	// Value is the measured value. Empty if the check has no value or it could not be measured.
@@ -126,7 +126,7 @@ func increment(count int32) int32 {
 
 // NextMeasurement returns the time of the next measurement. It returns false if the check needs no further measurement.
 //
-// Measurements end checkFor after ready. An Inconclusive check is measured for up to bundle.MaxCheckFor, because the
+// Measurements end checkFor after ready. An Inconclusive check runs for up to bundle.MaxCheckFor, because the
 // rollout waits for its result.
 func NextMeasurement(d Definition, s State, ready time.Time, checkFor time.Duration) (time.Time, bool) {
 	if ready.IsZero() || d.Problem != "" || s.Result == v1beta2.CheckFailed {

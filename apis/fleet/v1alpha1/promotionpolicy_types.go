@@ -225,7 +225,7 @@ type WaitReason string
 const (
 	// WaitArrived means that the version is in the last channel.
 	WaitArrived WaitReason = "Arrived"
-	// WaitPromoted means that the next channel has the version.
+	// WaitPromoted means that the version does not wait, because the next channel already has it.
 	WaitPromoted WaitReason = "Promoted"
 	// WaitRejected means that the version was rolled back, or its Rollout was stopped, in a channel of the chain. The
 	// policy never promotes it.

@@ -138,7 +138,7 @@ type Wave struct {
 	// +kubebuilder:validation:MinItems:=1
 	// +listType=set
 	FailsOn []Symptom `json:"failsOn,omitempty"`
-	// Checks are measured in each runtime of the wave once the module is ready with the version. A runtime with a
+	// Checks run in each runtime of the wave once the module is ready with the version. A runtime with a
 	// Failed check counts as failed. The wave is proven once all checks of its updated runtimes are Passed.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10

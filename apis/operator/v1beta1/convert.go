@@ -154,8 +154,8 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 	var rest templateRest
 	if text, is := to.Annotations[AnnotationRest]; is && !takeAnnotation(&to.ObjectMeta, AnnotationRest, &rest) {
 		return fmt.Errorf(
-			"metadata.annotations[%s]: %.64q is not valid JSON of the fields that exist only in v1beta2: restore it, "+
-				"or write the object as v1beta2",
+			"metadata.annotations[%s]: %.64q is not valid JSON. The annotation stores the fields that exist only in "+
+				"v1beta2: restore it, or write the object as v1beta2",
 			AnnotationRest, text)
 	}
 	to.Spec = v1beta2.ModuleTemplateSpec{

@@ -72,7 +72,7 @@ func keyOfKyma(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
-// copyKymas copies Kymas in etcd until options.Seen Kymas exist. It returns the average size of a Kyma in bytes.
+// copyKymas copies Kymas in etcd until their number is options.Seen. It returns the average size of a Kyma in bytes.
 func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	etcd := etcdGateway{w.kcp.Etcd()}
 	originals := make([][]byte, w.Runtimes)

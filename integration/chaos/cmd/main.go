@@ -33,8 +33,8 @@ func main() {
 	flags := pflag.NewFlagSet("chaos", pflag.ContinueOnError)
 	flags.Uint64Var(&options.Seed, "seed", 0, "seed of the plan; 0 for a random seed")
 	flags.DurationVar(&options.Length, "duration", 5*time.Minute, "duration of the fault injection")
-	flags.IntVar(&options.Shape.Real, "real", 5, "runtimes with an API server and an agent")
-	flags.IntVar(&options.Shape.Simulated, "simulated", 15, "runtimes that only implement the wire format")
+	flags.IntVar(&options.Shape.Real, "real", 5, "number of runtimes with an API server and an agent")
+	flags.IntVar(&options.Shape.Simulated, "simulated", 15, "number of simulated runtimes, without an API server")
 	flags.BoolVar(&options.Shape.Network, "network", false,
 		"also disturb single connections between programs, registry and API servers")
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false,

@@ -1,4 +1,4 @@
-// Package probe measures the checks of modules in a runtime. A Prober takes a check and returns a checks.Measurement.
+// Package probe runs the checks of modules in a runtime. A Prober takes a check and returns a checks.Measurement.
 //
 // The responses come from arbitrary workloads in the runtime. The package therefore limits the time, size and cost of
 // each measurement. It reads the addresses of Services from the API server, so it does not need cluster DNS. It
@@ -54,14 +54,14 @@ type Options struct {
 	Memory *Memory
 }
 
-// Subject is the module whose check is measured.
+// Subject is the module whose check runs.
 type Subject struct {
 	Module, Version string
 	// Namespaces are the namespaces in which the module can create Jobs. If nil, all namespaces are allowed.
 	Namespaces []string
 }
 
-// Prober measures checks with the permissions of one account. It is safe for concurrent use.
+// Prober runs checks with the permissions of one account. It is safe for concurrent use.
 type Prober struct {
 	options   Options
 	cluster   client.Client
@@ -137,7 +137,7 @@ func (p *Prober) checkAddress(address netip.AddrPort) error {
 	return nil
 }
 
-// Measure measures a check once, within its timeout.
+// Measure runs a check once, within its timeout.
 func (p *Prober) Measure(ctx context.Context, subject Subject, d checks.Definition, before string) checks.Measurement {
 	if d.Problem != "" {
 		return checks.Measurement{Verdict: checks.Unknown, Message: d.Problem}

@@ -38,7 +38,7 @@ func TestInvalidCommandLinesAreFound(t *testing.T) {
 	}
 }
 
-func TestCommandsOfBlockAreFound(t *testing.T) {
+func TestCommandsInCodeBlockAreFound(t *testing.T) {
 	for script, want := range map[string][]string{
 		"a b | c --d='e f'   # why\n":                      {"a", "b", "c", "--d=e f"},
 		"a \\\n  b && c > d":                               {"a", "b", "c"},

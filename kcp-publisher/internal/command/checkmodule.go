@@ -131,7 +131,7 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 	return shipped, err
 }
 
-// measureAll measures the checks and prints each measurement. Its error lists the checks that did not pass.
+// measureAll runs the checks and prints each measurement. Its error lists the checks that did not pass.
 func (f *checkModuleFlags) measureAll(
 	ctx context.Context, out io.Writer, definitions []checks.Definition,
 	measure func(context.Context, checks.Definition, string) checks.Measurement,

@@ -299,7 +299,7 @@ func newKeysRelease() *cobra.Command {
 	var public string
 	var threshold int
 	cmd := &cobra.Command{
-		Use: "release PREFIX", Short: "require a release key's signature on components with the name prefix",
+		Use: "release PREFIX", Short: "require a release key's signature on components whose names start with PREFIX",
 		Args: cli.Exactly(1, "one prefix of component names, '' for all"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if public == "" {

@@ -76,7 +76,7 @@ type waitingRemovals struct {
 type waitingRemoval struct {
 	ID string `json:"id"`
 	// Module is the module to remove. It is empty if all modules of deleted Kymas are removed, or if a Git commit waits
-	// for the approval.
+	// for approval.
 	Module   string     `json:"module,omitempty"`
 	Commit   string     `json:"commit,omitempty"`
 	Reason   string     `json:"reason"`

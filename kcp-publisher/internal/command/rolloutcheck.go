@@ -32,7 +32,7 @@ const (
 )
 
 const rolloutCheckHelp = `check reads the checks of a module from the RolloutPolicy of its channel, and requests that
-the agent of one runtime measures each check once. The agent receives the request in its next signed bundle, and returns
+the agent of one runtime runs each check once. The agent receives the request in its next signed bundle, and returns
 the result in its signed report. Nothing changes in the runtime, and rollouts ignore the result. Each result is based on
 one measurement, so thresholds do not apply. The agent does not start Jobs, so a check of kind job is Inconclusive.
 
@@ -55,7 +55,7 @@ type rolloutCheckFlags struct {
 func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	f := &rolloutCheckFlags{}
 	cmd := &cobra.Command{
-		Use: "check RUNTIME MODULE", Short: "measure the checks of a RolloutPolicy once in one runtime",
+		Use: "check RUNTIME MODULE", Short: "run the checks of a RolloutPolicy once in one runtime",
 		Long:    rolloutCheckHelp,
 		Example: rolloutCheckExamples,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -76,7 +76,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	}
 	f.addSource(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.wave, "wave", "", "only measure the checks of this wave; default: the checks of all waves")
+	flags.StringVar(&f.wave, "wave", "", "only run the checks of this wave; default: the checks of all waves")
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all checks; can be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")

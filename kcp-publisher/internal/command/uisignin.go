@@ -154,7 +154,7 @@ func withProbes(ready func() bool, next http.Handler) http.Handler {
 	mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !ready() {
-			http.Error(w, "the control plane is still being read", http.StatusServiceUnavailable)
+			http.Error(w, "the objects of the control plane are still loading", http.StatusServiceUnavailable)
 		}
 	})
 	mux.Handle("/", next)

@@ -86,7 +86,7 @@ func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
 	}
 }
 
-func TestDurationOfACatalogChangeStartsAtTheLatestHold(t *testing.T) {
+func TestCatalogChangeIsTimedFromTheLatestHold(t *testing.T) {
 	c := &Catalog{rereads: make(chan event.GenericEvent, 1)}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)

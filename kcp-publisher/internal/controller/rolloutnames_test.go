@@ -11,7 +11,7 @@ import (
 )
 
 // A Rollout of another module has the name of the next Rollout. The publisher must still use the newest catalog.
-func TestRolloutWithTheNameOfAnotherHoldsOnlyItsModule(t *testing.T) {
+func TestRolloutWithADuplicateNameHoldsOnlyItsModule(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 4)
 	w.settle()
 	recorder := events.NewFakeRecorder(100)

@@ -107,7 +107,7 @@ func (w *Watchers) writeStatus(ctx context.Context, watcher *v1beta2.Watcher, re
 }
 
 // maxWatchEvents limits the number of Events for one Watcher and one report. If a report contains more changes, the
-// last Event contains their number.
+// last Event contains the number of omitted changes.
 const maxWatchEvents = 8
 
 type watchChanges struct {

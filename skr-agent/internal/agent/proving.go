@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-// proving measures the checks of modules.
+// proving runs the checks of modules.
 type proving struct {
 	runner   *prove.Runner
 	restorer *objects.Restorer
@@ -62,7 +62,7 @@ type moduleChecks struct {
 
 const loggedChecks = "checks"
 
-// measureBeforeUpgrade measures the checks of each module before its upgrade, for comparison. A failed measurement does
+// measureBeforeUpgrade runs the checks of each module before its upgrade, for comparison. A failed measurement does
 // not block the upgrade.
 func (p *proving) measureBeforeUpgrade(
 	ctx context.Context, log logr.Logger, b *bundle.Bundle, installed []v1beta2.Manifest, gate maintenance.Gate,

@@ -24,7 +24,7 @@ const maxUsedQuestionBytes = 3*bundle.MaxLayerBytes + bundle.MaxDocumentBytes
 // newUsedImages returns the hidden command that renders modules for `kcp-publisher export --images`.
 func newUsedImages() *cobra.Command {
 	return &cobra.Command{
-		Use: "used-images", Short: "list the images of the module on standard input", Hidden: true,
+		Use: "used-images", Short: "read a module from standard input and list its images", Hidden: true,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return usedImages(cmd.Context(), cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))

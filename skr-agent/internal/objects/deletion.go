@@ -43,8 +43,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 	return s.delete(ctx, kyma, "Kyma")
 }
 
-// markRemoval writes to the Manifest's record that a bundle requests the deletion of the Manifest, and whether the
-// module becomes unmanaged. If a Manifest without this entry is deleted, the agent keeps the module's objects.
+// markRemoval records on the Manifest that a bundle requests its deletion, and whether the module becomes unmanaged.
+// Without this record, the agent keeps the module's objects when the Manifest is deleted.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
 	r := s.Records.Read(m)
 	// A deletion that has begun releases the objects: a later bundle cannot change this to a removal.
@@ -67,7 +67,7 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 		return err
 	}
 	if err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
-		return fmt.Errorf("clear the removal of Manifest %s/%s: %w", m.Namespace, m.Name, err)
+		return fmt.Errorf("record that the removal of Manifest %s/%s ended: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }

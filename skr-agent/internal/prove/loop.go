@@ -14,7 +14,7 @@ type measurement struct {
 	valueBefore string
 }
 
-// Start measures the checks of modules when they are due, until ctx is done.
+// Start runs the checks of modules when they are due, until ctx is done.
 func (r *Runner) Start(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -77,7 +77,7 @@ func (r *Runner) takeDue(now time.Time) (due []measurement, next time.Duration) 
 	return due, next
 }
 
-// runMeasurement measures a check and records the outcome.
+// runMeasurement runs a check once and records the outcome.
 func (r *Runner) runMeasurement(ctx context.Context, m measurement) {
 	r.slots <- struct{}{}
 	outcome := r.Measure(ctx, m.target, m.definition, m.valueBefore)

@@ -12,7 +12,7 @@ import (
 // jobsSkippedMessage is the message for checks that use a Job. A check run skips these checks.
 const jobsSkippedMessage = "a check run does not start Jobs"
 
-// checkRun is a check run, which an operator requests. It measures each check of a module once.
+// checkRun is a check run, which an operator requests. It runs each check of a module once.
 type checkRun struct {
 	target  Target
 	started bool
@@ -27,7 +27,7 @@ func (r *Runner) HasRun(id string) bool {
 	return r.run != nil && r.run.result.ID == id
 }
 
-// SetRun replaces the latest check run with a run that measures each check of the target once. If problem is not empty,
+// SetRun replaces the latest check run with a run of each check of the target. If problem is not empty,
 // the run measures nothing and its result contains the problem.
 func (r *Runner) SetRun(id string, t Target, problem string) {
 	r.mu.Lock()
@@ -66,7 +66,7 @@ func (r *Runner) takeRun() (run *checkRun, states []checks.State) {
 	return r.run, states
 }
 
-// runOnce measures the checks of a run and records the results. It drops the results if another run has replaced this
+// runOnce executes the checks of a run and records the results. It drops the results if another run has replaced this
 // run.
 func (r *Runner) runOnce(ctx context.Context, run *checkRun, known []checks.State) {
 	definitions := slices.Clone(run.target.Definitions)

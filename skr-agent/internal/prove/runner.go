@@ -1,7 +1,7 @@
-// Package prove measures the checks of modules after the modules became ready. Its input is the modules with their
+// Package prove runs the checks of modules after the modules became ready. Its input is the modules with their
 // checks. Its output is the results for the report, and records of the measurements that the agent saves.
 //
-// A single timer starts the next measurement. Checks are measured concurrently, so that a slow endpoint does not delay
+// A single timer starts the next measurement. Checks run concurrently, so that a slow endpoint does not delay
 // other checks.
 package prove
 
@@ -38,7 +38,7 @@ type Target struct {
 	// Namespaces are the namespaces of the module's objects.
 	Namespaces  []string
 	Definitions []checks.Definition
-	// CheckFor is how long checks are measured after the module becomes ready.
+	// CheckFor is how long checks run after the module becomes ready.
 	CheckFor time.Duration
 	// Installed is true if the runtime runs this version of the module. Ready is true if this version is also ready.
 	Installed, Ready bool
@@ -46,7 +46,7 @@ type Target struct {
 
 // Options configure a Runner.
 type Options struct {
-	// Measure measures a check once, within the check's timeout.
+	// Measure runs a check once, within the check's timeout.
 	Measure func(ctx context.Context, t Target, d checks.Definition, before string) checks.Measurement
 	// ValueBefore returns the value of a check before an upgrade, for comparison. Empty if the check does not compare
 	// values.
@@ -56,7 +56,7 @@ type Options struct {
 	Now      func() time.Time
 }
 
-// Runner measures checks. It is safe for concurrent use.
+// Runner runs checks. It is safe for concurrent use.
 type Runner struct {
 	Options
 	wake  chan struct{}
@@ -98,7 +98,7 @@ func (r *Runner) Restore(records []checks.Record) {
 	r.saved, r.savedAt = r.copyRecords(), r.Now()
 }
 
-// Set replaces the modules whose checks are measured. If a module gets another version, the measurement of its checks
+// Set replaces the modules whose checks run. If a module gets another version, the measurement of its checks
 // starts again.
 func (r *Runner) Set(targets []Target) {
 	r.mu.Lock()
@@ -170,7 +170,7 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 }
 
 // Results returns the check results of a module version, sorted by the name of the check. It returns nil if the version
-// has not been ready yet.
+// has never been ready.
 func (r *Runner) Results(name, version string) []bundle.ReportedCheck {
 	r.mu.Lock()
 	defer r.mu.Unlock()

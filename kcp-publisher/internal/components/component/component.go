@@ -202,7 +202,7 @@ func (r *Reader) acceptComponent(e *entry, component Component) error {
 	return r.pin(component)
 }
 
-var errChanged = errors.New("changed under the same version")
+var errChanged = errors.New("changed, but the version did not")
 
 func newChangedError(name, version string, was, is digest.Digest) error {
 	return fmt.Errorf("component %s:%s %w: was %s, is %s: release a new version instead", name, version, errChanged,

@@ -88,7 +88,7 @@ func (c Component) existsIn(ctx context.Context, to oras.ReadOnlyTarget, where s
 		return true, nil
 	case err == nil:
 		return false,
-			fmt.Errorf("component %s:%s changed under the same version: %s has %s, the source has %s",
+			fmt.Errorf("component %s:%s changed, but the version did not: %s has %s, the source has %s",
 				c.Descriptor.Name, c.Descriptor.Version, where, there, c.Manifest.Digest)
 	case !errors.Is(err, store.ErrNotFound):
 		return false, fmt.Errorf("look up component %s in %s: %w", c.Descriptor.Name, where, err)

@@ -281,7 +281,7 @@ func TestRestartReadsNoVersionAgain(t *testing.T) {
 		defer kept.Close()
 		_, err = w.reader(func(o *Options) { o.Cached, o.Pins = kept.Wrap, kept }).
 			Component(t.Context(), scaler, "1.0.0")
-		if err == nil || !strings.Contains(err.Error(), "changed under the same version: was sha256:") {
+		if err == nil || !strings.Contains(err.Error(), "changed, but the version did not: was sha256:") {
 			t.Errorf("got error %v, want a changed version", err)
 		}
 	})

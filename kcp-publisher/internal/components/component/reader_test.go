@@ -84,7 +84,7 @@ func TestChangedVersionIsAnErrorUntilItIsRestored(t *testing.T) {
 	for range 3 {
 		err := ask(t, reader)
 		if err == nil ||
-			!strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed under the same version: was sha256:") {
+			!strings.Contains(err.Error(), "component "+scaler+":1.0.0 changed, but the version did not: was sha256:") {
 			t.Fatalf("changed version: got error %v, want a refusal", err)
 		}
 		c.at = c.at.Add(retryAfter)

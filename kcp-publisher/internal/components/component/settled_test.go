@@ -53,7 +53,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 		t.Errorf("got %d requests for known content", asked)
 	}
 	at.at = at.at.Add(time.Hour)
-	want := "access: " + w.host + "/modules/files:v1 changed under the same version: was sha256:"
+	want := "access: " + w.host + "/modules/files:v1 changed, but the version did not: was sha256:"
 	for range 2 {
 		if err := content(at, c, reader); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
@@ -102,7 +102,7 @@ func TestVersionThatChangesWhileItIsPinnedIsRefused(t *testing.T) {
 		1)
 	c.at = c.at.Add(revalidate)
 	if err := ask(t, reader); err == nil ||
-		!strings.Contains(err.Error(), "changed under the same version: was sha256:") {
+		!strings.Contains(err.Error(), "changed, but the version did not: was sha256:") {
 		t.Errorf("got error %v, want a changed version", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestChartIsFetchedOnceForAllRuntimes(t *testing.T) {
 		chart.Store("c: 3\n")
 		at.at = at.at.Add(time.Hour)
 		if _, err := content(place); err == nil ||
-			!strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed under the same version") {
+			!strings.Contains(err.Error(), "chart a:1.0.0 of "+url+" changed, but the version did not") {
 			t.Errorf("got error %v, want a changed chart", err)
 		}
 		chart.Store(hello)

@@ -57,7 +57,7 @@ func TestForgedFirstResponseDoesNotBlockGenuineVersion(t *testing.T) {
 		t.Errorf("genuine component after a forged one: %v", err)
 	}
 	source = offer(t, forged)
-	if err := ask(); err == nil || !strings.Contains(err.Error(), "changed under the same version") {
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "changed, but the version did not") {
 		t.Errorf("forged component after the genuine one: got %v", err)
 	}
 }
@@ -127,7 +127,7 @@ func TestSignedImageIsPinnedOrRefused(t *testing.T) {
 		want  string
 	}{
 		"image with an image digest": {image, ""},
-		"image with a blob digest":   {generic, "its digest is not the digest of an image"},
+		"image with a blob digest":   {generic, "its digest was not computed from an image manifest"},
 		"image without a location":   {nowhere, "has no location"},
 	} {
 		d := module("keda")

@@ -11,8 +11,8 @@ import (
 const (
 	// rootWarning is the period before the expiry of the root of trust in which the fleet has a warning.
 	rootWarning = 30 * 24 * time.Hour
-	// certificateShare is the part of an agent certificate's validity, a third, in which the runtime has a warning before
-	// the expiry. Agents normally renew certificates earlier.
+	// A runtime has a warning in the last third (1/certificateShare) of its certificate's lifetime. Agents normally renew
+	// certificates earlier.
 	certificateShare     = 3
 	maxNamedCertificates = 3
 )

@@ -34,7 +34,7 @@ type Setting struct {
 	Key string
 	// Verb is the verb on kymas.operator.kyma-project.io that a user needs to change the setting.
 	Verb string
-	// Effect describes the setting in the reference page.
+	// Effect is the description of the setting on the reference page.
 	Effect string
 	// HonoredReason is the reason why the publisher applies the setting even if the admission policy is missing. It is
 	// empty for a setting that the publisher ignores without the policy.
@@ -100,7 +100,7 @@ var Settings = []Setting{
 	},
 	{
 		Annotation, v1beta2.AnnotationCheckRun, VerbRunChecks,
-		"measures checks of the operator's choice in the runtime", "",
+		"runs selected checks in the runtime", "",
 	},
 	{Annotation, v1beta2.AnnotationApprovedRemovals, VerbApproveRemovals, "approves held removals of modules", ""},
 	{

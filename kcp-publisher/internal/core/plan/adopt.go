@@ -99,7 +99,7 @@ func Adopt(
 		adopted.Sequence = found.Predicate.Sequence
 	case usable && stored.IsComplete && last.Digest == "" && ownBundle == nil:
 		// The status contains no bundle, so the bundle in the registry may be an old one. Modules that cannot be
-		// resolved must not keep their content from it.
+		// resolved must not reuse the content of this bundle.
 		adopted.LastBundle, adopted.Sequence = found, found.Predicate.Sequence
 	default:
 		adopted.Deviation = findDeviation(stored, last, root, now)

@@ -12,9 +12,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// TestVersionHeldByARolloutOnlyCausesAProblem covers a runtime that keeps version 1.0.0 while a rollout tries version
+// TestModuleWhoseOnlyVersionIsHeldHasAProblem covers a runtime that keeps version 1.0.0 while a rollout tries version
 // 2.0.0.
-func TestVersionHeldByARolloutOnlyCausesAProblem(t *testing.T) {
+func TestModuleWhoseOnlyVersionIsHeldHasAProblem(t *testing.T) {
 	for name, c := range map[string]struct {
 		values bundle.Values
 		change func(*world)

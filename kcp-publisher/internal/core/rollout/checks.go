@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Agents measure the checks of a wave for at least minCheckFor.
+// Agents run the checks of a wave for at least minCheckFor.
 const minCheckFor = 10 * time.Minute
 
 // A message about checks lists at most maxListed runtimes.
@@ -41,7 +41,7 @@ func checksByWave(course fleet.Course) []WaveChecks {
 	return all
 }
 
-// checkFor returns how long agents measure the checks of a wave.
+// checkFor returns how long agents run the checks of a wave.
 func checkFor(w fleet.Wave) time.Duration {
 	return min(max(w.Deadline.Duration+w.Soak.Duration, minCheckFor), bundle.MaxCheckFor)
 }
@@ -127,7 +127,7 @@ func (p *plan) isMeasured(m *member, r *Runtime) bool {
 }
 
 // countMeasuring counts a runtime whose module is ready but whose checks have not all passed. isOver is true if the
-// runtime's agent has measured the checks for the configured time.
+// runtime's agent has run the checks for the configured time.
 func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	w.measuring++
 	w.unchecked = append(w.unchecked, r.ID+" ("+m.uncheckedMessage+")")

@@ -55,11 +55,11 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	const orApprove = "; correct the cause, or approve the wave"
 	const orRemove = "; correct the cause, or remove the check"
 	for name, c := range map[string]progress{
-		"all checks passed":                         {nil, with(fine, fast), 5, going, "wave production", true},
-		"failed check":                              {nil, with(fine, slow), 5, back, slowInDev, false},
-		"failed check in an approved wave":          {approve, with(fine, slow), 5, back, slowInDev, false},
-		"check without a result":                    {nil, with(fine), 5, going, "check latency has no result", false},
-		"inconclusive check that is still measured": {nil, with(fine, blind), 5, going, blindInDev, false},
+		"all checks passed":                  {nil, with(fine, fast), 5, going, "wave production", true},
+		"failed check":                       {nil, with(fine, slow), 5, back, slowInDev, false},
+		"failed check in an approved wave":   {approve, with(fine, slow), 5, back, slowInDev, false},
+		"check without a result":             {nil, with(fine), 5, going, "check latency has no result", false},
+		"inconclusive check that still runs": {nil, with(fine, blind), 5, going, blindInDev, false},
 		"inconclusive check after all measurements": {
 			nil, with(fine, blind), 15, waiting, blindInDev + orApprove, false,
 		},
@@ -154,7 +154,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	}
 }
 
-// An earlier rollout has updated the runtime, so its agent has measured no checks of the current rollout.
+// An earlier rollout has updated the runtime, so its agent has run no checks of the current rollout.
 func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)

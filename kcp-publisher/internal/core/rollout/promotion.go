@@ -100,7 +100,8 @@ func isRepeatable(ended *fleet.Rollout) bool {
 		(ended.Spec.Retry || ended.Status.ReleasedAt != nil)
 }
 
-// isReleasable reports whether a rollout that promoted held was stopped or rolled back, and the channel has changed.
+// isReleasable reports whether the held version can be released: its rollout was stopped or rolled back, and the
+// channel now has another version.
 func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held

@@ -118,8 +118,8 @@ type wave struct {
 	// unreadCount counts the updated runtimes whose reports this publisher has not read since it started.
 	unreadCount int
 	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is ready
-	// but whose checks have not all passed. overdue counts those of them that have measured the checks for the configured
-	// time. outdated counts the runtimes whose agents do not support checks.
+	// but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks for the
+	// configured time. outdated counts the runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
 	// failedChecks lists the failed checks and their runtimes.

@@ -43,7 +43,7 @@ type Commit struct {
 	Time    time.Time
 	// Files are the files below the repository's Path.
 	Files fs.FS
-	// Ignored lists ignored hidden links and submodules, with the reason.
+	// Ignored lists the skipped symbolic links and submodules, with the reason.
 	Ignored []string
 	// SignedBy identifies the signing key, or is empty if no signature is required.
 	SignedBy string

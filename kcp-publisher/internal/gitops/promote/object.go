@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// PromoteIn sets the version of a channel of a ModuleReleaseMeta to the version of the channel source, in place. A
+// PromoteIn copies the version of the channel source to another channel of a ModuleReleaseMeta's spec, in place. A
 // missing channel is an error unless create is set.
 func PromoteIn(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, create bool) (Promotion, error) {
 	p := Promotion{Module: spec.ModuleName, Source: source, Channel: channel}

@@ -80,7 +80,8 @@ func (r *reader) readShared(ctx context.Context, name string) error {
 	return nil
 }
 
-// isKnownFormat reports whether the manifest and its tag have a known format. expires is the expiry of an image list.
+// isKnownFormat reports whether the manifest and its tag have a known format. For a list of images,
+// expires is the time at which the list expires.
 func (r *reader) isKnownFormat(name, tag string, m Manifest, data []byte) (expires time.Time, ok bool) {
 	fetched := bundle.Fetched{Descriptor: m.Descriptor, Bytes: data}
 	if name == bundle.CarriedRepository {

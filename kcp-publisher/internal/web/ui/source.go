@@ -28,7 +28,7 @@ const (
 	refreshAtLeast = 15 * time.Second
 )
 
-var errNotReadYet = errors.New("the control plane is still being read")
+var errNotReadYet = errors.New("the objects of the control plane are still loading")
 
 // Source provides the current fleet of one namespace. Run updates the fleet after each change. All other methods are
 // safe for concurrent use.
