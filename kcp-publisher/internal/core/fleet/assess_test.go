@@ -199,27 +199,6 @@ func TestCertificateWarningListsFirstRuntimes(t *testing.T) {
 	}
 }
 
-func TestIncrementalCountsEqualAFullAssessment(t *testing.T) {
-	before := kymaCalled(t, "r-1", func(w *world) { w.reports("keda", "Error", "x") })
-	after := kymaCalled(t, "r-1", func(*world) {})
-	other := kymaCalled(t, "r-2", func(w *world) { w.never() })
-	tally := NewTally()
-	add := func(kyma *v1beta2.Kyma) Runtime {
-		r := Judge(kyma, Rollouts{}, noon)
-		tally.Add(&r)
-		return r
-	}
-	first := add(&before)
-	add(&other)
-	add(&after)
-	tally.Remove(&first)
-	assessed := Assess(Input{Kymas: []v1beta2.Kyma{after, other}, Now: noon})
-	if got, want := fmt.Sprint(tally.Summary(), tally.Modules(nil)),
-		fmt.Sprint(assessed.Summary, assessed.Modules); got != want {
-		t.Errorf("got %s\nwant %s", got, want)
-	}
-}
-
 func TestTextFromRuntimesIsBoundedAndPrintable(t *testing.T) {
 	hostile := "\x1b[2J\x1b]0;owned\x07\u202e" + strings.Repeat("x", 1<<20)
 	w := newWorld(t)

@@ -31,16 +31,11 @@ func NewTally() *Tally {
 }
 
 // Add adds a runtime to the counts.
-func (t *Tally) Add(r *Runtime) { t.count(r, 1) }
-
-// Remove removes a runtime from the counts. The Runtime must equal the one that was added.
-func (t *Tally) Remove(r *Runtime) { t.count(r, -1) }
-
-func (t *Tally) count(r *Runtime, n int) {
-	t.total += n
-	addCount(t.health, r.Health, n)
+func (t *Tally) Add(r *Runtime) {
+	t.total++
+	t.health[r.Health]++
 	if r.Cause != nil {
-		addCount(t.situations, r.Cause.Situation, n)
+		t.situations[r.Cause.Situation]++
 	}
 	for i := range r.Modules {
 		m := &r.Modules[i]
@@ -49,17 +44,7 @@ func (t *Tally) count(r *Runtime, n int) {
 			at = map[versionState]int{}
 			t.modules[m.Name] = at
 		}
-		addCount(at, versionState{m.Version, m.State}, n)
-		if len(at) == 0 {
-			delete(t.modules, m.Name)
-		}
-	}
-}
-
-// addCount adds n to the count of a key. It deletes the key if the count becomes zero.
-func addCount[K comparable](counts map[K]int, key K, n int) {
-	if counts[key] += n; counts[key] == 0 {
-		delete(counts, key)
+		at[versionState{m.Version, m.State}]++
 	}
 }
 
