@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -21,20 +22,19 @@ var assetFiles embed.FS
 // version is a hash of the assets. URLs of assets contain it, so that browsers can cache each version permanently.
 var version = hashFiles(assetFiles)
 
-var templates = parse("overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted")
-
-func parse(names ...string) map[string]*template.Template {
+// templates parses the pages on first use. Parsing takes 10 ms, and most commands never render a page.
+var templates = sync.OnceValue(func() map[string]*template.Template {
+	shared := template.Must(template.New("").Funcs(texts).ParseFS(templateFiles, "templates/frame.html",
+		"templates/parts.html", "templates/details.html"))
 	parsed := map[string]*template.Template{}
-	for _, name := range names {
-		parsed[name] = template.Must(
-			template.New(name).
-				Funcs(texts).
-				ParseFS(templateFiles, "templates/frame.html", "templates/parts.html", "templates/details.html",
-					"templates/"+name+".html"),
-		)
+	for _, name := range []string{
+		"overview", "runtime", "rollouts", "rollout", "modules", "images", "message", "confirm", "acted",
+	} {
+		page := template.Must(shared.Clone())
+		parsed[name] = template.Must(page.ParseFS(templateFiles, "templates/"+name+".html"))
 	}
 	return parsed
-}
+})
 
 func hashFiles(files embed.FS) string {
 	sum := sha256.New()
@@ -81,7 +81,7 @@ type frame struct {
 func (p *pages) render(w http.ResponseWriter, r pageRequest, name string, status int, f frame) {
 	f.Namespace, f.Version, f.Viewer, f.Now = p.Source.namespace, version, r.viewer, p.Now()
 	var page bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&page, "frame", f); err != nil {
+	if err := templates()[name].ExecuteTemplate(&page, "frame", f); err != nil {
 		p.Log.Error(err, "failed to render a page", "page", name)
 		http.Error(w, "failed to render the page; see the log for the cause", http.StatusInternalServerError)
 		return
