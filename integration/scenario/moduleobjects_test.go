@@ -129,7 +129,7 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 			"Scaler kyma-system/default (of kyma-system/"+f.Own("scaler")+
 				") already exists and does not belong to this module",
 		)
-		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default belongs to module")
+		untilRefused(t, r, f.Own("squatter"), "Scaler kyma-system/default already belongs to module")
 		untilRefused(t, r, f.Own("burglar"),
 			"ConfigMap kyma-system/theirs already exists and does not belong to this module",
 			"kyma-pull.dev/adopt=kyma-system/"+f.Own("burglar"))
