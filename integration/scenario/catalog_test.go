@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -50,6 +51,7 @@ func labelKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, label, value stri
 }
 
 func TestCatalogFollowsModuleVisibility(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestModuleIsOfferedOnlyToAllowedKymas and TestHiddenModuleIsRemoved
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -10,6 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -48,6 +49,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 }
 
 func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestChecksDecideWhetherAWaveIsProven
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 2, 2)

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -104,6 +105,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 }
 
 func TestCustomStateCheckDecidesModuleState(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestCustomStateChecksDetermineState and TestModuleStateIsMostSevereState
 	ctx := t.Context()
 	f := shareFleet(t)
 	v := scaler(f, "1.9.0")

@@ -174,6 +174,7 @@ func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 }
 
 func TestUnmanagedModuleIsReleasedAndAdoptedAgain(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

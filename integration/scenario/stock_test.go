@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
@@ -45,6 +46,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 
 // The test runs the commands of docs/guides/airgap.md.
 func TestStockToolsMirrorAFleet(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestKilledExportAndImportResume and TestExportFileCanBeCompressedAndSplit
 	besideOthers(t)
 	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
 	binaries, err := fleet.Build()

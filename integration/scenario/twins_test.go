@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestKymasWithTheSameNameInTwoNamespacesOwnNoRuntime
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
