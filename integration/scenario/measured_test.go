@@ -11,14 +11,12 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 // The agent of a real runtime, the canary, runs a rollout's check. The check fails, so the runtime in the next wave
 // must never get the version.
 func TestAgentCheckDecidesRollout(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestCarriedReportOfAFailedCheckRollsBack
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canary := runtimeWith(t, f, "canary", map[string]string{"scaler": "1.7.0"})

@@ -14,7 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -72,7 +71,6 @@ func untilGreeting(t *testing.T, r *fleet.Runtime, want string) {
 }
 
 func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRuntimesWithDifferentValuesShareTheirDocuments
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	offer(t, f, regionalGreeter("1.0.0"))
