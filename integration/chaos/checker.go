@@ -19,6 +19,7 @@ const (
 	Kept      Invariant = "only requested objects are deleted"
 	Sequences Invariant = "sequences never decrease"
 	Statuses  Invariant = "statuses never return to an older state"
+	Whole     Invariant = "only complete commits are published"
 	Budget    Invariant = "a rollout's budget is never exceeded"
 	Alive     Invariant = "no program panics"
 	Converged Invariant = "the fleet converges, and nothing is left over"
@@ -55,6 +56,7 @@ type Checker struct {
 	proven      map[string]bool                         // versions of the staged module that a canary reported as Ready
 	withdrawn   map[string]bool                         // versions from which a user set the channel back
 	downtime    map[string]bool                         // modules and versions that require downtime
+	incomplete  map[string]bool                         // versions of commits that cannot be applied
 	standings   []Standing                              // rollouts in the previous observation
 	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
 	upgrades, downgrades []given
@@ -84,6 +86,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 		broken:   map[string]bool{},
 		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
 		objectsSeen: map[string]map[string]map[string]string{},
+		incomplete:  map[string]bool{},
 		proven:      map[string]bool{}, withdrawn: map[string]bool{}, downtime: map[string]bool{},
 		undefined: map[string]time.Duration{}, restoring: map[string]int{}, restored: map[string]time.Duration{},
 	}

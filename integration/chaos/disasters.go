@@ -76,6 +76,9 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
+	s.restoredControl = time.Now()
 	done := s.checker.Restoring("")
 	defer func() {
 		s.checker.TookLease(s.since()) // the Lease of the snapshot has expired
@@ -143,6 +146,9 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.restoring[runtime]++
+	if runtime == "" {
+		clear(c.incomplete) // the restore removes the cause of a refused commit
+	}
 	return func(at time.Duration) {
 		c.mu.Lock()
 		defer c.mu.Unlock()

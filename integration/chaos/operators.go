@@ -87,27 +87,27 @@ func (s *stage) rotateToken(ctx context.Context) error {
 
 // promote commits a change that gives the channel another version.
 func (s *stage) promote(ctx context.Context, version string, broken bool) error {
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
 	s.checker.Promoted(scaler, version, broken)
-	s.mu.Lock()
 	if !broken && s.channel != version {
 		s.before = s.channel
 	}
 	s.channel = version
-	s.mu.Unlock()
-	return s.commit(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
+	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
 // putBack commits a change that gives the channel its previous version.
 func (s *stage) putBack(ctx context.Context) error {
-	s.mu.Lock()
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
 	version := s.before
 	if s.channel != version {
 		s.checker.TookBack(s.channel)
 	}
 	s.channel = version
-	s.mu.Unlock()
 	s.story.Add("the channel is set back to %s", version)
-	return s.commit(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
+	return s.repo.push(ctx, "put back "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
 // newestRollout returns the name of the newest rollout, or "" if no rollout exists.
@@ -198,7 +198,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 func (s *stage) last(ctx context.Context) {
 	s.checker.Unpoliced()
 	s.insist(ctx, "remove the policy", func() error {
-		return s.commit(ctx, "no policy any more", map[string]any{"policy": nil})
+		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
 	})
 	s.insist(ctx, "the policy is gone", func() error {
 		err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "careful"},
@@ -220,6 +220,15 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	case CloseWindow:
 		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) },
 			func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
+	case RefuseCommit:
+		return func(ctx context.Context) error { return s.refuseCommit(ctx, step) },
+			func(ctx context.Context) error { return s.repairCommit(ctx, step) }
+	case HideModule:
+		return func(ctx context.Context) error { return s.hideModule(ctx, true) },
+			func(ctx context.Context) error { return s.hideModule(ctx, false) }
+	case LoseLabel:
+		return func(ctx context.Context) error { return s.labelCanary(ctx, step.Target, false) },
+			func(ctx context.Context) error { return s.labelCanary(ctx, step.Target, true) }
 	}
 	return func(ctx context.Context) error { return s.operate(ctx, step) }, nil
 }

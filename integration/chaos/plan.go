@@ -40,6 +40,9 @@ const (
 	ForgetWay       Kind = "drop open connections silently"
 	SetClock        Kind = "set a clock to a wrong time"
 	StopPublishers  Kind = "stop all publishers until bundles expire"
+	RefuseCommit    Kind = "push a commit that cannot be applied"
+	LoseLabel       Kind = "remove the label of a canary"
+	HideModule      Kind = "hide a module from the fleet"
 )
 
 // Disasters.
@@ -49,6 +52,7 @@ const (
 	DeleteManifests Kind = "delete the CRD of a runtime's Manifests"
 	StopServing     Kind = "stop serving a module's kind"
 	LimitObjects    Kind = "set a quota that allows no more objects"
+	CloneRuntime    Kind = "start a copy of a runtime"
 )
 
 // Actions of users.
@@ -107,80 +111,6 @@ const publisherPrefix = "publisher "
 
 // Canary reports whether a runtime belongs to the first wave: the first real and the first two simulated runtimes.
 func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }
-
-// weight contains the relative frequency and the duration of a kind of step.
-type weight struct {
-	kind   Kind
-	weight int
-	// shortest and longest limit the duration. Both are zero for an instantaneous step.
-	shortest, longest time.Duration
-}
-
-var weights = []weight{
-	{KillPublisher, 6, time.Second, 8 * time.Second}, {KillAgent, 6, time.Second, 6 * time.Second},
-	{StopControlAPI, 2, time.Second, 8 * time.Second}, {StopRuntimeAPI, 2, time.Second, 8 * time.Second},
-	{StopRegistry, 3, time.Second, 10 * time.Second}, {SlowRegistry, 3, 3 * time.Second, 12 * time.Second},
-	{FailRegistry, 4, 2 * time.Second, 12 * time.Second}, {FillRegistry, 2, 2 * time.Second, 8 * time.Second},
-	{LoseAnswers, 4, 3 * time.Second, 12 * time.Second},
-	{FillCache, 1, 2 * time.Second, 8 * time.Second}, {LoseBundles, 3, 0, 0}, {RestoreRegistry, 2, 0, 0},
-	{CutRuntime, 5, 2 * time.Second, 20 * time.Second}, {TakeLease, 2, 0, 0}, {DeleteLease, 2, 0, 0},
-	{RotatePublisher, 2, 0, 0}, {RotateEnroll, 1, 0, 0}, {RotateRoot, 1, 0, 0}, {RotateToken, 1, 0, 0},
-	{Promote, 9, 0, 0}, {PromoteBroken, 2, 0, 0}, {PutBack, 2, 0, 0}, {UndoRollout, 1, 0, 0}, {
-		PauseRollout, 1, 2 * time.Second, 8 * time.Second,
-	},
-	{CloseWindow, 2, 3 * time.Second, 15 * time.Second}, {CreateKyma, 2, 0, 0}, {DeleteKyma, 2, 0, 0},
-	{AddModule, 4, 0, 0}, {RemoveModule, 4, 0, 0}, {EditObject, 3, 0, 0}, {DeleteObject, 3, 0, 0},
-}
-
-// network lists the additional steps of Shape.Network.
-var network = []weight{
-	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
-	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
-}
-
-// clocks lists the steps that a plan adds if Shape.Clocks is set.
-var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
-
-// disasters lists the steps that a plan adds if Shape.Disasters is set.
-var disasters = []weight{
-	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
-	{LimitObjects, 4, 2 * time.Second, 15 * time.Second},
-}
-
-// bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than that of agents' certificates,
-// because a stopped publisher cannot renew the certificates.
-const bundleValidity = 30 * time.Second
-
-// expiry lists the additional steps of Shape.Expiry.
-var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
-
-// shifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
-// bundles.
-var shifts = []time.Duration{
-	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
-}
-
-// clockRest is the pause between two clock shifts. In this time, bundles with correct times replace the bundles with
-// wrong times. Two clocks must not be ahead at the same time, because users must repair that state
-// (docs/runbooks/wrong-clocks.md).
-const clockRest = 40 * time.Second
-
-func (s Shape) weights() []weight {
-	all := slices.Clone(weights)
-	if s.Network {
-		all = append(all, network...)
-	}
-	if s.Clocks {
-		all = append(all, clocks...)
-	}
-	if s.Disasters {
-		all = append(all, disasters...)
-	}
-	if s.Expiry {
-		all = append(all, expiry...)
-	}
-	return all
-}
 
 // The minimum and maximum time between the starts of two steps.
 const (
@@ -262,7 +192,8 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		return allPublishers, !slices.ContainsFunc(g.shape.replicas(), func(id string) bool {
 			return g.until[replica(id)] > g.now
 		})
-	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects:
+	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
+		CloneRuntime:
 		if g.shape.Real == 0 {
 			return "", false
 		}
@@ -270,7 +201,7 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
 			return "", false // earlier agents have errors in disasters that are fixed since then
 		}
-		if s.Kind == StopRuntimeAPI || s.Kind == RestoreRuntime {
+		if s.Kind == StopRuntimeAPI || s.Kind == RestoreRuntime || s.Kind == CloneRuntime {
 			return "API server of " + s.Target, true
 		}
 		return string(s.Kind) + s.Target, true
@@ -292,6 +223,11 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case AddModule, RemoveModule:
 		s.Target = g.anyRuntime()
 		return "module of " + s.Target, g.mailer[s.Target] == (s.Kind == RemoveModule)
+	case LoseLabel:
+		s.Target = g.shape.canaries()[g.random.IntN(len(g.shape.canaries()))]
+		return string(s.Kind) + s.Target, true
+	case HideModule:
+		return string(s.Kind), !g.shape.Shards // a shard with a single runtime can remove the module from it
 	case DeleteKyma:
 		if len(g.extra) == 0 {
 			return "", false
@@ -332,7 +268,7 @@ func (g *generator) remember(s *Step) {
 		g.extra = append(g.extra, s.Target)
 	case DeleteKyma:
 		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })
-	case Promote, PromoteBroken:
+	case Promote, PromoteBroken, RefuseCommit:
 		g.version++
 		s.Target = VersionOf(g.version)
 	}

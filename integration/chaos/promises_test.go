@@ -143,6 +143,35 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 			},
 			invariant: Assigned, message: "but rollout scaler-regular-1 is Stopped",
 		},
+		"a runtime gets only versions of complete commits": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				c.Incomplete("1.1.0")
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				c.Incomplete("1.1.0")
+				canaryReady(c, "1.1.0")
+				c.Pushed(1, push("sim-5", 11, "1.0.0")) // a renewal
+				c.Complete()
+				c.Pushed(2, push("sim-5", 12, "1.1.0"))
+			},
+			invariant: Whole, message: "the commit of this version is incomplete",
+		},
+		"a runtime never gets a version of a reverted commit": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				c.Incomplete("1.1.0")
+				c.Reverted("1.1.0")
+				c.Pushed(2, push("sim-0", 11, "1.1.0"))
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				c.Incomplete("1.0.0")
+				c.Incomplete("1.1.0")
+				c.Reverted("1.1.0")
+				c.Pushed(2, push("sim-0", 11, "1.0.0"))
+			},
+			invariant: Whole, message: "the commit of this version is incomplete",
+		},
 		"a canceled removal removes nothing": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
 				c.Unasked(1, "sim-5", "scaler")

@@ -2,28 +2,23 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"net/http/cgi"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 )
 
 // repository is the control plane's Git repository, served over HTTP.
 type repository struct {
-	mu      sync.Mutex // serializes commits
-	dir     string
-	server  *httptest.Server
-	written map[string]*unstructured.Unstructured // objects that stage.write applied, by name
+	mu     sync.Mutex // serializes commits
+	dir    string
+	server *httptest.Server
 }
 
 func newRepository(ctx context.Context, dir string) (*repository, error) {
@@ -32,9 +27,7 @@ func newRepository(ctx context.Context, dir string) (*repository, error) {
 		return nil, err
 	}
 	bare := filepath.Join(dir, "served", "fleet.git")
-	r := &repository{
-		dir: filepath.Join(dir, "checkout"), written: map[string]*unstructured.Unstructured{},
-	}
+	r := &repository{dir: filepath.Join(dir, "checkout")}
 	for _, folder := range []string{filepath.Dir(bare), r.dir} {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return nil, err
@@ -69,43 +62,6 @@ func (r *repository) git(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// commit changes the wanted state of the control plane, as an operator does. It pushes the objects to Git. If the
-// publishers have shards, it writes them to the control plane instead. The keys are file names. A nil object is
-// removed.
-func (s *stage) commit(ctx context.Context, subject string, objects map[string]any) error {
-	if !s.shape.Shards {
-		return s.repo.push(ctx, subject, objects)
-	}
-	for _, name := range slices.Sorted(maps.Keys(objects)) {
-		if err := s.write(ctx, name, objects[name]); err != nil {
-			return fmt.Errorf("%s: %w", subject, err)
-		}
-	}
-	return nil
-}
-
-// write applies the object with this name to the control plane. If object is nil, it deletes the object that it last
-// applied with this name.
-func (s *stage) write(ctx context.Context, name string, object any) error {
-	s.repo.mu.Lock()
-	defer s.repo.mu.Unlock()
-	if object == nil {
-		if last := s.repo.written[name]; last != nil {
-			return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, last))
-		}
-		return nil
-	}
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return err
-	}
-	delete(fields, "status")
-	o := &unstructured.Unstructured{Object: fields}
-	s.repo.written[name] = o.DeepCopy()
-	return s.fleet.Control.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("operators"),
-		client.ForceOwnership)
-}
-
 // push commits objects to files, whose names are the keys. A nil object removes the file.
 func (r *repository) push(ctx context.Context, subject string, objects map[string]any) error {
 	r.mu.Lock()
@@ -113,7 +69,7 @@ func (r *repository) push(ctx context.Context, subject string, objects map[strin
 	for name, object := range objects {
 		path := filepath.Join(r.dir, "fleet", name+".yaml")
 		if object == nil {
-			if err := os.Remove(path); err != nil {
+			if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) { // an earlier attempt removed it
 				return err
 			}
 			continue

@@ -40,6 +40,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		}
 		s.signed[module][version] = true
 	}
+	c.checkCommit(at, p)
 	for _, module := range p.Removals {
 		c.check(at, Kept, s.mayBeRemoved(at, module), "bundle %d removes module %s from %s without a request",
 			p.Sequence, module, p.Runtime)

@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Shape describes the fleet of a plan.
@@ -14,12 +15,12 @@ type Shape struct {
 	Network bool
 	// Clocks adds faults that shift the clock of one program. It requires the programs of ShiftablePrograms.
 	Clocks bool
-	// Disasters adds restores of API servers, missing APIs and quotas.
+	// Disasters adds restores and copies of API servers, missing APIs and quotas.
 	Disasters bool
 	// Mixed is the commit of an earlier release whose agent every second real runtime runs. It is empty if all runtimes
 	// run the current agent.
 	Mixed string
-	// Shards divides the fleet among all publishers. Operators then write to the control plane instead of Git.
+	// Shards divides the fleet among all publishers.
 	Shards bool
 	// Expiry makes bundles expire after bundleValidity, and adds outages of all publishers that last longer.
 	Expiry bool
@@ -63,6 +64,11 @@ func (s Shape) All() []string {
 		all = append(all, SimulatedID(i))
 	}
 	return all
+}
+
+// canaries returns the names of the runtimes in the first wave.
+func (s Shape) canaries() []string {
+	return slices.DeleteFunc(s.All(), func(id string) bool { return !Canary(id) })
 }
 
 // replicas returns the targets of steps for a single publisher.

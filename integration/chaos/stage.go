@@ -29,6 +29,8 @@ const (
 	mailerVersion  = "1.0.0"
 	channel        = "regular"
 	lease          = "kcp-publisher.kyma-pull.dev"
+	// stageLabel is the label of Kymas that selects the canaries.
+	stageLabel = "stage"
 	// concurrentOthers limits the non-canary runtimes that get a version at the same time.
 	concurrentOthers = 3
 )
@@ -70,11 +72,16 @@ type stage struct {
 	began time.Time
 	once  sync.Mutex // serializes key changes and new simulated runtimes
 
+	releasing sync.Mutex // serializes commits to the channel, and guards the fields below
+	channel   string     // current version of the channel
+	before    string     // previous working version of the channel
+	refused   refusedCommit
+	// restoredControl is the time of the control plane's last restore.
+	restoredControl time.Time
+
 	mu       sync.Mutex // guards the fields below
 	sims     map[string]*fleet.Simulated
 	gone     map[string]bool // runtimes with a deleted Kyma
-	channel  string          // current version of the channel
-	before   string          // previous working version of the channel
 	injected map[Kind]int
 	trends   []Trend
 }
@@ -93,7 +100,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	rights := []string{"publisher.yaml", "git.yaml"}
 	flags := s.repo.flags()
 	if s.shape.Shards {
-		rights, flags = []string{"publisher.yaml", "shards.yaml"}, []string{"--shards=6"} // as in shards.yaml
+		rights, flags = append(rights, "shards.yaml"), append(flags, "--shards=6") // as in shards.yaml
 	}
 	flags = append(flags,
 		"--set", "registry-check-interval=3s", "--set", "keys-poll-interval=1s", "--set", "component-poll-interval=5s",
@@ -192,6 +199,13 @@ func (s *stage) offer(ctx context.Context) error {
 			versions = append(versions, v)
 		case PromoteBroken:
 			versions = append(versions, sample.BrokenScaler(step.Target))
+		case RefuseCommit:
+			versions = append(versions, sample.Scaler(step.Target))
+			for _, v := range spare(step.Serial) {
+				if err := v.Push(ctx, s.fleet.Modules); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	for _, v := range versions {
@@ -204,7 +218,7 @@ func (s *stage) offer(ctx context.Context) error {
 	s.checker.Promoted(scaler, FirstVersion, false)
 	files["releases/"+scaler] = release(FirstVersion)
 	s.channel, s.before = FirstVersion, FirstVersion
-	return s.commit(ctx, "offer everything", files)
+	return s.repo.push(ctx, "offer everything", files)
 }
 
 // lastVersion is the version that is promoted after all faults have ended. It is newer than all other versions.
@@ -227,7 +241,7 @@ func policy() *v1alpha1.RolloutPolicy {
 			Waves: []v1alpha1.Wave{
 				{
 					Name:        "canaries",
-					Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
+					Selector:    &metav1.LabelSelector{MatchLabels: map[string]string{stageLabel: "canary"}},
 					MaxFailures: new(intstr.FromInt32(0)), MaxDeferred: new(intstr.FromInt32(0)),
 				},
 				{
@@ -277,9 +291,9 @@ func (s *stage) employ(id string, p *program) error {
 
 func newKyma(id string) *v1beta2.Kyma {
 	kyma := fleet.NewKyma(id, channel, scaler)
-	kyma.Labels["stage"] = "production"
+	kyma.Labels[stageLabel] = "production"
 	if Canary(id) {
-		kyma.Labels["stage"] = "canary"
+		kyma.Labels[stageLabel] = "canary"
 	}
 	return kyma
 }

@@ -7,7 +7,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -30,6 +32,40 @@ func (r *Runtime) Restore(dir string) error {
 		return errNoBackup
 	}
 	return c.Restore(dir)
+}
+
+// Copy starts another cluster with the data of a backup, and an agent in it. The agent has the identity of the runtime's
+// agent. Callers must call Discard on the copy.
+func (r *Runtime) Copy(ctx context.Context, dir, name string) (*Runtime, error) {
+	c := &Runtime{ID: r.ID, AgentFlags: r.fleet.options.AgentFlags, name: name, fleet: r.fleet}
+	var err error
+	if c.cluster, err = r.fleet.environment.Cluster(ctx, r.fleet, name, false); err != nil {
+		return nil, err
+	}
+	start := func() error {
+		if err := errors.Join(c.Restore(dir), c.connect(c.cluster)); err != nil {
+			return err
+		}
+		if err := r.fleet.employ(ctx, c.cluster, c.API, c.AgentKubeconfig(), agentAccount,
+			r.fleet.options.AgentRights); err != nil {
+			return err
+		}
+		return c.StartAgent()
+	}
+	if err := start(); err != nil {
+		return nil, errors.Join(err, c.Discard())
+	}
+	return c, nil
+}
+
+// Discard stops the agent and the cluster of a copy.
+func (r *Runtime) Discard() error { return r.close() }
+
+// DeleteKey deletes the agent's key. The agent creates a new key at its next start.
+func (r *Runtime) DeleteKey(ctx context.Context) error {
+	return client.IgnoreNotFound(r.API.Delete(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"},
+	}))
 }
 
 // Requests returns every request that the agent sent to its API server.

@@ -131,7 +131,7 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 	}
 	return r.fleet.start(Command{
 		Binary: cmp.Or(r.AgentProgram, r.fleet.binaries.Agent), Args: append(args, flags...),
-		Log: filepath.Join(r.fleet.Dir, r.ID+".log"),
+		Log: filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".log"),
 	})
 }
 

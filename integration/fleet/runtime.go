@@ -34,6 +34,8 @@ type Runtime struct {
 	// AgentProgram is the path of the agent program for its next start. If it is empty, the fleet's program is used.
 	AgentProgram string
 
+	// name distinguishes the files of a copy from those of the original. If it is empty, ID is used.
+	name string
 	// location is the registry prefix that the agent uses. If it is empty, the agent uses the fleet's prefix.
 	location string
 	fleet    *Fleet
@@ -120,11 +122,11 @@ func (r *Runtime) Cluster() string {
 }
 
 // Kubeconfig returns the path of the runtime's admin kubeconfig.
-func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, r.ID+".kubeconfig") }
+func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".kubeconfig") }
 
 // AgentKubeconfig returns the path of a kubeconfig with the agent's permissions in the runtime.
 func (r *Runtime) AgentKubeconfig() string {
-	return filepath.Join(r.fleet.Dir, r.ID+"-agent.kubeconfig")
+	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+"-agent.kubeconfig")
 }
 
 // enroll creates the agent's namespace and applies the output of `kcp-publisher enroll`.

@@ -1,0 +1,189 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// gitRecord is the name of the ConfigMap in which the publisher records the result of a commit.
+const gitRecord = "kyma-pull-git"
+
+// spare returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step contains.
+func spare(serial int) [2]sample.Version {
+	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
+}
+
+// isPartial reports whether the API server refuses an object of the commit only while the publisher applies it. Otherwise,
+// the dry run of the commit fails, and the publisher applies nothing.
+func isPartial(step Step) bool { return step.Serial%2 == 1 }
+
+// isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the cause.
+func isReverted(step Step) bool { return step.Serial%4 >= 2 }
+
+// refuseCommit pushes a promotion together with objects that the API server refuses. Until the commit is complete, no
+// runtime can get the version.
+func (s *stage) refuseCommit(ctx context.Context, step Step) error {
+	s.releasing.Lock() // during a restore of the control plane, the quota would be lost
+	defer s.releasing.Unlock()
+	files := map[string]any{"releases/" + scaler: release(step.Target)}
+	if isPartial(step) {
+		if err := limitTemplates(ctx, s.fleet.Control); err != nil {
+			return err
+		}
+		for i, v := range spare(step.Serial) {
+			files[spareFile(step, i)] = v.Template()
+		}
+	} else {
+		files["releases/invalid"] = map[string]any{
+			"apiVersion": v1beta2.GroupVersion.String(), "kind": "ModuleReleaseMeta",
+			"metadata": map[string]any{"name": "invalid", "namespace": sample.Namespace},
+			"spec":     map[string]any{"moduleName": "invalid", "channels": "none"},
+		}
+	}
+	s.checker.Promoted(scaler, step.Target, false)
+	s.checker.Incomplete(step.Target)
+	if s.channel != step.Target {
+		s.refused = refusedCommit{version: step.Target, channel: s.channel, before: s.before, begin: time.Now()}
+		s.before, s.channel = s.channel, step.Target
+	}
+	return s.repo.push(ctx, "promote "+step.Target+" with a mistake", files)
+}
+
+// refusedCommit is the newest commit of a RefuseCommit step, with the versions of the channel before.
+type refusedCommit struct {
+	version, channel, before string
+	begin                    time.Time
+}
+
+func spareFile(step Step, i int) string {
+	return fmt.Sprintf("modules/mailer-0.%d.%d", step.Serial, i+1)
+}
+
+// repairCommit removes the cause of a refused commit, or reverts the commit, after the publisher has reported it.
+func (s *stage) repairCommit(ctx context.Context, step Step) error {
+	reported, err := s.isCommitReported(ctx)
+	if err != nil {
+		return err
+	}
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
+	if !reported && s.restoredControl.Before(s.refused.begin) {
+		return fmt.Errorf("the publisher does not report that the commit cannot be applied")
+	}
+	files := map[string]any{}
+	if !isPartial(step) {
+		files["releases/invalid"] = nil
+	}
+	if isReverted(step) {
+		s.story.Add("the commit of %s is reverted", step.Target)
+		for i := range spare(step.Serial) {
+			if isPartial(step) {
+				files[spareFile(step, i)] = nil
+			}
+		}
+		s.checker.Reverted(step.Target)
+		if s.before == step.Target { // another promotion followed
+			s.before = s.refused.channel
+		}
+		if s.channel == step.Target {
+			s.channel, s.before = s.refused.channel, s.refused.before
+		}
+		files["releases/"+scaler] = release(s.channel)
+	} else {
+		s.checker.Complete()
+	}
+	if err := s.repo.push(ctx, "repair the promotion of "+step.Target, files); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, templatesQuota()))
+}
+
+// isCommitReported reports whether the publisher has recorded that it cannot apply the newest commit.
+func (s *stage) isCommitReported(ctx context.Context) (bool, error) {
+	record := &corev1.ConfigMap{}
+	err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: gitRecord}, record)
+	return record.Data["ready"] == string(metav1.ConditionFalse), client.IgnoreNotFound(err)
+}
+
+func templatesQuota() *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "templates"}}
+}
+
+// limitTemplates creates a ResourceQuota in the control plane that allows only one more ModuleTemplate. A dry run does
+// not count toward a quota.
+func limitTemplates(ctx context.Context, api client.Client) error {
+	const counted = corev1.ResourceName("count/moduletemplates." + v1beta2.Group)
+	limit := corev1.ResourceList{counted: resource.MustParse("1")}
+	quota := templatesQuota()
+	quota.Spec.Hard = limit
+	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{counted: resource.MustParse("0")}}
+	return api.Status().Update(ctx, quota)
+}
+
+// hideModule commits a change that offers module scaler only to Kymas with the beta label, which no Kyma has. The
+// publisher must hold the removals until the change is undone.
+func (s *stage) hideModule(ctx context.Context, hidden bool) error {
+	s.releasing.Lock()
+	defer s.releasing.Unlock()
+	meta := release(s.channel)
+	meta.Spec.Beta = hidden
+	return s.repo.push(ctx, fmt.Sprintf("beta %t", hidden), map[string]any{"releases/" + scaler: meta})
+}
+
+// labelCanary removes the label that makes a runtime a canary, or adds the label again.
+func (s *stage) labelCanary(ctx context.Context, id string, labeled bool) error {
+	kyma := &v1beta2.Kyma{}
+	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
+		return err
+	}
+	before := kyma.DeepCopy()
+	delete(kyma.Labels, stageLabel)
+	if labeled {
+		kyma.Labels[stageLabel] = newKyma(id).Labels[stageLabel]
+	}
+	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
+}
+
+// Incomplete announces that the commit of a version cannot be applied. No runtime can get the version.
+func (c *Checker) Incomplete(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.incomplete[version] = true
+}
+
+// Complete announces that all commits can be applied from now on.
+func (c *Checker) Complete() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.incomplete)
+}
+
+// Reverted announces that all commits can be applied from now on, and that a revert removes the version.
+func (c *Checker) Reverted(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.incomplete)
+	c.incomplete[version] = true
+}
+
+// checkCommit checks that a bundle contains no version of an incomplete commit.
+func (c *Checker) checkCommit(at time.Duration, p Push) {
+	version := p.Versions[c.staged]
+	c.check(at, Whole, !c.incomplete[version], "bundle %d gives %s %s to %s, but the commit of this version is incomplete",
+		p.Sequence, c.staged, version, p.Runtime)
+}
