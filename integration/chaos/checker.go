@@ -20,6 +20,7 @@ const (
 	Sequences Invariant = "sequences never decrease"
 	Statuses  Invariant = "statuses never return to an older state"
 	Whole     Invariant = "only complete commits are published"
+	Cloned    Invariant = "two agents with one key change nothing"
 	Budget    Invariant = "a rollout's budget is never exceeded"
 	Alive     Invariant = "no program panics"
 	Converged Invariant = "the fleet converges, and nothing is left over"
@@ -99,7 +100,8 @@ func (c *Checker) of(runtime string) *seen {
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
 			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
 			deleted: map[string]time.Duration{}, requests: map[int64][]string{},
-			states: map[int64]map[string]string{}, formerKeys: map[string]bool{},
+			states: map[int64]map[string]string{}, formerKeys: map[string]bool{}, instances: map[string]Reported{},
+			announced: map[string]Push{},
 		}
 		c.runtimes[runtime] = s
 	}

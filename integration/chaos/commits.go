@@ -23,7 +23,7 @@ func spare(serial int) [2]sample.Version {
 	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
 }
 
-// isPartial reports whether the API server refuses an object of the commit only while the publisher applies it. Otherwise,
+// isPartial reports whether the API server refuses an object of the commit only while the publisher applies it. If not,
 // the dry run of the commit fails, and the publisher applies nothing.
 func isPartial(step Step) bool { return step.Serial%2 == 1 }
 

@@ -16,18 +16,40 @@ import (
 )
 
 // Snapshots are taken when the fleet has converged for the first time. At that time, every runtime has module scaler in
-// FirstVersion, and no runtime has module mailer.
+// FirstVersion, and no runtime has module mailer. After CloneRuntime, the snapshot of the runtime is taken again.
 
-func (s *stage) snapshot(name string) string { return filepath.Join(s.dir, "snapshots", name) }
+func (s *stage) snapshot(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return filepath.Join(s.dir, "snapshots", fmt.Sprint(name, "-", s.snapshots[name]))
+}
+
+// takeSnapshot replaces the snapshot of a runtime. Callers can repeat a failed call.
+func (s *stage) takeSnapshot(id string) error {
+	s.mu.Lock()
+	s.snapshots[id]++
+	s.mu.Unlock()
+	if err := s.reals[id].Backup(s.snapshot(id)); err != nil {
+		return fmt.Errorf("take a snapshot of %s: %w", id, err)
+	}
+	return nil
+}
+
+// hasSnapshots reports whether a step of the plan needs a snapshot.
+func (s *stage) hasSnapshots() bool {
+	return slices.ContainsFunc(s.plan, func(p Step) bool {
+		return p.Kind == RestoreRuntime || p.Kind == RestoreControl || p.Kind == CloneRuntime
+	})
+}
 
 // takeSnapshots copies the data of all API servers.
 func (s *stage) takeSnapshots() error {
-	if !slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreRuntime || p.Kind == RestoreControl }) {
+	if !s.hasSnapshots() {
 		return nil
 	}
-	for id, r := range s.reals {
-		if err := r.Backup(s.snapshot(id)); err != nil {
-			return fmt.Errorf("take a snapshot of %s: %w", id, err)
+	for id := range s.reals {
+		if err := s.takeSnapshot(id); err != nil {
+			return err
 		}
 	}
 	return s.fleet.BackUpControlPlane(s.snapshot(fleet.ControlPlane))
@@ -42,6 +64,8 @@ func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok b
 		err = s.restoreRuntime(ctx, step.Target)
 	case RestoreControl:
 		err = s.restoreControl(ctx)
+	case CloneRuntime:
+		end, err = s.clone(ctx, step.Target)
 	case DeleteManifests:
 		s.checker.Undefined(s.since(), step.Target)
 		err = client.IgnoreNotFound(api().Delete(ctx, metadataOf(definition(manifests))))
@@ -156,13 +180,13 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 		c.restored[runtime] = at
 		if runtime != "" {
 			s := c.of(runtime)
-			s.present, s.requests = map[string]string{}, map[int64][]string{}
+			s.present, s.requests, s.instances = map[string]string{}, map[int64][]string{}, map[string]Reported{}
 			delete(c.objectsSeen, runtime)
 			return
 		}
 		c.kymas, c.rollouts, c.standings, c.upgrades, c.downgrades = nil, map[string]string{}, nil, nil, nil
 		for _, s := range c.runtimes {
-			s.record, s.formerKeys, s.open = Record{}, map[string]bool{}, ""
+			s.record, s.formerKeys, s.open, s.quarantinedSince = Record{}, map[string]bool{}, "", 0
 		}
 	}
 }

@@ -58,6 +58,8 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	case SetClock:
 		p := s.programs[strings.TrimPrefix(step.Target, publisherPrefix)]
 		end, err = func() error { return p.setClock(0) }, p.setClock(step.By)
+	case ReplaceCA:
+		end, err = s.replaceCA(ctx)
 	case TakeLease, DeleteLease:
 		err = s.takeLease(ctx, step.Kind == DeleteLease)
 	default:
@@ -184,8 +186,12 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 // insist repeats a user's action until it succeeds, because an active fault can make it fail. After retryTimeout, it
 // records a violation.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
+	s.insistFor(ctx, retryTimeout, what, do)
+}
+
+func (s *stage) insistFor(ctx context.Context, timeout time.Duration, what string, do func() error) {
 	var last error
-	err := fleet.Until(ctx, retryTimeout, what, func() (bool, string) {
+	err := fleet.Until(ctx, timeout, what, func() (bool, string) {
 		last = do()
 		return last == nil || errors.Is(last, errImpossible), fmt.Sprint(last)
 	})

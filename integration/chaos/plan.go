@@ -43,6 +43,7 @@ const (
 	RefuseCommit    Kind = "push a commit that cannot be applied"
 	LoseLabel       Kind = "remove the label of a canary"
 	HideModule      Kind = "hide a module from the fleet"
+	ReplaceCA       Kind = "replace the registry's CA"
 )
 
 // Disasters.
@@ -287,7 +288,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range slices.Concat(weights, network, clocks, disasters, expiry) {
+	for _, w := range slices.Concat(weights, network, clocks, disasters, expiry, authorities) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

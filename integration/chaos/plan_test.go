@@ -22,6 +22,7 @@ func TestSeedDeterminesPlan(t *testing.T) {
 func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	troubled := small
 	troubled.Network, troubled.Clocks, troubled.Disasters, troubled.Expiry = true, true, true, true
+	troubled.Authorities = true
 	counts := Counts(Generate(1, troubled, time.Hour))
 	for _, w := range troubled.weights() {
 		if !strings.Contains(counts, string(w.kind)) {
@@ -83,7 +84,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s is too short for bundles to expire", seed, s)
 				}
 				busy[allPublishers] = s.At + s.For
-			case StopRuntimeAPI, RestoreRuntime, StopControlAPI, RestoreControl:
+			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, StopControlAPI, RestoreControl:
 				api := "API server of " + s.Target
 				if busy[api] > s.At {
 					t.Errorf("seed %d: %s overlaps another disturbance of the API server", seed, s)

@@ -140,7 +140,7 @@ func (c *Checker) noteReport(s *seen, r Reported) {
 	if version := r.Ready[c.staged]; version != "" && Canary(r.Runtime) {
 		c.proven[version] = true
 	}
-	if r.Requests != nil {
+	if r.Requests != nil && !s.cloned { // a copy counts the generations of its own Kyma
 		s.requests[r.Generation] = r.Requests
 	}
 	s.states[r.Sequence] = r.States
@@ -158,7 +158,7 @@ func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string)
 // checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
 // check applies once the runtime has reported a bundle with the closed window before the previous observation.
 func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules map[string]string) {
-	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince
+	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince && !s.isCloned(at)
 	for module, version := range modules {
 		was := s.present[module]
 		upgraded := was != "" && bundle.IsOlder(was, version) && c.downtime[module+" "+version]

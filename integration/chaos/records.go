@@ -21,6 +21,8 @@ type Push struct {
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
+	// NextCA is the registry CA that the bundle announces, or empty.
+	NextCA string
 	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
 	Ahead bool
 	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key in the root of trust
@@ -32,6 +34,8 @@ type Push struct {
 type Reported struct {
 	Runtime  string
 	Sequence int64
+	// Instance identifies the process of the agent.
+	Instance string
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
 	// Answered maps each module with a result in the report to its version.
@@ -59,6 +63,10 @@ type Record struct {
 	Report int64
 	// Ready lists the modules in state Ready.
 	Ready []string
+	// Requests are the recorded modules of the runtime's own Kyma, or nil if none are recorded.
+	Requests []string
+	// Quarantined is true if the publisher has detected two agents with the runtime's key.
+	Quarantined bool
 }
 
 // seen contains the observations and announced changes of one runtime.
@@ -71,6 +79,8 @@ type seen struct {
 	open           string                     // new version of the staged module without a reported result
 	openSince      int64                      // sequence of the first bundle with this version
 	lastReport     Reported
+	reportedAt     time.Duration   // time of lastReport
+	announced      map[string]Push // first bundle that announced each registry CA
 	record         Record
 	present        map[string]string
 	deleted        map[string]time.Duration    // times when users deleted objects
@@ -79,4 +89,10 @@ type seen struct {
 	formerKeys     map[string]bool             // keys that another key replaced in the status
 	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
 	wasClosed      bool                        // the window was closed in the previous observation
+	cloned         bool                        // two agents have the runtime's key
+	rekeyed        bool                        // an operator replaces the key of a cloned runtime
+	separated      time.Duration               // time when only one agent had the key again, or 0
+	// quarantinedSince is the time when the status first reported two agents, or 0.
+	quarantinedSince time.Duration
+	instances        map[string]Reported // newest report of each agent of a cloned runtime
 }

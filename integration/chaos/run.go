@@ -66,6 +66,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
 		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
 		programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
+		copies: map[string]*fleet.Runtime{}, snapshots: map[string]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
 	s.tap = &tap{
@@ -162,8 +163,14 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
+// identities is the lock of the steps that change the key, the data or the trust of runtimes.
+const identities = "identities"
+
 // take executes a step after all earlier steps that change the same object.
 func (s *stage) take(ctx context.Context, step Step) {
+	if step.Kind == CloneRuntime || step.Kind == RestoreRuntime || step.Kind == ReplaceCA {
+		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
+	}
 	defer s.locks.take(step.About)()
 	s.story.Add("%s", step)
 	s.mu.Lock()

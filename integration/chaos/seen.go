@@ -17,6 +17,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if p.Refused != nil {
 		return
 	}
+	c.checkQuarantine(at, s, p)
 	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
@@ -58,6 +59,9 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	}
 	if late {
 		return // a runtime can apply the older bundle first
+	}
+	if _, known := s.announced[p.NextCA]; !known {
+		s.announced[p.NextCA] = p
 	}
 	c.noteWindow(s, p)
 	c.spend(at, s, before, &p)
@@ -109,18 +113,23 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.of(r.Runtime)
-	if s.lastReport.Sequence > 0 {
-		c.check(at, Sequences, r.Sequence >= s.lastReport.Sequence, "%s pushed report %d after report %d", r.Runtime,
-			r.Sequence, s.lastReport.Sequence)
-		c.check(at, Sequences, r.Epoch > s.lastReport.Epoch || r.Epoch == s.lastReport.Epoch &&
-			r.Observed >= s.lastReport.Observed || c.isRestored(at, r.Runtime),
-			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, s.lastReport.Observed)
+	before := s.lastReport
+	if s.isCloned(at) {
+		before = s.instances[r.Instance]
+		s.instances[r.Instance] = r
+	}
+	if before.Sequence > 0 {
+		c.check(at, Sequences, r.Sequence >= before.Sequence, "%s pushed report %d after report %d", r.Runtime,
+			r.Sequence, before.Sequence)
+		c.check(at, Sequences, r.Epoch > before.Epoch || r.Epoch == before.Epoch &&
+			r.Observed >= before.Observed || c.isRestored(at, r.Runtime),
+			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, before.Observed)
 	}
 	if r.Observed > 0 {
 		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence,
 			"%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
-	s.lastReport = r
+	s.lastReport, s.reportedAt = r, at
 	c.noteReport(s, r)
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
 		s.open = ""
@@ -141,7 +150,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 		c.check(at, Statuses, r.Published >= b.Published,
 			"the status of %s shows published bundle %d after bundle %d", r.Runtime, r.Published,
 			b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime),
+		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime) || s.isCloned(at),
 			"the status of %s shows observed bundle %d after bundle %d", r.Runtime, r.Observed,
 			b.Observed)
 		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report,
@@ -149,6 +158,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 			b.Report)
 	}
 	c.checkRecord(at, s, r)
+	c.checkCloneRequest(at, s, r)
 	s.record = r
 }
 

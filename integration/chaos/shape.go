@@ -24,6 +24,8 @@ type Shape struct {
 	Shards bool
 	// Expiry makes bundles expire after bundleValidity, and adds outages of all publishers that last longer.
 	Expiry bool
+	// Authorities makes the registry use TLS, and adds changes of its CA.
+	Authorities bool
 	// Notifications makes the registry notify the first publisher, and this publisher notify agents.
 	Notifications bool
 }
@@ -50,6 +52,10 @@ func (s Shape) Check() error {
 		return errors.New("expiry cannot be combined with clocks, because all bundles expire if a clock is wrong by hours")
 	case s.Mixed != "" && s.Clocks:
 		return errors.New("mixed cannot be combined with clocks, because the clock of an earlier agent cannot be set")
+	case s.Authorities && s.Clocks:
+		return errors.New("ca cannot be combined with clocks, because certificates are invalid if a clock is wrong by days")
+	case s.Authorities && s.Mixed != "":
+		return errors.New("ca cannot be combined with mixed, because earlier agents ignore the announced CA")
 	}
 	return nil
 }

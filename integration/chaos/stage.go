@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -83,7 +84,12 @@ type stage struct {
 	sims     map[string]*fleet.Simulated
 	gone     map[string]bool // runtimes with a deleted Kyma
 	injected map[Kind]int
-	trends   []Trend
+	// copies are the running copies of runtimes. snapshots counts the snapshots of each runtime.
+	copies    map[string]*fleet.Runtime
+	snapshots map[string]int
+	// announcement are the publishers' flags that announce the next registry CA.
+	announcement []string
+	trends       []Trend
 }
 
 func (s *stage) since() time.Duration { return time.Since(s.began) }
@@ -118,7 +124,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	if s.shape.Expiry {
 		validity = bundleValidity
 	}
-	s.fleet = fleet.New(fleet.Options{
+	options := fleet.Options{
 		Validity: validity,
 		Dir:      s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true,
 		LeaderElect: true, Clusters: &s.clusters,
@@ -127,7 +133,11 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 			"--set", "leader-election-lease-duration=8s", "--set", "leader-election-renew-deadline=6s",
 			"--set", "leader-election-retry-period=1s",
 		},
-	})
+	}
+	if err := s.trustRegistry(&options); err != nil {
+		return err
+	}
+	s.fleet = fleet.New(options)
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
 	}
@@ -174,6 +184,7 @@ func (s *stage) addRegistry(ctx context.Context) error {
 		}
 		options.NotifyURL, options.NotifyToken = s.notifications.ReceiverURL(), s.notifications.Token
 	}
+	s.tlsOptions(&options)
 	if s.registry, err = registry.Start(ctx, options); err != nil {
 		return err
 	}
@@ -278,7 +289,12 @@ func (s *stage) addPublisher(i int) error {
 	}
 	return s.employ(fmt.Sprint(i), &program{
 		name: fmt.Sprint("publisher ", i), role: "publisher", metrics: metrics,
-		start: func() (fleet.Program, error) { return s.fleet.StartReplica(flags...) },
+		start: func() (fleet.Program, error) {
+			s.mu.Lock()
+			all := slices.Concat(flags, s.announcement)
+			s.mu.Unlock()
+			return s.fleet.StartReplica(all...)
+		},
 	})
 }
 
@@ -364,7 +380,7 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 }
 
 func (s *stage) close() error {
-	var problems []error
+	problems := []error{s.discardCopies()}
 	for _, p := range s.programs {
 		p.mu.Lock()
 		p.down = true

@@ -199,6 +199,9 @@ func (t *tap) read(runtime string, body []byte) Push {
 		}
 	}
 	p.Generation = predicate.KymaGeneration
+	if next := state.Settings.NextRegistry; next != nil {
+		p.NextCA = next.CA
+	}
 	p.Closed = state.Maintenance != nil && len(state.Maintenance.Windows) == 0 &&
 		state.Maintenance.Default == nil
 	if t.signers == nil {
@@ -292,7 +295,8 @@ func (t *tap) report(runtime string, body []byte) {
 		return
 	}
 	reported := Reported{
-		Runtime: runtime, Sequence: report.Sequence, Answered: map[string]string{}, Waiting: map[string]bool{},
+		Runtime: runtime, Sequence: report.Sequence, Instance: report.Instance,
+		Answered: map[string]string{}, Waiting: map[string]bool{},
 		Ahead: ahead(report.Sequence), States: map[string]string{}, Ready: map[string]string{},
 	}
 	if k := report.Kyma; k != nil && !report.OmitsRequest() {

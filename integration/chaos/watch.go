@@ -45,6 +45,9 @@ func (s *stage) watch(ctx context.Context) {
 		for id, r := range s.reals {
 			s.checkRuntime(ctx, id, r)
 		}
+		for id, duplicate := range s.duplicates() {
+			s.checkRuntime(ctx, copyOf(id), duplicate)
+		}
 		for _, p := range s.programs {
 			s.revive(p)
 		}
@@ -55,6 +58,12 @@ func (s *stage) simulated() map[string]*fleet.Simulated {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.sims)
+}
+
+func (s *stage) duplicates() map[string]*fleet.Runtime {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.copies)
 }
 
 // checkTimeout is the timeout of one check, so that an unreachable API server does not block the checker.
@@ -108,7 +117,13 @@ func recordOf(k *v1beta2.Kyma) Record {
 	if status == nil {
 		return r
 	}
-	r.Report = status.ReportSequence
+	r.Report, r.Quarantined = status.ReportSequence, quarantined(status)
+	if requested := status.Requested; requested != nil {
+		r.Requests = []string{}
+		for _, m := range requested.Spec.Modules {
+			r.Requests = append(r.Requests, m.Name)
+		}
+	}
 	if status.Published != nil {
 		r.Epoch, r.Published = status.Published.Epoch, status.Published.Sequence
 	}

@@ -34,7 +34,7 @@ func (r *Runtime) Restore(dir string) error {
 	return c.Restore(dir)
 }
 
-// Copy starts another cluster with the data of a backup, and an agent in it. The agent has the identity of the runtime's
+// Copy starts another cluster with the data of a backup, and an agent in it. The agent has the identity of the original
 // agent. Callers must call Discard on the copy.
 func (r *Runtime) Copy(ctx context.Context, dir, name string) (*Runtime, error) {
 	c := &Runtime{ID: r.ID, AgentFlags: r.fleet.options.AgentFlags, name: name, fleet: r.fleet}

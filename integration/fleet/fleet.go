@@ -71,9 +71,13 @@ type Options struct {
 	// AgentRights lists the files in charts/skr-agent/rbac with the permissions that each agent gets. If it is empty,
 	// agents get all permissions.
 	AgentRights []string
-	// RegistryHost is the host of a running registry without TLS and passwords. If empty, the fleet starts a
+	// RegistryHost is the host of a running registry without passwords. If empty, the fleet starts a
 	// registry.
 	RegistryHost string
+	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. Empty if the
+	// registry does not use TLS. OwnerCA contains all CAs that the test itself trusts.
+	RegistryCA string
+	OwnerCA    []byte
 	// RegistryBeside is a second host name of the registry in RegistryHost. If it is set, all programs except the
 	// publisher use it.
 	RegistryBeside string

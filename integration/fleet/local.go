@@ -37,10 +37,12 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	options := f.options.Notifications.registryOptions()
 	access := store.Access{NoRetry: true}
 	if host := f.options.RegistryHost; host != "" {
-		access.BlobHosts = f.options.BlobHosts
+		access.BlobHosts, access.CA = f.options.BlobHosts, f.options.OwnerCA
 		owner, err := store.NewRegistries(access)
-		return Endpoint{Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner},
-			err
+		return Endpoint{
+			Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner,
+			Enroll: f.RegistryFlags("agent"),
+		}, err
 	}
 	if f.options.Secured {
 		options = registry.Options{TLS: true, Users: map[string]string{"publisher": "p", "agent": "a"}}
@@ -68,6 +70,9 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 
 // RegistryFlags returns the flags with which a user of a secured registry accesses it.
 func (f *Fleet) RegistryFlags(user string) []string {
+	if f.options.RegistryCA != "" {
+		return []string{"--registry-ca", f.options.RegistryCA}
+	}
 	if !f.options.Secured && !f.options.Tokens {
 		return nil
 	}

@@ -122,7 +122,9 @@ func (r *Runtime) Cluster() string {
 }
 
 // Kubeconfig returns the path of the runtime's admin kubeconfig.
-func (r *Runtime) Kubeconfig() string { return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".kubeconfig") }
+func (r *Runtime) Kubeconfig() string {
+	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".kubeconfig")
+}
 
 // AgentKubeconfig returns the path of a kubeconfig with the agent's permissions in the runtime.
 func (r *Runtime) AgentKubeconfig() string {

@@ -30,21 +30,67 @@ func WriteUsers(path string, users map[string]string) error {
 	return os.WriteFile(path, lines, 0o600)
 }
 
-func (r *Registry) makeCertificate() error {
+// issued is a certificate of the registry with its CA in PEM.
+type issued struct {
+	pair tls.Certificate
+	ca   []byte
+}
+
+// issueCertificate creates a certificate for the registry's address and for proxies on 127.0.0.1.
+func (r *Registry) issueCertificate() error {
 	host, _, err := net.SplitHostPort(r.address)
 	if err != nil {
 		return err
 	}
-	certificate, key, err := NewCertificate(net.ParseIP(host))
+	certificate, key, err := NewCertificate(net.ParseIP(host), "127.0.0.1")
 	if err != nil {
 		return err
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
-	r.certificate, r.ca = &pair, certificate
+	r.certificates = append(r.certificates, issued{pair, certificate})
 	return err
 }
 
-// NewCertificate creates a self-signed CA certificate for a day, and its key. Both are PEM-encoded.
+// CA returns the PEM certificate of the registry's CA, or nil if TLS is disabled.
+func (r *Registry) CA() []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.certificates) == 0 {
+		return nil
+	}
+	return r.certificates[0].ca
+}
+
+// NextCAs returns the PEM certificates of the CAs of the next certificates.
+func (r *Registry) NextCAs() [][]byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all [][]byte
+	for _, c := range r.certificates[1:] {
+		all = append(all, c.ca)
+	}
+	return all
+}
+
+// ReplaceCertificate replaces the certificate with the next one. It closes idle connections.
+func (r *Registry) ReplaceCertificate() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.certificates = r.certificates[1:]
+	if r.server != nil {
+		r.server.SetKeepAlivesEnabled(false)
+		r.server.SetKeepAlivesEnabled(true)
+	}
+}
+
+func (r *Registry) currentCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return &r.certificates[0].pair, nil
+}
+
+// NewCertificate creates a self-signed CA certificate for a day, and its key. Both are PEM-encoded. names are DNS names
+// and further IPs.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -56,7 +102,14 @@ func NewCertificate(address net.IP, names ...string) (certificate, key []byte, e
 		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{address}, DNSNames: names,
+		IPAddresses: []net.IP{address},
+	}
+	for _, name := range names {
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, name)
+		}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
 	if err != nil {

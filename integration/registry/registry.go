@@ -38,6 +38,8 @@ type Options struct {
 	Address string
 	// TLS serves HTTPS with a certificate of a new CA (see CA).
 	TLS bool
+	// NextCertificates is the number of further certificates, each of another CA (see ReplaceCertificate).
+	NextCertificates int
 	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string
 	// KeySet is a file with the public keys of a token service (see ServeTokens). If it is set, the registry accepts
@@ -59,19 +61,19 @@ const (
 
 // Registry is a registry at a fixed address, running or stopped.
 type Registry struct {
-	address     string
-	dir         string
-	ownDir      bool
-	handler     http.Handler
-	certificate *tls.Certificate
-	ca          []byte
+	address string
+	dir     string
+	ownDir  bool
+	handler http.Handler
 
-	mu        sync.Mutex // guards the fields below
-	server    *http.Server
-	intercept func(http.ResponseWriter, *http.Request) bool
-	observe   func(*http.Request, int)
-	tokens    http.Handler
-	traffic   Traffic
+	mu     sync.Mutex // guards the fields below
+	server *http.Server
+	// certificates are the current and the next certificates. It is empty without TLS.
+	certificates []issued
+	intercept    func(http.ResponseWriter, *http.Request) bool
+	observe      func(*http.Request, int)
+	tokens       http.Handler
+	traffic      Traffic
 }
 
 // Start starts a registry. It runs until Close, even if ctx ends before.
@@ -92,8 +94,8 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 		return nil, errors.Join(fmt.Errorf("listen for the registry: %w", err), r.Close())
 	}
 	r.address = listener.Addr().String()
-	if options.TLS {
-		if err := r.makeCertificate(); err != nil {
+	for n := 0; options.TLS && n <= options.NextCertificates; n++ {
+		if err := r.issueCertificate(); err != nil {
 			return nil, errors.Join(err, listener.Close(), r.Close())
 		}
 	}
@@ -163,12 +165,12 @@ func (r *Registry) serve(listener net.Listener) {
 	server := &http.Server{Handler: http.HandlerFunc(r.answer), ReadHeaderTimeout: time.Minute,
 		// Scenarios cause TLS errors on purpose.
 		ErrorLog: log.New(io.Discard, "", 0)}
-	if r.certificate != nil {
+	r.mu.Lock()
+	if len(r.certificates) > 0 {
 		listener = tls.NewListener(listener, &tls.Config{
-			Certificates: []tls.Certificate{*r.certificate}, MinVersion: tls.VersionTLS12,
+			GetCertificate: r.currentCertificate, MinVersion: tls.VersionTLS12,
 		})
 	}
-	r.mu.Lock()
 	r.server = server
 	r.mu.Unlock()
 	go func() { _ = server.Serve(listener) }() // Serve returns ErrServerClosed after Stop
@@ -199,9 +201,6 @@ func (r *Registry) Host() string { return r.address }
 
 // Dir returns the folder with the data.
 func (r *Registry) Dir() string { return r.dir }
-
-// CA returns the PEM certificate of the registry's CA, or nil if TLS is disabled.
-func (r *Registry) CA() []byte { return r.ca }
 
 // Requests returns the number of requests.
 func (r *Registry) Requests() int64 { return int64(r.Traffic().Total()) }

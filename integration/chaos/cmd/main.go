@@ -40,13 +40,15 @@ func main() {
 	flags.BoolVar(&options.Shape.Clocks, "clocks", false,
 		"also shift the clocks of programs by hours or days; this builds the programs with a changed time.Now")
 	flags.BoolVar(&options.Shape.Disasters, "disasters", false,
-		"also restore API servers from earlier snapshots, remove APIs and set quotas")
+		"also restore and copy API servers from earlier snapshots, remove APIs and set quotas")
 	flags.StringVar(&options.Shape.Mixed, "mixed", "",
 		"commit of an earlier release whose agent every second real runtime runs; its first build takes minutes")
 	flags.BoolVar(&options.Shape.Shards, "shards", false,
-		"divide the fleet among the publishers; operators then write to the control plane instead of Git")
+		"divide the fleet among the publishers")
 	flags.BoolVar(&options.Shape.Expiry, "expiry", false,
 		"make bundles expire after 30 seconds, and also stop all publishers for longer")
+	flags.BoolVar(&options.Shape.Authorities, "ca", false,
+		"let the registry use TLS, and also replace its CA after an announcement in bundles")
 	flags.BoolVar(&options.Shape.Notifications, "notifications", false,
 		"let the registry notify a publisher, and the publisher notify agents")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
@@ -173,6 +175,9 @@ func flagsOf(shape chaos.Shape) string {
 	}
 	if shape.Expiry {
 		flags = append(flags, "--expiry")
+	}
+	if shape.Authorities {
+		flags = append(flags, "--ca")
 	}
 	if shape.Notifications {
 		flags = append(flags, "--notifications")

@@ -1,0 +1,163 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/registry"
+)
+
+// caReload is the time in which the publisher loads a changed --registry-ca.
+const caReload = 35 * time.Second
+
+// announceTimeout is the time in which an announcement must reach all runtimes. A runtime can be cut off meanwhile.
+const announceTimeout = 4 * time.Minute
+
+func (s *stage) caFile() string { return filepath.Join(s.dir, "registry-ca.pem") }
+
+// tlsOptions adds TLS to the options of the registry, with a certificate for each ReplaceCA step.
+func (s *stage) tlsOptions(options *registry.Options) {
+	if !s.shape.Authorities {
+		return
+	}
+	options.TLS = true
+	for _, step := range s.plan {
+		if step.Kind == ReplaceCA {
+			options.NextCertificates++
+		}
+	}
+}
+
+// trustRegistry adds the registry's CA to the options of the fleet. The test itself also trusts the next CAs.
+func (s *stage) trustRegistry(options *fleet.Options) error {
+	if !s.shape.Authorities {
+		return nil
+	}
+	options.RegistryCA = s.caFile()
+	options.OwnerCA = bytes.Join(append(s.registry.NextCAs(), s.registry.CA()), nil)
+	return os.WriteFile(s.caFile(), s.registry.CA(), 0o600)
+}
+
+// replaceCA follows docs/guides/move-the-registry.md: the publishers announce the next CA, and the registry gets its
+// certificate of this CA after all runtimes have received the announcement. end enrolls the runtimes with the next CA.
+func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
+	current, next := s.registry.CA(), s.registry.NextCAs()[0]
+	path := filepath.Join(s.dir, "next-ca.pem")
+	if err := os.WriteFile(path, next, 0o600); err != nil {
+		return nil, err
+	}
+	s.announce(ctx, "--next-registry-ca", path)
+	s.insistFor(ctx, announceTimeout, "announce the next CA", func() error {
+		if late := s.checker.Unaware(strings.TrimSpace(string(next)), s.active()); len(late) > 0 {
+			return fmt.Errorf("%v have not applied a bundle with the announcement", late)
+		}
+		return nil
+	})
+	s.story.Add("all runtimes have the announcement of the next CA")
+	if err := os.WriteFile(s.caFile(), slices.Concat(current, next), 0o600); err != nil {
+		return nil, err
+	}
+	select {
+	case <-time.After(caReload):
+	case <-ctx.Done():
+	}
+	s.story.Add("the registry has a certificate of the next CA")
+	replaced := s.since()
+	s.registry.ReplaceCertificate()
+	ctx = context.WithoutCancel(ctx)
+	return func() error {
+		s.insist(ctx, "report with the next CA", func() error {
+			if silent := s.checker.Silent(replaced, s.active()); len(silent) > 0 {
+				return fmt.Errorf("%v have not reported since the registry has another CA", silent)
+			}
+			return nil
+		})
+		if err := os.WriteFile(s.caFile(), next, 0o600); err != nil {
+			return err
+		}
+		for id := range s.reals {
+			s.renewTrust(ctx, id)
+		}
+		s.announce(ctx)
+		return nil
+	}, nil
+}
+
+// renewTrust enrolls a runtime with the current CA, and replaces its snapshot, which has the former CA.
+func (s *stage) renewTrust(ctx context.Context, id string) {
+	defer s.locks.take("API server of " + id)()
+	s.insist(ctx, "enroll "+id+" with the next CA", func() error {
+		s.once.Lock() // enroll reads the key folder
+		defer s.once.Unlock()
+		return s.reals[id].Enroll(ctx)
+	})
+	if s.hasSnapshots() {
+		s.insist(ctx, "take a snapshot of "+id, func() error { return s.takeSnapshot(id) })
+	}
+}
+
+// announce restarts the publishers, one after another, with these flags instead of those of the previous call.
+func (s *stage) announce(ctx context.Context, flags ...string) {
+	s.mu.Lock()
+	s.announcement = flags
+	s.mu.Unlock()
+	for _, id := range s.shape.replicas() {
+		unlock := s.locks.take(replica(id))
+		start, err := s.kill(s.programs[id])
+		if err != nil {
+			s.story.Add("stop publisher %s: %v", id, err)
+		}
+		s.insist(ctx, "start publisher "+id, start)
+		unlock()
+	}
+}
+
+// active returns the runtimes whose Kymas are not deleted.
+func (s *stage) active() (ids []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id := range s.sims {
+		if !s.gone[id] {
+			ids = append(ids, id)
+		}
+	}
+	for id := range s.reals {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Unaware returns the runtimes that have not applied a bundle with the announced CA.
+func (c *Checker) Unaware(ca string, runtimes []string) (late []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range runtimes {
+		s := c.of(id)
+		first, announced := s.announced[ca]
+		if !announced || s.lastReport.Epoch < first.Epoch ||
+			s.lastReport.Epoch == first.Epoch && s.lastReport.Observed < first.Sequence {
+			late = append(late, id)
+		}
+	}
+	return late
+}
+
+// Silent returns the runtimes that have not reported since a time.
+func (c *Checker) Silent(since time.Duration, runtimes []string) (silent []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range runtimes {
+		if c.of(id).reportedAt < since {
+			silent = append(silent, id)
+		}
+	}
+	return silent
+}
