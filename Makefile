@@ -42,9 +42,9 @@ try-module: build assets ## test a module: install, upgrade, inject faults, undo
 	  code=$$?; $(if $(KIND),[ -z "$$started" ] || hack/offline/kind-node/dockerd stop;) exit $$code
 
 # The program is built first, because an interrupted `go run` leaves a temporary folder behind.
-chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 5 REAL and 15 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1, DISASTERS=1, EXPIRY=1 add network faults, clock faults, restores and long outages of publishers; SHARDS=1, NOTIFICATIONS=1, MIXED=1 change the fleet
+chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 5 REAL and 15 SIMULATED runtimes; SEED=N repeats the faults of a run; NETWORK=1, CLOCKS=1, DISASTERS=1, EXPIRY=1, CA=1 add network faults, clock faults, restores and clones, long outages of publishers, and changes of the registry's CA; SHARDS=1, NOTIFICATIONS=1, MIXED=1 change the fleet
 	@go build -o bin/chaos ./integration/chaos/cmd && KYMA_PULL_PROGRAMS="$(CURDIR)/bin" TMPDIR="$$(hack/scratch)" bin/chaos \
-	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(if $(DISASTERS),--disasters) $(if $(EXPIRY),--expiry) \
+	  --duration $(or $(DURATION),5m) $(if $(SEED),--seed $(SEED)) $(if $(REAL),--real $(REAL)) $(if $(SIMULATED),--simulated $(SIMULATED)) $(if $(NETWORK),--network) $(if $(CLOCKS),--clocks) $(if $(DISASTERS),--disasters) $(if $(EXPIRY),--expiry) $(if $(CA),--ca) \
 	  $(if $(SHARDS),--shards) $(if $(NOTIFICATIONS),--notifications) $(if $(MIXED),--mixed "$$(awk '!/^#/ {print $$2; exit}' integration/scenario/testdata/releases.txt)") $(FLAGS)
 
 soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and open files, also in .chaos/soak.md

@@ -96,7 +96,7 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 }
 
 // restoreControl replaces the data of the control plane with the snapshot. An operator then creates the Kymas again
-// that were created after the snapshot.
+// that were created after the snapshot, and repeats deletions that did not reach their runtimes.
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()
@@ -111,20 +111,33 @@ func (s *stage) restoreControl(ctx context.Context) error {
 	if err := s.fleet.RestoreControlPlane(s.snapshot(fleet.ControlPlane)); err != nil {
 		return err
 	}
-	var later []string
-	s.mu.Lock()
-	for id := range s.sims {
-		if !s.gone[id] {
-			later = append(later, id)
+	for id, sim := range s.simulated() {
+		s.mu.Lock()
+		gone := s.gone[id]
+		s.mu.Unlock()
+		if gone && len(sim.All()) == 0 {
+			continue
 		}
-	}
-	s.mu.Unlock()
-	for _, id := range later {
 		s.insist(ctx, "create Kyma "+id+" again", func() error {
 			return client.IgnoreAlreadyExists(s.fleet.Control.Create(ctx, newKyma(id)))
 		})
+		if gone { // the restore has undone the deletion before it reached the runtime
+			s.insist(ctx, "delete Kyma "+id+" again", func() error { return s.deleteAgain(ctx, id) })
+		}
 	}
 	return nil
+}
+
+// deleteAgain deletes a Kyma that was created again, once the publisher has accepted the runtime's key.
+func (s *stage) deleteAgain(ctx context.Context, id string) error {
+	kyma, err := s.simulated()[id].Record(ctx)
+	if err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if status := kyma.Status.Runtime; status == nil || status.Key == nil {
+		return fmt.Errorf("the status of Kyma %s has no key yet", id)
+	}
+	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, kyma))
 }
 
 // stopServing stops serving the only version of the kind of module scaler.

@@ -140,6 +140,8 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 }
 
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
+	s.once.Lock() // a restore of the control plane creates Kymas again
+	defer s.once.Unlock()
 	s.checker.Unasked(s.since(), id, scaler)
 	s.mu.Lock()
 	s.gone[id] = true
