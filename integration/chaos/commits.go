@@ -126,8 +126,10 @@ func limitTemplates(ctx context.Context, api client.Client) error {
 	limit := corev1.ResourceList{counted: resource.MustParse("1")}
 	quota := templatesQuota()
 	quota.Spec.Hard = limit
-	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) {
-		return nil
+	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) { // an earlier attempt has failed
+		if err := api.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
 	} else if err != nil {
 		return err
 	}

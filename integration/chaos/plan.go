@@ -174,8 +174,11 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	g.serial[s.Kind]++
 	s.Serial, s.About = g.serial[s.Kind], about
 	g.until[about] = g.now + s.For
-	if s.Kind == SetClock {
+	switch s.Kind {
+	case SetClock:
 		g.until[about] += clockRest
+	case ReplaceCA:
+		g.until[about] += replacement
 	}
 	g.remember(&s)
 	return s, true

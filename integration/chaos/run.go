@@ -229,6 +229,7 @@ func (s *stage) finishRollouts(ctx context.Context) {
 			return false, err.Error()
 		}
 		unfinished = Unfinished(standings(rollouts.Items))
+		s.approveWaves(ctx, rollouts.Items)
 		return len(unfinished) == 0, strings.Join(unfinished, ", ")
 	})
 	s.checker.count(Converged)
@@ -236,6 +237,19 @@ func (s *stage) finishRollouts(ctx context.Context) {
 		s.explain(ctx)
 		s.checker.Break(s.since(), Converged, "%s after the faults, rollouts have not ended: %s", convergeTimeout,
 			strings.Join(unfinished, ", "))
+	}
+}
+
+// approveWaves approves waves as an operator does. For example, a wave waits for its approval if its runtimes had its
+// version before the control plane was restored.
+func (s *stage) approveWaves(ctx context.Context, rollouts []v1alpha1.Rollout) {
+	for _, r := range rollouts {
+		for _, wave := range r.Status.Waves {
+			if r.Status.State == v1alpha1.RolloutWaiting && wave.State == v1alpha1.WaveWaiting {
+				output, _ := s.fleet.Ask(ctx, "rollout", "approve", r.Name, wave.Name)
+				s.story.Add("rollout approve %s %s: %s", r.Name, wave.Name, output)
+			}
+		}
 	}
 }
 

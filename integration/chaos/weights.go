@@ -43,7 +43,7 @@ var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 // disasters lists the additional steps of Shape.Disasters.
 var disasters = []weight{
 	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
-	{LimitObjects, 4, 2 * time.Second, 15 * time.Second}, {CloneRuntime, 3, 5 * time.Second, 20 * time.Second},
+	{LimitObjects, 4, 2 * time.Second, 15 * time.Second}, {CloneRuntime, 2, 5 * time.Second, 20 * time.Second},
 }
 
 // bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than that of agents' certificates,
@@ -64,9 +64,11 @@ var shifts = []time.Duration{
 // (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 
-// authorities lists the additional steps of Shape.Authorities. A step takes longer than its duration, because it waits
-// for the announcement to reach all runtimes.
+// authorities lists the additional steps of Shape.Authorities.
 var authorities = []weight{{ReplaceCA, 3, 10 * time.Second, 30 * time.Second}}
+
+// replacement is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all runtimes.
+const replacement = 2 * time.Minute
 
 func (s Shape) weights() []weight {
 	all := slices.Clone(weights)
