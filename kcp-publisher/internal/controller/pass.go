@@ -302,10 +302,13 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		}
 	default:
 		facts.PublishError = err
-		if _, refused := store.StatusOf(err); refused {
-			facts.PublishError = reason.With(reason.RegistryNotAnswering, err)
+		if facts.Kept, err = k.Publisher.Newest(ctx, k.publishRecord(kyma), p.runtime); err != nil {
+			ctrl.LoggerFrom(ctx).V(1).Info("failed to read the runtime's bundle", "error", err.Error())
+		}
+		if _, refused := store.StatusOf(facts.PublishError); refused {
 			// Start a backoff. Otherwise, every poll would repeat the write that the registry refuses.
-			k.recordFailure(ctx, p, err)
+			k.recordFailure(ctx, p, facts.PublishError)
+			facts.PublishError = reason.With(reason.RegistryNotAnswering, facts.PublishError)
 		}
 		publishFailures.Inc()
 	}

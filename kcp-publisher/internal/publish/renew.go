@@ -7,9 +7,22 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
+
+// Newest returns a runtime's latest bundle without publishing another one, or nil if it found no valid bundle.
+func (p *Publisher) Newest(ctx context.Context, record *Record, runtime plan.Runtime) (*plan.PublishedBundle, error) {
+	if err := trust.CheckRuntimeID(runtime.ID); err != nil {
+		return nil, err
+	}
+	adopted, _, err := p.adoptBundle(ctx, record, runtime, p.keys.Load())
+	if err != nil {
+		return nil, err
+	}
+	return adopted.KeptBundle(), nil
+}
 
 // Renew pushes a runtime's last bundle again with a later expiry if a renewal is due. The modules in the bundle do not
 // change. It returns the runtime's latest bundle, or nil if it found no valid bundle.

@@ -61,8 +61,10 @@ func reportingAgent(
 	return next
 }
 
+// cloneMessage returns the same message if the reports of two agents alternate, so that it does not change the status.
 func cloneMessage(one, other string) string {
 	const most = 64
+	one, other = min(one, other), max(one, other)
 	return fmt.Sprintf("two agents, instances %s and %s, report with the key of this runtime", bundle.Quote(one, most),
 		bundle.Quote(other, most))
 }

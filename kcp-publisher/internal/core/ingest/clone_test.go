@@ -101,3 +101,17 @@ func TestCloneDoesNotChangeRequestedModules(t *testing.T) {
 		t.Errorf("got %d requested modules and agent %+v, want 1 and a clone", got, status.Runtime.Agent)
 	}
 }
+
+func TestAlternatingReportsDoNotChangeTheCloneMessage(t *testing.T) {
+	agent := &v1beta2.ReportingAgent{Instance: "a"}
+	messages := map[string]bool{}
+	for i, instance := range []string{"b", "a", "b", "a"} {
+		twin := map[string]string{"a": "b", "b": "a"}[instance]
+		report := bundle.AcceptedReport{Report: bundle.Report{Instance: instance, Twin: twin}}
+		agent = reportingAgent(agent, report, noon.Add(time.Duration(i)*time.Second))
+		messages[agent.Clone] = true
+	}
+	if len(messages) != 1 {
+		t.Errorf("got messages %v, want one", messages)
+	}
+}

@@ -40,41 +40,14 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 	r.Published = &next
 }
 
-// updateModules sets the states of modules that the report changes, and the fields that depend on these states. A
-// module keeps its state if the report is about an earlier version of the module. A module that could not be resolved
-// before also keeps its state, because no module is resolved during this time.
+// updateModules sets the states of modules that the report changes, and the fields that depend on these states.
 func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
-	facts.Templates = map[string]v1beta2.PartialMeta{}
-	for _, m := range before.Modules {
-		if m.Template != nil {
-			facts.Templates[m.Template.PartialMeta.Name] = m.Template.PartialMeta
-		}
-	}
-	facts.unchangedBundle = findUnchanged(*after.Runtime.Published, facts, now)
-	why, reasons := collectReasons(before), reasonsByModule{}
-	for _, r := range why.Modules {
-		reasons[r.Name] = r
-	}
-	reported, reportedReasons := moduleStatuses(before.Modules, nil, facts)
-	changed := map[string]bool{}
-	for _, next := range reported {
-		i := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool { return m.Name == next.Name })
-		if i < 0 || reasons[next.Name].Problem != "" || !facts.isStateValid(next.Name) ||
-			after.Modules[i].State == next.State && after.Modules[i].Version == next.Version {
-			continue
-		}
-		after.Modules[i], changed[next.Name] = next, true
-		delete(reasons, next.Name)
-	}
-	if len(changed) == 0 {
+	why := collectReasons(before)
+	modules, reasons, changed := reportedModules(before, *after.Runtime.Published, facts, now)
+	if !changed {
 		return
 	}
-	for _, r := range reportedReasons {
-		if changed[r.Name] {
-			reasons[r.Name] = r
-		}
-	}
-	why.Modules = reasons.sorted()
+	after.Modules, why.Modules = modules, reasons
 	after.Runtime.Reasons = nilIfEmpty(why)
 	set := conditionSetter(&after.Conditions, facts.Generation, now)
 	moduleStates(*after, set)
@@ -119,4 +92,42 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 	if facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionPublishing) != nil {
 		set(v1beta2.ConditionPublishing, v1beta2.ReasonPublishing, "bundles are published", true)
 	}
+}
+
+// reportedModules returns the modules of the previous status with the states in the report, and the reasons of their
+// problems. published is the status of the bundle in the facts. A module keeps its state if the report is about an
+// earlier version of the module. A module that could not be resolved before also keeps its state, because no module was
+// resolved since then. changed is true if a module differs from the previous status.
+func reportedModules(
+	before v1beta2.KymaStatus, published v1beta2.PublishedBundle, facts Facts, now time.Time,
+) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
+	facts.Templates = map[string]v1beta2.PartialMeta{}
+	for _, m := range before.Modules {
+		if m.Template != nil {
+			facts.Templates[m.Template.PartialMeta.Name] = m.Template.PartialMeta
+		}
+	}
+	facts.Problems, facts.unchangedBundle = nil, findUnchanged(published, facts, now)
+	reasons := reasonsByModule{}
+	for _, r := range collectReasons(before).Modules {
+		reasons[r.Name] = r
+	}
+	reported, reportedReasons := moduleStatuses(before.Modules, nil, facts)
+	updated := map[string]bool{}
+	modules = before.DeepCopy().Modules
+	for _, next := range reported {
+		i := slices.IndexFunc(modules, func(m v1beta2.ModuleStatus) bool { return m.Name == next.Name })
+		if i < 0 || reasons[next.Name].Problem != "" || !facts.isStateValid(next.Name) ||
+			modules[i].State == next.State && modules[i].Version == next.Version {
+			continue
+		}
+		modules[i], updated[next.Name] = next, true
+		delete(reasons, next.Name)
+	}
+	for _, r := range reportedReasons {
+		if updated[r.Name] {
+			reasons[r.Name] = r
+		}
+	}
+	return modules, reasons.sorted(), len(updated) > 0
 }

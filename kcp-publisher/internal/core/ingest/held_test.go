@@ -116,3 +116,52 @@ func TestOtherCausesStayWhileACommitIsHeld(t *testing.T) {
 		})
 	}
 }
+
+// unpublished returns the status after a report that arrives while the publisher cannot publish a bundle, for example
+// because two agents have the runtime's key.
+func (s *scene) unpublished(change func(*Facts)) v1beta2.KymaStatus {
+	s.before = s.status()
+	report := *s.facts.Report
+	report.Sequence++
+	report.Modules = append([]bundle.ReportedModule{}, report.Modules...)
+	s.facts.Kept, s.facts.Published, s.facts.Problems, s.facts.Report = s.facts.Published, nil, nil, &report
+	s.facts.PublishError = errors.New("two agents report with the key of this runtime")
+	change(&s.facts)
+	return NextStatus(s.before, s.facts, s.now.Add(time.Minute))
+}
+
+func TestReportedStatesAreShownIfPublishingFails(t *testing.T) {
+	after := healthy().unpublished(reported("keda", v1beta2.StateError, "quota exceeded"))
+	if m := after.Modules[0]; m.State != v1beta2.StateError || m.Message != "quota exceeded" || m.Template == nil {
+		t.Errorf("got module %+v, want the reported error", m)
+	}
+	if after.State != v1beta2.StateError || after.ReadyModules != "1/2" {
+		t.Errorf("got state %s with %s ready modules, want Error and 1/2", after.State, after.ReadyModules)
+	}
+	if c := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); c.Reason != v1beta2.ReasonPublishFailed {
+		t.Errorf("got condition Ready %+v, want reason %s", c, v1beta2.ReasonPublishFailed)
+	}
+	failed := healthy().with(reported("keda", v1beta2.StateError, "quota exceeded"))
+	if m := failed.unpublished(reported("keda", v1beta2.StateReady, "")).Modules[0]; m.State != v1beta2.StateReady {
+		t.Errorf("got module %+v, want the reported recovery", m)
+	}
+}
+
+func TestModulesKeepTheirStateIfTheKeptBundleIsUnknown(t *testing.T) {
+	for name, change := range map[string]func(*Facts){
+		"no bundle": func(f *Facts) { f.Kept = nil },
+		"another bundle": func(f *Facts) {
+			kept := *f.Kept
+			kept.Digest = "sha256:other"
+			f.Kept = &kept
+		},
+	} {
+		after := healthy().unpublished(func(f *Facts) {
+			reported("keda", v1beta2.StateError, "quota exceeded")(f)
+			change(f)
+		})
+		if m := after.Modules[0]; m.State != v1beta2.StateReady {
+			t.Errorf("%s: got module %+v, want its previous state", name, m)
+		}
+	}
+}

@@ -25,6 +25,8 @@ type Facts struct {
 	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
 	Published    *plan.PublishedBundle
 	PublishError error
+	// Kept is the bundle that the runtime keeps while PublishError is set, or nil if the publisher does not know it.
+	Kept *plan.PublishedBundle
 	// Problems lists the reasons why requested modules cannot be resolved, and remarks about modules.
 	Problems []bundle.Problem
 	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
@@ -148,6 +150,11 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	why := collectReasons(before)
 	after.Modules, why.Modules = moduleStatuses(before.Modules, why.Modules, facts)
+	if facts.reportsKept(after.Runtime) {
+		kept := facts
+		kept.Published = facts.Kept
+		after.Modules, why.Modules, _ = reportedModules(before, *after.Runtime.Published, kept, now)
+	}
 	why.Publish = publishReason(facts.PublishError)
 	if facts.Finished {
 		phase.ClearTakeover(&after)
@@ -184,6 +191,13 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	after.UpdateLastOperation(before, operation, now)
 	after.Runtime.History, after.Runtime.Reasons = updateHistory(before.Runtime, after, facts), nilIfEmpty(why)
 	return after
+}
+
+// reportsKept reports whether the report contains the states of modules in the recorded bundle, although the publisher
+// could not publish a bundle.
+func (f Facts) reportsKept(r *v1beta2.RuntimeStatus) bool {
+	return f.Published == nil && len(f.Problems) == 0 && f.Report != nil && f.ReportRefused == nil && f.Kept != nil &&
+		r.Published != nil && r.Published.Digest == f.Kept.Digest.String()
 }
 
 // moduleStates sets the condition Modules according to the states of the modules.
