@@ -134,30 +134,3 @@ func (s *stage) active() (ids []string) {
 	slices.Sort(ids)
 	return ids
 }
-
-// Unaware returns the runtimes that have not applied a bundle with the announced CA.
-func (c *Checker) Unaware(ca string, runtimes []string) (late []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range runtimes {
-		s := c.of(id)
-		first, announced := s.announced[ca]
-		if !announced || s.lastReport.Epoch < first.Epoch ||
-			s.lastReport.Epoch == first.Epoch && s.lastReport.Observed < first.Sequence {
-			late = append(late, id)
-		}
-	}
-	return late
-}
-
-// Silent returns the runtimes that have not reported since a time.
-func (c *Checker) Silent(since time.Duration, runtimes []string) (silent []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, id := range runtimes {
-		if c.of(id).reportedAt < since {
-			silent = append(silent, id)
-		}
-	}
-	return silent
-}

@@ -59,12 +59,6 @@ func (s *stage) refuseCommit(ctx context.Context, step Step) error {
 	return s.repo.push(ctx, "promote "+step.Target+" with a mistake", files)
 }
 
-// refusedCommit is the newest commit of a RefuseCommit step, with the versions of the channel before.
-type refusedCommit struct {
-	version, channel, before string
-	begin                    time.Time
-}
-
 func spareFile(step Step, i int) string {
 	return fmt.Sprintf("modules/mailer-0.%d.%d", step.Serial, i+1)
 }
@@ -159,33 +153,4 @@ func (s *stage) labelCanary(ctx context.Context, id string, labeled bool) error 
 		kyma.Labels[stageLabel] = newKyma(id).Labels[stageLabel]
 	}
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
-}
-
-// Incomplete announces that the commit of a version cannot be applied. No runtime can get the version.
-func (c *Checker) Incomplete(version string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.incomplete[version] = true
-}
-
-// Complete announces that all commits can be applied from now on.
-func (c *Checker) Complete() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.incomplete)
-}
-
-// Reverted announces that all commits can be applied from now on, and that a revert removes the version.
-func (c *Checker) Reverted(version string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.incomplete)
-	c.incomplete[version] = true
-}
-
-// checkCommit checks that a bundle contains no version of an incomplete commit.
-func (c *Checker) checkCommit(at time.Duration, p Push) {
-	version := p.Versions[c.staged]
-	c.check(at, Whole, !c.incomplete[version], "bundle %d gives %s %s to %s, but the commit of this version is incomplete",
-		p.Sequence, c.staged, version, p.Runtime)
 }

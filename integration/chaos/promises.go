@@ -195,3 +195,32 @@ func (c *Checker) checkRecord(at time.Duration, s *seen, r Record) {
 			r.Runtime, module, r.Report, state)
 	}
 }
+
+// Incomplete announces that the commit of a version cannot be applied. No runtime can get the version.
+func (c *Checker) Incomplete(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.incomplete[version] = true
+}
+
+// Complete announces that all commits can be applied from now on.
+func (c *Checker) Complete() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.incomplete)
+}
+
+// Reverted announces that all commits can be applied from now on, and that a revert removes the version.
+func (c *Checker) Reverted(version string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.incomplete)
+	c.incomplete[version] = true
+}
+
+// checkCommit checks that a bundle contains no version of an incomplete commit.
+func (c *Checker) checkCommit(at time.Duration, p Push) {
+	version := p.Versions[c.staged]
+	c.check(at, Whole, !c.incomplete[version], "bundle %d gives %s %s to %s, but the commit of this version is incomplete",
+		p.Sequence, c.staged, version, p.Runtime)
+}

@@ -213,6 +213,7 @@ func (s *stage) converge(ctx context.Context, version string) []string {
 			for _, p := range s.programs {
 				s.revive(p)
 			}
+			s.approveDeletions(ctx)
 		}
 		return len(problems) == 0, ""
 	})
@@ -237,19 +238,6 @@ func (s *stage) finishRollouts(ctx context.Context) {
 		s.explain(ctx)
 		s.checker.Break(s.since(), Converged, "%s after the faults, rollouts have not ended: %s", convergeTimeout,
 			strings.Join(unfinished, ", "))
-	}
-}
-
-// approveWaves approves waves as an operator does. For example, a wave waits for its approval if its runtimes had its
-// version before the control plane was restored.
-func (s *stage) approveWaves(ctx context.Context, rollouts []v1alpha1.Rollout) {
-	for _, r := range rollouts {
-		for _, wave := range r.Status.Waves {
-			if r.Status.State == v1alpha1.RolloutWaiting && wave.State == v1alpha1.WaveWaiting {
-				output, _ := s.fleet.Ask(ctx, "rollout", "approve", r.Name, wave.Name)
-				s.story.Add("rollout approve %s %s: %s", r.Name, wave.Name, output)
-			}
-		}
 	}
 }
 

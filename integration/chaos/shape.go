@@ -124,3 +124,6 @@ func (s Shape) ways() []string {
 
 // SimulatedID returns the name of an initial simulated runtime.
 func SimulatedID(i int) string { return fmt.Sprintf("sim-%d", i) }
+
+// Canary reports whether a runtime belongs to the first wave: the first real and the first two simulated runtimes.
+func Canary(id string) bool { return id == RealID(0) || id == SimulatedID(0) || id == SimulatedID(1) }

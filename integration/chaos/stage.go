@@ -46,6 +46,12 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
+// refusedCommit is the newest commit of a RefuseCommit step, with the versions of the channel before.
+type refusedCommit struct {
+	version, channel, before string
+	begin                    time.Time
+}
+
 type stage struct {
 	plan    []Step
 	shape   Shape

@@ -21,6 +21,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
@@ -279,4 +280,10 @@ func goroutines(ctx context.Context, address string) (int, error) {
 		return 0, fmt.Errorf("no go_goroutines at %s", address)
 	}
 	return int(n), nil
+}
+
+// quarantined reports whether the publisher has detected two agents with the runtime's key and publishes nothing.
+func quarantined(status *v1beta2.RuntimeStatus) bool {
+	return status.Agent != nil && status.Agent.Clone != "" && status.Reasons != nil &&
+		status.Reasons.Publish == v1beta2.Reason(reason.CloneDetected)
 }

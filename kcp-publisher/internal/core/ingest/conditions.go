@@ -165,3 +165,9 @@ func areSecretsApplied(facts Facts) bool {
 	secrets := facts.Report.Secrets
 	return secrets != nil && secrets.Trouble == "" && secrets.Revision == facts.Published.Predicate.Sealed.Revision
 }
+
+// truncate shortens a condition message to the length that the API server accepts.
+func truncate(message string) string {
+	const maxMessageBytes = 4096
+	return bundle.Bounded(message, maxMessageBytes)
+}

@@ -131,3 +131,10 @@ func reportedModules(
 	}
 	return modules, reasons.sorted(), len(updated) > 0
 }
+
+// reportsKept reports whether the report contains the states of modules in the recorded bundle, although the publisher
+// could not publish a bundle.
+func (f Facts) reportsKept(r *v1beta2.RuntimeStatus) bool {
+	return f.Published == nil && len(f.Problems) == 0 && f.Report != nil && f.ReportRefused == nil && f.Kept != nil &&
+		r.Published != nil && r.Published.Digest == f.Kept.Digest.String()
+}

@@ -193,13 +193,6 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	return after
 }
 
-// reportsKept reports whether the report contains the states of modules in the recorded bundle, although the publisher
-// could not publish a bundle.
-func (f Facts) reportsKept(r *v1beta2.RuntimeStatus) bool {
-	return f.Published == nil && len(f.Problems) == 0 && f.Report != nil && f.ReportRefused == nil && f.Kept != nil &&
-		r.Published != nil && r.Published.Digest == f.Kept.Digest.String()
-}
-
 // moduleStates sets the condition Modules according to the states of the modules.
 func moduleStates(after v1beta2.KymaStatus, set func(string, string, string, bool)) {
 	notReady := slices.IndexFunc(after.Modules, func(m v1beta2.ModuleStatus) bool {
@@ -231,12 +224,6 @@ func conditionSetter(
 			LastTransitionTime: metav1.NewTime(now),
 		})
 	}
-}
-
-// truncate shortens a condition message to the length that the API server accepts.
-func truncate(message string) string {
-	const maxMessageBytes = 4096
-	return bundle.Bounded(message, maxMessageBytes)
 }
 
 func readyMessage(status v1beta2.KymaStatus) string {

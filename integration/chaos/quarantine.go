@@ -1,0 +1,102 @@
+package chaos
+
+import (
+	"slices"
+	"time"
+)
+
+// copyOf returns the checker's name of a runtime's copy.
+func copyOf(runtime string) string { return "copy-of-" + runtime }
+
+// quarantineGrace is the time in which a push of before the quarantine can still reach the registry.
+const quarantineGrace = twoLeaders + 10*time.Second
+
+// Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated, the checker compares
+// the reports of each agent only with each other. The copy must keep its modules, as the original must.
+func (c *Checker) Cloned(runtime string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.runtimes, copyOf(runtime))
+	delete(c.restoring, copyOf(runtime))
+	delete(c.objectsSeen, copyOf(runtime))
+	original, twin := c.of(runtime), c.of(copyOf(runtime))
+	original.cloned = true
+	twin.signed, twin.removed, twin.cloned = original.signed, original.removed, true
+	twin.asked[c.staged], twin.wants[c.staged] = 0, true
+	for module := range original.asked {
+		twin.asked[module] = original.asked[module]
+	}
+}
+
+// Separating announces that the copy stops and that an operator gives the original another key.
+func (c *Checker) Separating(runtime string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(runtime).quarantinedSince, c.of(runtime).rekeyed = 0, true
+	c.restoring[copyOf(runtime)] = 1 // the cluster of the copy is emptied
+}
+
+// Separated announces that only one agent has the runtime's key.
+func (c *Checker) Separated(at time.Duration, runtime string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.of(runtime)
+	s.cloned, s.rekeyed, s.separated = false, false, at
+}
+
+// isCloned reports whether reports of a copy can still be recorded.
+func (s *seen) isCloned(at time.Duration) bool {
+	return s.cloned || s.separated > 0 && at-s.separated < settleTime
+}
+
+// checkQuarantine checks that the publisher publishes nothing once it has reported two agents with one key.
+func (c *Checker) checkQuarantine(at time.Duration, s *seen, p Push) {
+	if s.quarantinedSince == 0 || at-s.quarantinedSince < quarantineGrace || s.pushed == nil {
+		return
+	}
+	c.check(at, Cloned, p.Digest == s.pushed.Digest,
+		"bundle %d was pushed for %s, although two agents have its key since %s", p.Sequence, p.Runtime,
+		s.quarantinedSince.Round(time.Second))
+}
+
+// checkCloneRequest checks that the recorded request of a cloned runtime is not the request of the copy, whose admin
+// removed all modules.
+func (c *Checker) checkCloneRequest(at time.Duration, s *seen, r Record) {
+	if !s.cloned {
+		return
+	}
+	if r.Quarantined && !s.rekeyed && s.quarantinedSince == 0 {
+		s.quarantinedSince = at
+	}
+	if r.Requests != nil {
+		c.check(at, Cloned, slices.Contains(r.Requests, c.staged),
+			"the control plane records the request of the copy of %s: %v", r.Runtime, r.Requests)
+	}
+}
+
+// Unaware returns the runtimes that have not applied a bundle with the announced CA.
+func (c *Checker) Unaware(ca string, runtimes []string) (late []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range runtimes {
+		s := c.of(id)
+		first, announced := s.announced[ca]
+		if !announced || s.lastReport.Epoch < first.Epoch ||
+			s.lastReport.Epoch == first.Epoch && s.lastReport.Observed < first.Sequence {
+			late = append(late, id)
+		}
+	}
+	return late
+}
+
+// Silent returns the runtimes that have not reported since a time.
+func (c *Checker) Silent(since time.Duration, runtimes []string) (silent []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range runtimes {
+		if c.of(id).reportedAt < since {
+			silent = append(silent, id)
+		}
+	}
+	return silent
+}
