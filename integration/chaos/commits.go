@@ -18,11 +18,6 @@ import (
 // gitRecord is the name of the ConfigMap in which the publisher records the result of a commit.
 const gitRecord = "kyma-pull-git"
 
-// spare returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step contains.
-func spare(serial int) [2]sample.Version {
-	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
-}
-
 // isPartial reports whether the API server refuses an object of the commit only while the publisher applies it. If not,
 // the dry run of the commit fails, and the publisher applies nothing.
 func isPartial(step Step) bool { return step.Serial%2 == 1 }

@@ -238,6 +238,11 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
+// spare returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step contains.
+func spare(serial int) [2]sample.Version {
+	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
+}
+
 // lastVersion is the version that is promoted after all faults have ended. It is newer than all other versions.
 const lastVersion = "2.0.0"
 
