@@ -162,21 +162,29 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case AddModule, RemoveModule:
 		s.Target = g.anyRuntime()
 		return "module of " + s.Target, g.mailer[s.Target] == (s.Kind == RemoveModule)
-	case LoseLabel:
-		s.Target = g.shape.canaries()[g.random.IntN(len(g.shape.canaries()))]
-		return string(s.Kind) + s.Target, true
-	case HideModule:
-		return string(s.Kind), !g.shape.Shards // a shard with a single runtime can remove the module from it
 	case DeleteKyma:
 		if len(g.extra) == 0 {
 			return "", false
 		}
 		s.Target = g.extra[g.random.IntN(len(g.extra))]
 		return s.Target, true
-	case PutBack, UndoRollout, PauseRollout:
-		return string(s.Kind), g.version > 0
 	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 		return "registry", true // one registry fault at a time keeps the log readable
+	}
+	return g.aimCommit(s)
+}
+
+// aimCommit is like aim, for steps that change the rollouts or the visibility of a module.
+func (g *generator) aimCommit(s *Step) (about string, can bool) {
+	switch s.Kind {
+	case LoseLabel:
+		canaries := g.shape.canaries()
+		s.Target = canaries[g.random.IntN(len(canaries))]
+		return string(s.Kind) + s.Target, true
+	case HideModule:
+		return string(s.Kind), !g.shape.Shards // a shard with a single runtime can remove the module from it
+	case PutBack, UndoRollout, PauseRollout:
+		return string(s.Kind), g.version > 0
 	}
 	return string(s.Kind), true
 }
