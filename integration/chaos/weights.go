@@ -31,16 +31,16 @@ var weights = []weight{
 	{HideModule, 2, 3 * time.Second, 15 * time.Second},
 }
 
-// network lists the additional steps of Shape.Network.
+// network lists the steps that a plan adds if Shape.Network is set.
 var network = []weight{
 	{HangWay, 6, 2 * time.Second, 20 * time.Second}, {ResetWay, 6, time.Second, 10 * time.Second},
 	{SlowWay, 4, 3 * time.Second, 12 * time.Second}, {ForgetWay, 4, 0, 0},
 }
 
-// clocks lists the additional steps of Shape.Clocks.
+// clocks lists the steps that a plan adds if Shape.Clocks is set.
 var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 
-// disasters lists the additional steps of Shape.Disasters.
+// disasters lists the steps that a plan adds if Shape.Disasters is set.
 var disasters = []weight{
 	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
 	{LimitObjects, 4, 2 * time.Second, 15 * time.Second}, {CloneRuntime, 2, 5 * time.Second, 20 * time.Second},
@@ -50,7 +50,7 @@ var disasters = []weight{
 // because a stopped publisher cannot renew the certificates.
 const bundleValidity = 30 * time.Second
 
-// expiry lists the additional steps of Shape.Expiry.
+// expiry lists the steps that a plan adds if Shape.Expiry is set.
 var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
 
 // shifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
@@ -64,7 +64,7 @@ var shifts = []time.Duration{
 // (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 
-// authorities lists the additional steps of Shape.Authorities.
+// authorities lists the steps that a plan adds if Shape.Authorities is set.
 var authorities = []weight{{ReplaceCA, 3, 10 * time.Second, 30 * time.Second}}
 
 // replacement is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all runtimes.
