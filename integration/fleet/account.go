@@ -5,15 +5,10 @@ import (
 	"fmt"
 	"os"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
-
-// Account creates the ServiceAccount of a program in a cluster and returns its kubeconfig. admin is a client
-// configuration with all permissions in that cluster.
-type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
 
 // employ creates the account of a program with the permissions in the fleet's options, and writes its kubeconfig to
 // path. It does nothing if the program runs in a pod, because its chart creates the account.

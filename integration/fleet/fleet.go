@@ -3,25 +3,22 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
+	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/util/retry"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
-	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // Options configure a fleet.
@@ -118,12 +115,141 @@ type Fleet struct {
 	simulated   []*Simulated
 }
 
-// Intervals of the programs. The defaults would slow down the scenarios.
-const (
-	agentPoll   = "300ms"
-	agentReport = "2s"
-	reportPoll  = "300ms"
-)
+// Runtime is the cluster of a customer with its agent.
+type Runtime struct {
+	ID string
+	// API is a client of the runtime with all permissions.
+	API client.Client
+	// AgentFlags are added to the agent's command line at its next start.
+	AgentFlags []string
+
+	// AgentProgram is the path of the agent program for its next start. If it is empty, the fleet's program is used.
+	AgentProgram string
+
+	// name distinguishes the files of a copy from those of the original. If it is empty, ID is used.
+	name string
+	// location is the registry prefix that the agent uses. If it is empty, the agent uses the fleet's prefix.
+	location string
+	fleet    *Fleet
+	cluster  Cluster // nil if the runtime uses the control plane's cluster
+	agent    Program
+}
+
+// Simulated is a runtime without a cluster. It pulls and verifies bundles, treats modules as installed, and sends
+// signed reports.
+type Simulated struct {
+	ID string
+
+	fleet  *Fleet
+	root   trust.Root
+	token  trust.Token
+	signer trust.Signer
+	stop   func()
+	ended  chan struct{}
+
+	mu       sync.Mutex // guards the fields below
+	away     bool
+	breaks   map[string]bool
+	current  *bundle.Bundle
+	bundles  int
+	has      map[string]bundle.Manifest
+	waits    map[string]bool
+	own      *v1beta2.KymaSpec // spec of the runtime's own Kyma; nil until an edit
+	edits    int64
+	history  []string
+	sequence int64
+	sent     string
+	sentAt   time.Time
+	trouble  error
+	features []bundle.Feature // reported bundle features; nil for all features of this version
+	outcomes map[string]v1beta2.CheckOutcome
+}
+
+// Environment is the infrastructure of a fleet: processes on this machine (the default), or pods in kind clusters.
+type Environment interface {
+	// Registry starts the fleet's registry. The fleet's keys already exist.
+	Registry(ctx context.Context, f *Fleet) (Endpoint, error)
+	// Cluster starts the control plane's cluster if control is true. Otherwise, it starts the cluster of the runtime
+	// with this name.
+	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
+	// Publisher runs `kcp-publisher run` with the given flags, and with flags that contain addresses of this
+	// environment.
+	Publisher(f *Fleet, flags []string) (Program, error)
+	// Agent runs `skr-agent run` in an enrolled runtime with the given flags, and with flags that contain addresses of
+	// this environment.
+	Agent(r *Runtime, flags []string) (Program, error)
+	// CutRegistry disconnects the registry from the network. HealRegistry connects it again.
+	CutRegistry() error
+	HealRegistry() error
+	// Close removes all objects of the environment. The fleet stops its clusters and programs itself.
+	Close() error
+}
+
+// Endpoint describes a running registry.
+type Endpoint struct {
+	// Host is the name and port of the registry for the fleet's programs.
+	Host string
+	// OwnerHost is the name and port of the registry for this process, which uses the credentials in Owner.
+	OwnerHost string
+	Owner     *store.Registries
+	// Modules accesses the registry with the permissions of a module team, which can push components.
+	Modules *store.Registries
+	// Enroll contains the flags of `kcp-publisher enroll` that give the agent access to the registry.
+	Enroll []string
+}
+
+// Cluster is a running Kubernetes cluster.
+type Cluster interface {
+	// Kubeconfig returns the path of a kubeconfig with admin permissions.
+	Kubeconfig() string
+	// Pause stops the cluster. Resume starts it again, with its data and at the same address.
+	Pause() error
+	Resume() error
+	// Started returns the time of the cluster's last start.
+	Started(ctx context.Context) (time.Time, error)
+	// Stop ends the cluster and removes its data.
+	Stop() error
+}
+
+// Program is a running kcp-publisher or skr-agent.
+type Program interface {
+	// Stop terminates the program and waits until it has ended. Kill ends it without warning, as a power failure does.
+	Stop() error
+	Kill() error
+	// Log returns the program's output so far.
+	Log() string
+}
+
+// Link is the connection of one runtime to the registry. Tests can disturb it.
+type Link interface {
+	// Cut drops all traffic. The registry then does not respond, but connections are not refused.
+	Cut(ctx context.Context) error
+	// Impair drops a part of the traffic and delays the rest. It returns a description of the impairment.
+	Impair(ctx context.Context) (string, error)
+	// Heal ends Cut and Impair.
+	Heal(ctx context.Context) error
+	// Dropped returns how many packets or chunks of data the link has dropped since the last Cut or Impair.
+	Dropped(ctx context.Context) (int, error)
+}
+
+// Linked is an Environment whose runtimes have their own links to the registry.
+type Linked interface {
+	Link(runtime string) Link
+}
+
+// Account creates the ServiceAccount of a program in a cluster and returns its kubeconfig. admin is a client
+// configuration with all permissions in that cluster.
+type Account func(ctx context.Context, program string, admin *rest.Config) (kubeconfig []byte, err error)
+
+// Notifications contains the addresses and the token for notifications from the registry to the publisher, and from the
+// publisher to the agents.
+type Notifications struct {
+	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
+	// from which agents receive the publisher's notifications.
+	Receiver, Agents string
+	// Token authenticates the registry to the publisher.
+	Token string
+}
 
 // ControlPlane is the name of the control plane's cluster.
 const ControlPlane = "kcp"
@@ -133,68 +259,6 @@ const (
 	fleetPath   = "fleet"
 	modulesPath = "modules"
 )
-
-// Start returns a running fleet. If the fleet fails to start, Start closes it and returns the error.
-func Start(ctx context.Context, options Options) (*Fleet, error) {
-	f := New(options)
-	if err := f.Up(ctx); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
-}
-
-// New returns a fleet that is not started. Callers must call Close even if Up fails.
-func New(options Options) *Fleet {
-	f := &Fleet{Dir: options.Dir, options: options, environment: options.Environment}
-	if f.options.Patience == 0 {
-		f.options.Patience = Generous
-	}
-	if f.environment == nil {
-		f.environment = &local{links: map[string]*Proxy{}}
-	}
-	return f
-}
-
-// Up starts the control plane and the registry, creates keys, and starts the publisher.
-func (f *Fleet) Up(ctx context.Context) error {
-	var err error
-	if f.Dir == "" {
-		f.ownDir = true
-		if f.Dir, err = os.MkdirTemp("", "kyma-pull-fleet-"); err != nil {
-			return err
-		}
-	}
-	if f.binaries = f.options.Programs; f.binaries == (Binaries{}) {
-		if f.binaries, err = Build(); err != nil {
-			return err
-		}
-	}
-	if err := f.run(ctx, "keys", "init", "--keys", f.Keys()); err != nil {
-		return fmt.Errorf("create keys: %w", err)
-	}
-	if f.endpoint, err = f.environment.Registry(ctx, f); err != nil {
-		return fmt.Errorf("start the registry: %w", err)
-	}
-	f.Registries = f.endpoint.Owner
-	if f.Place, err = store.Open(f.endpoint.OwnerHost+"/"+fleetPath, f.Registries); err != nil {
-		return err
-	}
-	if f.Modules, err = store.Open(f.endpoint.OwnerHost+"/"+modulesPath, f.endpoint.Modules); err != nil {
-		return err
-	}
-	if err := f.addControlPlane(ctx); err != nil {
-		return err
-	}
-	return f.StartPublisher()
-}
-
-// run runs a command of the publisher until it ends.
-func (f *Fleet) run(ctx context.Context, args ...string) error {
-	if output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("%w\n%s", err, output)
-	}
-	return nil
-}
 
 // Location returns the registry prefix of the fleet.
 func (f *Fleet) Location() string { return f.endpoint.Host + "/" + fleetPath }
@@ -211,112 +275,25 @@ func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, Control
 // PublisherKubeconfig returns the path of a kubeconfig with the publisher's permissions in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
-// StartPublisher runs `kcp-publisher run`.
-func (f *Fleet) StartPublisher() error {
-	var err error
-	f.publisher, err = f.StartReplica()
-	return err
+// RegistryFlags returns the flags with which a user of a secured registry accesses it.
+func (f *Fleet) RegistryFlags(user string) []string {
+	if f.options.RegistryCA != "" {
+		return []string{"--registry-ca", f.options.RegistryCA}
+	}
+	if !f.options.Secured && !f.options.Tokens {
+		return nil
+	}
+	return []string{
+		"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem"),
+	}
 }
 
-// StartReplica starts another publisher with additional flags. The caller must stop it before Close.
-func (f *Fleet) StartReplica(more ...string) (Program, error) {
-	flags := []string{
-		"--set=report-poll-interval=" + reportPoll, "--agent-poll-interval=" + agentPoll,
-		"--agent-report-interval=" + agentReport,
-	}
-	if f.options.Validity != 0 {
-		flags = append(flags, "--validity="+f.options.Validity.String())
-	}
-	if f.options.Silence != 0 {
-		flags = append(flags, "--allowed-silence="+f.options.Silence.String())
-	}
-	if f.options.Notifications != nil {
-		notifications, err := f.options.Notifications.PublisherFlags(f.Dir)
-		if err != nil {
-			return nil, err
-		}
-		flags = append(flags, notifications...)
-	}
-	return f.environment.Publisher(f, slices.Concat(flags, f.options.PublisherFlags, more))
+// Kubeconfig returns the path of the runtime's admin kubeconfig.
+func (r *Runtime) Kubeconfig() string {
+	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".kubeconfig")
 }
 
-// Publisher returns the running publisher.
-func (f *Fleet) Publisher() Program { return f.publisher }
-
-// Control plane outages.
-
-// PauseControlPlane stops the control plane's API server.
-func (f *Fleet) PauseControlPlane() error { return f.kcp.Pause() }
-
-// ResumeControlPlane starts the control plane's API server again.
-func (f *Fleet) ResumeControlPlane() error { return f.kcp.Resume() }
-
-// Offer pushes versions of modules to the registry and creates their ModuleTemplates.
-func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
-	for _, v := range versions {
-		if err := v.Push(ctx, f.Modules); err != nil {
-			return err
-		}
-		if err := f.Control.Create(ctx, v.Template()); err != nil {
-			return fmt.Errorf("create the ModuleTemplate of %s %s: %w", v.Module, v.Version, err)
-		}
-	}
-	return nil
-}
-
-// Release creates or changes the ModuleReleaseMeta of a module: the version in each channel. Another version in a
-// channel is a promotion.
-func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
-	want := sample.Release(module, component, channels...)
-	want.Spec.KymaSelector = f.audience()
-	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
-		have := &v1beta2.ModuleReleaseMeta{}
-		err := f.Control.Get(ctx, client.ObjectKeyFromObject(want), have)
-		if apierrors.IsNotFound(err) {
-			return f.Control.Create(ctx, want)
-		}
-		if err != nil {
-			return err
-		}
-		have.Spec = want.Spec
-		return f.Control.Update(ctx, have) // the publisher owns the status
-	})
-}
-
-// Why runs `kcp-publisher why`.
-func (f *Fleet) Why(ctx context.Context, args ...string) (string, error) {
-	return f.Ask(ctx, append([]string{"why"}, args...)...)
-}
-
-// Ask runs a kcp-publisher command with the control plane's kubeconfig, and returns its output.
-func (f *Fleet) Ask(ctx context.Context, args ...string) (string, error) {
-	args = append(args, "--kubeconfig", filepath.Join(f.Dir, "kcp.kubeconfig"))
-	output, err := exec.CommandContext(ctx, f.binaries.Publisher, args...).CombinedOutput()
-	return string(output), err
-}
-
-// Binaries returns the paths of the two programs.
-func (f *Fleet) Binaries() Binaries { return f.binaries }
-
-// Close stops all programs and clusters and removes their files. For a share of a fleet, it removes only the runtimes
-// and Kymas of the share.
-func (f *Fleet) Close() error {
-	problems := []error{f.closeUsers()}
-	if f.share != "" {
-		return errors.Join(append(problems, f.forgetKymas())...)
-	}
-	if f.publisher != nil {
-		problems = append(problems, f.publisher.Stop())
-	}
-	if f.kcp != nil {
-		problems = append(problems, f.kcp.Stop())
-	}
-	if f.tokens != nil {
-		problems = append(problems, f.tokens.Stop())
-	}
-	problems = append(problems, f.environment.Close())
-	if f.ownDir {
-		problems = append(problems, os.RemoveAll(f.Dir))
-	}
-	return errors.Join(problems...)
+// AgentKubeconfig returns the path of a kubeconfig with the agent's permissions in the runtime.
+func (r *Runtime) AgentKubeconfig() string {
+	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+"-agent.kubeconfig")
 }

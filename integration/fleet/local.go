@@ -68,19 +68,6 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		Enroll: f.RegistryFlags("agent")}, err
 }
 
-// RegistryFlags returns the flags with which a user of a secured registry accesses it.
-func (f *Fleet) RegistryFlags(user string) []string {
-	if f.options.RegistryCA != "" {
-		return []string{"--registry-ca", f.options.RegistryCA}
-	}
-	if !f.options.Secured && !f.options.Tokens {
-		return nil
-	}
-	return []string{
-		"--registry-config", filepath.Join(f.Dir, user+".json"), "--registry-ca", filepath.Join(f.Dir, "ca.pem"),
-	}
-}
-
 func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (Cluster, error) {
 	start := cluster.Start
 	if f.options.Clusters != nil {

@@ -10,16 +10,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// Notifications contains the addresses and the token for notifications from the registry to the publisher, and from the
-// publisher to the agents.
-type Notifications struct {
-	// Receiver is the HOST:PORT at which the publisher receives the registry's notifications. Agents is the HOST:PORT
-	// from which agents receive the publisher's notifications.
-	Receiver, Agents string
-	// Token authenticates the registry to the publisher.
-	Token string
-}
-
 // NewNotifications reserves free addresses.
 func NewNotifications() (*Notifications, error) {
 	n := &Notifications{Token: rand.Text()}

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -22,26 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
-
-// Runtime is the cluster of a customer with its agent.
-type Runtime struct {
-	ID string
-	// API is a client of the runtime with all permissions.
-	API client.Client
-	// AgentFlags are added to the agent's command line at its next start.
-	AgentFlags []string
-
-	// AgentProgram is the path of the agent program for its next start. If it is empty, the fleet's program is used.
-	AgentProgram string
-
-	// name distinguishes the files of a copy from those of the original. If it is empty, ID is used.
-	name string
-	// location is the registry prefix that the agent uses. If it is empty, the agent uses the fleet's prefix.
-	location string
-	fleet    *Fleet
-	cluster  Cluster // nil if the runtime uses the control plane's cluster
-	agent    Program
-}
 
 // AddRuntime starts a cluster, enrolls it as a runtime and starts its agent. It creates the runtime's Kyma in the
 // control plane unless the Kyma exists.
@@ -119,16 +98,6 @@ func (r *Runtime) Cluster() string {
 		return ControlPlane
 	}
 	return r.ID
-}
-
-// Kubeconfig returns the path of the runtime's admin kubeconfig.
-func (r *Runtime) Kubeconfig() string {
-	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+".kubeconfig")
-}
-
-// AgentKubeconfig returns the path of a kubeconfig with the agent's permissions in the runtime.
-func (r *Runtime) AgentKubeconfig() string {
-	return filepath.Join(r.fleet.Dir, cmp.Or(r.name, r.ID)+"-agent.kubeconfig")
 }
 
 // enroll creates the agent's namespace and applies the output of `kcp-publisher enroll`.
@@ -353,4 +322,12 @@ func (r *Runtime) close() error {
 		err = errors.Join(err, r.cluster.Stop())
 	}
 	return err
+}
+
+// Link returns the runtime's link to the registry, or nil if the fleet's environment has no links.
+func (r *Runtime) Link() Link {
+	if environment, linked := r.fleet.environment.(Linked); linked {
+		return environment.Link(r.ID)
+	}
+	return nil
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os/exec"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/opencontainers/go-digest"
@@ -22,36 +21,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
-
-// Simulated is a runtime without a cluster. It pulls and verifies bundles, treats modules as installed, and sends
-// signed reports.
-type Simulated struct {
-	ID string
-
-	fleet  *Fleet
-	root   trust.Root
-	token  trust.Token
-	signer trust.Signer
-	stop   func()
-	ended  chan struct{}
-
-	mu       sync.Mutex // guards the fields below
-	away     bool
-	breaks   map[string]bool
-	current  *bundle.Bundle
-	bundles  int
-	has      map[string]bundle.Manifest
-	waits    map[string]bool
-	own      *v1beta2.KymaSpec // spec of the runtime's own Kyma; nil until an edit
-	edits    int64
-	history  []string
-	sequence int64
-	sent     string
-	sentAt   time.Time
-	trouble  error
-	features []bundle.Feature // reported bundle features; nil for all features of this version
-	outcomes map[string]v1beta2.CheckOutcome
-}
 
 const (
 	simulatedPoll   = 300 * time.Millisecond
