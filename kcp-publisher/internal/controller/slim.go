@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -110,39 +109,8 @@ func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 		return known.value.(T)
 	}
 	kept := keep(part)
-	s.parts.Put(key, storedPart{kept, memoryOf(reflect.ValueOf(kept))})
+	s.parts.Put(key, storedPart{kept, memo.MemoryOf(kept)})
 	return kept
-}
-
-// memoryOf returns the approximate memory behind a value in bytes. It can be ten times the size of the value's JSON,
-// which omits empty fields.
-func memoryOf(value reflect.Value) (bytes int) {
-	switch value.Kind() {
-	case reflect.String:
-		return value.Len()
-	case reflect.Pointer:
-		if !value.IsNil() {
-			return int(value.Type().Elem().Size()) + memoryOf(value.Elem())
-		}
-	case reflect.Slice:
-		bytes = value.Cap() * int(value.Type().Elem().Size())
-		for i := range value.Len() {
-			bytes += memoryOf(value.Index(i))
-		}
-	case reflect.Map:
-		each := int(value.Type().Key().Size() + value.Type().Elem().Size())
-		for entry := value.MapRange(); entry.Next(); {
-			bytes += 2*each + memoryOf(entry.Key()) + memoryOf(entry.Value())
-		}
-	case reflect.Struct:
-		if value.Type() == reflect.TypeFor[time.Time]() {
-			return 0 // all times share their location
-		}
-		for i := range value.NumField() {
-			bytes += memoryOf(value.Field(i))
-		}
-	}
-	return bytes
 }
 
 func mustEncode(data any) []byte {

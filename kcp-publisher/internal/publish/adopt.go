@@ -133,7 +133,7 @@ func readCached(
 		case err != nil:
 			return plan.StoredBundle{}, false, err
 		}
-		state = decodedState{complete.State, resolve.ModuleVersions(complete.State), int(verified.Config.Size)}
+		state = decodedState{complete.State, resolve.ModuleVersions(complete.State)}
 		if opened != nil {
 			opened.Put(documentDigests(verified), state)
 		}

@@ -36,16 +36,15 @@ func (p *Publisher) changesBetween(before, after *plan.PublishedBundle) *plan.Ch
 	return after.ChangesSince(*before, changes)
 }
 
-// maxOpenedBytes limits the total encoded size of the cached desired states. The decoded states need several times as
-// much memory.
-const maxOpenedBytes = 16 << 20
+// maxOpenedBytes limits the memory of the cached desired states. Decoded states need several times the memory of their
+// documents, so the size of the documents is not sufficient.
+const maxOpenedBytes = 64 << 20
 
 // decodedState is a decoded desired state in a cache. Many runtimes have the same desired state, so a new process
 // decodes each different state only once.
 type decodedState struct {
 	bundle.DesiredState
 	versions map[string]string
-	bytes    int
 }
 
 type documentsKey struct{ state, catalog digest.Digest }
@@ -56,7 +55,7 @@ func documentDigests(verified bundle.Verified) documentsKey {
 
 func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
 	return memo.New(memo.Limit{Bytes: maxOpenedBytes}, func(_ documentsKey, state decodedState) int {
-		return state.bytes + memo.EntryBytes
+		return memo.MemoryOf(state) + memo.EntryBytes
 	})
 }
 

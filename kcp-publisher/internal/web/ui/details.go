@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -22,16 +22,22 @@ const (
 	// repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second
-	maxReports   = 200
+	// maxReportsBytes limits the memory of the cached reports. Each runtime chooses the size of its report.
+	maxReportsBytes = 32 << 20
 )
 
 // reports caches the runtimes' latest reports for a short time, and reads each report once for all viewers.
 type reports struct {
-	// mu guards known. Its keys identify Kymas. A runtime ID is not sufficient, because two Kymas can have the same label,
-	// and the viewer's permission applies to one of them.
-	mu      sync.Mutex
-	known   map[string]knownReport
+	// The keys of known identify Kymas. A runtime ID is not sufficient, because two Kymas can have the same label, and the
+	// viewer's permission applies to one of them.
+	known   *memo.Memo[string, knownReport]
 	reading singleflight.Group
+}
+
+func newReports() reports {
+	return reports{known: memo.New(memo.Limit{Bytes: maxReportsBytes}, func(key string, found knownReport) int {
+		return len(key) + memo.MemoryOf(found.report) + memo.EntryBytes
+	})}
 }
 
 type knownReport struct {
@@ -56,12 +62,7 @@ func (c *reports) of(
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportWithin)
 		defer cancel()
 		report, err := read(ctx, kyma)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.known == nil || len(c.known) >= maxReports {
-			c.known = map[string]knownReport{}
-		}
-		c.known[id] = knownReport{report, err, now()}
+		c.known.Put(id, knownReport{report, err, now()})
 		return report, err
 	})
 	select {
@@ -74,9 +75,7 @@ func (c *reports) of(
 }
 
 func (c *reports) cached(id string, now time.Time) (found knownReport, fresh bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	found, known := c.known[id]
+	found, known := c.known.Get(id)
 	return found, known && now.Sub(found.at) < reportFor
 }
 

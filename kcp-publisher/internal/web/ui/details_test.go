@@ -65,7 +65,7 @@ func TestRuntimePageShowsObjectsAndExcerpts(t *testing.T) {
 // reportPages returns pages that count reads of reports, and a request of a viewer.
 func reportPages(missing string, unchecked error) (p *pages, r pageRequest, reads *atomic.Int32) {
 	reads = &atomic.Int32{}
-	p = &pages{Options: Options{
+	p = &pages{reports: newReports(), known: newOriginCache(), Options: Options{
 		Now: func() time.Time { return noon },
 		Report: func(context.Context, *v1beta2.Kyma) (bundle.Report, error) {
 			reads.Add(1)

@@ -3,6 +3,7 @@ package ui
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"net/http"
 	"slices"
@@ -11,11 +12,16 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 const (
 	maxImages   = 300
 	maxContents = 5_000
+	// maxContentsBytes limits the memory of the cached images, and maxContentBytes that of one module version. The author
+	// of a module chooses the number and length of its images.
+	maxContentsBytes = 32 << 20
+	maxContentBytes  = 64 << 10
 	// contentsWithin is the timeout for reading the bundles. A failed read is repeated after contentsAgain.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
@@ -27,7 +33,12 @@ type imageCache struct {
 	mu      sync.Mutex
 	known   map[inventory.Module]inventory.Content
 	failed  map[inventory.Module]time.Time
+	bytes   int
 	reading bool
+}
+
+func contentBytes(m inventory.Module, content inventory.Content) int {
+	return memo.MemoryOf(m) + memo.MemoryOf(content) + memo.EntryBytes
 }
 
 // cachedImages returns the cached images of module versions, and the number of missing versions. It calls read in the
@@ -62,7 +73,7 @@ func (c *imageCache) cachedImages(
 // evict removes entries from a full cache, first of versions that no runtime reports. One runtime that reports many
 // versions must not displace other runtimes' versions.
 func (c *imageCache) evict(runtimes []inventory.Runtime) {
-	if len(c.known) <= maxContents {
+	if !c.isFull() {
 		return
 	}
 	used := map[inventory.Module]bool{}
@@ -71,12 +82,19 @@ func (c *imageCache) evict(runtimes []inventory.Runtime) {
 			used[m] = true
 		}
 	}
-	maps.DeleteFunc(c.known, func(m inventory.Module, _ inventory.Content) bool { return !used[m] })
-	maps.DeleteFunc(c.failed, func(m inventory.Module, _ time.Time) bool { return !used[m] })
-	if len(c.known) > maxContents {
-		c.known, c.failed = nil, nil
+	for m, content := range c.known {
+		if !used[m] {
+			c.bytes -= contentBytes(m, content)
+			delete(c.known, m)
+			delete(c.failed, m)
+		}
+	}
+	if c.isFull() {
+		c.known, c.failed, c.bytes = nil, nil, 0
 	}
 }
+
+func (c *imageCache) isFull() bool { return len(c.known) > maxContents || c.bytes > maxContentsBytes }
 
 // put caches the result of a read for the modules of the requested runtimes. found contains the images that could be
 // read. problem is the reason why the other modules' images could not be read.
@@ -95,6 +113,14 @@ func (c *imageCache) put(
 			if !is {
 				content.Problem = cmp.Or(problem, inventory.NoBundle)
 			}
+			if size := contentBytes(m, content); size > maxContentBytes {
+				content = inventory.Content{Problem: fmt.Sprintf("its images need %d bytes, at most %d are shown", size,
+					maxContentBytes)}
+			}
+			if old, is := c.known[m]; is {
+				c.bytes -= contentBytes(m, old)
+			}
+			c.bytes += contentBytes(m, content)
 			delete(c.failed, m)
 			if c.known[m] = content; content.Problem != "" {
 				c.failed[m] = now

@@ -2,27 +2,39 @@ package ui
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 const (
-	// maxOrigins is the maximum number of bundles in the cache. The cache is cleared when it is full. Entries do not
-	// expire, because the content of a digest never changes.
-	maxOrigins    = 500
-	originsWithin = 10 * time.Second
+	// maxOriginsBytes limits the memory of each of the two caches. Entries do not expire, because the content of a digest
+	// never changes. A runtime that changes its request creates a new digest.
+	maxOriginsBytes = 8 << 20
+	originsWithin   = 10 * time.Second
 )
+
+// originKey consists of a runtime and the digest of its published bundle.
+type originKey [2]string
 
 // originCache caches the origins and bundles of runtimes, because a live page requests them repeatedly.
 type originCache struct {
-	// mu guards known and chains. Their keys are the runtime and the digest.
-	mu     sync.Mutex
-	known  map[[2]string][]bundle.Origin
-	chains map[[2]string]fleet.Chain
+	known  *memo.Memo[originKey, []bundle.Origin]
+	chains *memo.Memo[originKey, fleet.Chain]
+}
+
+func newOriginCache() originCache {
+	return originCache{
+		known: memo.New(memo.Limit{Bytes: maxOriginsBytes}, func(_ originKey, found []bundle.Origin) int {
+			return memo.MemoryOf(found) + memo.EntryBytes
+		}),
+		chains: memo.New(memo.Limit{Bytes: maxOriginsBytes}, func(_ originKey, found fleet.Chain) int {
+			return memo.MemoryOf(found) + memo.EntryBytes
+		}),
+	}
 }
 
 // cachedOrigins returns the origins of the modules in a runtime's published bundle.
@@ -33,11 +45,8 @@ func (o *originCache) cachedOrigins(
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return nil, nil
 	}
-	key := [2]string{id, kyma.Status.Runtime.Published.Digest}
-	o.mu.Lock()
-	found, known := o.known[key]
-	o.mu.Unlock()
-	if known {
+	key := originKey{id, kyma.Status.Runtime.Published.Digest}
+	if found, known := o.known.Get(key); known {
 		return found, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, originsWithin)
@@ -46,12 +55,7 @@ func (o *originCache) cachedOrigins(
 	if err != nil {
 		return nil, err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.known == nil || len(o.known) >= maxOrigins {
-		o.known = map[[2]string][]bundle.Origin{}
-	}
-	o.known[key] = found
+	o.known.Put(key, found)
 	return found, nil
 }
 
@@ -62,11 +66,8 @@ func (o *originCache) readChain(
 	if kyma.Status.Runtime == nil || kyma.Status.Runtime.Published == nil {
 		return fleet.Chain{Asked: true}
 	}
-	key := [2]string{id, kyma.Status.Runtime.Published.Digest}
-	o.mu.Lock()
-	found, known := o.chains[key]
-	o.mu.Unlock()
-	if known {
+	key := originKey{id, kyma.Status.Runtime.Published.Digest}
+	if found, known := o.chains.Get(key); known {
 		return found
 	}
 	ctx, cancel := context.WithTimeout(ctx, originsWithin)
@@ -78,11 +79,6 @@ func (o *originCache) readChain(
 	case found.EndReason != "":
 		return found
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.chains == nil || len(o.chains) >= maxOrigins {
-		o.chains = map[[2]string]fleet.Chain{}
-	}
-	o.chains[key] = found
+	o.chains.Put(key, found)
 	return found
 }

@@ -64,7 +64,9 @@ type pages struct {
 // Handler returns the handler of the pages. It refuses requests without a Viewer, and requests from other sites that
 // change data.
 func Handler(o Options) http.Handler {
-	p := &pages{Options: o, streams: make(chan struct{}, maxStreams)}
+	p := &pages{
+		Options: o, streams: make(chan struct{}, maxStreams), known: newOriginCache(), reports: newReports(),
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.authorize(p.overview))
 	mux.HandleFunc("GET /runtimes/{id}", p.authorize(p.runtime))
