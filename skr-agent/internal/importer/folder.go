@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -105,6 +106,11 @@ func (f *Folder) postpone(files [][]string, taken []FileResult) (unreported []Fi
 		f.markHandled(files[n])
 		f.incomplete = append(f.incomplete, files[n])
 	}
+	waiting := map[string]bool{}
+	for _, paths := range f.incomplete {
+		waiting[strings.Join(paths, " ")] = true
+	}
+	maps.DeleteFunc(f.reported, func(file, _ string) bool { return !waiting[file] })
 	return unreported
 }
 
@@ -144,6 +150,8 @@ func (f *Folder) listSettled() ([]airgap.Volumes, error) {
 	}
 	before := f.seen
 	f.seen = now
+	// Without this deletion, a client that writes new names to the folder fills the memory.
+	maps.DeleteFunc(f.handled, func(path, _ string) bool { _, exists := now[path]; return !exists })
 	var settled []airgap.Volumes
 	for _, file := range airgap.Files(paths) {
 		steady, known := true, true

@@ -410,3 +410,23 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	}
 	whole(t, i, "keda", "nats", "istio")
 }
+
+// A client that can write to the folder can create any number of names.
+func TestFolderForgetsDeletedFiles(t *testing.T) {
+	i := newSender(t).importer(filepath.Join(t.TempDir(), "target"))
+	folder := &Folder{Dir: t.TempDir()}
+	for n := range 20 {
+		path := filepath.Join(folder.Dir, fmt.Sprintf("%d.tar", n))
+		must(t, os.WriteFile(path, []byte("not an archive"), 0o600))
+		for range 2 { // the first scan skips the file, because it could still be incomplete
+			_, err := folder.Import(t.Context(), i)
+			must(t, err)
+		}
+		must(t, os.Remove(path))
+	}
+	_, err := folder.Import(t.Context(), i)
+	must(t, err)
+	if len(folder.handled)+len(folder.reported)+len(folder.incomplete)+len(folder.seen) > 0 {
+		t.Errorf("records of deleted files remain: %v, %v, %v", folder.handled, folder.reported, folder.incomplete)
+	}
+}
