@@ -27,7 +27,7 @@ func TestCheckRunIsParsed(t *testing.T) {
 		"unknown field":             {strings.Replace(valid, `"id"`, `"repeat":true,"id"`, 1), "repeat"},
 		"check with a Job": {
 			strings.Replace(valid, `"cel":{"expression":"true"}`, `"job":{"namespace":"a","template":{}}`, 1),
-			"job: only a check that a module ships"},
+			"job: only allowed in the checks of a module's component"},
 		"invalid check name":            {strings.Replace(valid, "works", "Works!", 1), "checks[0].name"},
 		"request larger than the limit": {strings.Repeat(" ", maxCheckRunBytes+1), "must be at most 65536"},
 	} {

@@ -70,7 +70,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	case shipped && kinds == 0:
 		return fmt.Errorf("one of cel, http, promql and job is required")
 	case !shipped && c.Job != nil:
-		return fmt.Errorf("job: only a check that a module ships can have a Job")
+		return fmt.Errorf("job: only allowed in the checks of a module's component")
 	}
 	if d := c.Interval.Duration; d != 0 && d < MinCheckInterval {
 		return fmt.Errorf("interval: %s, must be at least %s", d, MinCheckInterval)

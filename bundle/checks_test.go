@@ -50,7 +50,7 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 		},
 		"Job in a RolloutPolicy": {
 			[]fleet.Check{{Name: "a", Job: &fleet.JobCheck{Namespace: "a"}}},
-			false, "only a check that a module ships",
+			false, "only allowed in the checks of a module's component",
 		},
 		"check that reads Secrets": {
 			[]fleet.Check{{Name: "a", CEL: &fleet.CELCheck{APIVersion: "v1", Kind: "Secret", Expression: "true"}}},

@@ -215,27 +215,27 @@ func TestOnlyReleasedContentIsInstalled(t *testing.T) {
 		},
 		"file that was not released": {
 			root, with(func(r *trust.Released) { r.Contents[0] = named("raw-manifest", evil) }), good.documents,
-			"was not released",
+			"is not part of the release",
 		},
 		"released file under the name of another resource": {
 			root, with(func(r *trust.Released) { r.Contents[0] = named("chart", good.file) }), good.documents,
-			"was not released",
+			"is not part of the release",
 		},
 		"layer that was not released": {
 			root, with(func(r *trust.Released) { r.Contents[1] = named("chart", evil) }), good.documents,
-			"was not released",
+			"is not part of the release",
 		},
 		"image that was not released": {
 			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "evil") }), good.documents,
-			"was not released",
+			"is not part of the release",
 		},
 		"released image under the name of another image": {
 			root, with(func(r *trust.Released) { r.Images[0] = imageOf("operator", "1.2.0", "proxy1.2.0") }),
-			good.documents, "was not released",
+			good.documents, "is not part of the release",
 		},
 		"image without a digest": {
 			root, with(func(r *trust.Released) { r.Images[0] = "evil.example/operator:1.2.0" }), good.documents,
-			"was not released",
+			"is not part of the release",
 		},
 		"component that is not referenced": {root, all, swapped.documents, "does not match the released digest"},
 		"version below the minimum": {
@@ -358,19 +358,19 @@ func TestReleaseKeysForbidUnreleasedContentInBundleFields(t *testing.T) {
 		}, ""},
 		"default CR that differs from the released one": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource.Object["spec"] = map[string]any{"image": "evil.example/run"}
-		}, "differs from the released default CR"},
+		}, "differs from the one in the release"},
 		"Secret as default CR": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource = object("v1", "Secret")
-		}, "differs from the released default CR"},
+		}, "differs from the one in the release"},
 		"default CR without a released default CR": {func(m *Manifest, _ *DesiredState) {
 			m.Content = m.Content[:1]
-		}, "the default CR was not released"},
+		}, "the release has no default CR"},
 		"default CR in a content that was not released": {func(m *Manifest, _ *DesiredState) {
 			m.Content[1].Digest = digest.FromString("evil")
-		}, "was not released"},
+		}, "is not part of the release"},
 		"default CR in released content with another name": {func(m *Manifest, _ *DesiredState) {
 			m.Content[1] = Content{Name: ContentDefaultCR, Digest: r.file.Descriptor.Digest}
-		}, "was not released"},
+		}, "is not part of the release"},
 		"released component under the name of another module": {func(m *Manifest, _ *DesiredState) {
 			m.Name, m.Module = "networking", "networking"
 		}, "cannot be module networking"},

@@ -124,7 +124,7 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	}
 	if released == nil {
 		return fmt.Errorf(
-			"spec.resource: the default CR was not released: with release keys, the component needs it as resource %q",
+			"spec.resource: the release has no default CR: with release keys, add it to the component as resource %q",
 			ContentDefaultCR)
 	}
 	requested, err := json.Marshal(defaultCR.Object)
@@ -133,11 +133,11 @@ func CheckReleaseOf(module, component string, defaultCR, released *unstructured.
 	}
 	expected, err := json.Marshal(released.Object)
 	if err != nil {
-		return fmt.Errorf("released default CR: %w", err)
+		return fmt.Errorf("read the default CR of the release: %w", err)
 	}
 	if !bytes.Equal(requested, expected) {
-		return fmt.Errorf("spec.resource: the default CR differs from the released default CR, the component's "+
-			"resource %q", ContentDefaultCR)
+		return fmt.Errorf("spec.resource: the default CR differs from the one in the release, which is the "+
+			"component's resource %q", ContentDefaultCR)
 	}
 	return nil
 }

@@ -124,11 +124,11 @@ func CheckRecipient(recipient string) error {
 func parseRecipient(text string) (*age.X25519Recipient, error) {
 	const maxRecipientBytes = 100
 	if len(text) > maxRecipientBytes {
-		return nil, errors.New("recipient: must be an X25519 recipient of age")
+		return nil, errors.New("recipient: must be an age X25519 recipient such as age1…")
 	}
 	recipient, err := age.ParseX25519Recipient(text)
 	if err != nil {
-		return nil, errors.New("recipient: must be an X25519 recipient of age")
+		return nil, errors.New("recipient: must be an age X25519 recipient such as age1…")
 	}
 	return recipient, nil
 }

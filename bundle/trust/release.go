@@ -103,7 +103,7 @@ func (r Root) CheckRelease(
 	for _, image := range released.Images {
 		if !slices.ContainsFunc(all,
 			func(d ocm.Descriptor) bool { return slices.ContainsFunc(d.Resources, matchesImage(image)) }) {
-			return ocm.Descriptor{}, fmt.Errorf("%s: image %s was not released", subject, image)
+			return ocm.Descriptor{}, fmt.Errorf("%s: image %s is not part of the release", subject, image)
 		}
 	}
 	return main, nil
@@ -228,7 +228,7 @@ func (e releaseEvidence) checkContent(d ocm.Descriptor, content ReleasedContent)
 			}
 		}
 	}
-	return fmt.Errorf("content %q (%s) was not released", content.Name, content.Digest)
+	return fmt.Errorf("content %q (%s) is not part of the release", content.Name, content.Digest)
 }
 
 // isSigned reports whether the component's signature covers the digest of a resource. It does not cover the digest of a

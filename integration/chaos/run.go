@@ -86,7 +86,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 		return fmt.Errorf("start the fleet: %w", err)
 	}
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
-		return fmt.Errorf("the fleet does not converge before the first fault:\n%s", strings.Join(problems, "\n"))
+		return fmt.Errorf("the fleet did not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
 	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err

@@ -112,7 +112,7 @@ func (s *session) Take(want lender.Want, place *lender.Place) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.server != nil {
-		return errors.New("this connection has already borrowed a cluster")
+		return errors.New("this connection already has a cluster: open another connection")
 	}
 	taken, err := s.lender.pool.take(context.Background(), Options{
 		Workloads: want.Workloads, Progress: s.lender.progress, CRDs: []fs.FS{charts.PublisherCRDs}, Audit: Audited(),

@@ -214,7 +214,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		}))
 	untilSettled(t, canaries[0], "1.8.0")
 	if output, err := f.Ask(ctx, "rollout", "approve", firstRollout, "canaries"); err == nil ||
-		!strings.Contains(output, "waves that do: others") {
+		!strings.Contains(output, "waves that wait: others") {
 		t.Errorf("approval of a wave that needs none printed %s, error %v", output, err)
 	}
 	ask(t, f, "rollout", "pause", firstRollout)

@@ -16,7 +16,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 		"source of the component: registry path, ctf:PATH, or folder of archives; can be repeated")
 	flags.StringSliceVar(&o.Templates, "templates", nil, "file or folder with ModuleTemplates; can be repeated")
 	flags.DurationVar(&o.ReadyWithin, "ready-within", 2*time.Minute,
-		"timeout for installing or upgrading the module in one runtime")
+		"maximum time to install or upgrade the module in one runtime")
 	flags.StringArrayVar(&o.RegistryFlags, "registry-flag", nil,
 		"kcp-publisher flag for access to the component registry, such as --registry-config=FILE; can be repeated")
 }

@@ -83,9 +83,9 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	switch {
 	case clientcmd.IsEmptyConfig(err):
 		if files := os.Getenv("KUBECONFIG"); files != "" {
-			return nil, fmt.Errorf("no kubeconfig of %s in $KUBECONFIG: %s does not exist or is empty", c.name, files)
+			return nil, fmt.Errorf("no kubeconfig for %s in $KUBECONFIG: %s does not exist or is empty", c.name, files)
 		}
-		return nil, fmt.Errorf("no kubeconfig of %s: set --kubeconfig or $KUBECONFIG", c.name)
+		return nil, fmt.Errorf("no kubeconfig for %s: set --kubeconfig or $KUBECONFIG", c.name)
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w%s", err, c.otherContexts())
 	}

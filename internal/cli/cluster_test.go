@@ -84,7 +84,7 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
 		"no kubeconfig": {
 			kubeconfig: filepath.Join(dir, "none"),
-			wrong: "no kubeconfig of the control plane in $KUBECONFIG: " + filepath.Join(dir, "none") +
+			wrong: "no kubeconfig for the control plane in $KUBECONFIG: " + filepath.Join(dir, "none") +
 				" does not exist",
 		},
 	} {

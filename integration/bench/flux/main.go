@@ -37,8 +37,8 @@ type options struct {
 
 func main() {
 	var o options
-	flag.IntVar(&o.Apps, "n", 100, "applications")
-	flag.DurationVar(&o.Poll, "poll", time.Minute, "poll interval of the agent")
+	flag.IntVar(&o.Apps, "n", 100, "number of applications")
+	flag.DurationVar(&o.Poll, "poll", time.Minute, "interval at which the agent checks for a new bundle")
 	flag.DurationVar(&o.Idle, "idle", time.Minute, "duration of the idle measurement")
 	flag.StringVar(&o.Only, "only", "", "measure only one side, ours or flux, and write no table")
 	flag.StringVar(&o.Profiles, "profiles", "",

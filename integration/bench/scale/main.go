@@ -57,14 +57,14 @@ func parse(args []string) (commandLine, error) {
 	var only, publisher string
 	var limit int64
 	flags := flag.NewFlagSet("bench-fleet", flag.ContinueOnError)
-	flags.IntVar(&c.Runtimes, "n", 1000, "runtimes, 100 to 10,000")
+	flags.IntVar(&c.Runtimes, "n", 1000, "number of runtimes, from 100 to 10,000")
 	flags.StringVar(&only, "only", "", "stages to measure, separated by commas, of: "+strings.Join(optional(), ", ")+
 		"; the stages before enrollment always run")
-	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "poll interval of agents")
-	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "report interval of agents without changes")
+	flags.DurationVar(&c.AgentPoll, "agent-poll", time.Minute, "interval at which agents check for a new bundle")
+	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "interval at which agents report if nothing changes")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "duration of the idle measurement")
 	flags.Int64Var(&limit, "memory-limit", 500, "memory limit of the publisher in the stage memory-limit, in MiB")
-	flags.IntVar(&c.Seen, "seen", 10000, "runtimes in the stage status, up to 99999; runtimes beyond -n are copies")
+	flags.IntVar(&c.Seen, "seen", 10000, "number of runtimes in the stage status, up to 99999; those beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "",
 		"flags for `kcp-publisher run` in addition to its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "",

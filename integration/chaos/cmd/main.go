@@ -53,7 +53,7 @@ func main() {
 		"let the registry notify a publisher, and the publisher notify agents")
 	flags.BoolVar(&options.Soak, "soak", false, "inject no faults, and check whether memory, goroutines and files grow")
 	flags.BoolVar(&plan, "plan", false, "print the plan without running it")
-	flags.BoolVar(&compile, "compile", false, "build the programs for --clocks without running a plan")
+	flags.BoolVar(&compile, "compile", false, "build the programs that --clocks needs, then exit")
 	flags.BoolVar(&quiet, "quiet", false, "print the log only after a violation")
 	if err := flags.Parse(os.Args[1:]); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {

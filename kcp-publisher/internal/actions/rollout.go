@@ -61,7 +61,7 @@ func Approve(wave string) Rollout {
 			return "has already approved wave " + wave, nil
 		case !slices.Contains(waiting, wave):
 			return "",
-				fmt.Errorf("wave %q %w; waves that do: %s", wave, ErrNoApproval,
+				fmt.Errorf("wave %q %w; waves that wait: %s", wave, ErrNoApproval,
 					cmp.Or(strings.Join(waiting, ", "), "none"))
 		}
 		if at := slices.IndexFunc(r.Status.Waves, func(s v1alpha1.WaveStatus) bool {

@@ -92,7 +92,7 @@ func TestRolloutActionsDependOnState(t *testing.T) {
 		"approve a wave that does not require approval": {
 			nil,
 			actions.Approve("canaries"),
-			`wave "canaries" does not wait for approval; waves that do: others`,
+			`wave "canaries" does not wait for approval; waves that wait: others`,
 			nil,
 		},
 		"approve a wave that is waiting according to its status": {

@@ -52,7 +52,8 @@ func newExport() *cobra.Command {
 	flags.BoolVar(&f.images, "images", false,
 		"include container images: the images in the desired state and in the objects of the modules")
 	f.add(flags, "with --images: ")
-	flags.BoolVar(&f.offers, "offers", true, "include the modules that runtimes with autonomy can choose")
+	flags.BoolVar(&f.offers, "offers", true,
+		"include modules that runtimes can install on their own; see run --agent-autonomy")
 	flags.StringSliceVar(&f.platforms, "platform", nil,
 		"platforms of images to include, such as linux/amd64; default: all. Images referenced by digest always "+
 			"include all platforms")

@@ -87,7 +87,7 @@ func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta
 	before := kyma.DeepCopy()
 	kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
-		return fmt.Errorf("release Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
+		return fmt.Errorf("detach the runtime from Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
 	fmt.Fprintf(out, "Kyma %s/%s is released: publishing to runtime %s stopped, and the runtime keeps its modules\n",
 		kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))

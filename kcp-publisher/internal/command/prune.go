@@ -51,12 +51,12 @@ func newRegistryPrune() *cobra.Command {
 			"in the registry")
 	f.api.add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil,
-		"id of a deleted runtime without a Kyma, whose data is removed immediately; can be repeated")
+		"id of a deleted runtime that has no Kyma; its data is removed immediately; can be repeated")
 	flags.BoolVar(&f.sole, "sole-publisher", false,
 		"confirm that no other control plane or publish command writes to the prefix: a runtime without a Kyma "+
 			"counts as deleted once its last bundle has expired")
 	flags.DurationVar(&f.minAge, "min-age", 30*24*time.Hour,
-		"minimum time that data must be unused before it is removed, at least 24h")
+		"time after which unused data is removed, at least 24h")
 	flags.IntVar(&f.limit, "limit", 1000, "maximum number of manifests to remove")
 	flags.BoolVar(&f.dryRun, "dry-run", false,
 		"show the data that would be removed, without removing or recording anything")

@@ -39,7 +39,7 @@ type Options struct {
 	// KubernetesVersion is the Kubernetes version with which charts are rendered. If it is empty, the version in each
 	// runtime's report is used.
 	KubernetesVersion string
-	// If Offers is true, the export also includes the modules that runtimes with autonomy can choose.
+	// If Offers is true, the export also includes the modules in the offers of the bundles.
 	Offers bool
 	// If Sign is true, the list of images is signed. Agents refuse an unsigned list.
 	Sign bool

@@ -36,7 +36,7 @@ func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 		secrets = append(secrets, secret)
 	}
 	if len(secrets) == 0 || len(secrets) > maxTokenSecrets {
-		return nil, fmt.Errorf("%s has %d secrets, must have one, or two after a rotation, one per line",
+		return nil, fmt.Errorf("%s contains %d secrets, must contain 1 or 2, one per line: restore the file",
 			f.path(FileTokenKey), len(secrets))
 	}
 	return secrets, nil

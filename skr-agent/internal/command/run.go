@@ -91,7 +91,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.DurationVar(&f.poll, "poll-interval", time.Minute,
 		"interval between two checks for a newer bundle; a setting in the bundle takes precedence")
 	flags.DurationVar(&f.report, "report-interval", 5*time.Minute,
-		"interval of reports while nothing changes; a setting in the bundle takes precedence")
+		"interval between reports while nothing changes; a setting in the bundle takes precedence")
 	flags.DurationVar(&f.skew, "clock-skew", trust.MaxClockSkew, clockSkewUsage)
 	flags.IntVar(&f.concurrency, "concurrency", 4, "maximum number of modules to reconcile at once")
 	flags.StringArrayVar(

@@ -275,7 +275,7 @@ func (k *Restorer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) err
 	// With the optimistic lock, the patch fails if the agent requests the removal of the module at the same time.
 	err := k.Uncached.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	if client.IgnoreNotFound(err) != nil && !apierrors.IsConflict(err) && !meta.IsNoMatchError(err) {
-		return fmt.Errorf("release Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
+		return fmt.Errorf("remove the finalizer of Manifest %s/%s, which is being deleted: %w", namespace, m.Name, err)
 	}
 	return nil
 }

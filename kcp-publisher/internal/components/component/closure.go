@@ -40,7 +40,7 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	}
 	path = append(path[:len(path):len(path)], name)
 	if len(path) > maxDepth {
-		return fmt.Errorf("references are more than %d deep: %s", maxDepth, strings.Join(path, " → "))
+		return fmt.Errorf("references are nested deeper than %d levels: %s", maxDepth, strings.Join(path, " → "))
 	}
 	if len(w.found) == maxComponents {
 		return fmt.Errorf("more than %d components are referenced", maxComponents)

@@ -16,7 +16,7 @@ func (r *Repository) Parent(ctx context.Context, commit *Commit) (*Commit, error
 	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
 	defer cancel()
 	if n := commit.commit.NumParents(); n != 1 {
-		return nil, fmt.Errorf("commit %s has %d parents", commit.Hash, n)
+		return nil, fmt.Errorf("commit %s has %d parents, must have exactly one", commit.Hash, n)
 	}
 	head, _, objects, err := r.fetch(ctx, 2)
 	if err == nil && head != plumbing.NewHash(commit.Head) {

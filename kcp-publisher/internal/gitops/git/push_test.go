@@ -220,7 +220,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "git"} }, "",
 		},
 		"commit signed by another SSH key": {
-			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not allowed",
+			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{foreign, "git"} }, "is not in the allowed signers file",
 		},
 		"SSH signature with the namespace file": {
 			allowed, func(o *gogit.CommitOptions) { o.Signer = sshSigner{trusted, "file"} }, `is for namespace "file"`,

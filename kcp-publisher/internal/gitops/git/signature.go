@@ -144,7 +144,7 @@ func (s *Signers) verifySSH(signed []byte, armored string) (string, error) {
 	}
 	principal, known := s.ssh[ssh.FingerprintSHA256(key)]
 	if !known {
-		return "", fmt.Errorf("SSH key %s is not allowed", ssh.FingerprintSHA256(key))
+		return "", fmt.Errorf("SSH key %s is not in the allowed signers file", ssh.FingerprintSHA256(key))
 	}
 	var signature ssh.Signature
 	if err := ssh.Unmarshal([]byte(parsed.Signature), &signature); err != nil {

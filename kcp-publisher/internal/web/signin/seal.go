@@ -77,8 +77,8 @@ func readSecrets(path string) ([]string, error) {
 	}
 	if len(secrets) == 0 || len(secrets) > maxSecrets {
 		return nil,
-			fmt.Errorf("%s has %d secrets, must have one, or two after a rotation, one per line, newest first", path,
-				len(secrets))
+			fmt.Errorf("%s contains %d secrets, must contain 1 or 2: write one secret per line, the newest first",
+				path, len(secrets))
 	}
 	return secrets, nil
 }

@@ -130,7 +130,7 @@ func (p *pages) readDetails(r pageRequest, kyma *v1beta2.Kyma) details {
 // missingForReport returns the command that checks the permission to read the report if the viewer lacks it.
 func (p *pages) missingForReport(r pageRequest, kyma *v1beta2.Kyma) (string, error) {
 	if r.viewer.MissingForReport == nil {
-		return "", errors.New("you may not read reports")
+		return "", errors.New("you do not have permission to read reports")
 	}
 	missing, err := r.viewer.MissingForReport(r.Context(), client.ObjectKeyFromObject(kyma))
 	if err != nil {

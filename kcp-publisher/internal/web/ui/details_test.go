@@ -109,7 +109,7 @@ func TestReportIsReadOnlyForViewersWithPermission(t *testing.T) {
 		t.Errorf("without the permission: got %+v", got)
 	}
 	r.viewer.MissingForReport = nil
-	if got := p.readDetails(r, kymaWithDetails("logs")); got.Error != "you may not read reports" {
+	if got := p.readDetails(r, kymaWithDetails("logs")); got.Error != "you do not have permission to read reports" {
 		t.Errorf("without a check: got %+v", got)
 	}
 	if reads.Load() != 0 {
