@@ -41,7 +41,7 @@ func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
 			catalog(Content{Install: install, IsLocked: true, DefaultCR: released}, withCR("other")), "differs",
 		},
 		"component without a default CR": {
-			catalog(Content{Install: install, IsLocked: true}, withCR("default")), "is not part of the release",
+			catalog(Content{Install: install, IsLocked: true}, withCR("default")), "the release has no default CR",
 		},
 		"component of another module": {
 			catalog(Content{Install: install, IsLocked: true}).edit(func(m *v1beta2.ModuleReleaseMetaSpec) {
