@@ -14,9 +14,12 @@ import (
 // apiServerPath matches the path of a request to an API server. A proxy can add a prefix before /api.
 var apiServerPath = regexp.MustCompile(`/api(/v1|s|)(/|$)`)
 
-// clusterHint returns advice for connection and authorization errors of an API server. It returns "" for other
-// errors.
+// clusterHint returns advice for connection errors of a registry, and for connection and authorization errors of an
+// API server. It returns "" for other errors.
 func clusterHint(err error) string {
+	if advice := registryHint(err); advice != "" {
+		return advice
+	}
 	if server := unreachable(err); server != "" {
 		return "no API server responds at " + server +
 			": check that it is running, or select another one with --kubeconfig, --context or --server"
@@ -41,16 +44,37 @@ func clusterHint(err error) string {
 
 // unreachable returns the address of the API server if the connection failed, or "" for other errors.
 func unreachable(err error) string {
-	var request *url.Error
-	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {
-		return ""
-	}
-	to, parseErr := url.Parse(request.URL)
-	if parseErr != nil || strings.HasPrefix(to.Path, "/v2/") || !apiServerPath.MatchString(to.Path) {
+	to := failedConnection(err)
+	if to == nil || isRegistryPath(to.Path) || !apiServerPath.MatchString(to.Path) {
 		return ""
 	}
 	return to.Scheme + "://" + to.Host
 }
+
+// registryHint returns advice for connection errors of a registry, or "" for other errors.
+func registryHint(err error) string {
+	to := failedConnection(err)
+	if to == nil || !isRegistryPath(to.Path) {
+		return ""
+	}
+	return "no registry responds at " + to.Scheme + "://" + to.Host +
+		": check that it is running, and that its host and port are correct"
+}
+
+// failedConnection returns the URL of a request whose connection failed, or nil for other errors.
+func failedConnection(err error) *url.URL {
+	var request *url.Error
+	if !errors.As(err, &request) || !errors.As(err, new(*net.OpError)) {
+		return nil
+	}
+	to, err := url.Parse(request.URL)
+	if err != nil {
+		return nil
+	}
+	return to
+}
+
+func isRegistryPath(path string) bool { return strings.HasPrefix(path, "/v2/") }
 
 // notServed reports whether an error means that the API server does not serve a kind. It also returns the kind's API
 // group.

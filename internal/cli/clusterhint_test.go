@@ -33,7 +33,7 @@ func TestAPIServerErrorHintNamesTheFlag(t *testing.T) {
 		"API server is unreachable through a proxy": {
 			noAnswer("/k8s/clusters/c-1/api/v1/secrets"), "no API server responds at " + gone,
 		},
-		"registry is unreachable":   {noAnswer("/v2/api/manifests/desired"), ""},
+		"registry is unreachable":   {noAnswer("/v2/api/manifests/desired"), "no registry responds at " + gone},
 		"Git server is unreachable": {noAnswer("/team/api.git/info/refs"), ""},
 		"credentials are invalid":   {apierrors.NewUnauthorized("Unauthorized"), "--token"},
 		"user does not have the permission": {

@@ -31,3 +31,14 @@ func TestUnsignedRootErrorMentionsDrafts(t *testing.T) {
 		t.Errorf("got error %v, want advice to sign the draft", err)
 	}
 }
+
+func TestPrivateKeyIsNotARootOfTrust(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "publisher.key")
+	if err := os.WriteFile(path, []byte("-----BEGIN PRIVATE KEY-----\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const want = "use root.json of kcp-publisher keys init"
+	if _, err := ReadRoot(path); !IsUsage(err) || !strings.Contains(err.Error(), want) {
+		t.Errorf("got error %v, want the name of the correct file", err)
+	}
+}

@@ -12,8 +12,24 @@ import (
 
 const suggestionDistance = 2
 
-// unknownCommand returns the error for an unknown subcommand.
+// programCommands lists the commands that only one of the two programs has.
+var programCommands = map[string][]string{
+	"kcp-publisher": {
+		"check-module", "component", "diff", "enroll", "events", "export", "images", "import-report", "keys", "logs",
+		"move", "promote", "publish", "reconcile", "registry", "removals", "resume", "revoke", "rollout", "status",
+		"suspend", "takeover", "token-service", "train", "tree", "ui", "why",
+	},
+	"skr-agent": {"export-report", "import", "provenance", "verify"},
+}
+
+// unknownCommand returns the error for an unknown subcommand. It names the other program if that program has the
+// command.
 func unknownCommand(group *cobra.Command, word string) error {
+	for program, commands := range programCommands {
+		if !group.HasParent() && program != group.Name() && slices.Contains(commands, word) {
+			return Usage(fmt.Errorf("unknown command %q: run `%s %s`", word, program, word))
+		}
+	}
 	group.SuggestionsMinimumDistance = suggestionDistance
 	return Usage(fmt.Errorf("unknown command %q%s", word, closestNames(group.SuggestionsFor(word), "")))
 }

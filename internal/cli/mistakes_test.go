@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -49,6 +53,32 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage ||
 			!strings.Contains(out, want) {
 			t.Errorf("%s: got exit code %d and output %s, want exit code %d and %q", args, code, out, ExitUsage, want)
+		}
+	}
+}
+
+// TestCommandsOfBothProgramsAreListed compares programCommands with the reference pages, which are generated.
+func TestCommandsOfBothProgramsAreListed(t *testing.T) {
+	pages := map[string][]string{}
+	for program := range programCommands {
+		page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "cli", program+".md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile(`(?m)^## `+program+` ([a-z-]+)$`).FindAllSubmatch(page, -1) {
+			pages[program] = append(pages[program], string(match[1]))
+		}
+	}
+	for program, other := range map[string]string{"kcp-publisher": "skr-agent", "skr-agent": "kcp-publisher"} {
+		var want []string
+		for _, name := range pages[program] {
+			if !slices.Contains(pages[other], name) {
+				want = append(want, name)
+			}
+		}
+		slices.Sort(want)
+		if got := programCommands[program]; !slices.Equal(got, want) || len(got) == 0 {
+			t.Errorf("commands that only %s has: got %q, want %q", program, got, want)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"slices"
@@ -116,6 +117,10 @@ func ReadRoot(path string) (trust.Root, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return trust.Root{}, Usage(fmt.Errorf("--trust: %w", err))
+	}
+	if bytes.HasPrefix(data, []byte("-----BEGIN ")) {
+		return trust.Root{}, Usage(fmt.Errorf(
+			"--trust %s: expected the root of trust, got a PEM file: use root.json of kcp-publisher keys init", path))
 	}
 	root, err := trust.ParseRoot(data)
 	if trust.IsUnderSigned(err) {

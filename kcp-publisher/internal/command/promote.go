@@ -71,7 +71,7 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 func newPromote() *cobra.Command {
 	f := &promoteFlags{}
 	cmd := &cobra.Command{
-		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: cli.Exactly(1, "a module"),
+		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: promoteArgs,
 		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the " +
 			"change with a sign-off and pushes it to the\n" +
 			"branch or a new branch; it keeps the comments and formatting of the file. Without --git-url, it shows " +
@@ -100,6 +100,15 @@ func newPromote() *cobra.Command {
 	return cmd
 }
 
+// promoteArgs requires one module. For channels that are not flags, it shows the correct command.
+func promoteArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 3 {
+		return cli.Usage(fmt.Errorf("expected a module, got 3 arguments: use %s --from %s --to %s", args[0], args[1],
+			args[2]))
+	}
+	return cli.Exactly(1, "a module")(cmd, args)
+}
+
 type promoteResult struct {
 	promote.Promotion
 	Branch string `json:"branch"`
@@ -115,6 +124,9 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 	}
 	if err := cli.RequireFlags(required...); err != nil {
 		return err
+	}
+	if f.from == f.to {
+		return cli.Usage(fmt.Errorf("--from and --to are both %q: must be two channels of module %s", f.from, module))
 	}
 	if f.commits.url == "" {
 		return f.patchMeta(cmd, module)
@@ -207,7 +219,9 @@ func editPromotion(
 // releaseMeta returns the ModuleReleaseMeta of a module.
 func releaseMeta(objects source.Objects, module string) (source.Written, error) {
 	names := map[string]bool{}
+	var known []string
 	for i := range objects.Metas {
+		known = append(known, objects.Metas[i].Spec.ModuleName)
 		if objects.Metas[i].Spec.ModuleName == module {
 			names[objects.Metas[i].Name] = true
 		}
@@ -220,7 +234,7 @@ func releaseMeta(objects source.Objects, module string) (source.Written, error) 
 	}
 	switch len(found) {
 	case 0:
-		return source.Written{}, fmt.Errorf("module %s: no ModuleReleaseMeta found", module)
+		return source.Written{}, noReleaseMeta(module, known)
 	case 1:
 		return found[0], nil
 	}

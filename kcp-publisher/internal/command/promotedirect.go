@@ -135,8 +135,7 @@ func (c controlledObjects) releaseMeta(module string) (v1beta2.ModuleReleaseMeta
 	}
 	switch len(found) {
 	case 0:
-		return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module,
-			cli.ClosestNames(module, known))
+		return v1beta2.ModuleReleaseMeta{}, noReleaseMeta(module, known)
 	case 1:
 		return found[0], nil
 	}
@@ -159,4 +158,12 @@ func (c controlledObjects) promotionEffect(
 	}
 	d.Forecast, err = forecast.New(was, is, plan.RuntimeID, now)
 	return d, err
+}
+
+func noReleaseMeta(module string, known []string) error {
+	closest := cli.ClosestNames(module, known)
+	if closest == "" {
+		closest = ": create one with spec.moduleName " + module + " and the version of each channel in spec.channels"
+	}
+	return fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module, closest)
 }

@@ -2,11 +2,13 @@ package command
 
 import (
 	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 )
@@ -27,6 +29,34 @@ func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
 	if want := []string{"rollout running to 1.1.0 has not ended (Waiting): this promotion replaces it",
 		"rollout undone is rolling back: runtimes get 1.2.0 after that"}; !slices.Equal(messages, want) {
 		t.Errorf("got %q, want %q", messages, want)
+	}
+}
+
+func TestMistakesAreReportedWithoutAControlPlane(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "missing"))
+	for args, want := range map[string]string{
+		"promote keda --from fast --to fast": `--from and --to are both "fast": must be two channels of module keda`,
+		"takeover plan -l =x":                `--selector "=x": found '='`,
+		"takeover start":                     "exactly one of Kyma names, --selector or --all is required",
+		"takeover finish --all -l a=b":       "exactly one of Kyma names, --selector or --all is required",
+		"status -l =x":                       `--selector "=x": found '='`,
+		"suspend -l =x":                      `--selector "=x": found '='`,
+		"promote keda fast regular":          "expected a module, got 3 arguments: use keda --from fast --to regular",
+	} {
+		if got := run(strings.Fields(args)...); got.code != cli.ExitUsage || !strings.Contains(got.err, want) {
+			t.Errorf("%s: got %+v, want exit code %d and %q", args, got, cli.ExitUsage, want)
+		}
+	}
+}
+
+func TestPromotionOfAModuleWithoutVersionsNamesTheFields(t *testing.T) {
+	for known, want := range map[string]string{
+		"":     "module keda: no ModuleReleaseMeta found: create one with spec.moduleName keda",
+		"keds": "module keda: no ModuleReleaseMeta found: did you mean keds?",
+	} {
+		if got := noReleaseMeta("keda", strings.Fields(known)).Error(); !strings.HasPrefix(got, want) {
+			t.Errorf("known modules %q: got %q, want %q", known, got, want)
+		}
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -193,9 +192,9 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 
 // newShare returns a share with the Kymas that match the value of --watch-label-selector.
 func newShare(selector string) (shard.Share, error) {
-	kymas, err := labels.Parse(selector)
+	kymas, err := cli.ParseSelector("--watch-label-selector", selector)
 	if err != nil {
-		return shard.Share{}, cli.Usage(fmt.Errorf("--watch-label-selector: %w", err))
+		return shard.Share{}, err
 	}
 	return shard.Share{Selector: kymas}, nil
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -80,10 +79,10 @@ const (
 var errUnhealthy = errors.New("runtimes need attention")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {
-	selector, err := labels.Parse(f.selector)
+	selector, err := cli.ParseSelector("--selector", f.selector)
 	switch {
 	case err != nil:
-		return cli.Usage(fmt.Errorf("--selector: %w", err))
+		return err
 	case !slices.Contains([]string{"table", formatWide, "json", "yaml", formatName}, f.format):
 		return cli.Usage(fmt.Errorf("-o %q: must be table, wide, json, yaml or name", f.format))
 	case f.watch && !slices.Contains([]string{"table", formatWide, "json"}, f.format):

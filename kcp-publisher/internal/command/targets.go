@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -73,8 +72,8 @@ func (t *targets) check(names []string) error {
 	case len(names) == 0 && !t.all && !byFlag:
 		return cli.Usage(errors.New("no runtimes selected: name runtimes, or set --selector, --health or --all"))
 	}
-	if _, err := labels.Parse(t.selector); err != nil {
-		return cli.Usage(fmt.Errorf("--selector: %w", err))
+	if _, err := cli.ParseSelector("--selector", t.selector); err != nil {
+		return err
 	}
 	return checkHealth(t.health)
 }
@@ -94,7 +93,7 @@ func (t *targets) findTargets(ctx context.Context, api client.Reader, names []st
 	if len(names) > 0 {
 		return t.findNamed(ctx, api, names)
 	}
-	selector, err := labels.Parse(t.selector)
+	selector, err := cli.ParseSelector("--selector", t.selector)
 	if err != nil {
 		return nil, err
 	}

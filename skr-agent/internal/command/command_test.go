@@ -22,7 +22,10 @@ func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 		"unknown command":          {"fly", cli.ExitUsage, `unknown command "fly"`},
 		"too many arguments":       {"run here", cli.ExitUsage, "expected no arguments, got 1 argument\n"},
 		"verify without reference": {"verify", cli.ExitUsage, "expected one reference, got 0 arguments"},
-		"import without file":      {"import", cli.ExitUsage, "expected at least one file"},
+		"command of the publisher": {
+			"publish", cli.ExitUsage, "unknown command \"publish\": run `kcp-publisher publish`",
+		},
+		"import without file": {"import", cli.ExitUsage, "expected at least one file"},
 		"unknown log level": {
 			"run --log-level loud", cli.ExitUsage, `--log-level "loud": must be trace, debug, info or error`,
 		},
@@ -34,7 +37,10 @@ func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 			"--registry-ca: open /nowhere",
 		},
 		"location with a scheme": {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
-		"object without a kind":  {"provenance one", cli.ExitUsage, "must be one object as KIND/NAME"},
+		"object without a kind":  {"provenance one", cli.ExitUsage, `object "one": must be KIND/NAME, such as deployment/mailer`},
+		"provenance without an object": {
+			"provenance", cli.ExitUsage, "expected one object as KIND/NAME, got 0 arguments",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -44,9 +44,12 @@ func newProvenance() *cobra.Command {
 			"KIND is a kind, a resource or a short name, such as configmap, deployments.apps or deploy. Add the " +
 			"group if the name is ambiguous.",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
+			if len(args) != 1 {
+				return cli.Usage(fmt.Errorf("expected one object as KIND/NAME, got %d arguments", len(args)))
+			}
+			if strings.Count(args[0], "/") != 1 || strings.HasPrefix(args[0], "/") ||
 				strings.HasSuffix(args[0], "/") {
-				return cli.Usage(errors.New("must be one object as KIND/NAME"))
+				return cli.Usage(fmt.Errorf("object %q: must be KIND/NAME, such as deployment/mailer", args[0]))
 			}
 			return nil
 		},

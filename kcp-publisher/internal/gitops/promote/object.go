@@ -24,8 +24,13 @@ func PromoteIn(spec *v1beta2.ModuleReleaseMetaSpec, source, channel string, crea
 		known = append(known, c.Channel)
 	}
 	from, to := at(source), at(channel)
-	if from < 0 || spec.Channels[from].Version == "" {
+	switch {
+	case len(known) == 0:
+		return p, fmt.Errorf("channel %q has no version: add it to spec.channels of the ModuleReleaseMeta", source)
+	case from < 0:
 		return p, fmt.Errorf("channel %q has no version: the channels are %s", source, strings.Join(known, ", "))
+	case spec.Channels[from].Version == "":
+		return p, fmt.Errorf("channel %q has no version: set version in spec.channels of the ModuleReleaseMeta", source)
 	}
 	p.To = spec.Channels[from].Version
 	if to < 0 {

@@ -8,6 +8,24 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
+func TestPromotionNamesTheFieldOfAMissingVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		channels []v1beta2.ChannelVersion
+		want     string
+	}{
+		"no channels": {nil, `channel "fast" has no version: add it to spec.channels`},
+		"channel without a version": {
+			[]v1beta2.ChannelVersion{{Channel: "fast"}, {Channel: "regular", Version: "1.0.0"}},
+			`channel "fast" has no version: set version in spec.channels`,
+		},
+	} {
+		spec := v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", Channels: c.channels}
+		if _, err := PromoteIn(&spec, "fast", "regular", false); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", name, err, c.want)
+		}
+	}
+}
+
 func TestPromotionChangesOneVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		source, channel string

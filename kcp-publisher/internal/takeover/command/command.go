@@ -122,7 +122,7 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.Connect()
+			api, err := f.connectFor(args, true)
 			if err != nil {
 				return err
 			}
@@ -145,7 +145,7 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.Connect()
+			api, err := f.connectFor(args, false)
 			if err != nil {
 				return err
 			}
@@ -193,7 +193,7 @@ func (f *takeoverFlags) listPlans(
 	if err != nil {
 		return nil, nil, err
 	}
-	api, err := f.Connect()
+	api, err := f.connectFor(args, allByDefault)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,11 +213,8 @@ func (f *takeoverFlags) listPlans(
 	return kymas, takeover.New(l, kymas, time.Now()), nil
 }
 
-// selectKymas returns the Kymas that the command's arguments and flags select, sorted by name. If the command has no
-// such arguments or flags and allByDefault is true, selectKymas returns all Kymas.
-func (f *takeoverFlags) selectKymas(
-	ctx context.Context, api client.Client, args []string, allByDefault bool,
-) ([]v1beta2.Kyma, error) {
+// parseSelection checks the arguments and flags that select Kymas, and returns the label selector.
+func (f *takeoverFlags) parseSelection(args []string, allByDefault bool) (labels.Selector, error) {
 	ways := 0
 	for _, isSet := range []bool{len(args) > 0, f.selector != "", f.all} {
 		if isSet {
@@ -227,9 +224,26 @@ func (f *takeoverFlags) selectKymas(
 	if ways > 1 || ways == 0 && !allByDefault {
 		return nil, cli.Usage(errors.New("exactly one of Kyma names, --selector or --all is required"))
 	}
-	selector, err := labels.Parse(f.selector)
+	return cli.ParseSelector("--selector", f.selector)
+}
+
+// connectFor connects to the control plane after it has checked the selection of Kymas, so that wrong arguments are
+// reported without a control plane.
+func (f *takeoverFlags) connectFor(args []string, allByDefault bool) (client.Client, error) {
+	if _, err := f.parseSelection(args, allByDefault); err != nil {
+		return nil, err
+	}
+	return f.Connect()
+}
+
+// selectKymas returns the Kymas that the command's arguments and flags select, sorted by name. If the command has no
+// such arguments or flags and allByDefault is true, selectKymas returns all Kymas.
+func (f *takeoverFlags) selectKymas(
+	ctx context.Context, api client.Client, args []string, allByDefault bool,
+) ([]v1beta2.Kyma, error) {
+	selector, err := f.parseSelection(args, allByDefault)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--selector: %w", err))
+		return nil, err
 	}
 	var list v1beta2.KymaList
 	if err := api.List(ctx, &list, client.InNamespace(f.Namespace()),

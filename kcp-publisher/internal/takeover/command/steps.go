@@ -80,7 +80,7 @@ func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name stri
 func (f *takeoverFlags) advancePhase(
 	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
-	api, err := f.Connect()
+	api, err := f.connectFor(args, false)
 	if err != nil {
 		return err
 	}
