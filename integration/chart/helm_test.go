@@ -172,7 +172,7 @@ func TestMissingAndUnknownChartValuesAreReported(t *testing.T) {
 	g := &testCluster{T: t, kubeconfig: os.DevNull}
 	output, err := g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set", "keys.secretName=a")
 	require.Error(t, err)
-	require.Contains(t, output, "location: name the registry prefix HOST/PATH that bundles are published to")
+	require.Contains(t, output, "location: is required; set it to the registry prefix HOST/PATH of the bundles")
 	output, err = g.helm("template", "charts/kcp-publisher", "--kube-version", "1.36.3", "--set",
 		"location=a/b,keys.secretName=a,replica=1")
 	require.Error(t, err)

@@ -46,7 +46,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		"misspelled nested value": {"keys: {secret: a}", []string{"/keys", "'secret'", notAllowed}},
 		"no location": {
 			"location: ''",
-			[]string{"location: name the registry prefix HOST/PATH"},
+			[]string{"location: is required; set it to the registry prefix HOST/PATH"},
 		},
 		"location with a scheme": {
 			"location: https://registry.example/fleet",
@@ -55,7 +55,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		"location without a path": {"location: registry.example", []string{"/location", noPattern}},
 		"no key Secret": {
 			"keys: {secretName: ''}",
-			[]string{"keys.secretName: name an existing Secret"},
+			[]string{"keys.secretName: is required; create a Secret"},
 		},
 		"Secret name in capitals": {
 			"keys: {secretName: Fleet-Keys}",
@@ -63,7 +63,7 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		},
 		"existing account without a name": {
 			"serviceAccount: {create: false}",
-			[]string{"serviceAccount.name: name an existing ServiceAccount"},
+			[]string{"serviceAccount.name: is required without serviceAccount.create"},
 		},
 		"annotations of an existing account": {
 			"serviceAccount: {create: false, name: a, annotations: {a: b}}",
@@ -71,15 +71,15 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		},
 		"token service without keys": {
 			"tokenService: {enabled: true}",
-			[]string{"tokenService.keysSecretName: name an existing Secret"},
+			[]string{"tokenService.keysSecretName: is required"},
 		},
 		"web page without an external URL": {
 			"ui: {enabled: true, sessionSecretName: a}",
-			[]string{"ui.externalURL: name the https://HOST"},
+			[]string{"ui.externalURL: is required with ui.enabled"},
 		},
 		"web page without a session key": {
 			"ui: {enabled: true, externalURL: 'https://fleet.example'}",
-			[]string{"ui.sessionSecretName: name an existing Secret"},
+			[]string{"ui.sessionSecretName: is required"},
 		},
 		"web page over plain HTTP": {
 			"ui: {enabled: true, externalURL: 'http://fleet.example'}",

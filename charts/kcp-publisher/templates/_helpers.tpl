@@ -28,7 +28,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "kcp-publisher.fullname" .) .Values.serviceAccount.name }}
 {{- else }}
-{{- required "serviceAccount.name: name an existing ServiceAccount, or let the chart create one with serviceAccount.create" .Values.serviceAccount.name }}
+{{- required "serviceAccount.name: is required without serviceAccount.create; set it to an existing ServiceAccount" .Values.serviceAccount.name }}
 {{- end }}
 {{- end }}
 
@@ -48,7 +48,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Flags of `kcp-publisher run` without extraArgs. An empty value sets no flag, so the program's default applies. */}}
 {{- define "kcp-publisher.flags" -}}
 {{- $args := list "run" (printf "--namespace=%s" .Release.Namespace) "--keys=/etc/kcp-publisher/keys" }}
-{{- $args = append $args (printf "--location=%s" (required "location: name the registry prefix HOST/PATH that bundles are published to" .Values.location)) }}
+{{- $args = append $args (printf "--location=%s" (required "location: is required; set it to the registry prefix HOST/PATH of the bundles" .Values.location)) }}
 {{- range .Values.components }}{{ $args = append $args (printf "--components=%s" .) }}{{ end }}
 {{- range .Values.helmRepositories }}{{ $args = append $args (printf "--helm-repositories=%s" .) }}{{ end }}
 {{- range .Values.agents.mirrors }}{{ $args = append $args (printf "--mirror=%s" .) }}{{ end }}
@@ -199,7 +199,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Flags of `kcp-publisher ui`. An empty value sets no flag, so the program's default applies. */}}
 {{- define "kcp-publisher.uiArgs" -}}
 {{- $args := list "ui" (printf "--namespace=%s" .Release.Namespace) "--bind-address=:8085" "--session-key=/etc/kcp-publisher-ui/session/session.key" }}
-{{- $args = append $args (printf "--external-url=%s" (required "ui.externalURL: name the https://HOST at which browsers find the page" .Values.ui.externalURL)) }}
+{{- $args = append $args (printf "--external-url=%s" (required "ui.externalURL: is required with ui.enabled; set it to the https://HOST of the page" .Values.ui.externalURL)) }}
 {{- range $flag, $value := dict "session-lifetime" .Values.ui.sessionLifetime "token-audience" .Values.ui.tokenAudience
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%s" $flag $value) }}{{ end }}

@@ -64,7 +64,7 @@ func TestRuntimeSelectionsCannotBeCombined(t *testing.T) {
 		"--all with a label selector": {
 			targets: targets{all: true, selector: "region=eu"}, want: "--all cannot be combined",
 		},
-		"invalid label selector": {targets: targets{selector: "region=eu,,"}, want: "--selector: "},
+		"invalid label selector": {targets: targets{selector: "region=eu,,"}, want: `--selector "region=eu,,": `},
 		"unknown health": {
 			targets: targets{health: []string{"bad"}}, want: `--health "bad": must be one of Failing, Silent`,
 		},

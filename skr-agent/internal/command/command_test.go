@@ -37,7 +37,9 @@ func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 			"--registry-ca: open /nowhere",
 		},
 		"location with a scheme": {"import x --to https://host/path", cli.ExitUsage, "--to: location"},
-		"object without a kind":  {"provenance one", cli.ExitUsage, `object "one": must be KIND/NAME, such as deployment/mailer`},
+		"object without a kind": {
+			"provenance one", cli.ExitUsage, `object "one": must be KIND/NAME, such as deployment/mailer`,
+		},
 		"provenance without an object": {
 			"provenance", cli.ExitUsage, "expected one object as KIND/NAME, got 0 arguments",
 		},
