@@ -213,7 +213,7 @@ prepare: build assets bin/lend ## compile all packages and tools and install the
 	@[ "$$(go env GOOS)" != linux ] || go run ./integration/chaos/cmd --compile
 
 kind-nodes: ## pull or build the node image for kind and print its name; needs Docker
-	@timeout 30m go run ./integration/kind/nodes
+	@timeout 60m go run ./integration/kind/nodes
 
 vulncheck: ## report known vulnerabilities in reachable code; VULNDB=URL uses a copy of the database
 	@go run ./hack/vulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
