@@ -55,7 +55,7 @@ func ParseYAML(data []byte, limits Limits) ([]*yaml.Node, error) {
 			return nil, fmt.Errorf("more than %d documents", limits.Documents)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %s%s", i, strings.TrimPrefix(err.Error(), "yaml: "), tabHint(data))
+			return nil, fmt.Errorf("document %d: %s%s", i, strings.TrimPrefix(err.Error(), "yaml: "), syntaxHint(data))
 		}
 		if len(document.Content) == 0 {
 			continue
@@ -71,14 +71,17 @@ func ParseYAML(data []byte, limits Limits) ([]*yaml.Node, error) {
 	}
 }
 
-// tabHint returns a hint for a YAML syntax error if a line starts with a tab, which YAML does not accept as
-// indentation.
-func tabHint(data []byte) string {
+// syntaxHint returns a hint for a YAML syntax error if a line starts with a tab, which YAML does not accept as
+// indentation, or with a directive, which the decoder supports only in part.
+func syntaxHint(data []byte) string {
 	number := 0
 	for line := range bytes.Lines(data) {
 		number++
-		if line[0] == '\t' {
+		switch {
+		case line[0] == '\t':
 			return fmt.Sprintf(": line %d starts with a tab: indent with spaces", number)
+		case bytes.HasPrefix(line, []byte("%YAML")), bytes.HasPrefix(line, []byte("%TAG")):
+			return fmt.Sprintf(": line %d is the directive %s: remove this line", number, bytes.TrimSpace(line))
 		}
 	}
 	return ""
@@ -101,6 +104,12 @@ type yamlWalk struct {
 	limits Limits
 	nodes  int
 	bytes  int
+	path   []string // fields that lead to the current node
+}
+
+// field returns the path of a field in the current mapping.
+func (w *yamlWalk) field(name string) string {
+	return strings.Join(append(slices.Clone(w.path), name), ".")
 }
 
 func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
@@ -122,6 +131,9 @@ func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: anchors and aliases are not accepted: replace them with their values", n.Line)
 	case !slices.Contains(acceptedTags[n.Kind], n.Tag):
 		return fmt.Errorf("line %d: tag %s is not accepted here", n.Line, n.Tag)
+	case n.Tag == "!!float" && isNotFinite(n.Value):
+		return fmt.Errorf("line %d: field %s: %s is not a number in JSON: put it in quotes", n.Line,
+			strings.Join(w.path, "."), n.Value)
 	}
 	if n.Kind == yaml.MappingNode {
 		if err := w.checkKeys(n); err != nil {
@@ -132,11 +144,22 @@ func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
 		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
 			continue // checkKeys has checked this merge key
 		}
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			w.path = append(w.path, n.Content[i-1].Value)
+		}
 		if err := w.visitNode(child, depth+1); err != nil {
 			return err
 		}
+		if n.Kind == yaml.MappingNode && i%2 == 1 {
+			w.path = w.path[:len(w.path)-1]
+		}
 	}
 	return nil
+}
+
+// isNotFinite reports whether a YAML float is infinite or not a number. JSON has no such values.
+func isNotFinite(value string) bool {
+	return slices.Contains([]string{".inf", ".nan"}, strings.ToLower(strings.TrimLeft(value, "+-")))
 }
 
 // checkKeys returns an error if the mapping has a duplicate key, a key that is not a scalar, or a merge key with an
@@ -145,11 +168,17 @@ func (w *yamlWalk) checkKeys(n *yaml.Node) error {
 	seen := make(map[string]bool, len(n.Content)/2)
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
-		if key.Kind != yaml.ScalarNode {
-			return fmt.Errorf("line %d: a key must be a string", key.Line)
+		if key.Kind == yaml.AliasNode && w.limits.ExpandedBytes > 0 {
+			key = key.Alias
 		}
-		if key.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			if err := checkMergeable(n.Content[i+1], true); err != nil {
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			return fmt.Errorf("line %d: a key must be a string", key.Line)
+		case key.Tag == "!!null":
+			return fmt.Errorf("line %d: a key of field %s is null: put the key in quotes, or remove it", key.Line,
+				w.field("<null>"))
+		case key.Tag == mergeTag && w.limits.ExpandedBytes > 0:
+			if err := w.checkMerge(n.Content[i+1], seen); err != nil {
 				return err
 			}
 		}
@@ -173,20 +202,37 @@ func HasMergeKey(n *yaml.Node) bool {
 	return false
 }
 
-func checkMergeable(n *yaml.Node, list bool) error {
-	if n.Kind == yaml.AliasNode {
-		n = n.Alias
+// checkMerge checks the value of a merge key. seen contains the keys before the merge key. It must not contain a merged
+// key, because decoders differ in the key that takes precedence.
+func (w *yamlWalk) checkMerge(value *yaml.Node, seen map[string]bool) error {
+	merged := []*yaml.Node{value}
+	if value.Kind == yaml.SequenceNode || value.Kind == yaml.AliasNode && value.Alias.Kind == yaml.SequenceNode {
+		merged = resolved(value).Content
 	}
-	switch {
-	case n.Kind == yaml.MappingNode:
-		return nil
-	case n.Kind != yaml.SequenceNode || !list:
-		return fmt.Errorf("line %d: a merge key needs a mapping or a list of mappings", n.Line)
-	}
-	for _, item := range n.Content {
-		if err := checkMergeable(item, false); err != nil {
-			return err
+	for _, n := range merged {
+		line := n.Line
+		if n = resolved(n); n.Kind != yaml.MappingNode {
+			return fmt.Errorf("line %d: a merge key needs a mapping or a list of mappings", line)
+		}
+		if len(seen) == 0 {
+			continue
+		}
+		if w.nodes += len(n.Content); w.nodes > w.limits.Nodes {
+			return fmt.Errorf("more than %d values", w.limits.Nodes)
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if key := resolved(n.Content[i]).Value; seen[key] {
+				return fmt.Errorf("line %d: the merge key overrides field %s: put the merge key before this field", line,
+					w.field(key))
+			}
 		}
 	}
 	return nil
+}
+
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }

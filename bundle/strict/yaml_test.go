@@ -39,18 +39,26 @@ func TestDangerousYAMLIsRefused(t *testing.T) {
 
 func TestAliasesCountWithTheirFullSize(t *testing.T) {
 	for in, want := range map[string]string{
-		"a: &a {x: 1}\nb: {<<: *a, y: 2}":       "",
-		"a: &a {x: 1}\nb: {<<: [*a, {z: 1}]}":   "",
-		"a: &a [1,2,3]\nb: [*a,*a,*a,*a]":       "more than 20 values",
-		"a: &a [*a]":                            "more than 20 values",
-		"a: &a abcdefghij\nb: [*a,*a,*a,*a,*a]": "line 1: more than 50 bytes",
-		"a: &a x\nb: {<<: *a}":                  "line 1: a merge key needs a mapping",
-		"a: &a [{x: 1}]\nb: {<<: [*a]}":         "line 1: a merge key needs a mapping",
-		"a: &a {x: 1}\nb: {<<: *a, <<: *a}":     "key \"<<\" appears twice",
-		"a: &a !exec x\nb: *a":                  "tag !exec",
-		"a: &a {x: 1, x: 2}\nb: *a":             "key \"x\" appears twice",
-		"a: !!merge x":                          "tag !!merge",
-		"a:\n\tb: 1":                            "line 2 starts with a tab: indent with spaces",
+		"a: &a {x: 1}\nb: {<<: *a, y: 2}":                  "",
+		"a: &a {x: 1}\nb: {<<: [*a, {z: 1}]}":              "",
+		"a: &a [1,2,3]\nb: [*a,*a,*a,*a]":                  "more than 20 values",
+		"a: &a [*a]":                                       "more than 20 values",
+		"a: &a abcdefghij\nb: [*a,*a,*a,*a,*a]":            "line 1: more than 50 bytes",
+		"a: &a x\nb: {<<: *a}":                             "line 2: a merge key needs a mapping",
+		"a: &a [{x: 1}]\nb: {<<: [*a]}":                    "line 2: a merge key needs a mapping",
+		"a: &a {x: 1}\nb: {<<: *a, <<: *a}":                "key \"<<\" appears twice",
+		"a: &a !exec x\nb: *a":                             "tag !exec",
+		"a: &a {x: 1, x: 2}\nb: *a":                        "key \"x\" appears twice",
+		"a: &a {x: 1}\nb: {y: 2, <<: *a}":                  "",
+		"a: &a {x: 1}\nb: {c: {x: 2, <<: [*a]}}":           "line 2: the merge key overrides field b.c.x",
+		"a: &a {x: 1, z: 2}\nb: {y: 2, <<: [*a,*a,*a,*a]}": "more than 20 values",
+		"a: &a x\nb: {*a : y}":                             "",
+		"a: &a [x]\nb: {*a : y}":                           "a key must be a string",
+		"a: {b: {~: c}}":                                   "line 1: a key of field a.b.<null> is null",
+		"a: [1, {b: +.inf}]":                               "line 1: field a.b: +.inf is not a number in JSON",
+		"%YAML 1.2\n---\na: 1":                             "line 1 is the directive %YAML 1.2: remove this line",
+		"a: !!merge x":                                     "tag !!merge",
+		"a:\n\tb: 1":                                       "line 2 starts with a tab: indent with spaces",
 	} {
 		err := CheckYAML([]byte(in), Limits{Nodes: 20, ExpandedBytes: 50})
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {

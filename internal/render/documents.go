@@ -9,6 +9,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
@@ -26,8 +27,13 @@ type placedObject struct {
 	within int
 }
 
+// documents parses a file of YAML documents or of consecutive JSON objects. Like kubectl, it selects the format by the
+// content, not by the file name.
 func documents(f file) ([]placedObject, error) {
-	if path.Ext(f.name) == extensionJSON {
+	if bytes.HasPrefix(f.data, []byte("\xff\xfe")) || bytes.HasPrefix(f.data, []byte("\xfe\xff")) {
+		return nil, fmt.Errorf("%s is encoded in UTF-16: save it in UTF-8", f.name)
+	}
+	if isJSON(f) {
 		return jsonDocuments(f)
 	}
 	var found []placedObject
@@ -39,7 +45,7 @@ func documents(f file) ([]placedObject, error) {
 		}
 		place := fmt.Sprintf("%s, document %d", f.name, i)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", place, err)
+			return nil, fmt.Errorf("%s: %w: write --- on a line of its own", place, err)
 		}
 		if i > maxDocuments {
 			return nil, fmt.Errorf("%s: more than %d documents", f.name, maxDocuments)
@@ -59,8 +65,11 @@ func document(place string, text []byte) ([]placedObject, error) {
 			fmt.Errorf("%s: %d bytes, must be at most %d: divide lists with lines of ---", place, len(text),
 				maxDocumentBytes)
 	}
-	if trimmed := bytes.TrimSpace(text); bytes.HasPrefix(trimmed, []byte("{")) && json.Valid(trimmed) {
-		return jsonDocument(place, trimmed) // JSON can contain tabs, which YAML does not allow
+	if trimmed := bytes.TrimSpace(text); isJSONStream(trimmed) { // JSON can contain tabs, which YAML does not allow
+		if json.Valid(trimmed) {
+			return jsonDocument(place, trimmed)
+		}
+		return jsonDocuments(file{place, trimmed})
 	}
 	if err := checkSeparators(place, text); err != nil {
 		return nil, err
@@ -88,10 +97,37 @@ func document(place string, text []byte) ([]placedObject, error) {
 	return decodeDocument(place, encoded)
 }
 
+const byteOrderMark = "\xef\xbb\xbf"
+
+// isJSON reports whether a file contains JSON objects. It returns true for a .json file with damaged JSON, so that the
+// error describes JSON, but not for a .json file with YAML.
+func isJSON(f file) bool {
+	return isJSONStream(f.data) || path.Ext(f.name) == extensionJSON && startsWithBrace(f.data) &&
+		!bytes.Contains(f.data, []byte("\n---"))
+}
+
+func startsWithBrace(data []byte) bool {
+	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(data, []byte(byteOrderMark))), []byte("{"))
+}
+
+// isJSONStream reports whether data consists of consecutive JSON values and starts with an object.
+func isJSONStream(data []byte) bool {
+	if !startsWithBrace(data) {
+		return false
+	}
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(data, []byte(byteOrderMark))))
+	for {
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
+}
+
 // jsonDocuments parses a file of consecutive JSON objects.
 func jsonDocuments(f file) ([]placedObject, error) {
 	var found []placedObject
-	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte("\xef\xbb\xbf"))))
+	decoder := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(f.data, []byte(byteOrderMark))))
 	for i := 1; ; i++ {
 		var text json.RawMessage
 		err := decoder.Decode(&text)
@@ -119,6 +155,9 @@ func jsonDocuments(f file) ([]placedObject, error) {
 }
 
 func jsonDocument(place string, text []byte) ([]placedObject, error) {
+	if !utf8.Valid(text) {
+		return nil, fmt.Errorf("%s is not encoded in UTF-8: save the file in UTF-8", place)
+	}
 	if err := checkSeparators(place, text); err != nil {
 		return nil, err
 	}
@@ -146,9 +185,17 @@ func checkSeparators(place string, text []byte) error {
 
 // decodeDocument decodes a JSON document and returns its object, or the items of its list.
 func decodeDocument(place string, encoded []byte) ([]placedObject, error) {
-	var content map[string]any
-	if err := utiljson.Unmarshal(encoded, &content); err != nil {
-		return nil, fmt.Errorf("%s is not an object: %w", place, err)
+	var decoded any
+	if err := utiljson.Unmarshal(encoded, &decoded); err != nil {
+		return nil, fmt.Errorf("%s: %w", place, err)
+	}
+	content, isObject := decoded.(map[string]any)
+	if !isObject {
+		if _, isList := decoded.([]any); isList {
+			return nil, fmt.Errorf("%s is not an object but a list: put the list into the field items of a List", place)
+		}
+		return nil, fmt.Errorf("%s is not an object but the value %.40q: write each field as NAME: VALUE, with a space "+
+			"after the colon", place, fmt.Sprint(decoded))
 	}
 	return flatten(nil, placedObject{place, &unstructured.Unstructured{Object: content}, len(encoded)})
 }
@@ -158,6 +205,9 @@ func decodeDocument(place string, encoded []byte) ([]placedObject, error) {
 func flatten(found []placedObject, p placedObject) ([]placedObject, error) {
 	value, listed := p.object.Object["items"]
 	kind, isList := strings.CutSuffix(p.object.GetKind(), "List")
+	if isList && kind == "" && p.object.GetAPIVersion() == "v1" && !listed {
+		return found, nil // an empty List
+	}
 	if !listed || !isList || p.object.GetName() != "" && kind != "" {
 		return append(found, p), nil
 	}

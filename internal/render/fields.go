@@ -31,9 +31,12 @@ var neverStored = map[string][]string{
 	"policy":             {"Eviction"},
 }
 
-// CheckInstallable returns ErrNotInstallable if an API server stores no objects of a kind. It returns nil for unknown
-// kinds.
+// CheckInstallable returns ErrNotInstallable if an API server stores no objects of a kind. It returns another error for
+// a misspelled kind of Kubernetes, and nil for other unknown kinds.
 func CheckInstallable(gvk schema.GroupVersionKind) error {
+	if kind := correctKind(gvk); kind != "" {
+		return fmt.Errorf("field kind must be spelled %s", kind)
+	}
 	if slices.Contains(neverStored[gvk.Group], gvk.Kind) {
 		return ErrNotInstallable
 	}

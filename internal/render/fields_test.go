@@ -69,3 +69,23 @@ func TestKindsThatAreNotStoredAreNotInstallable(t *testing.T) {
 		require.NoError(t, CheckInstallable(gvk), gvk.String())
 	}
 }
+
+func TestMisspelledKindsNameTheCorrectKind(t *testing.T) {
+	for gvk, want := range map[schema.GroupVersionKind]string{
+		{Version: "v1", Kind: "configmap"}:                                                             "ConfigMap",
+		{Version: "v1", Kind: "Configmaps"}:                                                            "ConfigMap",
+		{Group: "networking.k8s.io", Version: "v1", Kind: "networkpolicies"}:                           "NetworkPolicy",
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "customResourceDefinition"}:               "CustomResourceDefinition",
+		{Group: "apiregistration.k8s.io", Version: "v1", Kind: "apiservice"}:                           "APIService",
+		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBindings"}:               "ClusterRoleBinding",
+		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "validatingwebhookconfiguration"}: "ValidatingWebhookConfiguration",
+	} {
+		require.EqualError(t, CheckInstallable(gvk), "field kind must be spelled "+want)
+	}
+	for _, gvk := range []schema.GroupVersionKind{
+		{Group: "example.org", Version: "v1", Kind: "configmap"}, {Version: "v1", Kind: "Gadget"},
+		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"},
+	} {
+		require.NoError(t, CheckInstallable(gvk), gvk.String())
+	}
+}

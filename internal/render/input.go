@@ -34,6 +34,8 @@ type Input struct {
 	Release string
 	// Namespace is the release's namespace.
 	Namespace string
+	// CheckKinds refuses content with a kind that CheckInstallable refuses. Agents apply the other objects instead.
+	CheckKinds bool
 	// Kubernetes describes the cluster. Only charts use it.
 	Kubernetes Capabilities
 }

@@ -69,6 +69,37 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 				yamlFile("a.yaml", list("List", "\n")+"---\n"+list("ConfigMapList", "[]")+"\n---\n"+configMap("a"))),
 			[]string{"ConfigMap sample/a"},
 		},
+		"several JSON objects in one document of a YAML file": {
+			archive(t,
+				yamlFile("a.yaml", `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`+
+					`{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`+"\n---\n"+configMap("c"))),
+			[]string{"A a", "B b", "ConfigMap sample/c"},
+		},
+		"YAML in a JSON file": {
+			archive(t, yamlFile("a.json", configMap("a")+"---\n"+configMap("b"))),
+			[]string{"ConfigMap sample/a", "ConfigMap sample/b"},
+		},
+		"JSON objects between separators": {
+			archive(t, yamlFile("a.json", `{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`+"\n---\n"+
+				`{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`)), []string{"A a", "B b"},
+		},
+		"list without items": {
+			archive(t, yamlFile("a.yaml", "apiVersion: v1\nkind: List\n---\n"+configMap("a"))),
+			[]string{"ConfigMap sample/a"},
+		},
+		"lists in a list": {
+			archive(t, yamlFile("a.yaml",
+				list("List", "[{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A, metadata: {name: a}}]}, "+
+					"{apiVersion: v1, kind: ConfigMapList, items: [{metadata: {name: b}}]}]"))),
+			[]string{"A a", "ConfigMap b"},
+		},
+		"alias as a key": {
+			archive(t, yamlFile("a.yaml", configMap("a")+"data: {a: &x b, *x : c}\n")), []string{"ConfigMap sample/a"},
+		},
+		"byte order marks and line ends of Windows": {
+			archive(t, yamlFile("a.yaml", strings.ReplaceAll("\xef\xbb\xbf"+configMap("a")+"---\n\xef\xbb\xbf"+
+				configMap("b"), "\n", "\r\n"))), []string{"ConfigMap sample/a", "ConfigMap sample/b"},
+		},
 		"custom resource with a field items": {
 			archive(t,
 				yamlFile("a.yaml",

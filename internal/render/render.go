@@ -72,7 +72,7 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if objects, err = collect(found); err != nil {
+	if objects, err = in.collect(found); err != nil {
 		return nil, in.wrapError(err)
 	}
 	return objects, nil
@@ -101,7 +101,7 @@ type identity struct {
 
 // collect returns the objects of a module without the fields that API servers set. It returns an error for an
 // invalid, duplicate or too large object.
-func collect(found []placedObject) ([]*unstructured.Unstructured, error) {
+func (in Input) collect(found []placedObject) ([]*unstructured.Unstructured, error) {
 	if len(found) == 0 {
 		return nil, errors.New("content has no objects")
 	}
@@ -112,6 +112,11 @@ func collect(found []placedObject) ([]*unstructured.Unstructured, error) {
 			return nil, fmt.Errorf("%s: %w", f.place, err)
 		}
 		place := f.place + ", " + Name(f.object)
+		if gvk := f.object.GroupVersionKind(); in.CheckKinds {
+			if err := CheckInstallable(gvk); err != nil {
+				return nil, fmt.Errorf("%s (%s): %w", place, gvk.GroupVersion(), err)
+			}
+		}
 		if f.within > MaxObjectBytes {
 			encoded, err := f.object.MarshalJSON()
 			if err != nil {
@@ -138,14 +143,17 @@ func collect(found []placedObject) ([]*unstructured.Unstructured, error) {
 // wellFormed returns an error if an object lacks apiVersion, kind or name, or if its name, its namespace, a label or an
 // annotation is not a string.
 func wellFormed(object *unstructured.Unstructured) error {
+	if err := checkIdentityFields(object.Object); err != nil {
+		return err
+	}
 	switch {
 	case object.GetAPIVersion() == "":
 		return errors.New("object without apiVersion")
 	case object.GetKind() == "":
 		return errors.New("object without kind")
 	}
-	if _, err := schema.ParseGroupVersion(object.GetAPIVersion()); err != nil {
-		return fmt.Errorf("%s: %w", object.GetKind(), err)
+	if gv, err := schema.ParseGroupVersion(object.GetAPIVersion()); err != nil || gv.Version == "" {
+		return fmt.Errorf("%s: apiVersion %q must be VERSION or GROUP/VERSION", object.GetKind(), object.GetAPIVersion())
 	}
 	for _, field := range []string{"name", "namespace"} {
 		value, found, _ := unstructured.NestedFieldNoCopy(object.Object, "metadata", field)

@@ -220,6 +220,65 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		"zip bomb":         {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
 		"truncated tar":    {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
 		"truncated gzip":   {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
+		"YAML directive": {
+			[]byte("%YAML 1.2\n---\n" + configMap("a")), v1beta2.OCIRef,
+			"content, document 1: document 1: found incompatible YAML document: line 1 is the directive %YAML 1.2: remove " +
+				"this line",
+		},
+		"directive of the second document": {
+			[]byte(configMap("a") + "...\n%TAG ! tag:x,2000:\n---\n" + configMap("b")), v1beta2.OCIRef,
+			"line 7 is the directive %TAG ! tag:x,2000:: remove this line",
+		},
+		"null key": {
+			[]byte(configMap("a") + "data: {a: b, null: c}\n"), v1beta2.OCIRef,
+			"content, document 1: document 1: line 6: a key of field data.<null> is null: put the key in quotes, or remove it",
+		},
+		"number that JSON does not support": {
+			[]byte("apiVersion: example.org/v1\nkind: A\nmetadata: {name: a}\nspec: {limits: [{max: -.Inf}]}\n"),
+			v1beta2.OCIRef, "line 4: field spec.limits.max: -.Inf is not a number in JSON: put it in quotes",
+		},
+		"merge key after a key that it overrides": {
+			[]byte(configMap("a") + "data: {a: b, <<: {a: c}}\n"), v1beta2.OCIRef,
+			"line 6: the merge key overrides field data.a: put the merge key before this field",
+		},
+		"field in another case": {
+			[]byte("apiVersion: v1\nKind: Secret\nmetadata: {name: a}"), v1beta2.OCIRef,
+			"document 1: field Kind must be spelled kind",
+		},
+		"name in another case": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {Name: a}"), v1beta2.OCIRef,
+			"document 1: field metadata.Name must be spelled metadata.name",
+		},
+		"apiVersion that is a number": {
+			[]byte("apiVersion: 1\nkind: Secret\nmetadata: {name: a}"), v1beta2.OCIRef,
+			"document 1: field apiVersion is 1, but must be a string: put it in quotes",
+		},
+		"apiVersion without a version": {
+			[]byte("apiVersion: apps/\nkind: Deployment\nmetadata: {name: a}"), v1beta2.OCIRef,
+			`document 1: Deployment: apiVersion "apps/" must be VERSION or GROUP/VERSION`,
+		},
+		"metadata that is a list": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: [{name: a}]"), v1beta2.OCIRef,
+			"document 1: field metadata must be a mapping with the field name",
+		},
+		"missing spaces after colons": {
+			[]byte("apiVersion:v1\nkind:Secret\n"), v1beta2.OCIRef,
+			`document 1 is not an object but the value "apiVersion:v1 kind:Secret": write each field as NAME: VALUE`,
+		},
+		"list instead of an object": {
+			[]byte("- apiVersion: v1\n  kind: Secret\n"), v1beta2.OCIRef,
+			"document 1 is not an object but a list: put the list into the field items of a List",
+		},
+		"file in UTF-16": {
+			[]byte("\xff\xfek\x00i\x00n\x00d\x00"), v1beta2.OCIRef, "content is encoded in UTF-16: save it in UTF-8",
+		},
+		"JSON that is not in UTF-8": {
+			[]byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"` + "\xff" + `"}}`), v1beta2.OCIRef,
+			"document 1 is not encoded in UTF-8",
+		},
+		"text after a separator": {
+			[]byte("--- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n"), v1beta2.OCIRef, "write --- on a line of its own",
+		},
 		"too many objects": {
 			[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects",
 		},

@@ -224,6 +224,8 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	write(t, filepath.Join(plain, "config.yaml"), mailerConfig)
 	review := filepath.Join(t.TempDir(), "review.yaml")
 	write(t, review, "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n")
+	misspelled := filepath.Join(filepath.Dir(review), "misspelled.yaml")
+	write(t, misspelled, "apiVersion: v1\nkind: configmap\nmetadata: {name: a}\n")
 	write(t, filepath.Join(bad, "deep", "a.yaml"), mailerConfig+"---\nkind: ConfigMap\nmetadata: {name: b}\n")
 	to := func() string { return "ctf:" + filepath.Join(t.TempDir(), "out") }
 	for name, c := range map[string]struct {
@@ -256,6 +258,10 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		"an object that is not stored": {
 			[]string{"example.org/mailer:1.0.0", "--from", review, "--to", to()}, cli.ExitFailed,
 			"TokenReview question (authentication.k8s.io/v1): the API server does not store objects of this kind",
+		},
+		"a misspelled kind": {
+			[]string{"example.org/mailer:1.0.0", "--from", misspelled, "--to", to()}, cli.ExitFailed,
+			"misspelled.yaml, document 1, configmap a (v1): field kind must be spelled ConfigMap",
 		},
 		"an invalid module name": {
 			[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage,

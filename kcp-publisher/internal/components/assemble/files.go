@@ -51,16 +51,13 @@ type CheckResult struct {
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
 	in := render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
-		Kubernetes: render.UsualCapabilities(""),
+		Kubernetes: render.UsualCapabilities(""), CheckKinds: true,
 	}
 	objects, err := renderer(ctx, in)
 	if err != nil {
 		return CheckResult{}, err
 	}
 	for _, o := range objects {
-		if err := render.CheckInstallable(o.GroupVersionKind()); err != nil {
-			return CheckResult{}, fmt.Errorf("%s (%s): %w", render.Name(o), o.GetAPIVersion(), err)
-		}
 		checked.Ignored = append(checked.Ignored, render.UnknownFields(o)...)
 	}
 	if !f.Rendered {
