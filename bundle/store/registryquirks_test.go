@@ -89,7 +89,7 @@ func publishAndRead(t *testing.T, place Store) error {
 }
 
 func TestBlobIsUploadedIfTheRegistryRefusesToMountIt(t *testing.T) {
-	for _, status := range []int{400, 401, 403, 404, 405, 415, 501} {
+	for _, status := range []int{200, 400, 401, 403, 404, 405, 415, 500, 501} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			var mounts atomic.Int32
 			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {

@@ -282,15 +282,16 @@ func mount(ctx context.Context, s Store, repository oras.Target, blob bundle.Blo
 	return nil
 }
 
-// refusesMount reports whether the registry responded with a client error other than 408 and 429, or with 501.
-// Registries return different errors if they do not support mounts or deny access to the source repository.
+// refusesMount reports whether the registry responded with a client error other than 408 and 429, with 500 or with 501.
+// Registries return different errors if they do not support mounts or deny access to the source repository. If the
+// whole registry is broken, the upload fails, too.
 func refusesMount(err error) bool {
 	status, answered := StatusOf(err)
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooManyRequests:
 		return false
 	}
-	return answered && (status < http.StatusInternalServerError || status == http.StatusNotImplemented)
+	return answered && status <= http.StatusNotImplemented
 }
 
 // PushReport publishes a runtime's report.

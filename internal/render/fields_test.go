@@ -71,16 +71,16 @@ func TestKindsThatAreNotStoredAreNotInstallable(t *testing.T) {
 }
 
 func TestMisspelledKindsNameTheCorrectKind(t *testing.T) {
-	for gvk, want := range map[schema.GroupVersionKind]string{
-		{Version: "v1", Kind: "configmap"}:                                                             "ConfigMap",
-		{Version: "v1", Kind: "Configmaps"}:                                                            "ConfigMap",
-		{Group: "networking.k8s.io", Version: "v1", Kind: "networkpolicies"}:                           "NetworkPolicy",
-		{Group: "apiextensions.k8s.io", Version: "v1", Kind: "customResourceDefinition"}:               "CustomResourceDefinition",
-		{Group: "apiregistration.k8s.io", Version: "v1", Kind: "apiservice"}:                           "APIService",
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBindings"}:               "ClusterRoleBinding",
-		{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "validatingwebhookconfiguration"}: "ValidatingWebhookConfiguration",
+	for _, c := range []struct{ group, kind, want string }{
+		{"", "configmap", "ConfigMap"}, {"", "Configmaps", "ConfigMap"},
+		{"networking.k8s.io", "networkpolicies", "NetworkPolicy"},
+		{"apiextensions.k8s.io", "customResourceDefinition", "CustomResourceDefinition"},
+		{"apiregistration.k8s.io", "apiservice", "APIService"},
+		{"rbac.authorization.k8s.io", "ClusterRoleBindings", "ClusterRoleBinding"},
+		{"admissionregistration.k8s.io", "validatingwebhookconfiguration", "ValidatingWebhookConfiguration"},
 	} {
-		require.EqualError(t, CheckInstallable(gvk), "field kind must be spelled "+want)
+		gvk := schema.GroupVersionKind{Group: c.group, Version: "v1", Kind: c.kind}
+		require.EqualError(t, CheckInstallable(gvk), "field kind must be spelled "+c.want)
 	}
 	for _, gvk := range []schema.GroupVersionKind{
 		{Group: "example.org", Version: "v1", Kind: "configmap"}, {Version: "v1", Kind: "Gadget"},

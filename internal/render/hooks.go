@@ -53,8 +53,7 @@ func withoutHooks(objects []placedObject) (orderedObjects, error) {
 			found.release = append(found.release, o)
 			continue
 		}
-		hooks := strings.Split(strings.ToLower(strings.ReplaceAll(annotation, " ", "")), ",")
-		hooks = slices.DeleteFunc(hooks, isNeverRun)
+		hooks := slices.DeleteFunc(hooksIn(annotation), isNeverRun)
 		if len(hooks) == 0 {
 			continue
 		}
@@ -92,15 +91,38 @@ func isJob(object *unstructured.Unstructured) bool {
 	return object.GroupVersionKind().Group == "batch" && object.GetKind() == "Job"
 }
 
+// HookOrder returns the position of a chart's Job relative to the chart's other objects: a negative phase is before
+// them, and a positive phase after them. Within a phase, Jobs with a lower weight are first. Other objects have
+// phase 0.
+func HookOrder(object *unstructured.Unstructured) (phase, weight int) {
+	if !isJob(object) {
+		return 0, 0
+	}
+	annotation, isHook := object.GetAnnotations()[hookAnnotation]
+	if !isHook {
+		return 0, 0
+	}
+	phase = 1
+	if slices.ContainsFunc(hooksIn(annotation), isPre) {
+		phase = -1
+	}
+	return phase, hookWeight(object)
+}
+
+func hooksIn(annotation string) []string {
+	return strings.Split(strings.ToLower(strings.ReplaceAll(annotation, " ", "")), ",")
+}
+
+func hookWeight(object *unstructured.Unstructured) int {
+	number, _ := strconv.Atoi(object.GetAnnotations()[weightAnnotation])
+	return number
+}
+
 func isPre(hook string) bool { return strings.HasPrefix(hook, "pre-") }
 
 // byWeight compares hooks by weight, then by kind, as Helm does.
 func byWeight(a, b placedObject) int {
-	weight := func(p placedObject) int {
-		number, _ := strconv.Atoi(p.object.GetAnnotations()[weightAnnotation])
-		return number
-	}
-	return cmp.Or(cmp.Compare(weight(a), weight(b)), byKind(a, b))
+	return cmp.Or(cmp.Compare(hookWeight(a.object), hookWeight(b.object)), byKind(a, b))
 }
 
 // isNeverRun reports whether a hook is for tests or rollbacks.

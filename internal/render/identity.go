@@ -41,7 +41,7 @@ func checkIdentityFields(object map[string]any) error {
 // checkSpelling returns an error if a mapping has a field whose name differs from the wanted name only in case.
 func checkSpelling(object map[string]any, path, wanted string) error {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		if strings.EqualFold(name, wanted) {
+		if name != wanted && strings.EqualFold(name, wanted) {
 			return fmt.Errorf("field %s%s must be spelled %s%s", path, name, path, wanted)
 		}
 	}

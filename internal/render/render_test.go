@@ -249,6 +249,10 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {Name: a}"), v1beta2.OCIRef,
 			"document 1: field metadata.Name must be spelled metadata.name",
 		},
+		"name without a value": {
+			[]byte("apiVersion: v1\nkind: Secret\nmetadata: {name: }"), v1beta2.OCIRef,
+			"document 1: Secret without metadata.name",
+		},
 		"apiVersion that is a number": {
 			[]byte("apiVersion: 1\nkind: Secret\nmetadata: {name: a}"), v1beta2.OCIRef,
 			"document 1: field apiVersion is 1, but must be a string: put it in quotes",
@@ -277,7 +281,8 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			"document 1 is not encoded in UTF-8",
 		},
 		"text after a separator": {
-			[]byte("--- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n"), v1beta2.OCIRef, "write --- on a line of its own",
+			[]byte("--- {apiVersion: v1, kind: Secret, metadata: {name: a}}\n"), v1beta2.OCIRef,
+			"write --- on a line of its own",
 		},
 		"too many objects": {
 			[]byte(manyObjects(MaxObjects + 1)), v1beta2.OCIRef, "more than 2000 objects",

@@ -53,7 +53,11 @@ func (ap *applier) applyPlan(
 	ap.watches.StartAll(p.Inventory, defined)
 	var refused []error
 	for _, stage := range p.Stages {
+		failed := account.FailedKeys(errors.Join(refused...))
 		stage = slices.DeleteFunc(slices.Clone(stage), func(o *unstructured.Unstructured) bool {
+			if p.IsDefinedBy(o, failed) {
+				return true // the error of the CRD is the cause
+			}
 			err := ap.unlistable(ctx, a, object.ResourceOf(o))
 			if err != nil {
 				refused = append(refused, account.ObjectError{Key: guard.KeyOf(o), Err: err})
@@ -80,8 +84,10 @@ func (ap *applier) applyPlan(
 			if refused = append(refused, err); account.IsTemporary(err) && !account.IsTransient(err) {
 				return applied, "", err
 			}
-			continue
 		}
+		stage = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool {
+			return account.FailedKeys(err).Has(guard.KeyOf(o))
+		})
 		if wait, err := ap.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
 			return applied, wait, err
 		}

@@ -6,6 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -104,6 +105,18 @@ func (dr *dryRunner) refusals(
 			continue
 		}
 		tried, err := a.Apply(ctx, o, client.DryRunAll)
+		if apierrors.IsInvalid(err) {
+			// The applier applies the object with the live values of some fields, which the API server can accept.
+			kept, liveErr := dr.applier.keepLive(ctx, a, []*unstructured.Unstructured{o}, p)
+			if liveErr != nil {
+				return nil, liveErr
+			}
+			if kept[0] != o {
+				if _, err = a.Apply(ctx, kept[0], client.DryRunAll); err == nil {
+					continue
+				}
+			}
+		}
 		switch {
 		case err == nil:
 			dr.applier.settleUnchanged(known, o, tried)

@@ -2,8 +2,10 @@ package install
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
@@ -13,7 +15,8 @@ import (
 )
 
 // keepLive returns copies of objects in which ignored fields have their live values. In autoscaled workloads,
-// spec.replicas also has its live value.
+// spec.replicas also has its live value. In an expanded PersistentVolumeClaim, the requested size has its live value,
+// because Kubernetes does not shrink volumes.
 func (ap *applier) keepLive(
 	ctx context.Context, a *account.Account, stage []*unstructured.Unstructured, p planning.Plan,
 ) ([]*unstructured.Unstructured, error) {
@@ -24,7 +27,8 @@ func (ap *applier) keepLive(
 			return nil, err
 		}
 		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
-		if len(pointers) == 0 && !scalable || p.Absent.Has(guard.KeyOf(o)) {
+		isClaim := o.GroupVersionKind().GroupKind() == object.ClaimKind
+		if len(pointers) == 0 && !scalable && !isClaim || p.Absent.Has(guard.KeyOf(o)) {
 			continue
 		}
 		live, err := a.Get(ctx, object.ResourceOf(o))
@@ -44,6 +48,9 @@ func (ap *applier) keepLive(
 				pointers = append(pointers, planning.Pointer{"spec", "replicas"})
 			}
 		}
+		if size := requestedSize(live); isClaim && size.Cmp(requestedSize(o)) > 0 {
+			pointers = append(pointers, requestPath)
+		}
 		if len(pointers) == 0 {
 			continue
 		}
@@ -53,4 +60,16 @@ func (ap *applier) keepLive(
 		}
 	}
 	return kept, nil
+}
+
+var requestPath = planning.Pointer{"spec", "resources", "requests", "storage"}
+
+// requestedSize returns the requested size of a PersistentVolumeClaim, or 0 if it is missing or invalid.
+func requestedSize(claim *unstructured.Unstructured) resource.Quantity {
+	value, _, _ := unstructured.NestedFieldNoCopy(claim.Object, requestPath...)
+	size, err := resource.ParseQuantity(fmt.Sprint(value))
+	if err != nil {
+		return resource.Quantity{}
+	}
+	return size
 }

@@ -215,24 +215,29 @@ func (up *upgrader) prune(
 	}
 	known.handingOver = moving
 	var data, leaving []string
-	for _, r := range mine {
-		why, err := up.deleter.keepsData(ctx, m, r)
-		if err != nil {
-			return out, err
+	for _, stage := range planning.RemovalStages(mine) {
+		for _, r := range stage {
+			why, err := up.deleter.keepsData(ctx, m, r)
+			if err != nil {
+				return out, err
+			}
+			if why != "" {
+				data = append(data, why)
+				continue
+			}
+			left, err := up.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, up.planner.mayDelete(m))
+			if err != nil {
+				return out, err
+			}
+			if len(left.objects) > 0 {
+				leaving = append(leaving, left.texts...)
+				continue
+			}
+			out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{r}))
 		}
-		if why != "" {
-			data = append(data, why)
-			continue
+		if len(leaving) > 0 { // later stages can contain the operator that removes the finalizers
+			break
 		}
-		left, err := up.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, up.planner.mayDelete(m))
-		if err != nil {
-			return out, err
-		}
-		if len(left.objects) > 0 {
-			leaving = append(leaving, left.texts...)
-			continue
-		}
-		out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{r}))
 	}
 	switch {
 	case len(leaving) > 0:

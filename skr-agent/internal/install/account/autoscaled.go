@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -15,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// IsAutoscaled reports whether a HorizontalPodAutoscaler can have set the current number of replicas of a workload. It
-// returns false if the account is not allowed to list autoscalers.
+// IsAutoscaled reports whether a HorizontalPodAutoscaler or KEDA can have set the current number of replicas of a
+// workload. It returns false if the account is not allowed to list autoscalers.
 func (a *Account) IsAutoscaled(
 	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
 ) (bool, error) {
@@ -24,6 +25,9 @@ func (a *Account) IsAutoscaled(
 		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
 	if err != nil {
 		return false, ignoreUnserved(err)
+	}
+	if scaled, err := a.isScaledByKEDA(ctx, r, dropped); err != nil || scaled {
+		return scaled, err
 	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("HorizontalPodAutoscalerList"))
@@ -36,6 +40,28 @@ func (a *Account) IsAutoscaled(
 			(replicas != 0 || scalesToZero(&hpa)) &&
 			object.Text(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
 			object.Text(&hpa, "spec", "scaleTargetRef", "name") == r.Name
+	}), nil
+}
+
+// isScaledByKEDA reports whether a ScaledObject of KEDA scales a workload. KEDA deletes its HorizontalPodAutoscaler
+// while a ScaledObject is paused.
+//
+// Source: KEDA documentation, "ScaledObject specification": scaleTargetRef, "Pause autoscaling".
+func (a *Account) isScaledByKEDA(ctx context.Context, r v1beta2.Resource, dropped object.Keys) (bool, error) {
+	mapping, err := a.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: "keda.sh", Kind: "ScaledObject"})
+	if err != nil {
+		return false, ignoreUnserved(err)
+	}
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("ScaledObjectList"))
+	if err := a.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return false, IgnoreForbidden(ignoreUnserved(err))
+	}
+	return slices.ContainsFunc(list.Items, func(scaler unstructured.Unstructured) bool {
+		target := func(field string) string { return object.Text(&scaler, "spec", "scaleTargetRef", field) }
+		version, err := schema.ParseGroupVersion(cmp.Or(target("apiVersion"), "apps/v1"))
+		return err == nil && !dropped.Has(guard.KeyOf(&scaler)) && version.Group == r.Group &&
+			cmp.Or(target("kind"), "Deployment") == r.Kind && target("name") == r.Name
 	}), nil
 }
 

@@ -2,6 +2,7 @@ package account
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/render"
@@ -56,7 +58,8 @@ func (a *Account) isNotStored(gvk schema.GroupVersionKind) bool {
 	})
 }
 
-// Scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind.
+// Scope reports whether a kind is namespaced. A gvk without a version matches any version of the kind. If the server of
+// an aggregated API does not respond, its kinds are unknown.
 func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 	var versions []string
 	if gvk.Version != "" {
@@ -66,10 +69,28 @@ func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 	if meta.IsNoMatchError(err) {
 		return false, unservedKind{gvk, a.Client.RESTMapper()}
 	}
+	if isUnavailableGroup(err) {
+		return false, fmt.Errorf("%w at the moment: the API of group %s is not available", object.ErrUnknownKind, gvk.Group)
+	}
 	if err != nil {
 		return false, err
 	}
 	return mapping.Scope.Name() == meta.RESTScopeNameNamespace, nil
+}
+
+// isUnavailableGroup reports whether the discovery of a single API group failed, because the server of its APIService
+// does not respond.
+func isUnavailableGroup(err error) bool {
+	var failed *apiutil.ErrResourceDiscoveryFailed
+	if !errors.As(err, &failed) {
+		return false
+	}
+	for _, one := range *failed {
+		if !apierrors.IsServiceUnavailable(one) {
+			return false
+		}
+	}
+	return true
 }
 
 // Plural returns the resource name of a kind in URLs. It returns false for an unknown kind.

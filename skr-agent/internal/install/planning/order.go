@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
@@ -30,10 +31,22 @@ func rank(kind string) int {
 	return slices.Index(lastKinds, kind) + 1
 }
 
+func rankOf(kind string, phase int) int {
+	if phase < 0 {
+		kind = "Deployment"
+	}
+	return rank(kind)
+}
+
+// sortForApply sorts the objects of a stage. Jobs of a chart's hooks are before the workloads or after the other kinds
+// without a rank.
 func sortForApply(stage []*unstructured.Unstructured) {
 	slices.SortStableFunc(stage, func(a, b *unstructured.Unstructured) int {
 		first, second := guard.KeyOf(a), guard.KeyOf(b)
-		return cmp.Or(cmp.Compare(rank(first.Kind), rank(second.Kind)), cmp.Compare(first.Group, second.Group),
+		phaseA, weightA := render.HookOrder(a)
+		phaseB, weightB := render.HookOrder(b)
+		return cmp.Or(cmp.Compare(rankOf(first.Kind, phaseA), rankOf(second.Kind, phaseB)), cmp.Compare(phaseA, phaseB),
+			cmp.Compare(weightA, weightB), cmp.Compare(first.Group, second.Group),
 			cmp.Compare(first.Kind, second.Kind), cmp.Compare(first.Namespace, second.Namespace),
 			cmp.Compare(first.Name, second.Name))
 	})

@@ -136,6 +136,19 @@ func (p *Plan) IsUndefined(o *unstructured.Unstructured) bool {
 	return false
 }
 
+// IsDefinedBy reports whether one of the given CRDs of the plan defines the kind of an object, and the API server does
+// not serve this kind.
+func (p *Plan) IsDefinedBy(o *unstructured.Unstructured, definitions object.Keys) bool {
+	gvk := o.GroupVersionKind()
+	return p.unserved[gvk.GroupKind()] && slices.ContainsFunc(p.Stages[0], func(d *unstructured.Unstructured) bool {
+		if !guard.IsCRD(d.GroupVersionKind().GroupKind()) || !definitions.Has(guard.KeyOf(d)) {
+			return false
+		}
+		defined := guard.ServedKind(d)
+		return defined.Group == gvk.Group && defined.Kind == gvk.Kind
+	})
+}
+
 // TakesOver reports whether a plan takes over an object from another Manifest. mark is the value of the object's
 // annotation owned-by.
 func (p *Plan) TakesOver(k guard.Key, mark string, by guard.Owner) bool {

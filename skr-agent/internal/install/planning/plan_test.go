@@ -250,3 +250,24 @@ func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 }
 
 var sampleOwner = guard.Owner{OwnedBy: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
+
+func TestJobsOfHooksAreOrderedByPhaseAndWeight(t *testing.T) {
+	job := func(name, hook, weight string) string {
+		return "apiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: '" + hook +
+			"', helm.sh/hook-weight: '" + weight + "'}}\n---\n"
+	}
+	content := "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: operator}\n---\n" +
+		"apiVersion: batch/v1\nkind: Job\nmetadata: {name: plain}\n---\n" +
+		"apiVersion: v1\nkind: Secret\nmetadata: {name: secret}\n---\n" +
+		"apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: zone}\n---\n" +
+		job("a-second", "pre-install, pre-upgrade", "5") + job("z-first", "pre-install", "-5") +
+		job("a-last", "post-install", "1") + job("z-later", "post-install,post-upgrade", "0")
+	namespaced := func(schema.GroupVersionKind) (bool, error) { return true, nil }
+	p, err := Make(objects(t, content), nil, nil, sampleOwner, namespaced)
+	require.NoError(t, err)
+	var names []string
+	for _, o := range p.Stages[2] {
+		names = append(names, o.GetName())
+	}
+	require.Equal(t, []string{"secret", "z-first", "a-second", "operator", "plain", "zone", "z-later", "a-last"}, names)
+}

@@ -60,8 +60,17 @@ func PullsNoImage(seen []Observation) bool {
 	return false
 }
 
-// ObjectState returns the state of one object, and the message of this state.
+// ObjectState returns the state of one object, and the message of this state. An object that is being deleted is never
+// ready.
 func ObjectState(s Observation) (v1beta2.State, string) {
+	state, message := lastingState(s)
+	if state == v1beta2.StateReady && s.Object != nil && s.Object.GetDeletionTimestamp() != nil {
+		return v1beta2.StateProcessing, "the object is being deleted"
+	}
+	return state, message
+}
+
+func lastingState(s Observation) (v1beta2.State, string) {
 	switch {
 	case s.KnownReady, s.Completed:
 		return v1beta2.StateReady, ""
@@ -80,6 +89,9 @@ func ObjectState(s Observation) (v1beta2.State, string) {
 		return state, message
 	}
 	result, err := status.Compute(s.Object)
+	if err != nil { // the author of a CRD can use the names of kstatus' fields for values of other types
+		result, err = status.Compute(withStandardStatus(s.Object))
+	}
 	if err != nil {
 		return v1beta2.StateProcessing, err.Error()
 	}

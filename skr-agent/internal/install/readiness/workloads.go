@@ -53,7 +53,7 @@ func apiServiceState(o *unstructured.Unstructured) (state v1beta2.State, message
 
 // jobState returns Processing until a Job has completed. kstatus returns Current as soon as a Job has started.
 //
-// Source: Kubernetes documentation, Jobs: terminal conditions, suspending a Job.
+// Source: Kubernetes documentation, Jobs: terminal conditions, controlling parallelism, suspending a Job.
 func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 	wanted := object.Integer(o, 1, "spec", "parallelism")
 	wanted = object.Integer(o, wanted, "spec", "completions")
@@ -66,6 +66,8 @@ func jobState(o *unstructured.Unstructured) (v1beta2.State, string) {
 		return v1beta2.StateError, fmt.Sprintf("Job has failed: %d Pods failed", object.Integer(o, 0, "status", "failed"))
 	case suspended:
 		return v1beta2.StateReady, "Job is suspended"
+	case object.Integer(o, 1, "spec", "parallelism") == 0:
+		return v1beta2.StateReady, "Job is paused: its parallelism is 0"
 	case object.Text(o, "status", "startTime") == "":
 		return v1beta2.StateProcessing, "Job has not started"
 	}
@@ -117,9 +119,11 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
 const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 
-// IsUnclaimed reports whether a PersistentVolumeClaim is pending because no Pod that uses it is scheduled yet.
+// IsUnclaimed reports whether a PersistentVolumeClaim is pending because no Pod that uses it is scheduled yet. A claim
+// that names its volume does not wait for a Pod.
 func IsUnclaimed(o *unstructured.Unstructured) bool {
-	return object.Text(o, "status", "phase") == "Pending" && o.GetAnnotations()[annotationSelectedNode] == ""
+	return object.Text(o, "status", "phase") == "Pending" && object.Text(o, "spec", "volumeName") == "" &&
+		o.GetAnnotations()[annotationSelectedNode] == ""
 }
 
 // isObserved reports whether a controller has processed the latest spec of an object.

@@ -93,6 +93,10 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 			job("{suspend: true}", `{conditions: [{type: Suspended, status: "True"}]}`), Observation{}, ready,
 		},
 		{
+			"parallelism of a Job is 0", byJobs,
+			job("{parallelism: 0}", `{startTime: "2026-01-01T00:00:00Z"}`), Observation{}, ready,
+		},
+		{
 			"suspended Job has failed", byJobs,
 			job("{suspend: true}", `{conditions: [{type: Failed, status: "True"}]}`), Observation{}, failed,
 		},
@@ -224,6 +228,11 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 			Observation{WaitsForPod: true}, processing,
 		},
 		{
+			"pending claim names its volume", byVolumes,
+			core("PersistentVolumeClaim", "spec: {volumeName: pv}\nstatus: {phase: Pending}"),
+			Observation{WaitsForPod: true}, processing,
+		},
+		{
 			"claim is lost", byKstatus, core("PersistentVolumeClaim", "status: {phase: Lost}"),
 			Observation{WaitsForPod: true}, processing,
 		},
@@ -288,6 +297,39 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 		{
 			"custom resource has state Warning", byKyma, custom("example.org", "{state: Warning}"), Observation{},
 			warning,
+		},
+		{
+			"conditions of a custom resource are a mapping", byKstatus,
+			custom("example.org", "{conditions: {ready: true}}"), Observation{}, ready,
+		},
+		{
+			"conditions of a custom resource are strings", byKstatus,
+			custom("example.org", "{conditions: [ready, synced]}"), Observation{}, ready,
+		},
+		{
+			"status of a condition is true", byKstatus,
+			custom("example.org", "{conditions: [{type: Ready, status: true, message: 3}]}"), Observation{}, ready,
+		},
+		{
+			"status of a condition is false", byKstatus,
+			custom("example.org", "{conditions: [{type: Ready, status: false}]}"), Observation{}, processing,
+		},
+		{"status of a custom resource is a string", byKstatus, custom("example.org", "fine"), Observation{}, ready},
+		{
+			"observed generation of a custom resource is a string", byKstatus,
+			custom("example.org", `{observedGeneration: "2", conditions: [{type: Stalled, status: "True"}]}`),
+			Observation{}, failed,
+		},
+		{
+			"custom resource with state Ready is being deleted", byKstatus,
+			"apiVersion: example.org/v1\nkind: X\nmetadata: {name: x, deletionTimestamp: 2026-01-01T00:00:00Z}\n" +
+				"status: {state: Ready}", Observation{}, processing,
+		},
+		{
+			"partition of a StatefulSet exceeds its replicas", byUpdates,
+			set("StatefulSet", "{replicas: 2, updateStrategy: {rollingUpdate: {partition: 5}}}",
+				"{observedGeneration: 2, replicas: 2, readyReplicas: 2, currentRevision: a, updateRevision: b}"),
+			Observation{}, ready,
 		},
 		{
 			"custom resource cannot be read", byKstatus, "",
