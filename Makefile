@@ -91,13 +91,13 @@ RACE_PACKAGES := ./kcp-publisher/internal/controller ./kcp-publisher/internal/pu
 test-race: assets ## run the race detector on the publisher's and the agent's concurrent packages; needs a C compiler
 	@if command -v $$(go env CC) >/dev/null; then \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" CGO_ENABLED=1 \
-	    GOGC="$${GOGC:-400}" go test -race -vet=off -skip 'RandomHistories|TestOtherRuntimesCannotChangeARuntimesBundle|TestFleetFitsIntoMemory' $(RACE_PACKAGES); \
+	    GOGC="$${GOGC:-400}" go test -race -vet=off -skip 'RandomHistories|TestRuntimeCannotChangeBundlesOfOtherRuntimes|TestFleetFitsIntoMemory' $(RACE_PACKAGES); \
 	else echo "SKIPPED: the race detector needs a C compiler"; fi
 
 # make test runs a part of these histories.
 histories: ## test 10,000 random histories each of attackers and key changes, and 100,000 of rollouts; HISTORIES=N sets the number
 	KYMA_PULL_HISTORIES=$(HISTORIES) go test -count=1 -v -timeout $(TIMEOUT) ./kcp-publisher/internal/controller ./kcp-publisher/internal/core/rollout \
-	  -run 'TestOtherRuntimesCannotChangeARuntimesBundle|TestRandomHistoriesFollowTheModel|TestRandomHistoriesKeepAllGuarantees'
+	  -run 'TestRuntimeCannotChangeBundlesOfOtherRuntimes|TestRandomHistoriesFollowTheModel|TestRandomHistoriesKeepAllGuarantees'
 
 # On Debian, root installs Chromium from the archive. Otherwise set $CHROMIUM. Without a browser, the tests are skipped.
 test-ui: ## test the web page in Chromium and with axe-core; screenshots are in bin/screenshots

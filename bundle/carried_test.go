@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestVerifyCarriedRefusesListsWithoutAPublishersSignature(t *testing.T) {
+func TestVerifyCarriedRefusesListsWithoutPublisherSignature(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	root := trusttest.RootFor(t, signer)
 	list, err := NewCarried(nil, []CarriedBundle{{Runtime: trusttest.Runtime, Digest: EmptyBlob().Descriptor.Digest}})

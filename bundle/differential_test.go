@@ -235,7 +235,7 @@ func TestVerifyReportsMissedBundles(t *testing.T) {
 	})
 }
 
-func TestAcceptedTimeNeverDecreases(t *testing.T) {
+func TestTimeOfLastAcceptedBundleNeverDecreases(t *testing.T) {
 	for name, c := range map[string]struct{ before, want time.Time }{
 		"bundle issued after the newest accepted time": {
 			trusttest.Now.Add(-2 * time.Hour), trusttest.Now.Add(-time.Hour),
@@ -253,7 +253,7 @@ func TestAcceptedTimeNeverDecreases(t *testing.T) {
 	}
 }
 
-func TestAdoptedBundleCanBeExpiredOrOfAnotherEpoch(t *testing.T) {
+func TestAgentAdoptsExpiredBundlesAndOtherEpochs(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*attempt)
@@ -292,7 +292,7 @@ func TestAdoptedBundleCanBeExpiredOrOfAnotherEpoch(t *testing.T) {
 	}
 }
 
-func TestNextSequenceAlwaysGrows(t *testing.T) {
+func TestNextSequenceIsGreaterThanAllEarlierOnes(t *testing.T) {
 	at := time.UnixMilli(1_000)
 	for name, c := range map[string]struct{ last, want int64 }{
 		"first sequence is the current time":            {0, 1_000},
@@ -308,7 +308,7 @@ func TestNextSequenceAlwaysGrows(t *testing.T) {
 	}
 }
 
-func TestAttestationOfOtherToolsIsAccepted(t *testing.T) {
+func TestAttestationsFromOtherToolsAreAccepted(t *testing.T) {
 	const sample = "../../shared/realworld/sigstore_bundle_v03_sample"
 	data, err := os.ReadFile(filepath.FromSlash(sample + ".json"))
 	if err != nil {

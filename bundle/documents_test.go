@@ -189,7 +189,7 @@ func TestMaintenanceScheduleSurvivesEncoding(t *testing.T) {
 	}
 }
 
-func TestDocumentsOfAnotherVersionAreRefused(t *testing.T) {
+func TestDocumentsWithUnsupportedVersionsAreRefused(t *testing.T) {
 	documents := sampleDocuments(t)
 	for _, replaced := range []string{APIVersion, kindDesiredState, kindCatalog} {
 		change := func(data []byte) []byte { return bytes.Replace(data, []byte(replaced), []byte("Other"), 1) }

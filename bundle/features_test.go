@@ -96,7 +96,7 @@ func TestUnknownCriticalFeatureIsRefused(t *testing.T) {
 	})
 }
 
-func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
+func TestReportsWithOtherVersionsAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	from := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(t, signer)}
 	verify := func(payload string) (AcceptedReport, error) {
@@ -136,7 +136,7 @@ func TestReportsOfOtherVersionsAreAccepted(t *testing.T) {
 	trusttest.WantReason(t, err, refusal.UnsupportedFeature)
 }
 
-func TestImageListsOfOtherVersionsAreAccepted(t *testing.T) {
+func TestImageListsWithOtherVersionsAreAccepted(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	root := trusttest.RootFor(t, signer)
 	plain, err := NewCarried(nil, []CarriedBundle{{Runtime: trusttest.Runtime, Digest: EmptyBlob().Descriptor.Digest}})
@@ -186,7 +186,7 @@ func attested(t *testing.T, manifest Blob) string {
 	return string(a.Envelope.Payload)
 }
 
-func TestFeaturesOfADesiredStateAreListed(t *testing.T) {
+func TestDesiredStateListsItsFeatures(t *testing.T) {
 	if !slices.IsSorted(AllFeatures()) || checkFeatures(AllFeatures()) != nil {
 		t.Errorf("got features %v, want sorted, valid names", AllFeatures())
 	}

@@ -64,7 +64,7 @@ func TestAgentAcceptsStatementsOfItsOwnKymaOnly(t *testing.T) {
 	}
 }
 
-func TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey(t *testing.T) {
+func TestAgentAcceptsOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	for name, c := range map[string]struct {
 		thumbprint string
@@ -83,7 +83,7 @@ func TestAgentAdoptsTheOwnerOnlyFromStatementsForItsKey(t *testing.T) {
 	}
 }
 
-func TestReportOfAnotherKymaOrClusterIsRefused(t *testing.T) {
+func TestReportFromAnotherKymaOrClusterIsRefused(t *testing.T) {
 	mine := trusttest.NewSigner(t)
 	public := trusttest.PublicKey(t, mine)
 	victim := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}

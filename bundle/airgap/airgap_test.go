@@ -58,7 +58,7 @@ func written(t *testing.T, path string, layout Layout, packing Packing) ([]strin
 	return names, all
 }
 
-func TestLayoutHasTheSameBytesInEveryFileFormat(t *testing.T) {
+func TestLayoutBytesDoNotDependOnFileFormat(t *testing.T) {
 	layout := sampleLayout(20)
 	shuffled := Layout{slices.Clone(layout.References), slices.Clone(layout.Items)}
 	slices.Reverse(shuffled.References)
@@ -277,7 +277,7 @@ func TestParseSizeAcceptsCommonUnits(t *testing.T) {
 	}
 }
 
-func TestVolumesOfAnotherExportAreAnError(t *testing.T) {
+func TestVolumesFromDifferentExportsAreRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "fleet.tar")
 	names, _ := written(t, path, sampleLayout(8), Packing{VolumeBytes: 4096})
 	if len(names) < 3 {

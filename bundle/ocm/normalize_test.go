@@ -146,7 +146,7 @@ func TestInvalidDescriptorsAreNotNormalized(t *testing.T) {
 }
 
 // The official OCM tool compares all pairs of resources, which takes too long for untrusted descriptors.
-func TestAmbiguousIdentitiesGetVersionsAsInTheOfficialOCMTool(t *testing.T) {
+func TestAmbiguousIdentitiesGetVersionsAsInOCMTool(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	identities := []map[string]string{nil, {}, {"os": "linux"}, {"version": "1"}, {"version": "2", "os": "linux"}}
 	for range 2_000 {

@@ -246,7 +246,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 	}
 }
 
-func TestValidSignatureOfAnotherDescriptorIsRefused(t *testing.T) {
+func TestValidSignatureForAnotherDescriptorIsRefused(t *testing.T) {
 	trust := Trust{Keys: []*rsa.PublicKey{&pairs()[0].PublicKey}}
 	d := scaler(t)
 	s := sign(t, d, AlgorithmPKCS1, "SHA-256", pairs()[0])

@@ -49,7 +49,7 @@ func TestErrorsHideSignedBucketAddresses(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAStoppedBucketContainItsAddress(t *testing.T) {
+func TestUnavailableBucketErrorsContainItsAddress(t *testing.T) {
 	bucket := httptest.NewServer(http.NotFoundHandler())
 	bucket.Close()
 	registry := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {

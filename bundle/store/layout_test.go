@@ -144,7 +144,7 @@ func namedIn(t *testing.T, dir string) map[string]bool {
 	return names
 }
 
-func TestPendingBatchIsReadableAndKeepsWritesOfOtherProcesses(t *testing.T) {
+func TestPendingBatchIsReadableAndPreservesConcurrentWrites(t *testing.T) {
 	dir := t.TempDir()
 	batched, other := NewLayout(dir), NewLayout(dir)
 	flush := Batch(batched)

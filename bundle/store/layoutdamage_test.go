@@ -49,7 +49,7 @@ func TestUnreadableManifestIsNotReportedAsMissing(t *testing.T) {
 	}
 }
 
-func TestRemovalOfADamagedBlobSparesItsReplacement(t *testing.T) {
+func TestRemovingADamagedBlobKeepsItsReplacement(t *testing.T) {
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	long := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {
@@ -117,7 +117,7 @@ func TestOversizedOrIrregularLayoutFilesAreRefused(t *testing.T) {
 	}
 }
 
-func TestFileThatGrowsWhileItIsReadIsRefused(t *testing.T) {
+func TestFileThatGrowsDuringReadIsRefused(t *testing.T) {
 	if _, _, err := readRegular("/proc/self/status", 10); err == nil ||
 		!strings.Contains(err.Error(), "larger than 10 bytes") {
 		t.Errorf("got error %v, want a size limit", err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestEmptyListOfRepositoriesIsAnError(t *testing.T) {
+func TestEmptyRepositoryListIsAnError(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer string
 		want   []string

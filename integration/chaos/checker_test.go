@@ -417,7 +417,7 @@ func TestProgramsWithMemoryOrGoroutineGrowthAreReported(t *testing.T) {
 	}
 }
 
-func TestStoryPrintsTimeAndStep(t *testing.T) {
+func TestChaosLogPrintsTimeAndStep(t *testing.T) {
 	var live strings.Builder
 	s := NewStory(time.Now().Add(-90*time.Second), &live)
 	s.Add("%s", Step{Kind: CutRuntime, Target: "sim-3", For: 5 * time.Second})

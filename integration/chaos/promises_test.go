@@ -256,7 +256,7 @@ func TestRolloutsThatDoNotEndAreReported(t *testing.T) {
 	}
 }
 
-func TestRuntimeThatFollowsABundleOfARevokedKeyIsReported(t *testing.T) {
+func TestRuntimeWithBundleOfRevokedKeyIsReported(t *testing.T) {
 	modules := map[string]string{"scaler": "1.1.0"}
 	e := End{
 		Runtime: "real-0", Wanted: modules, Has: modules, State: "Ready", Published: "sha256:a", Observed: "sha256:a",

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestStepsOnTheSameObjectRunOneAfterAnother(t *testing.T) {
+func TestStepsOnTheSameObjectRunSequentially(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var locks objectLocks
 		var registry, other atomic.Int32

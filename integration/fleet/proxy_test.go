@@ -91,7 +91,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestCutLinkHoldsTrafficUntilHealed(t *testing.T) {
+func TestDisconnectedLinkBuffersTrafficUntilHealed(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
@@ -114,7 +114,7 @@ func TestCutLinkHoldsTrafficUntilHealed(t *testing.T) {
 	}
 }
 
-func TestImpairedLinkLosesConnectionsUntilHealed(t *testing.T) {
+func TestImpairedLinkDropsConnectionsUntilHealed(t *testing.T) {
 	p := linkTo(t, startEcho(t).listener.Addr().String())
 	_, err := p.Impair(t.Context())
 	must(t, err)
@@ -138,7 +138,7 @@ func TestLinkClosesConnectionsWithoutRegistry(t *testing.T) {
 	}
 }
 
-func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
+func TestResetClosesConnectionsUntilLinkIsHealed(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
@@ -162,7 +162,7 @@ func TestResetEndsConnectionsUntilLinkIsHealed(t *testing.T) {
 	}
 }
 
-func TestForgetSilencesOnlyOpenConnections(t *testing.T) {
+func TestForgetDropsOpenConnectionsSilently(t *testing.T) {
 	registry := startEcho(t)
 	p := linkTo(t, registry.listener.Addr().String())
 	open := call(t, p)
@@ -182,7 +182,7 @@ func TestForgetSilencesOnlyOpenConnections(t *testing.T) {
 	}
 }
 
-func TestSlowLinkLosesNothing(t *testing.T) {
+func TestSlowLinkDeliversAllData(t *testing.T) {
 	p := linkTo(t, startEcho(t).listener.Addr().String())
 	p.Slow()
 	began, c := time.Now(), call(t, p)

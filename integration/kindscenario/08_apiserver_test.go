@@ -14,7 +14,7 @@ import (
 )
 
 // All pods keep running without the API server. The kubelet restarts an agent that ended after losing its Lease.
-func TestAgentSurvivesLossOfItsAPIServer(t *testing.T) {
+func TestAgentSurvivesAPIServerOutage(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestRestartedRuntimeKeepsItsModules and the chaos test
 	scene(t)
 	ctx, r := t.Context(), stage.berlin

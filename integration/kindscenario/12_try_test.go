@@ -16,7 +16,7 @@ import (
 
 // This test runs the steps of docs/tutorials/try-a-module.md with KIND=1. On clusters of its own, it would take minutes
 // longer.
-func TestTryOfSampleModulePassesWithPods(t *testing.T) {
+func TestSampleModulePassesTrialWithPods(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
 	scene(t)
 	ctx := t.Context()

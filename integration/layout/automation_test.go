@@ -124,7 +124,7 @@ func stepsOfCI(t *testing.T) []string {
 	return steps
 }
 
-func TestEveryStepOfCIHasABudget(t *testing.T) {
+func TestCIStepsHaveTimeBudgets(t *testing.T) {
 	var budgeted, targets []string
 	for line := range strings.Lines(readFile(t, ".ci", "budgets")) {
 		fields := strings.Fields(line)

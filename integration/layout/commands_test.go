@@ -17,15 +17,15 @@ const (
 	operators   = "TestOperatorGuidesWork"
 	takenOver   = "TestLifecycleManagerLandscapeIsTakenOverInSteps"
 	charts      = "TestGuidesOnInstallingAndUninstallingWork"
-	triedBroken = "TestTryStopsWhenTheCanaryNeverGetsReady"
+	triedBroken = "TestTrialStopsIfCanaryNeverBecomesReady"
 	release     = "TestReleaseIsReproducibleAndVerifiedByStockTools"
 	export      = "TestExportContainsImagesFoundByRendering"
 	commit      = "TestControlPlaneAndRuntimesFollowACommit"
-	tokens      = "TestDistributionWithTokenServiceIsolatesRuntimes"
+	tokens      = "TestDistributionRegistryWithTokenServiceIsolatesRuntimes"
 	rights      = "TestModulesHaveOnlyTheirAccountsRights"
 	uiPage      = "TestOperatorApprovesAWaveInTheUI"
 	definitions = "TestDefinitionsGuideUpgradesAndRollsBack"
-	converted   = "TestV1beta1KymaGetsABundle"
+	converted   = "TestV1beta1KymaReceivesABundle"
 	tutorials   = "TestTutorialCommandsWork"
 	trains      = "TestTrainPromotesByCommits"
 )
@@ -66,7 +66,7 @@ var runBy = map[string][]string{
 	"docs/guides/kind.md":                    {taken}, // commands that run the tests on kind
 	"docs/guides/maintenance.md":             {operators},
 	"docs/guides/values.md":                  {"TestRuntimesWithDifferentValuesShareOneDocument"},
-	"docs/guides/failure-details.md":         {"TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails"},
+	"docs/guides/failure-details.md":         {"TestOperatorPromotesWithoutGitAndReadsFailureCause"},
 	"docs/guides/modules.md":                 {operators},
 	"docs/guides/notifications.md":           {charts},
 	"docs/guides/promotion-trains.md":        {trains},
@@ -86,10 +86,10 @@ var runBy = map[string][]string{
 	"docs/tutorials/first-fleet.md":          {tutorials},
 	"docs/tutorials/first-module.md":         {tutorials},
 	"docs/tutorials/first-rollout.md":        {operators},
-	// The first block and the block with KIND=1 are complete tries. TestTryOfSampleModulePasses and
-	// TestTryOfSampleModulePassesWithPods run the same package.
+	// The first block and the block with KIND=1 are complete trials. TestSampleModulePassesTrial and
+	// TestSampleModulePassesTrialWithPods run the same package.
 	"docs/tutorials/try-a-module.md": {
-		taken, triedBroken, triedBroken, "TestTryOfARealModulePasses", taken, "TestModuleTeamRunsTryInItsOwnTest",
+		taken, triedBroken, triedBroken, "TestKedaModulePassesTrial", taken, "TestModuleTeamRunsTrialFromItsOwnGoModule",
 	},
 }
 

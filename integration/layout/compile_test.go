@@ -18,7 +18,7 @@ var trimmed = []string{
 	`hack/release/programs.go:		args := []string{"build", "-trimpath", "-ldflags"`,
 }
 
-func TestAllTargetsCompileWithTrimpath(t *testing.T) {
+func TestMakeTargetsCompileWithTrimpath(t *testing.T) {
 	command := exec.Command("git", "grep", "-I", "-e", "-trimpath", "--", ":!integration/layout")
 	command.Dir = root(t)
 	output, err := command.Output()

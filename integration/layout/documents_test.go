@@ -114,7 +114,7 @@ func TestContributingNamesFoldersThatExist(t *testing.T) {
 	}
 }
 
-func TestEveryDecisionIsInTheIndex(t *testing.T) {
+func TestADRIndexListsEveryADR(t *testing.T) {
 	var want []string
 	for _, record := range tracked(t, "docs/adr/[0-9]*.md") {
 		number, _, _ := strings.Cut(filepath.Base(record), "-")

@@ -146,7 +146,7 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 // Runtime ship has its own registry, and runtime bunker a folder. Their programs cannot connect to the fleet's
 // registry.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestCarriedReportOfAFailedCheckRollsBack and TestDeltasAreImportedInOrder
+	suite.Long(t) // the short suite keeps TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	v := voyage{f, t, t.TempDir()}

@@ -94,7 +94,7 @@ var brokenModules = []broken{
 	},
 }
 
-func TestBadModulesFailIndependentlyWithAReason(t *testing.T) {
+func TestBrokenModulesFailIndependentlyWithReasons(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	var names []string

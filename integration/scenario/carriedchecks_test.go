@@ -15,7 +15,7 @@ import (
 )
 
 // The bundles and reports of runtime ship are carried as files. A connected runtime is in the next wave.
-func TestCarriedReportOfAFailedCheckRollsBack(t *testing.T) {
+func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	v := voyage{f, t, t.TempDir()}

@@ -145,8 +145,8 @@ var endlessCharts = map[string]hostileModule{
 
 func TestHostileContentAffectsOnlyItsModule(t *testing.T) { affectOnlyTheirModules(t, hostile) }
 
-func TestEndlessTemplatesAffectOnlyTheirModule(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestEndlessTemplatesAreStopped
+func TestNonterminatingTemplatesAffectOnlyTheirModule(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestNonterminatingTemplatesAreStopped
 	affectOnlyTheirModules(t, endlessCharts)
 }
 

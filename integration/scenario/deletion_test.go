@@ -136,7 +136,7 @@ func TestKymaDeletionCanBeForced(t *testing.T) {
 	untilEvent(t, f, "gone", "RuntimeGone", v1beta2.LabelRuntimeGone)
 }
 
-func TestKymaDeletedInItsRuntimeIsRestored(t *testing.T) {
+func TestAgentRestoresKymaDeletedInRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -124,7 +124,7 @@ spec:
 // The test causes each loss that docs/guides/disaster-recovery.md describes, one after the other, and follows the
 // guide. A rollout waits for an approval during this time.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestPublisherKilledAfterPushAdoptsItsBundle and TestNewEpochSupersedesAttackersSequences
+	suite.Long(t) // the short suite keeps TestRestartedPublisherAdoptsPushedBundle and TestNewEpochSupersedesForgedSequences
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/careful.yaml"] = carefulPolicy

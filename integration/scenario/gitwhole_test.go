@@ -49,7 +49,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 
 // Because of a quota, the API server accepts a commit in the dry run and then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestOnlyAPartialCommitHoldsPublishing
+	suite.Long(t) // the short suite keeps TestPublishingStopsOnlyDuringPartialCommits
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -178,7 +178,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 
 // A user changes and deletes objects that Git manages, and pushes mistaken commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestOnlyEditsOfOtherClientsAreDetected and TestLargePruneWaitsForPermission
+	suite.Long(t) // the short suite keeps TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")

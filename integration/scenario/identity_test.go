@@ -43,7 +43,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 }
 
 // An attacker can edit the oldest of the Kymas.
-func TestRuntimeKeepsTheKymaItEnrolledWith(t *testing.T) {
+func TestRuntimeStaysWithTheKymaOfItsEnrollment(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	older := fleet.NewKyma("mallory", "regular")

@@ -111,7 +111,7 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 }
 
 // An attacker with the publisher's key pushes a bundle while the publisher runs.
-func TestPublisherDetectsAnotherPublishersBundle(t *testing.T) {
+func TestPublisherDetectsBundleFromAnotherPublisher(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

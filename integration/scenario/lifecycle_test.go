@@ -173,7 +173,7 @@ func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }
 
-func TestUnmanagedModuleIsReleasedAndAdoptedAgain(t *testing.T) {
+func TestUnmanagedModuleCanBecomeManagedAgain(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted
 	ctx := t.Context()
 	f := shareFleet(t)

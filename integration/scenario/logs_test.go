@@ -45,7 +45,7 @@ func crashing(t *testing.T, r *fleet.Runtime) {
 	}))
 }
 
-func TestOperatorPromotesWithoutGitAndReadsWhyTheVersionFails(t *testing.T) {
+func TestOperatorPromotesWithoutGitAndReadsFailureCause(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.BrokenScaler("2.0.0")))

@@ -100,12 +100,12 @@ func zotVolume(t *testing.T) volume {
 }
 
 // The test removes data while the publisher and the agent run. The publisher restores the data.
-func TestPublisherRefillsARegistryThatLostData(t *testing.T) {
+func TestPublisherRestoresDataLostFromTheRegistry(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, distributionVolume(t))
 }
 
-func TestPublisherRefillsAZotThatLostData(t *testing.T) {
+func TestPublisherRestoresDataLostFromZot(t *testing.T) {
 	suite.Long(t)
 	losesItsData(t, zotVolume(t))
 }

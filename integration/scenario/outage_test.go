@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-func TestAgentRestartedWithoutRegistryCorrectsDrift(t *testing.T) {
+func TestAgentCorrectsDriftAfterRestartWithoutRegistry(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -51,7 +51,7 @@ func TestAgentRestartedWithoutRegistryCorrectsDrift(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-func TestPublisherKilledAfterPushAdoptsItsBundle(t *testing.T) {
+func TestRestartedPublisherAdoptsPushedBundle(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

@@ -141,7 +141,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 }
 
 // A second cluster has the Secrets and the UID of the first one, as if both were restored from one snapshot.
-func TestClonedRuntimeRemovesNothingFromTheOriginal(t *testing.T) {
+func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})

@@ -161,7 +161,7 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 }
 
 // An attacker with the publisher's key publishes a bundle with such a high sequence that no honest bundle is newer.
-func TestNewEpochSupersedesAttackersSequences(t *testing.T) {
+func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -154,7 +154,7 @@ func (e *registryExample) serves(line string) (address string) {
 }
 
 // The test runs docs/guides/registry.md and docs/guides/registry-configurations.md.
-func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
+func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	suite.Long(t)
 	e := newRegistryExample(t)
 	page, inShort := blocksOf(t, "docs/guides/registry.md", 3), blocksOf(t, "docs/guides/registry-configurations.md", 2)
@@ -190,7 +190,7 @@ func TestDistributionWithTokenServiceIsolatesRuntimes(t *testing.T) {
 }
 
 // This registry refuses unknown users but does not isolate runtimes.
-func TestDistributionWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
+func TestDistributionRegistryWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
 	if output := e.prove(3); !strings.Contains(output, "does not isolate runtimes from each other") {

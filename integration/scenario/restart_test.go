@@ -64,7 +64,7 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 
 // After a restore, an API server accepts the programs' watches, but does not send events about objects that returned to
 // an earlier state.
-func TestProgramsRestartOnceTheirAPIServerIsRestored(t *testing.T) {
+func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true})

@@ -163,7 +163,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	untilEvents(t, f, "canary-1", "Enrolled", "Published", "Ready", "Failed", "RolledBack")
 }
 
-func TestOfflineRuntimesDoNotBlockARollout(t *testing.T) {
+func TestOfflineRuntimesDoNotBlockRollouts(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestWaveWithDeferredRuntimesWaitsForApproval
 	ctx := t.Context()
 	f := shareFleet(t)

@@ -285,7 +285,7 @@ func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	}
 }
 
-func TestRevokingAUsedKeyAsksForConfirmation(t *testing.T) {
+func TestRevokingAKeyInUseAsksForConfirmation(t *testing.T) {
 	besideOthers(t)
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("script(1), which provides a terminal, is not installed")

@@ -94,7 +94,7 @@ func untilLabeled(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-func TestEachReleaseWorksWithTheCurrentVersion(t *testing.T) {
+func TestReleasedVersionsWorkWithTheCurrentVersion(t *testing.T) {
 	suite.Long(t)
 	today, err := fleet.Build()
 	must(t, err)

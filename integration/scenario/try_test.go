@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-func TestTryOfSampleModulePasses(t *testing.T) {
+func TestSampleModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	verdicts, err := try.Run(t.Context(), try.Options{Progress: os.Stderr, Clusters: &clusters})
@@ -29,7 +29,7 @@ func TestTryOfSampleModulePasses(t *testing.T) {
 
 // The test runs the tutorial's commands with Kyma's keda module. Its newer version omits an object of the older
 // version, requires downtime, and has a default CR.
-func TestTryOfARealModulePasses(t *testing.T) {
+func TestKedaModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld, which has releases of Kyma's keda, does not exist next to this checkout")
@@ -91,7 +91,7 @@ const (
 )
 
 // The component is in an archive and the ModuleTemplates are in a folder, as for a module team.
-func TestTryStopsWhenTheCanaryNeverGetsReady(t *testing.T) {
+func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()
@@ -143,7 +143,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 }
 
 // The tutorial's test runs in another Go module, as for a module team.
-func TestModuleTeamRunsTryInItsOwnTest(t *testing.T) {
+func TestModuleTeamRunsTrialFromItsOwnGoModule(t *testing.T) {
 	suite.Long(t)
 	besideOthers(t)
 	binaries, err := fleet.Build()

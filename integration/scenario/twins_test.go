@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestTwoKymasCannotNameOneRuntime(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestKymasWithTheSameNameInTwoNamespacesOwnNoRuntime
+func TestTwoKymasCannotUseTheSameRuntime(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestDuplicateKymaNamesAcrossNamespacesOwnNoRuntime
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -75,7 +75,7 @@ func waits(t *testing.T, f *fleet.Fleet, id string) {
 
 // The test follows docs/guides/uninstall.md with and without a running agent, and with and without a running
 // publisher.
-func TestUninstallInAnyOrderLeavesNothingStuck(t *testing.T) {
+func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

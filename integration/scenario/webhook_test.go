@@ -31,7 +31,7 @@ func freeAddress(t *testing.T) string {
 	return address
 }
 
-func TestV1beta1KymaGetsABundle(t *testing.T) {
+func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	ctx, address := t.Context(), freeAddress(t)
 	f := newFleet(t, fleet.Options{
 		PublisherFlags:  []string{"--webhook-url", "https://" + address, "--set", "webhook-bind-address=" + address},

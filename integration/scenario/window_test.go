@@ -277,7 +277,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 
 // A runtime's admin can choose the time of an upgrade before the operator's window. The agent applies the choice
 // without a connection.
-func TestDisconnectedRuntimeUpgradesAtTheTimeItsAdminChose(t *testing.T) {
+func TestRuntimeAdminSchedulesUpgradeWhileDisconnected(t *testing.T) {
 	ctx := t.Context()
 	f := planned(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

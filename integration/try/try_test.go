@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestInvalidTryOptionsAreRejected(t *testing.T) {
+func TestInvalidTrialOptionsAreRejected(t *testing.T) {
 	with := func(components, templates []string) Options {
 		return Options{
 			Component: "example.org/module/mailer", From: "1.0.0", To: "1.1.0", Components: components,
@@ -131,7 +131,7 @@ func TestFaultsAffectOnlyReplaceableObjects(t *testing.T) {
 	}
 }
 
-func TestTryWithoutStepsFails(t *testing.T) {
+func TestTrialWithoutStepsFails(t *testing.T) {
 	if Passed(nil) || Passed([]Verdict{{}, {Err: errNotRun}}) || !Passed([]Verdict{{}, {}}) {
 		t.Error("Passed returned true without steps")
 	}

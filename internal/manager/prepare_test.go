@@ -50,7 +50,7 @@ func TestTemporaryErrorsAreDetected(t *testing.T) {
 	}
 }
 
-func TestProgramWaitingForAPIServerIsAliveButNotReady(t *testing.T) {
+func TestWaitingProgramIsAliveButNotReady(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -220,7 +220,7 @@ func TestHostileYAMLInChartsIsRefused(t *testing.T) {
 	})
 }
 
-func TestEndlessTemplatesAreStopped(t *testing.T) {
+func TestNonterminatingTemplatesAreStopped(t *testing.T) {
 	doubling := `{{ $s := "xxxxxxxx" }}{{ range until 40 }}{{ $s = print $s $s }}{{ end }}{{ $s }}`
 	repeated := func(n int, template string) Input {
 		return chartWith(t, fmt.Sprintf("{{ range until %d }}\n%s{{ end }}", n, template))

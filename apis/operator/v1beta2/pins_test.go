@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestOneInvalidPinInvalidatesTheAnnotation(t *testing.T) {
+func TestInvalidPinInvalidatesTheAnnotation(t *testing.T) {
 	many := make([]string, maxPinnedVersions+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("m%d=1.0.0", i)

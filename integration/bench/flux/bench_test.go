@@ -177,7 +177,7 @@ func TestTableHasRatiosOfThisAndThePreviousRun(t *testing.T) {
 	}
 }
 
-func TestCPUTimeOfAProcessIsMeasuredUntilItIsIdle(t *testing.T) {
+func TestCPUTimeIsMeasuredUntilProcessIsIdle(t *testing.T) {
 	cmd := exec.Command("/bin/sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 60")
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no shell: %v", err)

@@ -87,7 +87,7 @@ func TestQuantileReturnsRankedDuration(t *testing.T) {
 }
 
 // A partial run is compared with an earlier complete run. A complete run is not compared with a partial run.
-func TestRunIsComparedWithPreviousRun(t *testing.T) {
+func TestBenchmarkRunIsComparedWithPreviousRun(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {
 		r := &results{

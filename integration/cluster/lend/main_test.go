@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/lender"
 )
 
-func TestLendReturnsTheExitCodeOfTheCommand(t *testing.T) {
+func TestLendReturnsExitCodeOfItsCommand(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	for script, want := range map[string]int{
 		"exit 0":                            0,

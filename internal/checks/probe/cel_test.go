@@ -116,7 +116,7 @@ func growing(depth int) string {
 	return text + ` + "b"`
 }
 
-func TestCheckOverMoreThan500ObjectsIsUnknown(t *testing.T) {
+func TestCheckOfMoreThan500ObjectsIsInconclusive(t *testing.T) {
 	w := newWorld(t)
 	for i := range maxObjects + 1 {
 		require.NoError(t, w.Create(t.Context(), &corev1.ConfigMap{

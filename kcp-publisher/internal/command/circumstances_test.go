@@ -26,7 +26,7 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 }
 
 // A watch reports a missing warning as resolved, so a failed read must not remove a warning.
-func TestFailedReadKeepsTheWarning(t *testing.T) {
+func TestWatchKeepsWarningAfterFailedRead(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{
 		"the record of the Git commit cannot be read": {get: errors.New("time-out")},

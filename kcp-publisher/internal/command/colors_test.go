@@ -75,7 +75,7 @@ func TestTerminalRowsIncludeWrappedLines(t *testing.T) {
 	}
 }
 
-func TestWatchPrintsRolloutsAndWarnings(t *testing.T) {
+func TestWatchFlagPrintsRolloutsAndWarnings(t *testing.T) {
 	f := &statusFlags{format: "table"}
 	one := func(name string, state v1alpha1.RolloutState, progress string) fleet.Rollout {
 		return fleet.Rollout{

@@ -153,7 +153,7 @@ func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 	}
 }
 
-func TestExitCodes(t *testing.T) {
+func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 	dir := keyFolder(t)
 	empty, bad := t.TempDir(), t.TempDir()
 	write(t, filepath.Join(bad, "bad.yaml"), "kind: ConfigMap\napiVersion: v1\n")

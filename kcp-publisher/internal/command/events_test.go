@@ -52,7 +52,7 @@ func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
 	}
 }
 
-func TestEventsRefuseConflictingArguments(t *testing.T) {
+func TestEventsCommandRefusesConflictingArguments(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags eventFlags
 		args  []string

@@ -26,7 +26,7 @@ func imagesOfModules() map[inventory.Module]inventory.Content {
 	return contents
 }
 
-func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
+func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 	const runtimes = 5
 	now := time.Now()
 	api, _ := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
@@ -62,7 +62,7 @@ func TestImagesAreShownWithTheAgeOfTheReports(t *testing.T) {
 	}
 }
 
-func TestImagesReadOnlyUnhealthyRuntimesInFull(t *testing.T) {
+func TestImagesCommandReadsOnlyUnhealthyRuntimesInFull(t *testing.T) {
 	const runtimes = 100
 	now := time.Now()
 	s := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
@@ -108,7 +108,7 @@ func TestImagesReadOnlyUnhealthyRuntimesInFull(t *testing.T) {
 	}
 }
 
-func TestImagesReadAllKymasIfTheTableHasNoReportTimes(t *testing.T) {
+func TestImagesCommandReadsAllKymasWithoutReportTimes(t *testing.T) {
 	const runtimes = 100
 	s := manyKymas(t, runtimes)
 	s.columns = slices.DeleteFunc(s.columns, func(name string) bool { return name == "Report Time" })

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestWhyShowsSignerAndSourceOfEachModule(t *testing.T) {
+func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
 	var rows []publishResult
 	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",

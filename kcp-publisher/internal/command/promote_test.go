@@ -65,7 +65,7 @@ func (r *repository) promote(args ...string) []string {
 		"regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
 }
 
-func TestPromoteCommitsOneLineWithASignOff(t *testing.T) {
+func TestPromoteCommitsOneLineAndSignsOff(t *testing.T) {
 	r, _ := channels(t)
 	var row promoteResult
 	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
@@ -195,7 +195,7 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestRunRefusesGitFlagsWithoutARepository(t *testing.T) {
+func TestRunCommandRefusesGitFlagsWithoutRepository(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 )
 
-func TestPromotionNamesTheRolloutThatItInterrupts(t *testing.T) {
+func TestPromotionReportsTheRolloutThatItInterrupts(t *testing.T) {
 	of := func(name, module, channel string, state v1alpha1.RolloutState) v1alpha1.Rollout {
 		r := v1alpha1.Rollout{Spec: v1alpha1.RolloutSpec{Module: module, Channel: channel, To: "1.1.0"}}
 		r.Name, r.Status.State = name, state

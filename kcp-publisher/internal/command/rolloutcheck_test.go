@@ -74,7 +74,7 @@ func TestAgentsMustSupportCheckRuns(t *testing.T) {
 	}
 }
 
-func TestResultOfACheckRunIsShown(t *testing.T) {
+func TestCheckRunResultIsShown(t *testing.T) {
 	outcome := func(name string, result v1beta2.CheckResult) bundle.ReportedCheck {
 		return bundle.ReportedCheck{
 			CheckOutcome: v1beta2.CheckOutcome{

@@ -41,7 +41,7 @@ func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	}
 }
 
-func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
+func TestRunCommandUsesKubeconfigFromEnvironment(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "of-the-environment")
 	write(t, broken, "clusters: none\n")
 	t.Setenv("KUBECONFIG", broken)
@@ -52,7 +52,7 @@ func TestRunUsesTheKubeconfigOfTheEnvironment(t *testing.T) {
 }
 
 // Rarely changed values belong to the settings, to keep the help of `run` short.
-func TestRunHasFewFlags(t *testing.T) {
+func TestRunCommandHasFewFlags(t *testing.T) {
 	const most = 50
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)
 	new(cli.Cluster).AddFlags(connection, "the control plane")

@@ -163,7 +163,7 @@ func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
 	}
 }
 
-func TestStatusExitCodeDependsOnHealth(t *testing.T) {
+func TestStatusExitCodeDependsOnFleetHealth(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags statusFlags
 		want  error
@@ -246,7 +246,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 	}
 }
 
-func TestWatchPrintsChanges(t *testing.T) {
+func TestStatusWatchPrintsChanges(t *testing.T) {
 	f, now := statusFlags{format: "table", runtimeFilter: runtimeFilter{failing: true}}, sickFleet()
 	before := indexByKyma(f.filterRuntimes(now.Runtimes))
 	delete(before, "kcp-system/cairo") // cairo was healthy before

@@ -79,7 +79,7 @@ func TestRuntimeSelectionsCannotBeCombined(t *testing.T) {
 	}
 }
 
-func TestSelectionsFindTheirRuntimes(t *testing.T) {
+func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
 	api := kymasIn(t, interceptor.Funcs{}, "eu-1", "eu-2", "eu-off", "us-1")
 	for name, c := range map[string]struct {
 		targets

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func TestStatusWatchPrintsEveryWarningOfASituation(t *testing.T) {
+func TestStatusWatchPrintsAllWarningsWithTheSameCause(t *testing.T) {
 	blocked := func(subject, message string) fleet.Cause {
 		return fleet.Cause{Situation: fleet.TrainBlocked, Subject: subject, Message: message}
 	}

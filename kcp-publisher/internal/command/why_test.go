@@ -33,7 +33,7 @@ func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ..
 	}
 }
 
-func TestWhyNamesTheFirstCause(t *testing.T) {
+func TestWhyCommandNamesTheFirstCause(t *testing.T) {
 	keda := v1beta2.ModuleStatus{Name: "keda", State: v1beta2.StateReady}
 	mail := v1beta2.ModuleStatus{Name: "mail", State: v1beta2.StateError, Message: "no such image"}
 	for name, c := range map[string]struct {
@@ -98,14 +98,14 @@ func TestWhyNamesTheFirstCause(t *testing.T) {
 	}
 }
 
-func TestWhyRefusesAnUnrequestedModule(t *testing.T) {
+func TestWhyCommandRefusesAnUnrequestedModule(t *testing.T) {
 	_, err := explainRuntime(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
 	if err == nil || err.Error() != "runtime r-1: module keda is not requested and not installed" {
 		t.Errorf("got %v, want an error about module keda", err)
 	}
 }
 
-func TestWhyDescribesTheAgeOfReports(t *testing.T) {
+func TestWhyCommandDescribesTheAgeOfReports(t *testing.T) {
 	for _, c := range []struct {
 		reporting metav1.Condition
 		want      string
@@ -121,7 +121,7 @@ func TestWhyDescribesTheAgeOfReports(t *testing.T) {
 	}
 }
 
-func TestWhyExplainsARuntimeThatNeverReported(t *testing.T) {
+func TestWhyCommandExplainsRuntimeWithoutReports(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
@@ -131,7 +131,7 @@ func TestWhyExplainsARuntimeThatNeverReported(t *testing.T) {
 	}
 }
 
-func TestWhyPrintsReadableText(t *testing.T) {
+func TestWhyCommandPrintsReadableText(t *testing.T) {
 	a, err := explainRuntime(kymaWith("Error", []v1beta2.ModuleStatus{
 		{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"},
 	},
@@ -158,7 +158,7 @@ mail    fast     1.0.0    Error  no such image`
 	}
 }
 
-func TestWhyPrintsJSON(t *testing.T) {
+func TestWhyCommandPrintsJSON(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"),
 		condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
@@ -193,7 +193,7 @@ func TestAdviceNamesCommandsThatExist(t *testing.T) {
 	}
 }
 
-func TestWhyShowsTheSuspensionFirst(t *testing.T) {
+func TestWhyCommandShowsTheSuspensionFirst(t *testing.T) {
 	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
 	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	stated := func() string {

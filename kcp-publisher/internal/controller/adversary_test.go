@@ -39,7 +39,7 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 // The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
 // key. After every poll of another runtime (the victim), a model decides which bundles the victim can have applied. The
 // model shares no code with the tested packages.
-func TestOtherRuntimesCannotChangeARuntimesBundle(t *testing.T) {
+func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
 		t.Run(name, func(t *testing.T) {

@@ -25,12 +25,12 @@ import (
 // chartMemoryLimit is GOMEMLIMIT in the publisher's chart: 90 % of the default memory limit of 1Gi.
 const chartMemoryLimit = 921 << 20
 
-func TestHostileReportsAreReleased(t *testing.T) {
+func TestHostileReportsAreFreedFromMemory(t *testing.T) {
 	receiveHostileReports(t, 10, 6, 0)
 }
 
-func TestTenThousandHostileReportsAreReleased(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestHostileReportsAreReleased
+func TestTenThousandHostileReportsAreFreedFromMemory(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestHostileReportsAreFreedFromMemory
 	receiveHostileReports(t, 100, 100, 12)
 }
 

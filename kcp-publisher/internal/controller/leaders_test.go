@@ -76,7 +76,7 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	}
 }
 
-func TestOnlyANewerReportOfTheSameKeyReplacesAReport(t *testing.T) {
+func TestOlderOrForeignReportDoesNotReplaceAReport(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	mine := &v1beta2.RuntimeKey{Thumbprint: trusttest.Thumbprint(t, signer)}
 	at := noon.UnixMilli()

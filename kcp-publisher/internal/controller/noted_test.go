@@ -47,7 +47,7 @@ func TestAppliedMetricCountsTheFirstReportOfABundle(t *testing.T) {
 	}
 }
 
-func TestSilenceAndItsEndEmitOneEventEach(t *testing.T) {
+func TestSilenceAndRecoveryEmitOneEventEach(t *testing.T) {
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Events: recorder}
 	status := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
+func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
 	with := func(thumbprint string, sequence int64, secrets ...string) *v1beta2.RuntimeStatus {
 		s := &v1beta2.RuntimeStatus{ReportSequence: sequence, Secrets: secrets}
 		if thumbprint != "" {

@@ -26,7 +26,7 @@ func kymaAt(name, uid, resourceVersion string) v1beta2.Kyma {
 	}}
 }
 
-func TestCacheIsCurrentOnceItHasEveryListedChange(t *testing.T) {
+func TestCacheIsCurrentAfterAllListedChanges(t *testing.T) {
 	live := versions{list: "20", objects: map[string]version{"one": {"u1", "9"}, "two": {"u2", "12"}}}
 	for name, c := range map[string]struct {
 		cached  []v1beta2.Kyma
@@ -169,7 +169,7 @@ func TestShardResolvesOnlyCompleteCommits(t *testing.T) {
 	}
 }
 
-func TestShardGetsApprovedRemovalsBeforeItResolvesACommit(t *testing.T) {
+func TestShardReceivesApprovedRemovalsBeforeResolvingACommit(t *testing.T) {
 	s := newShardWithGit(t)
 	at := time.Unix(7, 0)
 	data, digest, err := shard.Approvals{Commit: "c1", At: at, Kymas: map[types.UID]bool{"u1": true}}.Encode()
@@ -205,7 +205,7 @@ func TestShardGetsApprovedRemovalsBeforeItResolvesACommit(t *testing.T) {
 	}
 }
 
-func TestKymaThatChangedDuringItsReconcileIsNotResolved(t *testing.T) {
+func TestKymaChangedDuringReconcileIsNotResolved(t *testing.T) {
 	s := newShardWithGit(t)
 	one := kymaAt("one", "u1", "")
 	if err := s.cached.Create(t.Context(), &one); err != nil {

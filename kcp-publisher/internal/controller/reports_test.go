@@ -325,7 +325,7 @@ func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	}
 }
 
-func TestNewKymaOfTheSameNameDoesNotInheritReports(t *testing.T) {
+func TestRecreatedKymaDoesNotInheritReports(t *testing.T) {
 	r := asking(t, answers(http.StatusNotFound))
 	first, second := kymaOf("one"), kymaOf("one")
 	second.UID = "second"

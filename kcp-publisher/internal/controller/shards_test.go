@@ -135,7 +135,7 @@ func TestPlannerReceivesReportTimesOfShards(t *testing.T) {
 }
 
 // Two Kymas have the same runtime ID. A shard that sees only one of them would treat it as the owner.
-func TestKymaThatOwnsARuntimeGetsItsShardLabelFirst(t *testing.T) {
+func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 	owner, second := kymaOf("owner"), kymaOf("second")
 	owner.CreationTimestamp, second.CreationTimestamp = metav1.NewTime(noon), metav1.NewTime(noon.Add(time.Hour))
 	owner.Labels, second.Labels = map[string]string{v1beta2.LabelRuntimeID: "r"},

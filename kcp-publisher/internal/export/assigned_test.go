@@ -22,7 +22,7 @@ func versions(runtimes []inventory.Runtime) string {
 	return strings.Join(lines, ", ")
 }
 
-func TestBundleAtATimeIsFoundThroughPreviousBundles(t *testing.T) {
+func TestBundleIsFoundByTimeThroughPreviousBundles(t *testing.T) {
 	f := newFleet(t)
 	version := func(v string) bundle.Manifest {
 		m := f.installed("keda", "lab/keda:"+v)

@@ -188,7 +188,7 @@ func (p Parcel) holds(d digest.Digest) bool {
 	return slices.ContainsFunc(p.Layout.Items, func(item airgap.Item) bool { return item.Descriptor.Digest == d })
 }
 
-func TestExportSinceContainsLittleMoreThanTheChange(t *testing.T) {
+func TestIncrementalExportContainsLittleMoreThanTheChange(t *testing.T) {
 	f := newFleet(t)
 	var modules []bundle.Manifest
 	for i := range 20 {
@@ -254,7 +254,7 @@ func TestRuntimesInOneFileShareTheirBlobs(t *testing.T) {
 	}
 }
 
-func TestOffersOfARuntimeAreExported(t *testing.T) {
+func TestOfferedModulesAreExported(t *testing.T) {
 	f := newFleet(t)
 	index, _ := f.image("lab/nats:1", "linux/amd64")
 	agent, _ := f.image("lab/agent:1", "linux/amd64")

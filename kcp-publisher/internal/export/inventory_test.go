@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
+func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	f := newFleet(t)
 	keda, mail := inventory.Module{Name: "keda", Version: "1.0.0"}, inventory.Module{Name: "mail", Version: "1.0.0"}
 	gone := inventory.Module{Name: "gone", Version: "1.0.0"}
@@ -59,7 +59,7 @@ func TestContentsOfReportedVersionsComeFromTheReportedBundles(t *testing.T) {
 	}
 }
 
-func TestRenderedImagesAreCachedForTheNextCommand(t *testing.T) {
+func TestRenderedImagesAreCachedAcrossCommands(t *testing.T) {
 	f := newFleet(t)
 	keda := inventory.Module{Name: "keda", Version: "1.0.0"}
 	published := f.publish("berlin", f.installed("keda"))

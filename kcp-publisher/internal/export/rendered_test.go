@@ -146,7 +146,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 }
 
 // An offered module is not installed in any runtime, so an invalid one must not block the export.
-func TestOfferThatCannotBeRenderedIsListedAndExportContinues(t *testing.T) {
+func TestUnrenderableOfferIsListedAndExportContinues(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/offer:1", "linux/amd64")
 	used, _ := f.image("lab/helper:1", "linux/amd64")

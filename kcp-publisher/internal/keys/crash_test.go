@@ -345,7 +345,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 }
 
 // Older versions of the program wrote the files of a change one by one.
-func TestInterruptedRotationOfOlderProgramIsCompleted(t *testing.T) {
+func TestRotationInterruptedInAnOlderVersionIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
 			return errors.Join(copied(done, FileRoot, f, FileRoot), copied(done, historyFile(1), f, historyFile(1)),

@@ -93,7 +93,7 @@ func TestAdoptedBundleIsRecordedBeforeNextPush(t *testing.T) {
 	}
 }
 
-func TestBundleOfAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
+func TestBundleFromAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
 	f := newFleet(t)
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")

@@ -85,7 +85,7 @@ func TestSettingsOfMissingBundleAreZero(t *testing.T) {
 	require.Equal(t, time.Second, bundleSettings(b).PollInterval.Duration)
 }
 
-func TestContentOfManifestIncludesSourceAndValues(t *testing.T) {
+func TestManifestContentIncludesSourceAndValues(t *testing.T) {
 	source, values := digest.FromString("source"), digest.FromString("values")
 	for name, c := range map[string]struct {
 		raw    string

@@ -115,7 +115,7 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 
 // The clock was hours ahead and is correct after a restart. The registry lost the last report, so the agent must
 // continue from the sequence in the cluster.
-func TestReportsAreAcceptedAfterRegistryLostTheLastOne(t *testing.T) {
+func TestReportsAreAcceptedAfterRegistryDataLoss(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()
 		require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
 		unreadable.Message)
 }
 
-func TestDenialByTenantPolicyIsNotAFaultOfTheAgentImage(t *testing.T) {
+func TestTenantPolicyDenialDoesNotFailTheAgentImage(t *testing.T) {
 	for text, want := range map[string]bool{
 		`moduletemplates "a" is forbidden: ValidatingAdmissionPolicy 'x' with binding 'x' denied request: no`: false,
 		`admission webhook "x" denied the request: no`:                                                        false,

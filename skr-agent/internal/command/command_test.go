@@ -77,7 +77,7 @@ func TestConfigurationAcceptsListsForRepeatableFlags(t *testing.T) {
 	}
 }
 
-func TestRunUsesKubeconfigFromEnvironment(t *testing.T) {
+func TestRunCommandUsesKubeconfigFromEnvironment(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "of-the-environment")
 	if err := os.WriteFile(broken, []byte("clusters: none\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-func TestExportReportRefusesReportOfAnotherRuntime(t *testing.T) {
+func TestExportReportRefusesReportFromAnotherRuntime(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "fleet")
 	signer := trusttest.NewSigner(t)
 	manifest, err := bundle.ComposeReport(

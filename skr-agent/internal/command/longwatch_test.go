@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-func TestOnlyWatchRequestsOmitTheTimeout(t *testing.T) {
+func TestTimeoutAppliesToAllRequestsExceptWatches(t *testing.T) {
 	queries := make(chan string, 1)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		queries <- r.URL.RawQuery

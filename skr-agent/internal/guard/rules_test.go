@@ -20,7 +20,7 @@ func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 }
 
 // Charts write null for an empty list.
-func TestNullInContentIsAnEmptyList(t *testing.T) {
+func TestNullListInContentIsTreatedAsEmpty(t *testing.T) {
 	for name, c := range map[string]struct{ yaml, want string }{
 		"rules of a Role": {"apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: x}\nrules:", ""},
 		"rules of a FlowSchema": {

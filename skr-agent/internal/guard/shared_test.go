@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-func TestSharedNamespacesGetNameAndLabelsOnly(t *testing.T) {
+func TestOnlyNameAndLabelsOfSharedNamespacesAreApplied(t *testing.T) {
 	o := objects(t, `apiVersion: v1
 kind: Namespace
 metadata:

@@ -273,7 +273,7 @@ func newSenderLike(t *testing.T, s *sender) *sender {
 	return &sender{t: t, signer: s.signer, root: s.root, known: map[digest.Digest]bool{}}
 }
 
-func TestFileCanOmitOffersButNotTheirProofs(t *testing.T) {
+func TestExportFileCanOmitOfferedContentButNotProofs(t *testing.T) {
 	named := func(module string) []bundle.Content {
 		blob := bundle.NewBlob("application/x-tar", contentOf(module))
 		return []bundle.Content{{

@@ -202,7 +202,7 @@ func cloned(l airgap.Layout) airgap.Layout {
 }
 
 // Files of two runtimes can be imported in any order. An older file must not change the tag of an image.
-func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
+func TestFileForAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
 	_, err := i.Import(t.Context(), []string{s.packed(s.journey(5, "patched", nil))})
@@ -238,7 +238,7 @@ func TestFileOfAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	}
 }
 
-func TestImageListOfAnotherSignerIsIgnored(t *testing.T) {
+func TestImageListFromAnotherSignerIsIgnored(t *testing.T) {
 	s := newSender(t)
 	dir := filepath.Join(t.TempDir(), "target")
 	i := s.importer(dir)

@@ -41,7 +41,7 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 }
 
 // A target can have lost the older versions of the root of trust.
-func TestImportUsesOldestRootAtTheTarget(t *testing.T) {
+func TestImportStartsFromOldestRootInTheRegistry(t *testing.T) {
 	for _, version := range []int64{1, trust.MaxRootHops, trust.MaxRootHops + 1, 1000} {
 		s, stranger := newSender(t), newSender(t)
 		i := s.importer(filepath.Join(t.TempDir(), "target"))
@@ -56,7 +56,7 @@ func TestImportUsesOldestRootAtTheTarget(t *testing.T) {
 	}
 }
 
-func TestRootVersionsIgnoreOtherTags(t *testing.T) {
+func TestRootVersionsIgnoreUnrelatedTags(t *testing.T) {
 	got := rootVersions([]string{"root-10", "root-2", "root-02", "root-+3", "root--1", "root-0", "desired", "root-x"})
 	if fmt.Sprint(got) != "[2 10]" {
 		t.Errorf("got versions %v, want [2 10]", got)

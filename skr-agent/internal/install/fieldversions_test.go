@@ -10,7 +10,7 @@ import (
 )
 
 // The API server refuses to apply a custom resource whose managedFields contain a version that its CRD lost.
-func TestCustomResourceIsUpdatedAfterItsCRDLostAVersion(t *testing.T) {
+func TestCustomResourceIsUpdatedAfterCRDVersionRemoval(t *testing.T) {
 	w := newWorld(t)
 	crdVersion := func(name, storage string) string {
 		return "\n  - {name: " + name + ", served: true, storage: " + storage +

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
-func TestOnlySignedCompleteVersionIsCorrected(t *testing.T) {
+func TestDriftIsCorrectedOnlyForSignedCompleteVersions(t *testing.T) {
 	own, other := record.Store{Signer: signer(t)}, record.Store{Signer: signer(t)}
 	recorded := func(by record.Store, change func(*record.AppliedVersion)) *v1beta2.Manifest {
 		m := &v1beta2.Manifest{

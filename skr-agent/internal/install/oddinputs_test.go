@@ -13,7 +13,7 @@ import (
 )
 
 // Clients create a TokenReview to ask a question. The API server stores no TokenReviews, so it cannot list them.
-func TestKindThatIsNotStoredDoesNotBlockOtherObjects(t *testing.T) {
+func TestUnstoredKindDoesNotBlockOtherObjects(t *testing.T) {
 	w := newWorld(t)
 	const review = "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n" +
 		"spec: {token: x}\n---\n"

@@ -70,7 +70,7 @@ func TestObjectsWithOtherErrorsAreNotRecreated(t *testing.T) {
 	require.Equal(t, "1", guarded.Data["version"])
 }
 
-func TestNoObjectIsRecreatedIfOneMustNotBeDeleted(t *testing.T) {
+func TestProtectedObjectPreventsRecreationOfAllObjects(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	const immutable = `---

@@ -92,7 +92,7 @@ func TestModuleBecomesUnmanagedOnlyByASignedRecord(t *testing.T) {
 }
 
 // The content of modules that the agent does not install contains an object and a webhook of module owner.
-func TestRefusedModuleDoesNotBlockAnotherModulesRemoval(t *testing.T) {
+func TestRefusedModuleDoesNotBlockRemovalOfOtherModules(t *testing.T) {
 	w := newWorld(t)
 	const (
 		settings = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"

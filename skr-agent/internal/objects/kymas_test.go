@@ -36,7 +36,7 @@ func TestManifestAnnotationListsKymas(t *testing.T) {
 	}
 }
 
-func TestBundleCannotChangeTheIdentityOrTheRecordsOfAManifest(t *testing.T) {
+func TestBundleCannotChangeManifestIdentityOrRecords(t *testing.T) {
 	want := bundle.Manifest{
 		Name: "team-keda", Module: "team/keda", Component: "makers.example/keda",
 		Labels: map[string]string{

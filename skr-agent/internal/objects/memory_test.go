@@ -156,7 +156,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	}
 }
 
-func TestManifestWithoutRecordedRemovalIsReleased(t *testing.T) {
+func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
 	own := record.Store{Signer: signer(t)}
 	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
@@ -364,7 +364,7 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 }
 
 // Another client restores an earlier record, and deletes the Manifest after the agent has saved it.
-func TestEarlierRecordIsNotSaved(t *testing.T) {
+func TestMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
 	book := record.Store{Signer: signer(t), Revisions: record.NewRevisions()}
 	at := func(m *v1beta2.Manifest, version string) []v1beta2.Manifest {
 		m.ResourceVersion = version

@@ -159,7 +159,7 @@ func TestUnchangedBundleCausesNoWrites(t *testing.T) {
 	require.Zero(t, w.writes)
 }
 
-func TestKymaIsCreatedOnceAndThenBelongsToUsers(t *testing.T) {
+func TestAgentCreatesKymaOnceAndKeepsUserChanges(t *testing.T) {
 	w := newWorld(t)
 	w.sync(bundleOf())
 	kyma := &v1beta2.Kyma{}

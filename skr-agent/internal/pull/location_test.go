@@ -133,7 +133,7 @@ func TestAgentUsesAnnouncedLocation(t *testing.T) {
 	m.pull(true, m.before)
 }
 
-func TestOldBundleInFormerRegistryIsIgnored(t *testing.T) {
+func TestAgentIgnoresOldBundleInItsPreviousRegistry(t *testing.T) {
 	m := newMoving(t)
 	m.announce()
 	m.pushTo(m.before)
@@ -161,7 +161,7 @@ func TestConfiguredLocationOverridesSavedOne(t *testing.T) {
 	require.Equal(t, third.name, m.puller.Location().String())
 }
 
-func TestHangingLocationIsReadRarely(t *testing.T) {
+func TestUnresponsiveRegistryIsPolledLessOften(t *testing.T) {
 	m := newMoving(t)
 	m.puller.location.readTimeout = time.Millisecond
 	m.announce()

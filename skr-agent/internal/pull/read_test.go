@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestReadNeedsOnlyThePublicKey(t *testing.T) {
+func TestReadingStateRequiresOnlyThePublicKey(t *testing.T) {
 	w := newWorld(t)
 	public, err := w.agentKey.PublicKey()
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func complete() Record {
 	}
 }
 
-func TestRecordIsReadAsWritten(t *testing.T) {
+func TestRecordRoundTripKeepsAllFields(t *testing.T) {
 	book, m := Store{Signer: trusttest.NewSigner(t)}, manifest()
 	require.Equal(t, Record{}, book.Read(m))
 	require.NoError(t, book.Set(m, complete()))
@@ -87,7 +87,7 @@ func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
 	require.False(t, Store{}.HasRemoval(of(Store{}, asIs)), "without a key, no record has a valid signature")
 }
 
-func TestUnreadableRecordIsUnknown(t *testing.T) {
+func TestUnreadableRecordIsReadAsEmpty(t *testing.T) {
 	book := Store{Signer: trusttest.NewSigner(t)}
 	for name, text := range map[string]string{
 		"no JSON": "{", "no record": `{"signature":"YQ=="}`, "record of another type": `{"record":{"applied":"1.0.0"}}`,
@@ -152,7 +152,7 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 }
 
 // The digest of a version is stored in runtimes.
-func TestDigestOfRequestedVersionStays(t *testing.T) {
+func TestDigestOfRequestedVersionIsStable(t *testing.T) {
 	m := manifest()
 	m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}}
 	require.Equal(t, "sha256:3750ec274a59d030d461b3f1e50d27d82905b9da8d794731b4114a34e134a5bd", RequestedVersion(m).Digest)

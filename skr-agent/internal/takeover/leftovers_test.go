@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyMarkedObjectsAreLeftovers(t *testing.T) {
+func TestLeftoversAreRecognizedByTheirMarks(t *testing.T) {
 	kymas := map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}
 	for name, c := range map[string]struct {
 		meta metav1.ObjectMeta

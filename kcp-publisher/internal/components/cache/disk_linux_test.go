@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-func TestFullDiskKeepsPinnedDigestsAndReadsBlobsFromTheSource(t *testing.T) {
+func TestCacheServesPinnedDigestsAndBlobsOnFullDisk(t *testing.T) {
 	from := newSource()
 	var blobs []ocispec.Descriptor
 	for n := range 12 {

@@ -109,7 +109,7 @@ func TestComponentCanBeAnIndexWithArtifacts(t *testing.T) {
 	}
 }
 
-func TestManifestOfAnotherComponentIsRefused(t *testing.T) {
+func TestManifestForAnotherComponentIsRefused(t *testing.T) {
 	w := newWorld(t)
 	layer := w.push(home, descriptorType, fmt.Sprintf(good, "[]"))
 	pointer, _ := json.Marshal(map[string]any{"componentDescriptorLayer": layer})

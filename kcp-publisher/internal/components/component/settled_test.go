@@ -87,7 +87,7 @@ func TestChangedReferenceIsRefused(t *testing.T) {
 	})
 }
 
-func TestVersionThatChangesWhileItIsPinnedIsRefused(t *testing.T) {
+func TestVersionChangedDuringPinningIsRefused(t *testing.T) {
 	w, reader, c := newWatched(t)
 	kept, err := cache.Open(t.TempDir(), 1<<20)
 	if err != nil {

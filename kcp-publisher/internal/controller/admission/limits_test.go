@@ -38,9 +38,9 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessReviewsAreRefused sends a request without an end, because every client in the cluster can send requests to
-// the webhooks' port.
-func TestEndlessReviewsAreRefused(t *testing.T) {
+// TestUnboundedReviewBodiesAreRefused sends a request without an end, because every client in the cluster can send
+// requests to the webhooks' port.
+func TestUnboundedReviewBodiesAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)

@@ -74,7 +74,7 @@ func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 
 // In random histories, a record must belong to one object and one runtime, and each dropped publish record must be
 // released once.
-func TestPublishRecordIsResetWhenItsKymaOrRuntimeChanges(t *testing.T) {
+func TestPublishRecordIsResetWhenKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {
 		released := map[*publish.Record]int{}

@@ -107,7 +107,7 @@ func TestPlannerWaitsUntilEveryReplicaHasReadTheHold(t *testing.T) {
 	})
 }
 
-func TestPlannerWaitsForReplicasThatTheConfigMapLacks(t *testing.T) {
+func TestPlannerWaitsForReplicasMissingFromTheConfigMap(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	synctest.Test(t, func(t *testing.T) {
 		planner, other := board(t, "planner", api), board(t, "other", api)
@@ -248,7 +248,7 @@ func TestWaitForAcknowledgmentsEndsWithItsContext(t *testing.T) {
 
 // The test checks that every write of an announcement holds the lock Board.writing. Without this lock, a restored
 // announcement could overwrite a newer one that another goroutine writes at the same time.
-func TestAnnouncementsAreWrittenOneAfterTheOther(t *testing.T) {
+func TestAnnouncementsAreWrittenSequentially(t *testing.T) {
 	var b *Board
 	writes := 0
 	api := memory(t, interceptor.Funcs{Patch: func(
@@ -276,7 +276,7 @@ func TestAnnouncementsAreWrittenOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestOnlyAChangedAnnouncementIsWritten(t *testing.T) {
+func TestUnchangedAnnouncementIsNotWritten(t *testing.T) {
 	writes, refuse := 0, false
 	api := memory(t, interceptor.Funcs{Patch: func(
 		ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption,

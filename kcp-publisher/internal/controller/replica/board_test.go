@@ -13,7 +13,7 @@ func leaseOf(holder string) *coordinationv1.Lease {
 	return &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder}}
 }
 
-func TestAnnouncementIsValidWhileFreshAndPlannerHoldsLease(t *testing.T) {
+func TestAnnouncementRequiresFreshnessAndPlannerLease(t *testing.T) {
 	planned := shard.Announcement{Holder: "planner", Shards: 3, State: "s"}
 	for name, c := range map[string]struct {
 		announced shard.Announcement

@@ -391,7 +391,7 @@ func TestControlPlaneAnnotationsDoNotChangeRevision(t *testing.T) {
 	}
 }
 
-func TestCatalogShowsTheVersionThatARolloutHoldsInAChannel(t *testing.T) {
+func TestCatalogShowsVersionWaitingInARollout(t *testing.T) {
 	templates := []v1beta2.ModuleTemplate{versioned("keda", "1.7.0"), versioned("keda", "1.8.0")}
 	promoted := offered("keda", func(m *v1beta2.ModuleReleaseMeta) { m.Spec.Channels[0].Version = "1.8.0" })
 	before, after := snapshot(t, templates, offered("keda", nil)), snapshot(t, templates, promoted)
@@ -416,7 +416,7 @@ func TestCatalogShowsTheVersionThatARolloutHoldsInAChannel(t *testing.T) {
 }
 
 // A module has a ModuleReleaseMeta, and ModuleTemplates with a channel from older versions of Kyma.
-func TestOtherNamesOfAModuleDoNotBypassItsVisibility(t *testing.T) {
+func TestModuleAliasesDoNotBypassItsVisibility(t *testing.T) {
 	const component = "kyma-project.io/module/keda"
 	label := map[string]string{v1beta2.LabelModuleName: "keda"}
 	templates := []v1beta2.ModuleTemplate{

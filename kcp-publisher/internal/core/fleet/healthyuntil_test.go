@@ -45,7 +45,7 @@ func setHealthyUntil(kyma *v1beta2.Kyma, now time.Time) {
 	}
 }
 
-func TestTableRowAndKymaOfHealthyRuntimeShowTheSameData(t *testing.T) {
+func TestTableRowMatchesKymaOfHealthyRuntime(t *testing.T) {
 	w := newWorld(t).certified(24*time.Hour, 6*24*time.Hour)
 	kyma := w.status()
 	kyma.Status.Runtime.ID = plan.RuntimeID(kyma)

@@ -106,7 +106,7 @@ func TestIncompleteTableRowIsNotListed(t *testing.T) {
 	}
 }
 
-func TestRolloutThatCanHoldARuntimeIsFoundByStateAndVersion(t *testing.T) {
+func TestRolloutGateIsFoundByStateAndVersion(t *testing.T) {
 	for state, want := range map[v1alpha1.RolloutState][2]bool{ // for a runtime with 1.0.0, and with the promoted 1.1.0
 		v1alpha1.RolloutSucceeded: {false, false}, v1alpha1.RolloutProgressing: {true, false},
 		v1alpha1.RolloutStopped: {true, false}, v1alpha1.RolloutRolledBack: {true, true},

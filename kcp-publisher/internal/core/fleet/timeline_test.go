@@ -101,7 +101,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 	}
 }
 
-func TestReadChainEndsAtFirstUnreadableBundle(t *testing.T) {
+func TestBundleChainEndsAtFirstUnreadableBundle(t *testing.T) {
 	asked := 0
 	read := func(missing int) func(string) (bundle.BundleIdentity, error) {
 		return func(want string) (bundle.BundleIdentity, error) {

@@ -147,7 +147,7 @@ func TestStateOfUnchangedModuleIsKept(t *testing.T) {
 	}
 }
 
-func TestModuleIsNotReadyByReportAboutUnrecordedBundle(t *testing.T) {
+func TestReportAboutUnrecordedBundleDoesNotMakeModulesReady(t *testing.T) {
 	for name, then := range map[string]func(*fleetMember){
 		"report about an unknown bundle": func(m *fleetMember) {
 			m.publish("unrelated", nothing).report("unknown", ready("keda"), ready("mail"))

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-func TestOnlyExactReportProvesVersionOfRollout(t *testing.T) {
+func TestRolloutVersionIsProvenOnlyByExactReport(t *testing.T) {
 	const rolloutName = "keda-regular-1"
 	for name, c := range map[string]struct {
 		change func(*Facts)
@@ -87,7 +87,7 @@ func was(given map[string]v1beta2.GivenVersion, ready bool) map[string]v1beta2.G
 	return map[string]v1beta2.GivenVersion{"keda": keda}
 }
 
-func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
+func TestGatedModuleStaysReadyWithMessage(t *testing.T) {
 	s := healthy()
 	const why = "rollout keda-regular-1 holds version 2.0.0: wave others"
 	s.facts.Problems = []bundle.Problem{{Module: "keda", Channel: "regular", State: v1beta2.StateReady, Message: why}}
@@ -104,7 +104,7 @@ func TestHeldModuleStaysReadyWithMessage(t *testing.T) {
 
 // A version was published long before the runtime could install it. The deadline must begin only when the runtime
 // could.
-func TestDeadlineBeginsWhenTheRuntimeCanStart(t *testing.T) {
+func TestUpgradeDeadlineStartsWhenTheRuntimeCanUpgrade(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {
 		before v1beta2.KymaStatus

@@ -150,7 +150,7 @@ func TestRestartKeepsReportTimes(t *testing.T) {
 }
 
 // A publisher that has not read the report since its start must not change the recorded state.
-func TestUncertainSilenceIsNotReported(t *testing.T) {
+func TestRuntimeWithPossibleUnrecordedReportIsNotSilent(t *testing.T) {
 	s := healthy()
 	status := s.status()
 	late := noon.Add(allowedSilence + time.Hour)

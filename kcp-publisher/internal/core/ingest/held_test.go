@@ -24,7 +24,7 @@ func (s *scene) held(change func(*Facts)) v1beta2.KymaStatus {
 	return HeldStatus(s.before, s.facts, "commit 3f0c is partially applied", s.now.Add(time.Minute))
 }
 
-func TestReportedStatesAreShownWhileACommitIsHeld(t *testing.T) {
+func TestReportedStatesAreShownDuringACommitHold(t *testing.T) {
 	after := healthy().held(func(f *Facts) {
 		reported("keda", v1beta2.StateError, "quota exceeded")(f)
 		f.Report.Modules[0].Reason = reason.Modules[0]
@@ -47,7 +47,7 @@ func TestReportedStatesAreShownWhileACommitIsHeld(t *testing.T) {
 	}
 }
 
-func TestModuleRecoversWhileACommitIsHeld(t *testing.T) {
+func TestModuleRecoversDuringACommitHold(t *testing.T) {
 	s := healthy().with(reported("keda", v1beta2.StateError, "quota exceeded"))
 	after := s.held(reported("keda", v1beta2.StateReady, ""))
 	if after.State != v1beta2.StateReady || after.Runtime.Reasons != nil ||
@@ -57,7 +57,7 @@ func TestModuleRecoversWhileACommitIsHeld(t *testing.T) {
 	}
 }
 
-func TestHeldCommitKeepsProblemsOfTheControlPlane(t *testing.T) {
+func TestControlPlaneProblemsRemainDuringACommitHold(t *testing.T) {
 	problem := bundle.Problem{Module: "keda", State: v1beta2.StateError, Message: "no version",
 		Reason: reason.Problems[0]}
 	s := healthy().with(func(f *Facts) { f.Problems = []bundle.Problem{problem} })
@@ -73,7 +73,7 @@ func TestHeldCommitKeepsProblemsOfTheControlPlane(t *testing.T) {
 	}
 }
 
-func TestReportOfAnotherBundleChangesNothingWhileACommitIsHeld(t *testing.T) {
+func TestOlderReportIsIgnoredDuringACommitHold(t *testing.T) {
 	s := healthy()
 	after := s.held(func(f *Facts) {
 		f.Report.Observed = &bundle.Observed{Epoch: 1, Sequence: 6, Digest: earlier}
@@ -84,7 +84,7 @@ func TestReportOfAnotherBundleChangesNothingWhileACommitIsHeld(t *testing.T) {
 	}
 }
 
-func TestOtherCausesStayWhileACommitIsHeld(t *testing.T) {
+func TestOtherErrorsRemainDuringACommitHold(t *testing.T) {
 	recovered := reported("keda", v1beta2.StateReady, "")
 	for name, c := range map[string]struct {
 		before func(*Facts)

@@ -46,7 +46,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 	}
 }
 
-func TestRuntimeWithReportsCarriedByHandIsNotFailing(t *testing.T) {
+func TestOverdueImportedReportsAreNotAFailure(t *testing.T) {
 	const season = 90 * 24 * time.Hour
 	carried := func(f *Facts) { f.SilenceTimeout, f.IsCarried = season, true }
 	status := healthy().with(carried).later(season - time.Minute).status()

@@ -307,7 +307,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 	}
 }
 
-func TestNewRollbackCausesBundle(t *testing.T) {
+func TestNewRollbackTriggersPublishing(t *testing.T) {
 	r := Runtime{
 		ID:             "one",
 		Audience:       bundle.Audience{Runtime: "one"},

@@ -230,7 +230,7 @@ func TestBundleIsPublishedOnlyForAReason(t *testing.T) {
 	}
 }
 
-func TestLastBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
+func TestFinalBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
 	predicate, _ := NextBundle(after(publishedAt(t, noon, nil, "keda")), ResolvedBundle{Documents: documents(t)},
 		Runtime{ID: "one", IsDeleting: true}, trusted, validity, noon)
 	if !predicate.Deleting || predicate.ExpiresAt.Sub(predicate.IssuedAt) != lastBundleValidity {
@@ -239,7 +239,7 @@ func TestLastBundleOfDeletedKymaIsValidForAYear(t *testing.T) {
 	}
 }
 
-func TestSequencesIncreaseAfterTheRegistryLostTheBundle(t *testing.T) {
+func TestSequencesIncreaseAfterRegistryDataLoss(t *testing.T) {
 	future := noon.Add(time.Hour).UnixMilli()
 	predicate, reason := NextBundle(Adoption{}, ResolvedBundle{Documents: documents(t)},
 		Runtime{ID: "one", RecordedBundle: &RecordedBundle{Epoch: 1, Sequence: future, Digest: "sha256:last"}}, trusted,
@@ -275,7 +275,7 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 	}
 }
 
-func TestNewCommitAloneCausesNoBundle(t *testing.T) {
+func TestNewCommitWithoutChangesDoesNotTriggerPublishing(t *testing.T) {
 	r := Runtime{
 		ID: "one", Audience: bundle.Audience{Runtime: "one"}, Source: &bundle.Source{
 			Repository: "https://git.example/fleet", Commit: "b",
@@ -297,7 +297,7 @@ func TestNewCommitAloneCausesNoBundle(t *testing.T) {
 	}
 }
 
-func TestChangedSecretsCauseBundle(t *testing.T) {
+func TestChangedSecretsTriggerPublishing(t *testing.T) {
 	d := documents(t, "keda")
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, Sealed: &bundle.Sealed{Revision: "1"}}
 	predicate, _ := NextBundle(Adoption{}, ResolvedBundle{Documents: d, RequestedNames: []string{"keda"}}, r, trusted,

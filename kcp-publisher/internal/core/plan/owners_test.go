@@ -38,7 +38,7 @@ func decided(at int64) func(*v1beta2.RuntimeStatus) {
 }
 func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
 
-func TestOnlyOperatorsDecideOwnership(t *testing.T) {
+func TestOwnershipIsDecidedOnlyByOperators(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b func(*v1beta2.RuntimeStatus)
 		// owner is the name of the Kyma that must own the runtime, or empty if no Kyma must.
@@ -106,7 +106,7 @@ func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	}
 }
 
-func TestKymasWithTheSameNameInTwoNamespacesOwnNoRuntime(t *testing.T) {
+func TestDuplicateKymaNamesAcrossNamespacesOwnNoRuntime(t *testing.T) {
 	one, two := kymaOf("prod"), kymaOf("prod")
 	one.Namespace, two.Namespace = "a", "b"
 	owners := NewOwners([]v1beta2.Kyma{*two, *one})
@@ -274,7 +274,7 @@ func TestRuntimeHandoverNeedsAnOperator(t *testing.T) {
 	}
 }
 
-func TestReportOfAnotherKymaNeedsANewerToken(t *testing.T) {
+func TestReportFromAnotherKymaRequiresANewerToken(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	former := claiming("former", func(s *v1beta2.RuntimeStatus) {
 		enrolled(s)

@@ -108,7 +108,7 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 	}
 }
 
-func TestApprovalIsValidForOneHeldRemoval(t *testing.T) {
+func TestApprovalIsValidForOnePendingRemoval(t *testing.T) {
 	at := func(seconds int) metav1.Time { return metav1.NewTime(noon.Add(time.Duration(seconds) * time.Second)) }
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{
@@ -196,7 +196,7 @@ func enrolledKyma(name string, modules ...string) v1beta2.Kyma {
 	return kyma
 }
 
-func TestOnlyRuntimesWithModulesRaiseTheLimitOfRemovals(t *testing.T) {
+func TestRemovalLimitCountsOnlyRuntimesWithModules(t *testing.T) {
 	skipped := enrolledKyma("skipped", "keda")
 	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
 	deleted := enrolledKyma("deleted")
@@ -279,7 +279,7 @@ func TestApprovalByCommitIsValidForOneRemoval(t *testing.T) {
 	}
 }
 
-func TestInventedModulesAreCountedSeparately(t *testing.T) {
+func TestUnrecordedModulesAreCountedSeparately(t *testing.T) {
 	adopted := Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true}
 	found := adopted.Removing(bundle.Predicate{Removals: []string{"invented", "istio", "keda", "warden"}}, Runtime{
 		IsInUse: true, Mandatory: []string{"warden"},

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-func TestRenewalOnlyChangesTheValidity(t *testing.T) {
+func TestCertificateRenewalChangesOnlyTheValidity(t *testing.T) {
 	issued := noon.Add(-time.Hour)
 	last := &PublishedBundle{Digest: "sha256:a", Predicate: bundle.Predicate{
 		Sequence: 7, Epoch: 1, RootVersion: 3, IssuedAt: issued, ExpiresAt: issued.Add(3 * time.Hour),

@@ -188,7 +188,7 @@ func TestKymaWithChangedRuntimeIDIsRefused(t *testing.T) {
 	}
 }
 
-func TestUsedTokenEnrollsNoOtherKeyAfterARevocation(t *testing.T) {
+func TestUsedTokenCannotEnrollAnotherKeyAfterRevocation(t *testing.T) {
 	secrets := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	key := trusttest.PublicKey(t, trusttest.NewSigner(t))
 	encoded, err := trust.EncodePublicKey(key)

@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-func TestOnlyNewValueRequestsReconcile(t *testing.T) {
+func TestReconcileIsRequestedOnlyByANewValue(t *testing.T) {
 	for name, c := range map[string]struct{ asked, handled, want string }{
 		"Kyma without a request":          {"", "", ""},
 		"request that was removed":        {"", "noon", ""},

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
+func TestRunningVersionIsRecordedAfterFailedUpgrade(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*v1beta2.RuntimeStatus, *bundle.AcceptedReport)
 		want   map[string]string
@@ -63,7 +63,7 @@ func TestRunningVersionIsKnownAfterFailedUpgrade(t *testing.T) {
 
 // The runtime chose 2.0.0 while it was offline, but 2.0.0 failed and 1.0.0 still runs. Its agent refuses every older
 // version until it has applied a bundle with 2.0.0.
-func TestRefusedManifestSetsTheMinimumVersion(t *testing.T) {
+func TestMinimumVersionComesFromRefusedManifest(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{
 			Digest: "sha256:one", Sequence: 1, Versions: map[string]string{"keda": "1.0.0"},

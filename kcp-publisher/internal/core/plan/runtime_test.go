@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
+func TestRemovalsAreConfirmedOnlyByAvailableReports(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{
 		Observed: &v1beta2.ObservedBundle{Digest: "sha256:last", ClusterUID: "c"},
@@ -31,7 +31,7 @@ func TestOnlyAnAvailableReportConfirmsRemovals(t *testing.T) {
 	}
 }
 
-func TestReportsOfInventedModulesAddABoundedNumberOfRemovals(t *testing.T) {
+func TestReportsOfUnknownModulesAddLimitedRemovals(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: &v1beta2.PublishedBundle{
 		Versions: map[string]string{"keda": "1.0.0"}, Removals: []string{"zz-removed"},

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
+func TestValuesComeOnlyFromTheControlPlaneKyma(t *testing.T) {
 	kyma := kymaOf("one")
 	kyma.Labels = map[string]string{"kyma-project.io/region": "eu"}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationValues: `{"tier":"gold"}`}
@@ -34,7 +34,7 @@ func TestOnlyTheKymaInTheControlPlaneDefinesValues(t *testing.T) {
 	}
 }
 
-func TestChangedValueCausesBundle(t *testing.T) {
+func TestChangedValueTriggersPublishing(t *testing.T) {
 	r := Runtime{ID: "one", Audience: bundle.Audience{Runtime: "one"}, RecordedBundle: &RecordedBundle{}}
 	wanted := ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"},
 		Versions: map[string]string{"keda": "1.0.0"}, Values: bundle.Values{"region": "eu"}}

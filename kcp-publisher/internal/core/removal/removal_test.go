@@ -177,7 +177,7 @@ func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	}
 }
 
-func TestShardsTogetherStayWithinTheConfiguredNumbers(t *testing.T) {
+func TestRemovalLimitsAreDividedAmongShards(t *testing.T) {
 	for _, c := range []struct {
 		shards           int
 		count, perModule int

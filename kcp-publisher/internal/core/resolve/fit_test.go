@@ -108,7 +108,7 @@ func TestModuleReleaseMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 	}
 }
 
-func TestTooManyOffersOmitModulesWithMostChannels(t *testing.T) {
+func TestOfferLimitOmitsModulesWithMostChannels(t *testing.T) {
 	w := usual()
 	for i := range 90 {
 		name := fmt.Sprintf("crowd-%d", i)
@@ -178,7 +178,7 @@ func TestUpgradeThatExceedsBundleSizeKeepsThePreviousVersion(t *testing.T) {
 	}
 }
 
-func TestModulesWithTheSameManifestNameAreNotPublishedTogether(t *testing.T) {
+func TestModulesWithTheSameManifestNameConflict(t *testing.T) {
 	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").
 		meta("kcp-system-a", "regular=1.0.0")
 	w.ask("kcp-system/a").ask("kcp-system-a")

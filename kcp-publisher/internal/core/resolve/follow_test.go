@@ -102,7 +102,7 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 	}
 }
 
-func TestHeldModuleIsRemovedInItsInstalledVersion(t *testing.T) {
+func TestGatedModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 	w := usual()
 	w.request.Requested.Modules, w.request.RemovedModules = nil, []v1beta2.Module{
 		{Name: "keda", Channel: "regular", Managed: true},

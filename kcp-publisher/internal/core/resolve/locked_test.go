@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
+func TestReleaseMustIncludeDefaultCRAndModuleName(t *testing.T) {
 	cr := func(name string) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{
 			"apiVersion": "sample.example/v1", "kind": "Keda", "metadata": map[string]any{"name": name},
@@ -66,7 +66,7 @@ func TestReleaseMustCoverTheDefaultCRAndTheNameOfAModule(t *testing.T) {
 	}
 }
 
-func TestReleasedDefaultCRIsNotChangedContent(t *testing.T) {
+func TestReleasedDefaultCRIsTreatedAsUnchangedContent(t *testing.T) {
 	install := bundle.Content{Name: "raw-manifest", Digest: "sha256:a"}
 	before := &bundle.Manifest{Version: "1.0.0", Component: prefix + "keda", Content: []bundle.Content{install}}
 	after := *before

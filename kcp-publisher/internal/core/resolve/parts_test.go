@@ -60,7 +60,7 @@ func TestInlineDescriptorIsUsed(t *testing.T) {
 	}
 }
 
-func TestInlineDescriptorOfAnotherComponentIsRefused(t *testing.T) {
+func TestInlineDescriptorForAnotherComponentIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ descriptor, want string }{
 		"descriptor of another version": {
 			string(descriptor("keda", "2.0.0")), "spec.descriptor: version is 2.0.0, but spec.version is 1.0.0",

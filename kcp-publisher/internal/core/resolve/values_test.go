@@ -70,7 +70,7 @@ func TestUndefinedValueBlocksOnlyItsModule(t *testing.T) {
 	}
 }
 
-func TestUndefinedValueKeepsOnlyManifestThatTheAgentSupports(t *testing.T) {
+func TestUndefinedValueKeepsSupportedManifestOnly(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationUsesValues, "region")).
 		meta("keda", "regular=1.0.0").ask("keda").published(t)

@@ -277,7 +277,7 @@ func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
 
 // All runtimes of the wave had a newer version, so the wave was proven without updates. Then more runtimes join the
 // wave.
-func TestLateRuntimeOfProvenEmptyWaveKeepsItsVersion(t *testing.T) {
+func TestRuntimeAddedToAnEmptyWaveKeepsItsVersion(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].AllowEmpty = true
 	ahead := at("prod", "prod", "3.0.0")

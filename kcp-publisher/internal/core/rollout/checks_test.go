@@ -155,7 +155,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 }
 
 // An earlier rollout has updated the runtime, so its agent has run no checks of the current rollout.
-func TestRuntimeWithoutMeasurementsDoesNotProveWaveWithChecks(t *testing.T) {
+func TestMissingMeasurementsDoNotProveAWave(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)
 	dev.Selection.Rollout, dev.Selection.Ready = "another", true
@@ -218,7 +218,7 @@ func TestWorstValueDependsOnTheBounds(t *testing.T) {
 	}
 }
 
-func TestUnchangedCheckResultsOfTenThousandRuntimesWriteNothing(t *testing.T) {
+func TestUnchangedCheckResultsCauseNoWrites(t *testing.T) {
 	policy := policies("careful")
 	policy[0].Spec.Waves = []fleet.Wave{{
 		Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour},

@@ -11,7 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-func TestAddedRestWaveHasAUniqueName(t *testing.T) {
+func TestWaveForRemainingRuntimesGetsAUniqueName(t *testing.T) {
 	course := twoWaves().Course
 	course.Waves[1].Percent = new(int32(50))
 	for _, c := range []struct{ last, want string }{{"production", RestWave}, {RestWave, RestWave + "-2"}} {
@@ -67,7 +67,7 @@ func TestEditedWavesCannotSkipRuntimes(t *testing.T) {
 	}
 }
 
-func TestReturningRuntimeStartsNoRollout(t *testing.T) {
+func TestRuntimeWithAnOlderVersionDoesNotStartARollout(t *testing.T) {
 	policy := &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: twoWaves().Course}}
 	var runtimes []Runtime
 	for i := range 99 {

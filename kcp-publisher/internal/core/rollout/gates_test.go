@@ -33,7 +33,7 @@ func TestGatesWithEqualDecisionsAreEqual(t *testing.T) {
 	}
 }
 
-func TestReasonOfHeldVersionDoesNotChangeTheDecision(t *testing.T) {
+func TestReasonTextDoesNotChangeTheRolloutDecision(t *testing.T) {
 	gate := func(d Decision) *Gate {
 		return &Gate{decisions: []Decision{d}, decisionIndex: map[string]int32{"one": 0}}
 	}

@@ -229,7 +229,7 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 
 // An operator sets the channel to a version again shortly after an earlier rollout of it, so the canaries already have
 // the version.
-func TestSoakAppliesToAWaveThatAlreadyHasTheVersion(t *testing.T) {
+func TestSoakTimeAppliesToWaveWithPromotedVersion(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)
 	for name, c := range map[string]struct {
@@ -335,7 +335,7 @@ func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	}
 }
 
-func TestCanariesStayTheSame(t *testing.T) {
+func TestCanarySelectionIsStable(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves[0].Selector, spec.Waves[0].Percent = nil, new(int32(5))
 	canaries := func(spec fleet.RolloutSpec, n int) map[string]bool {

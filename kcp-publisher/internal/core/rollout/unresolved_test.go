@@ -75,7 +75,7 @@ func TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent(t *testing.T) {
 	}
 }
 
-func TestProblemOfAnotherVersionDoesNotDeferARuntime(t *testing.T) {
+func TestProblemWithAnotherVersionDoesNotDeferRuntime(t *testing.T) {
 	r := at("r", "dev", "1.0.0")
 	r.UnresolvedVersion = "1.0.0"
 	step := Plan(first, twoWaves(), fleet.RolloutStatus{}, []Runtime{r}, PlanInput{ChannelVersion: "2.0.0", Now: noon})

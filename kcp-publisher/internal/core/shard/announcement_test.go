@@ -74,7 +74,7 @@ func TestAnnouncementIsValidForItsPlannerAndShardCount(t *testing.T) {
 	}
 }
 
-func TestAnnouncedHoldAllowsNoPublishing(t *testing.T) {
+func TestAnnouncedHoldPreventsPublishing(t *testing.T) {
 	held := Announcement{Holder: "one", Shards: 3, Held: "commit c1 is applied in part"}
 	if held.IsValid(3, "one") || !held.Current(3, "one") || held.Current(2, "one") || held.Current(3, "two") {
 		t.Errorf("announcement %+v must be current only for its planner and number of shards, and never valid", held)

@@ -38,7 +38,7 @@ func TestBlockedPromotionsNeedAnOperator(t *testing.T) {
 	}
 }
 
-func TestNewlyBlockedPromotionsHaveNewReason(t *testing.T) {
+func TestPromotionsWithANewReasonCountAsNewlyBlocked(t *testing.T) {
 	before := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTooManyFailures, v1alpha1.WaitTimeNotReached)
 	after := waiting(v1alpha1.WaitTooManyFailures, v1alpha1.WaitTemplateMissing, v1alpha1.WaitOtherPolicy)
 	if got := versionsOf(NewlyBlocked(before, after)); got != "2.0.0 3.0.0 " {

@@ -48,7 +48,7 @@ func TestOnlyReportsAboutThePublishedVersionCount(t *testing.T) {
 	}
 }
 
-func TestErrorInAnOlderVersionCountsOnlyForTheLatestBundle(t *testing.T) {
+func TestOlderVersionErrorCountsOnlyForLatestBundle(t *testing.T) {
 	for name, c := range map[string]struct {
 		observed string
 		waits    bool

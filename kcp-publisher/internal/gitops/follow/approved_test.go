@@ -88,7 +88,7 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 
 // The approvals must be stored first. Otherwise, a crash during the removals would lose the approval of objects that
 // are already deleted.
-func TestReplicasGetTheApprovalsBeforeAnObjectIsRemoved(t *testing.T) {
+func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
 	f := &Follower{Client: fake.NewClientBuilder().Build(), Namespace: "kcp-system"}
 	f.Hold = func() (release func()) { return func() {} }

@@ -106,7 +106,7 @@ func TestFailedPollHasAReason(t *testing.T) {
 	}
 }
 
-func TestOnlyEditsOfOtherClientsAreDetected(t *testing.T) {
+func TestEditsFromOtherClientsAreDetected(t *testing.T) {
 	for name, c := range map[string]struct {
 		edit func(*v1beta2.Kyma)
 		want bool
@@ -163,7 +163,7 @@ func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	}
 }
 
-func TestOnlyAPartialCommitHoldsPublishing(t *testing.T) {
+func TestPublishingStopsOnlyDuringPartialCommits(t *testing.T) {
 	repository := &git.Repository{}
 	repository.URL, repository.Path = "https://git.example/fleet", "fleet"
 	whole := &record{

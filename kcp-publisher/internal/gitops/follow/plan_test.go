@@ -261,7 +261,7 @@ func key(kind, name string) Key {
 	return Key{schema.GroupKind{Group: v1beta2.Group, Kind: kind}, name}
 }
 
-func TestOnlyObjectsMissingFromTheCommitArePruned(t *testing.T) {
+func TestPruneRemovesOnlyObjectsMissingFromTheCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"), a("two"))
 	byHand := key("Kyma", "by-hand")
 	live[byHand] = live[key("Kyma", "two")].DeepCopy()

@@ -257,7 +257,7 @@ func TestOnlySignedCommitsAreRead(t *testing.T) {
 	}
 }
 
-func TestSignatureOfAnotherCommitIsRefused(t *testing.T) {
+func TestSignatureForAnotherCommitIsRefused(t *testing.T) {
 	w := newWork(t)
 	key := newSSHKey(t)
 	hash := w.commit(map[string]string{"a.yaml": "1"}, func(o *gogit.CommitOptions) {

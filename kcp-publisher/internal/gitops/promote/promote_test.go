@@ -28,7 +28,7 @@ spec:
   - {channel: fast, version: 2.0.0}
 `
 
-func TestOnlyTheVersionOfTheChannelChanges(t *testing.T) {
+func TestPromotionChangesOnlyTheChannelsVersion(t *testing.T) {
 	for name, c := range map[string]struct {
 		file      string
 		line      int

@@ -269,7 +269,7 @@ func TestTransportArchivesAreListedWithoutReadingBlobs(t *testing.T) {
 	}
 }
 
-func TestOtherFilesAreIgnored(t *testing.T) {
+func TestNonYAMLAndHiddenFilesAreIgnored(t *testing.T) {
 	objects, err := Folder(folder(t, map[string]string{
 		"README.md": "# hello", "keda.yaml.bak": "a: [", "script.sh": "a: [", "noextension": "a: [",
 		".git/config.yaml": "a: [", ".github/workflow.yml": "a: [",

@@ -406,7 +406,7 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 }
 
 // The registry leaked during the earlier check and isolates runtimes now.
-func TestLeftoverOfAnEarlierCheckIsNotALeak(t *testing.T) {
+func TestObjectsFromEarlierChecksAreNotLeaks(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")
 	_, blobs, err := readBundle(t.Context(), f.location, options.Other)

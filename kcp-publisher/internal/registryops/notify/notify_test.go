@@ -197,7 +197,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 	}
 }
 
-func TestOnlyThePasswordOfTheRuntimeIsAccepted(t *testing.T) {
+func TestPasswordsOfOtherRuntimesAreRefused(t *testing.T) {
 	e := start(t, 10, false)
 	ask := func(user, password string) int {
 		answer, err := http.ReadResponse(bufio.NewReader(e.dial(t, user, password)), nil)
@@ -332,7 +332,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 }
 
 // An attacker has a stolen password of a runtime.
-func TestRuntimeThatReconnectsConstantlyIsLimited(t *testing.T) {
+func TestReconnectsOfARuntimeAreLimited(t *testing.T) {
 	e := start(t, 100, false)
 	codes := map[int]int{}
 	began := time.Now()

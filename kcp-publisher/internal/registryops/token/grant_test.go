@@ -216,7 +216,7 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 }
 
 // No runtime may have access to the repositories of another runtime, regardless of their IDs.
-func TestRuntimesCannotReachEachOther(t *testing.T) {
+func TestTokensDoNotGrantAccessToOtherRuntimes(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -163,7 +163,7 @@ func TestSessionSurvivesOneKeyRotation(t *testing.T) {
 	}
 }
 
-func TestCookieSealedForAnotherPurposeIsRefused(t *testing.T) {
+func TestCookieForAnotherPurposeIsRefused(t *testing.T) {
 	f, now, _ := keyFile(t, oldSecret)
 	other, _, _ := keyFile(t, newSecret)
 	until := now.Add(time.Hour)

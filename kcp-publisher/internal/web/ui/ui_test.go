@@ -224,7 +224,7 @@ func TestFiltersSelectRuntimesOnThePage(t *testing.T) {
 	}
 }
 
-func TestPagesEscapeTextsOfRuntimes(t *testing.T) {
+func TestPagesEscapeTextFromRuntimes(t *testing.T) {
 	f := sampleFleet(3, true)
 	r := &f.Runtimes[0]
 	r.ID, r.Channel, r.Agent = hostile, hostile, hostile

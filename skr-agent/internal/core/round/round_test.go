@@ -72,7 +72,7 @@ func run(f Facts, r results, observe func(*Facts, Action)) (Facts, State, []Acti
 	return f, "", taken
 }
 
-func TestRoundTakesActionsForFacts(t *testing.T) {
+func TestRoundActionsDependOnFacts(t *testing.T) {
 	idle := Facts{
 		Memory: Memory{NextPoll: noon.Add(20 * time.Second), NextDefinitions: noon.Add(time.Hour), IsProven: true},
 		Now:    noon, HasBundle: true,
@@ -292,7 +292,7 @@ func (r *runtime) play(t *rapid.T) State {
 	return state
 }
 
-func TestHistoriesKeepGuarantees(t *testing.T) {
+func TestRandomHistoriesKeepGuarantees(t *testing.T) {
 	seen := map[State]bool{}
 	rapid.Check(t, func(t *rapid.T) {
 		r := runtime{

@@ -26,21 +26,22 @@ func (a *Account) IsAutoscaled(
 	if err != nil {
 		return false, ignoreUnserved(err)
 	}
-	if scaled, err := a.isScaledByKEDA(ctx, r, dropped); err != nil || scaled {
-		return scaled, err
-	}
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("HorizontalPodAutoscalerList"))
 	if err := a.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		return false, IgnoreForbidden(ignoreUnserved(err))
 	}
-	return slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
+	scaled := slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
 		version, err := schema.ParseGroupVersion(object.Text(&hpa, "spec", "scaleTargetRef", "apiVersion"))
 		return err == nil && !dropped.Has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
 			(replicas != 0 || scalesToZero(&hpa)) &&
 			object.Text(&hpa, "spec", "scaleTargetRef", "kind") == r.Kind &&
 			object.Text(&hpa, "spec", "scaleTargetRef", "name") == r.Name
-	}), nil
+	})
+	if scaled {
+		return true, nil
+	}
+	return a.isScaledByKEDA(ctx, r, dropped)
 }
 
 // isScaledByKEDA reports whether a ScaledObject of KEDA scales a workload. KEDA deletes its HorizontalPodAutoscaler

@@ -50,7 +50,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	}
 }
 
-func TestVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
+func TestAPIVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
 	absent := apierrors.NewNotFound(schema.GroupResource{Resource: "webs"}, "")
 	other := errors.New("connection refused")
 	now := time.Now()

@@ -216,7 +216,7 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 	}
 }
 
-func TestRemovalStagesEndWithCRDsRBACAndNamespaces(t *testing.T) {
+func TestRemovalDeletesCRDsRBACAndNamespacesLast(t *testing.T) {
 	stages := RemovalStages([]v1beta2.Resource{
 		resource("Namespace", "", "n"),
 		resource("ClusterRole", "rbac.authorization.k8s.io", "r"),
