@@ -122,6 +122,21 @@ func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
 			return w.visitNode(n.Alias, depth) // a cyclic alias exceeds the limit of nodes or depth
 		}
 	}
+	if err := w.checkNode(n, depth); err != nil {
+		return err
+	}
+	if n.Kind == yaml.MappingNode {
+		return w.visitMapping(n, depth)
+	}
+	for _, child := range n.Content {
+		if err := w.visitNode(child, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *yamlWalk) checkNode(n *yaml.Node, depth int) error {
 	switch {
 	case w.nodes > w.limits.Nodes:
 		return fmt.Errorf("more than %d values", w.limits.Nodes)
@@ -135,24 +150,25 @@ func (w *yamlWalk) visitNode(n *yaml.Node, depth int) error {
 		return fmt.Errorf("line %d: field %s: %s is not a number in JSON: put it in quotes", n.Line,
 			strings.Join(w.path, "."), n.Value)
 	}
-	if n.Kind == yaml.MappingNode {
-		if err := w.checkKeys(n); err != nil {
-			return err
-		}
+	return nil
+}
+
+func (w *yamlWalk) visitMapping(n *yaml.Node, depth int) error {
+	if err := w.checkKeys(n); err != nil {
+		return err
 	}
-	for i, child := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 0 && child.Tag == mergeTag && w.limits.ExpandedBytes > 0 {
-			continue // checkKeys has checked this merge key
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Tag != mergeTag || w.limits.ExpandedBytes == 0 { // checkKeys has checked the merge keys
+			if err := w.visitNode(key, depth+1); err != nil {
+				return err
+			}
 		}
-		if n.Kind == yaml.MappingNode && i%2 == 1 {
-			w.path = append(w.path, n.Content[i-1].Value)
-		}
-		if err := w.visitNode(child, depth+1); err != nil {
+		w.path = append(w.path, key.Value)
+		if err := w.visitNode(value, depth+1); err != nil {
 			return err
 		}
-		if n.Kind == yaml.MappingNode && i%2 == 1 {
-			w.path = w.path[:len(w.path)-1]
-		}
+		w.path = w.path[:len(w.path)-1]
 	}
 	return nil
 }

@@ -39,15 +39,8 @@ func (ap *applier) applyPlan(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, seen object.Keys,
 ) (applied []guard.Key, wait string, err error) {
 	a := ap.planner.accounts.Of(m)
-	for _, o := range p.Shared {
-		if guard.KeyOf(o) == p.Unlabeled {
-			continue
-		}
-		// Use a separate field manager for each module, so that each module owns only its own labels of a shared
-		// namespace.
-		if _, err := a.Apply(ctx, o, client.FieldOwner(ap.fieldManager+"/"+m.ModuleLabel())); err != nil {
-			return nil, "", account.ObjectError{Key: guard.KeyOf(o), Err: err}
-		}
+	if err := ap.applyShared(ctx, a, m, p); err != nil {
+		return nil, "", err
 	}
 	defined := planning.DefinedGroups(p)
 	ap.watches.StartAll(p.Inventory, defined)
@@ -96,6 +89,20 @@ func (ap *applier) applyPlan(
 		return applied, "", errors.Join(err, applyInterceptors(ctx, a, p))
 	}
 	return applied, "", errors.Join(refused...)
+}
+
+// applyShared applies the labels of shared namespaces. It uses a separate field manager for each module, so that each
+// module owns only its own labels of a shared namespace.
+func (ap *applier) applyShared(ctx context.Context, a *account.Account, m *v1beta2.Manifest, p planning.Plan) error {
+	for _, o := range p.Shared {
+		if guard.KeyOf(o) == p.Unlabeled {
+			continue
+		}
+		if _, err := a.Apply(ctx, o, client.FieldOwner(ap.fieldManager+"/"+m.ModuleLabel())); err != nil {
+			return account.ObjectError{Key: guard.KeyOf(o), Err: err}
+		}
+	}
+	return nil
 }
 
 // applyStage applies the objects of a stage and returns the changed objects. A refused object does not block the other
