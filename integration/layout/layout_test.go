@@ -162,7 +162,7 @@ var levels = map[string]map[string]int{
 		"command": 6,
 	},
 	"skr-agent/internal/": {
-		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "guard": 2, "intake": 2, "secrets": 2, "watch": 2,
+		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "intake": 2, "secrets": 2, "watch": 2,
 		"importer": 3, "objects": 3, "prove": 3, "pull": 3, "install": 4, "agent": 5, "command": 6,
 	},
 }

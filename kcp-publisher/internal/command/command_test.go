@@ -210,7 +210,7 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		},
 		"run with shards and an invalid selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --watch-label-selector a=b=c", cli.ExitUsage,
-			"--watch-label-selector: ",
+			`--watch-label-selector "a=b=c": `,
 		},
 		"run with shards, a selector and a Git repository is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 2 --git-url https://git.example/x " +
@@ -218,7 +218,7 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		},
 		"run with an invalid selector is a usage error": {
 			"run --location r.example/x --keys " + dir + " --watch-label-selector a=b=c", cli.ExitUsage,
-			"--watch-label-selector: ",
+			`--watch-label-selector "a=b=c": `,
 		},
 		"run with an OCI layout is a usage error": {
 			"run --location oci-layout:x", cli.ExitUsage, "--location must be a registry",

@@ -226,6 +226,13 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	write(t, review, "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n")
 	misspelled := filepath.Join(filepath.Dir(review), "misspelled.yaml")
 	write(t, misspelled, "apiVersion: v1\nkind: configmap\nmetadata: {name: a}\n")
+	key := filepath.Join(filepath.Dir(review), "key.yaml")
+	write(t, key, "apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key}\n")
+	owned := filepath.Join(filepath.Dir(review), "owned.yaml")
+	write(t, owned, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n"+
+		"  ownerReferences: [{apiVersion: v1, kind: ConfigMap, name: b, uid: c}]\n")
+	kyma := filepath.Join(filepath.Dir(review), "kyma.yaml")
+	write(t, kyma, "apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: default}\n")
 	write(t, filepath.Join(bad, "deep", "a.yaml"), mailerConfig+"---\nkind: ConfigMap\nmetadata: {name: b}\n")
 	to := func() string { return "ctf:" + filepath.Join(t.TempDir(), "out") }
 	for name, c := range map[string]struct {
@@ -262,6 +269,19 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		"a misspelled kind": {
 			[]string{"example.org/mailer:1.0.0", "--from", misspelled, "--to", to()}, cli.ExitFailed,
 			"misspelled.yaml, document 1, configmap a (v1): field kind must be spelled ConfigMap",
+		},
+		"an object of the agent": {
+			[]string{"example.org/mailer:1.0.0", "--from", key, "--to", to()}, cli.ExitFailed,
+			"every agent would refuse the content: Secret kyma-system/skr-agent-key: ",
+		},
+		"an object with an owner": {
+			[]string{"example.org/mailer:1.0.0", "--from", owned, "--to", to()}, cli.ExitFailed,
+			"ownerReferences",
+		},
+		"a default CR that controls the agent": {
+			[]string{"example.org/mailer:1.0.0", "--from", plain, "--default-cr", kyma, "--module-template",
+				filepath.Join(t.TempDir(), "template.yaml"), "--to", to()}, cli.ExitFailed,
+			"objects of this kind control the agent",
 		},
 		"an invalid module name": {
 			[]string{"example.org/module/hpa2:1.0.0", "--from", plain, "--to", to()}, cli.ExitUsage,

@@ -297,7 +297,7 @@ func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 		"--health Failing,Behnd":  `--health "Behnd": must be one of Failing, Silent`,
 		"-w -o yaml":              "--watch does not support -o yaml: use table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",
-		"-l a=b=c":                "--selector:",
+		"-l a=b=c":                `--selector "a=b=c": `,
 		"berlin tokyo":            "expected at most one runtime id",
 		"--kubeconfig /nowhere x": "/nowhere",
 	} {

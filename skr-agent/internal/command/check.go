@@ -20,9 +20,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 )
 
 // rightsDir is the chart's folder with RBAC files of the agent.

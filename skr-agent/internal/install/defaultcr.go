@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
@@ -17,7 +16,7 @@ import (
 // createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
 // users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
 func (ap *applier) createDefaultCR(
-	ctx context.Context, a *account.Account, by guard.Owner, known *memo, p planning.Plan,
+	ctx context.Context, a *account.Account, by object.Owner, known *memo, p planning.Plan,
 ) (created bool, wait string, err error) {
 	if p.DefaultCR == nil {
 		return false, "", nil

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -51,7 +51,7 @@ func (s *foreignSearch) examineObject(
 	case live == nil:
 		s.plan.Absent[k] = struct{}{}
 	case !accepted(live):
-		s.foreign = append(s.foreign, k.String()+guard.DescribeOwner(live))
+		s.foreign = append(s.foreign, k.String()+object.DescribeOwner(live))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 			takes := live.DeletionTimestamp.IsZero() &&
 				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
 					planning.IsAbandoned(c.planner.records, k, live, others))
-			return by.Owns(live) || takes || before.Has(k) && guard.WasAppliedBy(live, c.fieldManager)
+			return by.Owns(live) || takes || before.Has(k) && object.WasAppliedBy(live, c.fieldManager)
 		}
 	}
 	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.BelongsToOther(live) }

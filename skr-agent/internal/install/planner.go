@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -93,9 +93,9 @@ func (pl *planner) claimed(ctx context.Context, m *v1beta2.Manifest, p *planning
 	return &outcome.Finding{Reason: v1beta2.ReasonConflict, Message: conflict}, nil
 }
 
-func (pl *planner) owner(m *v1beta2.Manifest) guard.Owner {
+func (pl *planner) owner(m *v1beta2.Manifest) object.Owner {
 	component := m.Annotations[v1beta2.AnnotationFQDN]
-	return guard.Owner{
+	return object.Owner{
 		OwnedBy: m.Namespace + "/" + m.Name, Module: m.ModuleLabel(), Namespace: pl.namespace,
 		InheritedOwners: takeover.OwnerAnnotations(m.Annotations[v1beta2.AnnotationKymas], component,
 			m.ModuleLabel(), m.Module(), component),

@@ -57,6 +57,9 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	if err != nil {
 		return CheckResult{}, err
 	}
+	if err := checkRules(objects, f.DefaultCR); err != nil {
+		return CheckResult{}, err
+	}
 	for _, o := range objects {
 		checked.Ignored = append(checked.Ignored, render.UnknownFields(o)...)
 	}

@@ -173,7 +173,7 @@ func TestEachReferenceIsFollowedOnce(t *testing.T) {
 		"round": "references form a cycle: kyma-pull.dev/module/round:1.0.0 → kyma-pull.dev/module/trip:1.0.0 → " +
 			"kyma-pull.dev/module/round:1.0.0",
 		"lost":   `reference "r0": component kyma-pull.dev/module/nowhere:1.0.0: component version not found`,
-		"deep-0": "references are more than 16 deep",
+		"deep-0": "references are nested deeper than 16 levels",
 		"many":   "more than 200 components are referenced",
 	} {
 		if _, err := closure(name); err == nil || !strings.Contains(err.Error(), want) {

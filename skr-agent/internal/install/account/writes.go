@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	agentobjects "github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
@@ -95,7 +95,7 @@ func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured
 
 // AdoptDefaultCR adds the module's labels and annotations to a default CR that lifecycle-manager created, so that
 // watches select the CR. It does nothing if the account lacks the permission.
-func (a *Account) AdoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by guard.Owner) error {
+func (a *Account) AdoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by object.Owner) error {
 	if by.IsAnnotatedOwner(live) || !by.OwnsDefaultCR(live) {
 		return nil
 	}

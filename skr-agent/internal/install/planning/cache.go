@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
@@ -44,7 +44,7 @@ type packedPlan struct {
 func NewCache() *Cache { return &Cache{kept: map[types.NamespacedName]packedPlan{}} }
 
 // Input returns a string that is equal for two plans with the same inputs.
-func Input(m *v1beta2.Manifest, by guard.Owner) string {
+func Input(m *v1beta2.Manifest, by object.Owner) string {
 	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
 		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
 }

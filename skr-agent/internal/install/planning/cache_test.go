@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
@@ -16,7 +16,7 @@ func TestCachedPlanReturnsChangedObjects(t *testing.T) {
 	objects, err := render.Render(render.Input{Content: []byte(crowd(300, 1, "example.org/one")), Release: "crowd"})
 	require.NoError(t, err)
 	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
-	by := guard.Owner{OwnedBy: home + "/crowd", Module: "crowd", Namespace: home}
+	by := object.Owner{OwnedBy: home + "/crowd", Module: "crowd", Namespace: home}
 	whole, err := Make(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
 	require.NoError(t, err)
 	whole.Resources = outcome.Finding{OK: true, Reason: "Rendered", Message: "all"}

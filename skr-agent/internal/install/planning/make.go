@@ -18,8 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
@@ -31,7 +31,7 @@ type scopes func(schema.GroupVersionKind) (namespaced bool, err error)
 // Manifest's current inventory.
 func Make(
 	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, inventory []v1beta2.Resource,
-	owner guard.Owner, served scopes,
+	owner object.Owner, served scopes,
 ) (Plan, error) {
 	scope, unserved := withDefinitions(served, rendered)
 	mk := maker{
@@ -53,7 +53,7 @@ func Make(
 // maker collects the objects of a plan.
 type maker struct {
 	plan  Plan
-	owner guard.Owner
+	owner object.Owner
 	scope scopes
 	seen  object.Keys // objects of the content
 	stay  object.Keys // objects that must not be pruned
@@ -207,7 +207,7 @@ func Place(o *unstructured.Unstructured, namespaced bool, fallback string) {
 }
 
 // mark sets the labels and annotations that identify the owner of an object.
-func mark(o *unstructured.Unstructured, by guard.Owner) {
+func mark(o *unstructured.Unstructured, by object.Owner) {
 	labels, annotations := by.Marks()
 	utils.SetCommonMetadata([]*unstructured.Unstructured{o}, labels, annotations)
 }

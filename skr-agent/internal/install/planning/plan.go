@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
@@ -151,7 +151,7 @@ func (p *Plan) IsDefinedBy(o *unstructured.Unstructured, definitions object.Keys
 
 // TakesOver reports whether a plan takes over an object from another Manifest. mark is the value of the object's
 // annotation owned-by.
-func (p *Plan) TakesOver(k guard.Key, mark string, by guard.Owner) bool {
+func (p *Plan) TakesOver(k guard.Key, mark string, by object.Owner) bool {
 	from := p.Takes[k]
 	return from != "" && from == mark && from != by.OwnedBy
 }

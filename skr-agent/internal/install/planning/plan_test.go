@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 )
@@ -249,7 +249,7 @@ func TestCustomResourcesAreRemovedBeforeOperator(t *testing.T) {
 	require.Equal(t, 2, stageOf(of("networking.k8s.io/v1", "Ingress")))
 }
 
-var sampleOwner = guard.Owner{OwnedBy: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
+var sampleOwner = object.Owner{OwnedBy: "kyma-system/sample", Module: "sample", Namespace: "kyma-system"}
 
 func TestJobsOfHooksAreOrderedByPhaseAndWeight(t *testing.T) {
 	job := func(name, hook, weight string) string {

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -96,7 +96,7 @@ func appliedPart(m *v1beta2.Manifest) string {
 
 // MayNotDelete returns the reason why the agent must not delete an object to create it again, and the fix. It returns
 // "" if the agent can delete the object.
-func MayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjectMetadata, k guard.Key) string {
+func MayNotDelete(m *v1beta2.Manifest, by object.Owner, live *metav1.PartialObjectMetadata, k guard.Key) string {
 	switch {
 	case live == nil:
 		return ""
@@ -109,7 +109,7 @@ func MayNotDelete(m *v1beta2.Manifest, by guard.Owner, live *metav1.PartialObjec
 		return fmt.Sprintf(
 			"is not recreated because it does not belong to this module%s: rename it in the module, delete it, or "+
 				"hand it over with the annotation %s=%s",
-			guard.DescribeOwner(live),
+			object.DescribeOwner(live),
 			v1beta2.AnnotationAdopt,
 			by.OwnedBy,
 		)

@@ -1,4 +1,4 @@
-package guard
+package object
 
 import (
 	"testing"
@@ -8,6 +8,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
+
+const home = v1beta2.RuntimeNamespace
 
 func TestOwnershipDependsOnMarksLabelsAndFieldManagers(t *testing.T) {
 	by := Owner{OwnedBy: "kyma-system/keda", Module: "keda", Namespace: home,
