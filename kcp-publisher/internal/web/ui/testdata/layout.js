@@ -61,6 +61,15 @@
     }
   }
 
+  // A long text needs a wide column.
+  for (const cell of all("#main tbody td").filter(seen)) {
+    range.selectNodeContents(cell); // the cell itself is as high as its row
+    const row = cell.closest("tr"), height = range.getBoundingClientRect().height;
+    if (height > 4.5 * parseFloat(getComputedStyle(cell).lineHeight) && cell.clientWidth < 0.3 * row.clientWidth) {
+      faults.push(`too narrow for its text: ${of(cell)}`);
+    }
+  }
+
   // If the head of a table is hidden, the style sheet adds the name of the column to each number.
   for (const cell of all("#main td.num").filter(seen)) {
     const head = cell.closest("table").tHead;
@@ -83,6 +92,19 @@
     const numbers = [...row.cells].filter(e => e.matches(".checks td.num") && seen(e));
     if (new Set(numbers.map(e => Math.round(e.getBoundingClientRect().top))).size > 1) {
       faults.push(`the numbers are on different lines in ${of(row)}`);
+    }
+  }
+
+  for (const table of all("#main table").filter(t => t.tHead && t.tHead.clientWidth <= 1)) {
+    const lefts = new Map();
+    for (const cell of [...table.querySelectorAll("tbody td")].filter(e => seen(e) && e.innerText.trim())) {
+      if (getComputedStyle(cell).textAlign === "right" || cell.clientWidth > 0.5 * table.clientWidth) continue;
+      const left = cell.getBoundingClientRect().left;
+      if (left > table.getBoundingClientRect().left + 0.4 * table.clientWidth) {
+        const others = lefts.get(cell.cellIndex) ?? left;
+        if (Math.abs(others - left) > 2) faults.push(`the cells of column ${cell.cellIndex + 1} are not aligned: ${of(cell)}`);
+        lefts.set(cell.cellIndex, others);
+      }
     }
   }
 
