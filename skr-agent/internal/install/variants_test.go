@@ -98,16 +98,23 @@ func TestScaledAndExpandedObjectsKeepTheirSize(t *testing.T) {
 	size := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 	}
-	claim.Spec.VolumeName = "volume"
-	require.NoError(t, w.client.Update(ctx, claim))
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: size("1Gi")}
-	require.NoError(t, w.client.Status().Update(ctx, claim))
+	// The agent writes the claim at the same time, so use patches, which cannot conflict.
+	patch := func(change func()) {
+		before := claim.DeepCopy()
+		change()
+		require.NoError(t, w.client.Patch(ctx, claim, client.MergeFrom(before)))
+	}
+	patchStatus := func(change func()) {
+		before := claim.DeepCopy()
+		change()
+		require.NoError(t, w.client.Status().Patch(ctx, claim, client.MergeFrom(before)))
+	}
+	patch(func() { claim.Spec.VolumeName = "volume" })
+	patchStatus(func() { claim.Status.Phase, claim.Status.Capacity = corev1.ClaimBound, size("1Gi") })
 	w.state("grown", v1beta2.StateReady, "")
 	require.NoError(t, w.client.Get(ctx, client.ObjectKeyFromObject(claim), claim))
-	claim.Spec.Resources.Requests = size("5Gi")
-	require.NoError(t, w.client.Update(ctx, claim))
-	claim.Status.Capacity = size("5Gi")
-	require.NoError(t, w.client.Status().Update(ctx, claim))
+	patch(func() { claim.Spec.Resources.Requests = size("5Gi") })
+	patchStatus(func() { claim.Status.Capacity = size("5Gi") })
 	w.wants("grown", content+aConfigMap("grown"), version("2.0.0"))
 	w.eventually("the upgrade is applied", func() bool { return w.exists(&corev1.ConfigMap{}, home, "grown") })
 	w.state("grown", v1beta2.StateReady, "")
