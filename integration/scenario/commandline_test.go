@@ -107,7 +107,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
-	for _, folder := range []string{"docs/example", "charts/skr-agent"} {
+	for _, folder := range []string{"docs/example", "docs/example-chart"} {
 		must(t, os.CopyFS(filepath.Join(dir, folder), os.DirFS(filepath.Join(checkout, folder))))
 	}
 	must(t, os.Symlink(filepath.Dir(binaries.Agent), filepath.Join(dir, "bin")))
