@@ -51,8 +51,8 @@ type ImagePath struct {
 	Field string `json:"field"`
 }
 
-// NamespaceLabelKeys are the only labels of kyma-system that a bundle's settings can change. Other labels could disable the runtime's own
-// policies.
+// NamespaceLabelKeys are the only labels of kyma-system that a bundle's settings can change. Other labels could disable
+// the runtime's own policies.
 //
 // Source: lifecycle-manager, api/shared/operator_labels.go; Istio, automatic sidecar injection.
 var NamespaceLabelKeys = []string{"istio-injection", "istio.io/rev", "namespaces.warden.kyma-project.io/validate"}

@@ -29,7 +29,7 @@ type heldRemovals struct {
 	} `json:"waiting"`
 }
 
-// deletions returns the IDs of the held removals of which all runtimes are deleted.
+// deletions returns the IDs of the held removals whose runtimes are all deleted.
 func (h heldRemovals) deletions(isDeleted func(id string) bool) (ids []string) {
 	for _, w := range h.Waiting {
 		if !slices.ContainsFunc(w.Runtimes, func(id string) bool { return !isDeleted(id) }) {

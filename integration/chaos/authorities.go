@@ -17,7 +17,8 @@ import (
 // caReload is the time in which the publisher loads a changed --registry-ca.
 const caReload = 35 * time.Second
 
-// announceTimeout is the time in which an announcement must reach all runtimes. A runtime can be cut off meanwhile.
+// announceTimeout is the time in which an announcement must reach all runtimes, including runtimes that are temporarily
+// cut off.
 const announceTimeout = 4 * time.Minute
 
 func (s *stage) caFile() string { return filepath.Join(s.dir, "registry-ca.pem") }

@@ -6,12 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -94,7 +94,7 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	if err := s.repo.push(ctx, "repair the promotion of "+step.Target, files); err != nil {
 		return err
 	}
-	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, templatesQuota()))
+	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: templatesQuota}))
 }
 
 // isCommitReported reports whether the publisher has recorded that it cannot apply the newest commit.
@@ -104,26 +104,15 @@ func (s *stage) isCommitReported(ctx context.Context) (bool, error) {
 	return record.Data["ready"] == string(metav1.ConditionFalse), client.IgnoreNotFound(err)
 }
 
-func templatesQuota() *corev1.ResourceQuota {
-	return &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "templates"}}
-}
+// templatesQuota names the ResourceQuota of limitTemplates.
+var templatesQuota = metav1.ObjectMeta{Namespace: sample.Namespace, Name: "templates"}
 
 // limitTemplates creates a ResourceQuota in the control plane that allows only one more ModuleTemplate. A dry run does
 // not count toward a quota.
 func limitTemplates(ctx context.Context, api client.Client) error {
 	const counted = corev1.ResourceName("count/moduletemplates." + v1beta2.Group)
-	limit := corev1.ResourceList{counted: resource.MustParse("1")}
-	quota := templatesQuota()
-	quota.Spec.Hard = limit
-	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) { // an earlier attempt has failed
-		if err := api.Get(ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
-	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{counted: resource.MustParse("0")}}
-	return api.Status().Update(ctx, quota)
+	return fleet.SetQuota(ctx, api, templatesQuota, corev1.ResourceList{counted: resource.MustParse("1")},
+		corev1.ResourceList{counted: resource.MustParse("0")})
 }
 
 // hideModule commits a change that offers module scaler only to Kymas with the beta label, which no Kyma has. The

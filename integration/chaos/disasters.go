@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -150,23 +149,12 @@ func stopServing(ctx context.Context, api client.Client) error {
 // quotaName is the name of the ResourceQuota that allows no further ConfigMaps and Secrets.
 const quotaName = "no-more-objects"
 
-// limit creates a ResourceQuota that allows no further ConfigMaps and Secrets in the runtime. It also writes the
-// quota's status, because the test clusters have no controller for quotas.
+// limit creates a ResourceQuota that allows no further ConfigMaps and Secrets in the runtime.
 func limit(ctx context.Context, api client.Client) error {
 	most := corev1.ResourceList{
 		"count/configmaps": resource.MustParse("0"), "count/secrets": resource.MustParse("0"),
 	}
-	quota := &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName), Spec: corev1.ResourceQuotaSpec{Hard: most}}
-	if err := api.Create(ctx, quota); apierrors.IsAlreadyExists(err) {
-		err = api.Get(ctx, client.ObjectKeyFromObject(quota), quota)
-		if err != nil {
-			return err
-		}
-	} else if err != nil {
-		return err
-	}
-	quota.Status = corev1.ResourceQuotaStatus{Hard: most, Used: most}
-	return api.Status().Update(ctx, quota)
+	return fleet.SetQuota(ctx, api, inKymaSystem(quotaName), most, most)
 }
 
 func unlimit(ctx context.Context, api client.Client) error {

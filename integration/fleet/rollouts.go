@@ -29,14 +29,16 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until the status of a rollout meets the condition stands. The error contains
-// the text what as the name of the condition.
-func (f *Fleet) UntilRollout(ctx context.Context, name, what string, stands func(v1alpha1.RolloutStatus) bool) error {
-	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, what), func() (bool, string) {
+// UntilRollout waits until isMet returns true for the status of a rollout. condition is the name of this condition in
+// the error.
+func (f *Fleet) UntilRollout(
+	ctx context.Context, name, condition string, isMet func(v1alpha1.RolloutStatus) bool,
+) error {
+	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, condition), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)
 		if err != nil {
 			return false, err.Error()
 		}
-		return stands(rollout.Status), describe(rollout.Status)
+		return isMet(rollout.Status), describe(rollout.Status)
 	})
 }

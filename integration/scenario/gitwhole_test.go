@@ -25,14 +25,8 @@ import (
 func limitKymas(t *testing.T, f *fleet.Fleet, most, used string) {
 	t.Helper()
 	const counted = corev1.ResourceName("count/kymas." + v1beta2.Group)
-	limit := corev1.ResourceList{counted: resource.MustParse(most)}
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kymas"}}
-	must(t, client.IgnoreAlreadyExists(f.Control.Create(t.Context(), quota)))
-	must(t, f.Control.Get(t.Context(), client.ObjectKeyFromObject(quota), quota))
-	quota.Spec.Hard = limit
-	must(t, f.Control.Update(t.Context(), quota))
-	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: corev1.ResourceList{counted: resource.MustParse(used)}}
-	must(t, f.Control.Status().Update(t.Context(), quota))
+	must(t, fleet.SetQuota(t.Context(), f.Control, metav1.ObjectMeta{Namespace: sample.Namespace, Name: "kymas"},
+		corev1.ResourceList{counted: resource.MustParse(most)}, corev1.ResourceList{counted: resource.MustParse(used)}))
 }
 
 // untilPartial waits until the publisher reports that a commit is partially applied.

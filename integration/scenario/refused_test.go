@@ -148,13 +148,8 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 		before, err := os.ReadFile(filepath.Join(f.Dir, "one.log"))
 		must(t, err)
 		none := corev1.ResourceList{"count/secrets": resource.MustParse("0")}
-		quota := &corev1.ResourceQuota{
-			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenant"},
-			Spec:       corev1.ResourceQuotaSpec{Hard: none},
-		}
-		must(t, r.API.Create(ctx, quota))
-		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
-		must(t, r.API.Status().Update(ctx, quota))
+		tenant := metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "tenant"}
+		must(t, fleet.SetQuota(ctx, r.API, tenant, none, none))
 		until(t, 30*time.Second, "the quota takes effect", func() (bool, string) {
 			err := r.API.Create(ctx,
 				&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "one-more"}},
@@ -174,7 +169,7 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 			t.Errorf("want a log line about the failed write of the bundle and none about a failed read:\n%s",
 				output)
 		}
-		must(t, r.API.Delete(ctx, quota))
+		must(t, r.API.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: tenant}))
 		must(t, r.UntilState(ctx, "scaler", "2.1.0", v1beta2.StateReady))
 		untilBothReport(t, r, v1beta2.ConditionReady, v1beta2.ReasonReady)
 	})

@@ -190,7 +190,7 @@ func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 }
 
 // This registry refuses unknown users but does not isolate runtimes.
-func TestDistributionRegistryWithPasswordsDoesNotIsolateRuntimes(t *testing.T) {
+func TestDistributionPasswordsDoNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))
 	if output := e.prove(3); !strings.Contains(output, "does not isolate runtimes from each other") {

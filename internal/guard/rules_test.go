@@ -19,6 +19,18 @@ func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 	return found
 }
 
+// checkContent requires that Check refuses the content with an error that contains want. If want is empty, Check must
+// accept the content.
+func checkContent(t *testing.T, content, want string) {
+	t.Helper()
+	err := Check(objects(t, content), home)
+	if want == "" {
+		require.NoError(t, err)
+		return
+	}
+	require.ErrorContains(t, err, want)
+}
+
 // Charts write null for an empty list.
 func TestNullListInContentIsTreatedAsEmpty(t *testing.T) {
 	for name, c := range map[string]struct{ yaml, want string }{
@@ -38,13 +50,6 @@ func TestNullListInContentIsTreatedAsEmpty(t *testing.T) {
 			"rules cannot be read",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			err := Check(objects(t, c.yaml), home)
-			if c.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorContains(t, err, c.want)
-		})
+		t.Run(name, func(t *testing.T) { checkContent(t, c.yaml, c.want) })
 	}
 }

@@ -78,9 +78,8 @@ func (ap *applier) applyPlan(
 				return applied, "", err
 			}
 		}
-		stage = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool {
-			return account.FailedKeys(err).Has(guard.KeyOf(o))
-		})
+		failed = account.FailedKeys(err)
+		stage = slices.DeleteFunc(stage, func(o *unstructured.Unstructured) bool { return failed.Has(guard.KeyOf(o)) })
 		if wait, err := ap.unestablished(ctx, a, known, stage); err != nil || wait != "" && len(refused) == 0 {
 			return applied, wait, err
 		}

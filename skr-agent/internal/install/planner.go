@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -114,7 +115,7 @@ func (pl *planner) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	}
 	o := m.Spec.Resource.DeepCopy()
 	namespaced, err := pl.accounts.Own().Scope(o.GroupVersionKind())
-	planning.Place(o, namespaced || err != nil, pl.namespace)
+	render.Place(o, namespaced || err != nil, pl.namespace)
 	r := object.ResourceOf(o)
 	return r, guard.ProtectionReason(object.KeyOf(r), pl.namespace) == ""
 }

@@ -120,7 +120,7 @@ func (x *index) find(repository, reference string) (Version, bool) {
 	return x.entries[i], true
 }
 
-// findPosition returns the position of the first entry that meets the condition is, or -1. The caller must hold mu.
+// findPosition returns the position of the first entry that is accepts, or -1. The caller must hold mu.
 func (x *index) findPosition(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
 
 // add adds an entry. If another manifest has the entry's tag, add moves the tag, like the official tools. The other

@@ -33,11 +33,8 @@ func checkRules(objects []*unstructured.Unstructured, defaultCR []byte) error {
 func place(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	kind := yaml.TypeMeta{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}
-	switch namespaced, known := openapi.IsNamespaceScoped(kind); {
-	case known && !namespaced:
-		o.SetNamespace("")
-	case known && o.GetNamespace() == "":
-		o.SetNamespace(moduleNamespace)
+	if namespaced, known := openapi.IsNamespaceScoped(kind); known {
+		render.Place(o, namespaced, moduleNamespace)
 	}
 	return o
 }

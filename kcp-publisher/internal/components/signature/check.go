@@ -194,8 +194,8 @@ func checkComplete(all []component.Component) error {
 					r.Name)
 			case r.IsImage() && !r.Digest.IsArtifactDigest():
 				return fmt.Errorf(
-					"%s: resource %q has the type of an image, but its digest was not computed from an image manifest: sign it with "+
-						"ociArtifactDigest/v1", subject, r.Name)
+					"%s: resource %q has the type of an image, but its digest was not computed from an image manifest: "+
+						"sign it with ociArtifactDigest/v1", subject, r.Name)
 			case r.IsImage() && r.Access.Kind() != ocm.AccessOCIArtifact && r.Access.Kind() != ocm.AccessRelativeOCI:
 				return fmt.Errorf(
 					"%s: resource %q is an image, but its access %s has no location: must be ociArtifact or "+

@@ -122,11 +122,7 @@ func (f *takeoverFlags) newStatus() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status [KYMA...]", Short: "show the progress of takeovers; without names, for all Kymas",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connectFor(args, true)
-			if err != nil {
-				return err
-			}
-			kymas, err := f.selectKymas(cmd.Context(), api, args, true)
+			_, kymas, err := f.selectKymas(cmd.Context(), args, true)
 			if err != nil {
 				return err
 			}
@@ -145,7 +141,7 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "abort [KYMA...]", Short: "return Kymas to lifecycle-manager; their modules stay installed",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connectFor(args, false)
+			api, kymas, err := f.selectKymas(cmd.Context(), args, false)
 			if err != nil {
 				return err
 			}
@@ -154,7 +150,7 @@ func (f *takeoverFlags) newAbort() *cobra.Command {
 				return err
 			}
 			f.offered = fleet.Catalog
-			return f.advancePhase(cmd, args, bundle.TakeoverRelease, f.giveBack)
+			return f.advancePhase(cmd, api, kymas, bundle.TakeoverRelease, f.giveBack)
 		},
 	}
 	f.waitFlags(cmd)
@@ -166,7 +162,11 @@ func (f *takeoverFlags) newFinish() *cobra.Command {
 		Use:   "finish [KYMA...]",
 		Short: "finish takeovers: remove leftovers of lifecycle-manager in the runtimes and in the control plane",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.advancePhase(cmd, args, bundle.TakeoverClean, takeover.Finish)
+			api, kymas, err := f.selectKymas(cmd.Context(), args, false)
+			if err != nil {
+				return err
+			}
+			return f.advancePhase(cmd, api, kymas, bundle.TakeoverClean, takeover.Finish)
 		},
 	}
 	f.waitFlags(cmd)
@@ -193,11 +193,7 @@ func (f *takeoverFlags) listPlans(
 	if err != nil {
 		return nil, nil, err
 	}
-	api, err := f.connectFor(args, allByDefault)
-	if err != nil {
-		return nil, nil, err
-	}
-	kymas, err := f.selectKymas(cmd.Context(), api, args, allByDefault)
+	api, kymas, err := f.selectKymas(cmd.Context(), args, allByDefault)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -227,38 +223,34 @@ func (f *takeoverFlags) parseSelection(args []string, allByDefault bool) (labels
 	return cli.ParseSelector("--selector", f.selector)
 }
 
-// connectFor connects to the control plane after it has checked the selection of Kymas, so that wrong arguments are
-// reported without a control plane.
-func (f *takeoverFlags) connectFor(args []string, allByDefault bool) (client.Client, error) {
-	if _, err := f.parseSelection(args, allByDefault); err != nil {
-		return nil, err
-	}
-	return f.Connect()
-}
-
-// selectKymas returns the Kymas that the command's arguments and flags select, sorted by name. If the command has no
-// such arguments or flags and allByDefault is true, selectKymas returns all Kymas.
+// selectKymas connects to the control plane and returns the Kymas that the command's arguments and flags select, sorted
+// by name. If the command has no such arguments or flags and allByDefault is true, selectKymas returns all Kymas. It
+// reports wrong arguments before it connects.
 func (f *takeoverFlags) selectKymas(
-	ctx context.Context, api client.Client, args []string, allByDefault bool,
-) ([]v1beta2.Kyma, error) {
+	ctx context.Context, args []string, allByDefault bool,
+) (client.Client, []v1beta2.Kyma, error) {
 	selector, err := f.parseSelection(args, allByDefault)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	api, err := f.Connect()
+	if err != nil {
+		return nil, nil, err
 	}
 	var list v1beta2.KymaList
 	if err := api.List(ctx, &list, client.InNamespace(f.Namespace()),
 		client.MatchingLabelsSelector{Selector: selector}); err != nil {
-		return nil, fmt.Errorf("list Kymas in %s: %w", f.Namespace(), err)
+		return nil, nil, fmt.Errorf("list Kymas in %s: %w", f.Namespace(), err)
 	}
 	kymas := list.Items
 	if len(args) > 0 {
 		kymas = slices.DeleteFunc(kymas, func(k v1beta2.Kyma) bool { return !slices.Contains(args, k.Name) })
 		for _, name := range args {
 			if !slices.ContainsFunc(kymas, func(k v1beta2.Kyma) bool { return k.Name == name }) {
-				return nil, fmt.Errorf("Kyma %s/%s not found", f.Namespace(), name)
+				return nil, nil, fmt.Errorf("Kyma %s/%s not found", f.Namespace(), name)
 			}
 		}
 	}
 	slices.SortFunc(kymas, func(a, b v1beta2.Kyma) int { return strings.Compare(a.Name, b.Name) })
-	return kymas, nil
+	return api, kymas, nil
 }

@@ -75,19 +75,11 @@ func (f *takeoverFlags) runOne(ctx context.Context, api client.Client, name stri
 	return s
 }
 
-// advancePhase requests the phase clean or release from the runtimes of all selected Kymas, waits for their reports,
+// advancePhase requests the phase clean or release from the runtimes of the Kymas, waits for their reports,
 // and calls finish for each Kyma. If the command is interrupted, it can be run again.
 func (f *takeoverFlags) advancePhase(
-	cmd *cobra.Command, args []string, phase bundle.TakeoverPhase, finish takeoverStep,
+	cmd *cobra.Command, api client.Client, kymas []v1beta2.Kyma, phase bundle.TakeoverPhase, finish takeoverStep,
 ) error {
-	api, err := f.connectFor(args, false)
-	if err != nil {
-		return err
-	}
-	kymas, err := f.selectKymas(cmd.Context(), api, args, false)
-	if err != nil {
-		return err
-	}
 	f.deadline = time.Now().Add(f.timeout)
 	asked := map[string]error{}
 	for i := range kymas {

@@ -77,7 +77,7 @@ func (mk *maker) add(o *unstructured.Unstructured) error {
 	if err != nil {
 		return fmt.Errorf("%s (%s): %w", guard.KeyOf(o), o.GetAPIVersion(), err)
 	}
-	Place(o, namespaced, mk.owner.Namespace)
+	render.Place(o, namespaced, mk.owner.Namespace)
 	k := guard.KeyOf(o)
 	if mk.seen.Has(k) {
 		return fmt.Errorf("%s is in the content twice, with and without a namespace: remove one of them", k)
@@ -101,7 +101,7 @@ func (mk *maker) add(o *unstructured.Unstructured) error {
 // addDefaultCR adds the default CR, unless its kind is unknown or the content also contains it.
 func (mk *maker) addDefaultCR(o *unstructured.Unstructured) error {
 	namespaced, err := mk.scope(o.GroupVersionKind())
-	switch Place(o, namespaced || err != nil, mk.owner.Namespace); {
+	switch render.Place(o, namespaced || err != nil, mk.owner.Namespace); {
 	case errors.Is(err, object.ErrUnknownKind):
 		mk.leaveOut(o, "default CR ", err)
 	case err != nil:
@@ -193,17 +193,6 @@ func withDefinitions(
 		}
 		return live, err
 	}, unserved
-}
-
-// Place sets the namespace of an object. It removes the namespace if the kind is cluster-scoped. Otherwise, it sets
-// fallback if the object has no namespace.
-func Place(o *unstructured.Unstructured, namespaced bool, fallback string) {
-	switch {
-	case !namespaced:
-		o.SetNamespace("")
-	case o.GetNamespace() == "":
-		o.SetNamespace(fallback)
-	}
 }
 
 // mark sets the labels and annotations that identify the owner of an object.
