@@ -83,7 +83,7 @@ func (s *server) untilMeasured(ctx context.Context) error {
 		return err
 	}
 	return fleet.Until(ctx, startTimeout, "Prometheus measures the module", func() (bool, string) {
-		result, _, err := promv1.NewAPI(api).Query(ctx, "rate(scaler_request_duration_seconds_count[10s]) > 0", time.Now())
+		result, _, _, err := promv1.NewAPI(api).Query(ctx, "rate(scaler_request_duration_seconds_count[10s]) > 0", time.Now())
 		vector, ok := result.(model.Vector)
 		return ok && len(vector) > 0, fmt.Sprint(result, err)
 	})

@@ -35,7 +35,7 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	result, _, err := promv1.NewAPI(server).Query(ctx, c.Query, time.Now())
+	result, _, _, err := promv1.NewAPI(server).Query(ctx, c.Query, time.Now())
 	if err != nil {
 		var answer *promv1.Error
 		if !errors.As(err, &answer) {
