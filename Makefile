@@ -50,15 +50,16 @@ chaos: build assets ## inject random faults for DURATION (5m) into a fleet of 5 
 soak: ## run the chaos fleet without faults for DURATION (1h) and report the growth of memory, goroutines and open files, also in .chaos/soak.md
 	@$(MAKE) --no-print-directory chaos DURATION=$(or $(DURATION),1h) FLAGS="--soak $(FLAGS)"
 
-# The scenarios come first, because they take half of the time, and the other packages run while scenarios wait. The
-# next slowest packages follow, so that none of them runs alone at the end. make lint runs go vet. Random tests repeat the same cases, which $$RAPID_SEED and hack/suite define. A high GOGC saves a
-# third of the CPU time of a test binary.
-SLOWEST := ./integration/scenario ./skr-agent/internal/install ./integration/chart ./internal/render ./kcp-publisher/internal/controller ./kcp-publisher/internal/web/signin
+# The scenarios come first, because they take the longest, and the other packages run while scenarios wait. The next
+# slowest packages follow, so that none of them runs alone at the end. Three packages run at the same time, also on two
+# cores, because many tests wait. make lint runs go vet. Random tests repeat the same cases, which $$RAPID_SEED and
+# hack/suite define. A high GOGC saves a third of the CPU time of a test binary.
+SLOWEST := ./integration/scenario ./skr-agent/internal/install ./integration/chart ./internal/render ./kcp-publisher/internal/web/signin ./kcp-publisher/internal/controller ./internal/checks/probe
 test: build assets bin/lend ## run the short test suite with real API servers and a real registry
 	GOTMPDIR="$${GOTMPDIR:-$${TMPDIR:-/tmp}}" TMPDIR="$$(hack/scratch)" KYMA_PULL_PROGRAMS="$(CURDIR)/bin" RAPID_SEED=1 GOGC="$${GOGC:-400}" \
 	  KUBEBUILDER_ASSETS="$$(dirname "$$(go run ./hack/assets/cmd/assets | awk '$$1 == "kube-apiserver" {print $$2}')")" \
 	  bin/lend $(TOOL) gotestsum --format standard-quiet --hide-summary skipped \
-	  --packages '$(SLOWEST) ./...' -- -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
+	  --packages '$(SLOWEST) ./...' -- -p 3 -vet=off -ldflags='-s -w' -timeout $(TIMEOUT)
 	@echo "make test: passed"
 
 # The targets that it runs can also be run separately.
