@@ -16,12 +16,12 @@ func TestLendReturnsExitCodeOfItsCommand(t *testing.T) {
 		"test -S \"$" + lender.Env + "\"":   0,
 		"kill -9 $$ # as if it had crashed": 1,
 	} {
-		code, err := run([]string{"sh", "-c", script})
+		code, err := run([]string{"sh", "-c", script}, os.Environ())
 		if err != nil || code != want {
 			t.Errorf("%s: got %d, %v, want %d", script, code, err, want)
 		}
 	}
-	if _, err := run([]string{"/no/such/program"}); err == nil {
+	if _, err := run([]string{"/no/such/program"}, nil); err == nil {
 		t.Error("pass returned no error for a missing command")
 	}
 }
