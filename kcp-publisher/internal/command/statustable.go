@@ -1,6 +1,7 @@
 package command
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,25 +40,74 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 			return nil, err
 		}
 	}
-	var rows []fleet.Row
+	var pages rowPages
 	for _, namespace := range namespaces {
 		of.namespace = namespace
-		for from := ""; ; {
-			table, err := pageOfTable(ctx, api, of, tableOptions{limit: pageOf, from: from, object: metav1.IncludeNone})
+		for from, more := "", true; more; more = from != "" {
+			data, err := pageOfTable(ctx, api, of, tableOptions{limit: pageOf, from: from, object: metav1.IncludeNone})
+			if err == nil {
+				from, err = continueToken(data)
+			}
 			if err != nil {
-				return nil, fmt.Errorf("list Kymas as a table: %w", err)
+				return nil, errors.Join(fmt.Errorf("list Kymas as a table: %w", err), pages.wait())
 			}
-			page := tableRows(table, namespace)
-			if page == nil {
-				return nil, nil
-			}
-			rows = append(rows, page...)
-			if from = table.Continue; from == "" {
-				break
-			}
+			pages.decode(data, namespace)
 		}
 	}
+	return pages.rows()
+}
+
+// rowPages decodes pages of a table while the API server sends the next ones.
+type rowPages struct {
+	pages    []*[]fleet.Row // each element belongs to a goroutine of decoders until it ends
+	decoders errgroup.Group
+}
+
+func (p *rowPages) decode(data []byte, namespace string) {
+	page := new([]fleet.Row)
+	p.pages = append(p.pages, page)
+	p.decoders.Go(func() error {
+		var table metav1.Table
+		if err := json.Unmarshal(data, &table); err != nil {
+			return fmt.Errorf("decode a table of Kymas: %w", err)
+		}
+		*page = tableRows(table, namespace)
+		return nil
+	})
+}
+
+func (p *rowPages) wait() error { return p.decoders.Wait() }
+
+// rows returns the rows of all pages, or nil if a page does not have a required column.
+func (p *rowPages) rows() ([]fleet.Row, error) {
+	if err := p.wait(); err != nil {
+		return nil, err
+	}
+	var rows []fleet.Row
+	for _, page := range p.pages {
+		if *page == nil {
+			return nil, nil
+		}
+		rows = append(rows, *page...)
+	}
 	return rows, nil
+}
+
+// continueToken returns the token for the next page of a table, or "" for the last page. It does not decode the rows,
+// which follow the metadata.
+func continueToken(table []byte) (string, error) {
+	decoder := json.NewDecoder(bytes.NewReader(table))
+	for {
+		token, err := decoder.Token()
+		if err != nil {
+			return "", fmt.Errorf("find the metadata of a table: %w", err)
+		}
+		if token == "metadata" {
+			var metadata metav1.ListMeta
+			err := decoder.Decode(&metadata)
+			return metadata.Continue, err
+		}
+	}
 }
 
 // namespacesOfKymas returns the namespaces that contain Kymas. The API server's tables do not contain the namespace, so
@@ -68,7 +118,11 @@ func namespacesOfKymas(ctx context.Context, api rest.Interface, of scope) ([]str
 	others := fields.Everything()
 	for {
 		of.fields = others
-		table, err := pageOfTable(ctx, api, of, tableOptions{limit: 1, object: metav1.IncludeMetadata})
+		var table metav1.Table
+		data, err := pageOfTable(ctx, api, of, tableOptions{limit: 1, object: metav1.IncludeMetadata})
+		if err == nil {
+			err = json.Unmarshal(data, &table)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("find the namespaces of Kymas: %w", err)
 		}
@@ -95,8 +149,8 @@ type tableOptions struct {
 	object metav1.IncludeObjectPolicy
 }
 
-func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tableOptions) (metav1.Table, error) {
-	var table metav1.Table
+// pageOfTable returns a page of the API server's table of Kymas, encoded as JSON.
+func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tableOptions) ([]byte, error) {
 	request := api.Get().NamespaceIfScoped(of.namespace, of.namespace != "").Resource("kymas").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
 		Param("includeObject", string(options.object)).Param("labelSelector", of.selector.String()).
@@ -109,13 +163,9 @@ func pageOfTable(ctx context.Context, api rest.Interface, of scope, options tabl
 	}
 	result := request.Do(ctx)
 	if err := result.Error(); err != nil { // Raw hides the API server's message
-		return table, err
+		return nil, err
 	}
-	data, err := result.Raw()
-	if err != nil {
-		return table, err
-	}
-	return table, json.Unmarshal(data, &table)
+	return result.Raw()
 }
 
 // tableRows returns the rows of a table, or nil if a required column is missing.
