@@ -48,8 +48,8 @@ type Report struct {
 	CertificateRequest string `json:"certificateRequest,omitempty"`
 	// CheckRun is the result of the latest check run since the agent started, or nil.
 	CheckRun *ReportedCheckRun `json:"checkRun,omitempty"`
-	// Decided lists the modules that differ from the applied bundle because the runtime decided so, sorted. A runtime
-	// with autonomy can add, change or remove modules without a new bundle.
+	// Decided lists, sorted by name, the modules that the runtime changed itself, so they differ from the applied bundle.
+	// A runtime with autonomy can add, change or remove modules without a new bundle.
 	Decided []string `json:"decided,omitempty"`
 	// AgentProblem is the reason why the agent does not run the configured agent image, or empty.
 	AgentProblem string `json:"agentProblem,omitempty"`

@@ -17,7 +17,7 @@ import (
 // fluxModules is the folder in hack/ whose go.mod pins Flux's controllers.
 const fluxModules = "flux"
 
-// Flux contains Flux's controllers for the comparison with the agent, and their CRDs.
+// Flux contains the Flux controllers and CRDs that the agent is compared with.
 type Flux struct {
 	SourceController, KustomizeController string
 	// CRDs contains the folders with the controllers' CRDs.

@@ -138,8 +138,8 @@ func (s *Snapshot) changeIdentity(ctx context.Context) error {
 }
 
 // restore resets all keys in etcd that differ from the snapshot, and reports whether webhooks or admission policies
-// changed. It returns an error if another changed object is in a cache of the API server, which would continue to use
-// the old state.
+// changed. It returns an error if it cannot reset a changed object because the API server would continue to use its own
+// cached copy.
 func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 	now, err := s.read(ctx)
 	if err != nil {

@@ -187,14 +187,14 @@ func (c *Checker) led(at time.Duration) bool {
 	return c.leaderless == 0 || at-c.leaderless > twoLeaders
 }
 
-// Unpoliced announces that no rollout policy applies anymore, so a version reaches all runtimes at once.
+// Unpoliced records that no rollout policy applies anymore, so a version can reach all runtimes at once.
 func (c *Checker) Unpoliced() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unpoliced = true
 }
 
-// Undone announces that a user reverts a rollout.
+// Undone records that a user reverts a rollout.
 func (c *Checker) Undone(rollout string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

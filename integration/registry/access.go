@@ -89,8 +89,8 @@ func (r *Registry) currentCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return &r.certificates[0].pair, nil
 }
 
-// NewCertificate creates a self-signed CA certificate for a day, and its key. Both are PEM-encoded. names are DNS names
-// and further IPs.
+// NewCertificate creates a self-signed CA certificate that is valid for one day, and its private key. Both are
+// PEM-encoded. names are additional DNS names and IP addresses.
 func NewCertificate(address net.IP, names ...string) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

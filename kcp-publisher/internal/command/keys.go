@@ -310,7 +310,7 @@ func newKeysRelease() *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the public RSA key of the release key")
-	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of release keys of the prefix that must sign a component")
+	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's release keys that must sign each component")
 	return cmd
 }
 

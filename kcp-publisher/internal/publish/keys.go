@@ -73,7 +73,7 @@ func (k *Keys) checkFit(now time.Time) error {
 }
 
 // CheckNewest returns a *refusal.Error if the store contains a newer valid version of the root of trust than k.Root.
-// Agents use the newest version, and it may not list these keys.
+// Agents use the newest version, which might not list these keys.
 func (k *Keys) CheckNewest(ctx context.Context, place store.Store) error {
 	newest, _, _, err := store.FollowRoot(ctx, place, k.Root)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -16,7 +16,7 @@ const maxUpdates = 4
 
 // Update changes the record of a Manifest in the cluster and in m, with one request. It sends no request if the record
 // stays the same. Several parts of the agent write records, so a write of an outdated copy fails. Update then reads the
-// Manifest with the reader uncached and tries again. If uncached is nil, it returns the conflict.
+// Manifest again through the reader `uncached` and retries. If `uncached` is nil, it returns the conflict.
 func (b Store) Update(
 	ctx context.Context, c client.Client, uncached client.Reader, m *v1beta2.Manifest, change func(*Record),
 	options ...client.PatchOption,

@@ -59,8 +59,8 @@ var errUsedToken = errors.New("the token was used before, or expires before a us
 	"again, with a longer --token-validity if necessary")
 
 // checkCertified returns an error if a certificate was issued for another Kyma. It compares the names of the Kymas,
-// because their UIDs change if the control plane is rebuilt. A certificate that a publisher before version 0.1.0 issued
-// contains no Kyma. Such a certificate is valid for the Kyma whose name equals the runtime ID.
+// because their UIDs change if the control plane is rebuilt. Publishers older than 0.1.0 issued certificates without a
+// Kyma. These certificates are valid for the Kyma whose name equals the runtime ID.
 func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := KymaIdentity(kyma)
 	switch {

@@ -22,9 +22,9 @@ type ReceivedReport struct {
 }
 
 // LastReport returns the time of the last report of a Kyma's runtime. received is the report that this publisher last
-// accepted, or nil. startedAt is the start time of this publisher if it has not read a report of the runtime yet, or
-// zero. If the status does not contain the data of the received report, only the field PossibleAt of the result
-// contains the report's time.
+// accepted, or nil. startedAt is the start time of this publisher, or zero if it has already read a report of the
+// runtime. If the status does not contain the received report yet, the result contains the report's time only in
+// PossibleAt.
 func LastReport(kyma *v1beta2.Kyma, received *ReceivedReport, startedAt time.Time) silence.LastReport {
 	last := silence.LastReport{KnownAt: LastReportTime(kyma)}
 	if !startedAt.IsZero() {

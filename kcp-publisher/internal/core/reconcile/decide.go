@@ -58,8 +58,8 @@ type Result string
 
 // These are the results of an action.
 const (
-	// Yes means that the action or check succeeded. FetchReport and Publish also return Yes if they failed because of a
-	// problem that affects only this runtime.
+	// Yes means that the action or check succeeded. It is also the result of FetchReport and Publish if they failed only
+	// for this runtime, because the registry still works.
 	Yes Result = "Yes"
 	// No means that the check failed. For ReadNewestDigest, it means that the runtime has a newer report.
 	No Result = "No"

@@ -80,9 +80,9 @@ const MaxWindow = 24 * time.Hour
 // DefaultLimits contains the default limits.
 var DefaultLimits = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
-// ForShard returns the limits for one of several shards, because each shard decides only about its own runtimes. All
-// shards together then allow at most the configured numbers, but each shard allows at least one removal unless the
-// configured number is 0. shards is 0 or 1 if one publisher decides about the whole fleet.
+// ForShard divides the limits among the shards, because each shard decides only about its own runtimes. The sum stays
+// within the configured limits. As an exception, each shard allows at least one removal unless the limit is 0. shards
+// is 0 or 1 if one publisher decides about the whole fleet.
 func (l Limits) ForShard(shards int) Limits {
 	divide := func(limit int) int { return max(min(limit, 1), limit/max(shards, 1)) }
 	l.Count, l.PerModule = divide(l.Count), divide(l.PerModule)

@@ -11,7 +11,7 @@ import (
 type Holder struct {
 	Rollout *fleet.Rollout
 	plan    plan
-	// isReadable is true if the rollout's course is valid and its status contains all waves. The first element of
+	// isReadable is true if the rollout's spec.course is valid and its status contains all waves. The first element of
 	// heldReasons is the message for runtimes that no wave selects. The other elements are the messages for the waves.
 	isReadable  bool
 	heldReasons []string

@@ -27,8 +27,8 @@ func (p Pruning) isApproved(commit string) bool { return p.All || commit != "" &
 // PruneError means that a commit waits for an approval of its deletions.
 type PruneError struct {
 	Commit string
-	// Live contains Kymas with a runtime. Mandatory contains objects that make a module mandatory. Rest contains the
-	// other objects to delete. Total is the number of existing objects to which Limits apply.
+	// Live, Mandatory and Rest are the objects to delete: Kymas with a runtime, objects that make a module mandatory, and
+	// all others. Total is the number of existing objects to which Limits apply.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning

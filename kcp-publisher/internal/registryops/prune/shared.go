@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// knownTags maps a repository to the prefix of its documents' or contents' tags.
+// knownTags maps the repository of documents and the repository of contents to the prefix of its tags.
 var knownTags = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",

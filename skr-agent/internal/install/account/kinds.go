@@ -49,8 +49,8 @@ func (a *Account) servedVersions(gk schema.GroupKind) ([]string, error) {
 	return versions, nil
 }
 
-// isNotStored reports whether the API server serves a kind without the verb list. Clients only create such objects, for
-// example a TokenReview.
+// isNotStored reports whether a kind does not support the verb "list". Clients can only create objects of such kinds,
+// for example a TokenReview.
 func (a *Account) isNotStored(gvk schema.GroupVersionKind) bool {
 	list, err := a.discovery.ServerResourcesForGroupVersion(gvk.GroupVersion().String())
 	return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool {
