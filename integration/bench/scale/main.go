@@ -64,7 +64,8 @@ func parse(args []string) (commandLine, error) {
 	flags.DurationVar(&c.AgentReport, "agent-report", 5*time.Minute, "interval at which agents report if nothing changes")
 	flags.DurationVar(&c.Idle, "idle", time.Minute, "duration of the idle measurement")
 	flags.Int64Var(&limit, "memory-limit", 500, "memory limit of the publisher in the stage memory-limit, in MiB")
-	flags.IntVar(&c.Seen, "seen", 10000, "number of runtimes of stage \"status\", up to 99999; runtimes beyond -n are copies")
+	flags.IntVar(&c.Seen, "seen", 10000,
+		"number of runtimes of stage \"status\", up to 99999; runtimes beyond -n are copies")
 	flags.StringVar(&publisher, "publisher-flags", "",
 		"flags for `kcp-publisher run` in addition to its defaults, separated by spaces")
 	flags.StringVar(&c.Profiles, "profiles", "",

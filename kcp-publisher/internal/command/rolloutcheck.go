@@ -37,8 +37,9 @@ the result in its signed report. Nothing changes in the runtime, and rollouts ig
 one measurement, so thresholds do not apply. The agent does not start Jobs, so a check of kind job is Inconclusive.
 
 The command exits with 1 unless all checks are Passed. To request the run, the command sets the annotation
-` + v1beta2.AnnotationCheckRun + ` of the Kyma, which requires permission for the verb run-checks. The command removes the annotation when it receives the result. After
---timeout, the annotation stays, and --last shows the result once it is reported.`
+` + v1beta2.AnnotationCheckRun + ` of the Kyma, which requires permission for the verb run-checks.
+The command removes the annotation when it receives the result. After --timeout, the annotation stays, and --last shows
+the result once it is reported.`
 
 const rolloutCheckExamples = `  kcp-publisher rollout check berlin keda --location registry.example/fleet
   kcp-publisher rollout check berlin keda --wave canary --check latency --location registry.example/fleet

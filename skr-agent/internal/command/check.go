@@ -83,7 +83,8 @@ func newCheck() *cobra.Command {
 			"and have the rights of charts/"+rightsDir+"/module-account.yaml; default: the agent's own rights for "+
 			"all modules; can be repeated",
 	)
-	flags.StringArrayVar(&f.run.mirrors, "mirror", nil, "mirror to check, as FROM=TO, the format of run --mirror; can be repeated")
+	flags.StringArrayVar(&f.run.mirrors, "mirror", nil,
+		"mirror to check, as FROM=TO, the format of run --mirror; can be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false,
 		"also check the rights that the agent needs to upgrade its own image")
 	flags.BoolVar(&f.write, "registry-write", false,
