@@ -66,10 +66,10 @@ func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
 			&ReportedCheckRun{ID: "1", Checks: []ReportedCheck{result("a"), result("b")}}, "",
 		},
 		"id longer than the limit": {
-			&ReportedCheckRun{ID: strings.Repeat("x", MaxVersionBytes+1)}, "id or version",
+			&ReportedCheckRun{ID: strings.Repeat("x", MaxVersionBytes+1)}, "id and version",
 		},
 		"version longer than the limit": {
-			&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id or version",
+			&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id and version",
 		},
 		"module name longer than the limit": {
 			&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module has",

@@ -97,9 +97,14 @@ func (d *ModuleDetails) check() error {
 	if d == nil {
 		return nil
 	}
-	if len(d.Failing) > MaxFailingObjects || len(d.Objects) > MaxDetailedObjects || d.LeftOut < 0 {
-		return fmt.Errorf("%d failing objects and %d objects, must be at most %d and %d", len(d.Failing),
-			len(d.Objects), MaxFailingObjects, MaxDetailedObjects)
+	if n := len(d.Failing); n > MaxFailingObjects {
+		return fmt.Errorf("failing: %d objects, must be at most %d", n, MaxFailingObjects)
+	}
+	if n := len(d.Objects); n > MaxDetailedObjects {
+		return fmt.Errorf("objects: %d objects, must be at most %d", n, MaxDetailedObjects)
+	}
+	if d.LeftOut < 0 {
+		return fmt.Errorf("leftOut: %d, must not be negative", d.LeftOut)
 	}
 	if len(d.Problem) > MaxMessageBytes {
 		return fmt.Errorf("problem: %d bytes, must be at most %d", len(d.Problem), MaxMessageBytes)
@@ -120,8 +125,8 @@ func (d *ModuleDetails) check() error {
 func (o DetailedObject) check() error {
 	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name),
 		len(o.State)); longest > MaxModuleNameBytes {
-		return fmt.Errorf(": group, kind, namespace, name or state has %d bytes, must be at most %d", longest,
-			MaxModuleNameBytes)
+		return fmt.Errorf(": one of the fields group, kind, namespace, name and state has %d bytes, must be at most %d",
+			longest, MaxModuleNameBytes)
 	}
 	if len(o.Message) > MaxDetailTextBytes {
 		return fmt.Errorf(".message: %d bytes, must be at most %d", len(o.Message), MaxDetailTextBytes)
@@ -139,7 +144,8 @@ func (f FailingObject) check() error {
 	}
 	for _, line := range slices.Concat(f.Conditions, f.Events) {
 		if len(line) > MaxDetailTextBytes {
-			return fmt.Errorf(": condition or event has %d bytes, must be at most %d", len(line), MaxDetailTextBytes)
+			return fmt.Errorf(": an entry of conditions or events has %d bytes, must be at most %d", len(line),
+				MaxDetailTextBytes)
 		}
 	}
 	for i, l := range f.Logs {

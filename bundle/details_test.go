@@ -19,22 +19,22 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 		"valid details": {ModuleDetails{Failing: []FailingObject{{DetailedObject: DetailedObject{Kind: "Pod",
 			Name: "a"}, Logs: []ContainerLog{{Container: "a", Text: long[1:]}}}}}, ""},
 		"more failing objects than the limit": {
-			ModuleDetails{Failing: make([]FailingObject, MaxFailingObjects+1)}, "failing objects",
+			ModuleDetails{Failing: make([]FailingObject, MaxFailingObjects+1)}, "failing: 7 objects",
 		},
 		"more objects than the limit": {
 			ModuleDetails{Objects: make([]DetailedObject, MaxDetailedObjects+1)}, "201 objects",
 		},
-		"negative number of omitted objects": {ModuleDetails{LeftOut: -1}, "objects"},
+		"negative number of omitted objects": {ModuleDetails{LeftOut: -1}, "leftOut: -1"},
 		"problem longer than the limit": {
 			ModuleDetails{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem",
 		},
 		"object name longer than the limit": {ModuleDetails{Objects: []DetailedObject{{Name: strings.Repeat("x",
-			MaxModuleNameBytes+1)}}}, "objects[0]: group, kind, namespace, name or state"},
+			MaxModuleNameBytes+1)}}}, "objects[0]: one of the fields group, kind, namespace, name and state"},
 		"message longer than the limit": {
 			ModuleDetails{Objects: []DetailedObject{{Message: line}}}, "objects[0].message",
 		},
 		"Event longer than the limit": {
-			ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: condition or event",
+			ModuleDetails{Failing: []FailingObject{{Events: []string{line}}}}, "failing[0]: an entry of conditions or events",
 		},
 		"more conditions than the limit": {
 			ModuleDetails{Failing: []FailingObject{{Conditions: make([]string, MaxDetailLines+1)}}},
@@ -49,7 +49,7 @@ func TestDetailsBeyondALimitAreRefused(t *testing.T) {
 				Failing: []FailingObject{
 					{DetailedObject: DetailedObject{State: strings.Repeat("x", MaxModuleNameBytes+1)}},
 				},
-			}, "failing[0]: group, kind, namespace, name or state",
+			}, "failing[0]: one of the fields group, kind, namespace, name and state",
 		},
 	} {
 		r := Report{Runtime: "one", Sequence: 1, Time: time.Unix(1, 0), Modules: []ReportedModule{{Name: "keda",

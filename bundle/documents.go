@@ -277,7 +277,8 @@ func (c Content) check() error {
 
 func checkHeader(apiVersion, kind, wantKind string) error {
 	if apiVersion != APIVersion || kind != wantKind {
-		return fmt.Errorf("document is %s %s, must be %s %s", apiVersion, kind, APIVersion, wantKind)
+		return fmt.Errorf("document has apiVersion %s and kind %s, must have apiVersion %s and kind %s", apiVersion, kind,
+			APIVersion, wantKind)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func checkCA(text string) error {
 			return fmt.Errorf("more than %d certificates", maxCACertificates)
 		}
 		if block.Type != "CERTIFICATE" {
-			return fmt.Errorf("block %d is a %q: must be a CERTIFICATE", count, Bounded(block.Type, MaxNoteBytes))
+			return fmt.Errorf("PEM block %d has type %q, must be CERTIFICATE", count, Bounded(block.Type, MaxNoteBytes))
 		}
 		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
 			return fmt.Errorf("certificate %d: %w", count, err)

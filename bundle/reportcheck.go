@@ -129,8 +129,9 @@ func (r Report) checkLists() error {
 	for i, refused := range r.Refused {
 		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes ||
 			len(refused.Digest) > MaxVersionBytes {
-			return fmt.Errorf("refused[%d]: detail, reason or digest is too long: detail has %d bytes, limit %d",
-				i, len(refused.Detail), MaxMessageBytes)
+			return fmt.Errorf("refused[%d]: detail has %d bytes, must be at most %d; reason has %d bytes and "+
+				"digest has %d bytes, must be at most %d", i, len(refused.Detail), MaxMessageBytes, len(refused.Reason),
+				len(refused.Digest), MaxVersionBytes)
 		}
 		if err := reason.Reason(refused.Reason).Check(); err != nil {
 			return fmt.Errorf("refused[%d].reason: %w", i, err)
@@ -199,14 +200,14 @@ func (r Report) checkModules() error {
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: channel has %d bytes and version has %d bytes, must be at most %d", i,
+			return fmt.Errorf("modules[%d]: field channel has %d bytes and field version has %d bytes, must be at most %d", i,
 				len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case m.Reason.Check() != nil:
 			return fmt.Errorf("modules[%d].reason: %w", i, m.Reason.Check())
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, must be at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
-			return fmt.Errorf("modules[%d]: manifest or resource has a name, namespace or kind of more than %d bytes",
+			return fmt.Errorf("modules[%d]: manifest and resource: name, namespace and kind must have at most %d bytes each",
 				i, MaxModuleNameBytes)
 		}
 		if err := checkResults(m.Checks); err != nil {
@@ -250,10 +251,10 @@ func (r *ReportedCheckRun) check() error {
 		return nil
 	}
 	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
-		return fmt.Errorf("id or version has %d bytes, must be at most %d", longest, MaxVersionBytes)
+		return fmt.Errorf("one of the fields id and version has %d bytes, must be at most %d", longest, MaxVersionBytes)
 	}
 	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
-		return fmt.Errorf("module has %d bytes and problem has %d bytes, must be at most %d and %d",
+		return fmt.Errorf("field module has %d bytes and field problem has %d bytes, must be at most %d and %d",
 			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
 	}
 	return checkResults(r.Checks)
@@ -272,7 +273,7 @@ func checkResults(checks []ReportedCheck) error {
 		}
 		if len(c.Name) > maxCheckNameBytes || len(c.Message) > MaxCheckMessageBytes ||
 			len(c.Value) > MaxCheckValueBytes || len(c.Before) > MaxCheckValueBytes {
-			return fmt.Errorf("checks[%d]: name, message, value or before is too long", i)
+			return fmt.Errorf("checks[%d]: one of the fields name, message, value and before is too long", i)
 		}
 		if i > 0 && checks[i-1].Name >= c.Name {
 			return fmt.Errorf("checks[%d].name: %s: names must be sorted and unique", i,

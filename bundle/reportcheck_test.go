@@ -154,7 +154,7 @@ func TestReportBeyondALimitIsRefused(t *testing.T) {
 		"modules[0]":         func(r *Report) { r.Modules[0].Version = long(129) },
 		"modules[0].reason":  func(r *Report) { r.Modules[0].Reason = reason.Reason(long(65)) },
 		"modules[0].message": func(r *Report) { r.Modules[0].Message = long(513) },
-		"modules[0]: manifest": func(r *Report) {
+		"modules[0]: manifest and resource": func(r *Report) {
 			r.Modules[0].Manifest = &v1beta2.TrackingObject{PartialMeta: v1beta2.PartialMeta{Name: long(318)}}
 		},
 		"kyma.spec.modules": func(r *Report) {

@@ -71,7 +71,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		},
 		"private key as next CA": {
 			Settings{NextRegistry: &NextRegistry{CA: "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"}},
-			`CA: block 1 is a "PRIVATE KEY": must be a CERTIFICATE`,
+			`CA: PEM block 1 has type "PRIVATE KEY", must be CERTIFICATE`,
 		},
 		"next CA with an invalid certificate": {
 			Settings{NextRegistry: &NextRegistry{CA: "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}},

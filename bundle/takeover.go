@@ -91,7 +91,7 @@ func (o ObjectRef) Check() error {
 	// URL path.
 	named := WatchedObject{Namespace: o.Namespace, Name: o.Name}
 	if !named.IsValid() || strings.ContainsAny(o.Name, "/%") || o.Name == "." || o.Name == ".." {
-		return fmt.Errorf("name %s: must be the name of an object, at most %d bytes", Quote(o.Name, maxQuotedBytes),
+		return fmt.Errorf("name %s: must be a valid object name of at most %d bytes", Quote(o.Name, maxQuotedBytes),
 			maxNameBytes)
 	}
 	return nil

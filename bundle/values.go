@@ -206,7 +206,7 @@ func (v ModuleValues) SubstituteObject(object map[string]any) error {
 	for field, value := range object {
 		if slices.Contains(identityFields, field) {
 			if hasPlaceholder(value) {
-				return fmt.Errorf("%s: placeholders of values are not allowed in %s", field,
+				return fmt.Errorf("%s: value placeholders are not allowed in %s", field,
 					strings.Join(identityFields, ", "))
 			}
 			continue
@@ -278,7 +278,7 @@ func (s *valueSubstitution) substituteText(text string) (string, error) {
 		}
 		name, next, closed := strings.Cut(after, placeholderEnd)
 		if !closed {
-			return "", errors.New("a placeholder of a value has no closing brace")
+			return "", errors.New("a value placeholder has no closing brace")
 		}
 		value, listed := s.values[name]
 		switch {

@@ -75,7 +75,7 @@ func (l Layout) index() ([]byte, error) {
 		if i > 0 && references[i-1].Name == r.Name {
 			if references[i-1].Descriptor.Digest != r.Descriptor.Digest {
 				return nil,
-					fmt.Errorf("reference %s: refers to both %s and %s", r.Name, references[i-1].Descriptor.Digest,
+					fmt.Errorf("reference %s has two digests, %s and %s", r.Name, references[i-1].Descriptor.Digest,
 						r.Descriptor.Digest)
 			}
 			continue

@@ -178,7 +178,7 @@ func decodePEM(s Signature) (value []byte, certificates []*x509.Certificate, err
 // in the signature only as intermediates, and never trusts them as authorities.
 func checkChain(certificates []*x509.Certificate, trust Trust, name string, now time.Time) error {
 	if len(trust.Roots) == 0 {
-		return errors.New("contains a certificate, but no authority is trusted")
+		return errors.New("contains a certificate, but no certificate authority is trusted")
 	}
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	for _, root := range trust.Roots {

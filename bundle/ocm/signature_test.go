@@ -305,7 +305,7 @@ func TestSignaturesWithCertificatesNeedATrustedAuthority(t *testing.T) {
 		},
 		"no trusted authority": {
 			chain(leaf(nil), middle), Trust{Keys: []*rsa.PublicKey{&middleKey.PublicKey}}, noon,
-			"no authority is trusted",
+			"no certificate authority is trusted",
 		},
 		"expired certificate": {chain(leaf(nil), middle), trust, noon.Add(13 * time.Hour), "expired"},
 		"certificate that is not valid yet": {

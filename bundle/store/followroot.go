@@ -45,7 +45,7 @@ func FollowRootFrom(
 			return root, &refusal.Error{Reason: refusal.BadRoot, Detail: refused.Detail}, found, nil
 		}
 		if err != nil {
-			return root, nil, "", fmt.Errorf("look for root of trust version %d: %w", root.Version+1, err)
+			return root, nil, "", fmt.Errorf("check for root of trust version %d: %w", root.Version+1, err)
 		}
 		root = next
 	}

@@ -27,7 +27,7 @@ func CheckStreamURL(address string) error {
 
 // ErrOtherReplica is the error of Stream if another replica of the server sends the runtime's events. A new connection
 // can reach that replica.
-var ErrOtherReplica = errors.New("another replica sends the events")
+var ErrOtherReplica = errors.New("another replica sends the events of this runtime")
 
 // Stream opens a stream of server-sent events, which ends with ctx. It sends the credentials for the URL's host. It
 // does not follow redirects.
@@ -41,7 +41,7 @@ func (r *Registries) Stream(ctx context.Context, address string) (io.ReadCloser,
 	}
 	host := request.URL.Host
 	if request.URL.Scheme == "http" && !r.plainHTTP && !isLoopback(host) {
-		return nil, fmt.Errorf("%s: credentials are not sent by plain HTTP: use https, or set --plain-http", address)
+		return nil, fmt.Errorf("%s: credentials are not sent over plain HTTP: use https, or set --plain-http", address)
 	}
 	r.renew(time.Now())
 	credential, err := r.credential(ctx, host)

@@ -74,7 +74,7 @@ func TestStreamSendsCredentialsToItsHostOnly(t *testing.T) {
 		server.URL + "/replica": ErrOtherReplica.Error(), server.URL + "/busy": "503 Service Unavailable",
 		server.URL + "/other":     "must be text/event-stream",
 		elsewhere.URL + "/x":      "no user and password for",
-		"http://registry.example": "not sent by plain HTTP", "ftp://registry.example": "must be https://",
+		"http://registry.example": "not sent over plain HTTP", "ftp://registry.example": "must be https://",
 		"https://a:hidden@registry.example": "must be https://", "": "must be https://",
 		server.URL + "/notifications?token=hidden": "must be https://", "https://registry.example?": "must be https://",
 		"https://registry.example/#hidden":          "must be https://",

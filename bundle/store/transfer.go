@@ -150,7 +150,7 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 	tag := "set-" + holder.Descriptor.Digest.Encoded()[:12]
 	held, err := Head(ctx, shared, tag)
 	if err != nil && !errors.Is(err, ErrNotFound) {
-		return false, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+		return false, fmt.Errorf("push shared documents to %s: %w", place.Name(bundle.DocumentsRepository), err)
 	}
 	missing = held != holder.Descriptor.Digest
 	for _, blob := range []bundle.Blob{bundle.EmptyBlob(), documents.State, documents.Catalog} {
@@ -160,14 +160,14 @@ func EnsureDocuments(ctx context.Context, place Store, documents bundle.Document
 			err = PushBlob(ctx, shared, blob)
 		}
 		if err != nil {
-			return missing, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+			return missing, fmt.Errorf("push shared documents to %s: %w", place.Name(bundle.DocumentsRepository), err)
 		}
 	}
 	if !missing {
 		return false, nil
 	}
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return true, fmt.Errorf("share documents in %s: %w", place.Name(bundle.DocumentsRepository), err)
+		return true, fmt.Errorf("push shared documents to %s: %w", place.Name(bundle.DocumentsRepository), err)
 	}
 	return true, nil
 }
@@ -190,11 +190,11 @@ func ShareBlob(ctx context.Context, place Store, blob bundle.Blob) error {
 	}
 	for _, b := range []bundle.Blob{bundle.EmptyBlob(), blob} {
 		if err := pushMissing(ctx, shared, b); err != nil {
-			return fmt.Errorf("share content in %s: %w", place.Name(bundle.ContentRepository), err)
+			return fmt.Errorf("push shared content to %s: %w", place.Name(bundle.ContentRepository), err)
 		}
 	}
 	if err := PushManifest(ctx, shared, holder, tag); err != nil {
-		return fmt.Errorf("share content in %s: %w", place.Name(bundle.ContentRepository), err)
+		return fmt.Errorf("push shared content to %s: %w", place.Name(bundle.ContentRepository), err)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func Has(ctx context.Context, repository oras.Target, blobs ...ocispec.Descripto
 	for _, blob := range blobs {
 		there, err := repository.Exists(ctx, blob)
 		if err != nil {
-			return false, fmt.Errorf("look for blob %s: %w", blob.Digest, err)
+			return false, fmt.Errorf("check for blob %s: %w", blob.Digest, err)
 		}
 		if !there {
 			return false, nil

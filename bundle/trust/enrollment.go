@@ -56,7 +56,7 @@ func (s TokenSecrets) Check(kyma Kyma, runtime string, e Enrollment, now time.Ti
 		kyma, runtime, named[1])
 }
 
-var errNoProof = errors.New("the proof was not made with a token")
+var errNoProof = errors.New("the enrollment proof does not match any enrollment token")
 
 // HandOver returns a proof that an operator assigned a runtime to a Kyma at the given time. The proof contains the
 // Kyma's UID, so it is not valid for another Kyma with the same name.

@@ -52,7 +52,7 @@ func (r Root) CheckFloor(component, version string) error {
 	}
 	lowest, err := semver.NewVersion(floor)
 	if err != nil {
-		return fmt.Errorf("floor of component %s: %w", component, err)
+		return fmt.Errorf("minimum version of component %s: %w", component, err)
 	}
 	actual, err := semver.NewVersion(version)
 	if err != nil || actual.LessThan(lowest) {

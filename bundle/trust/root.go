@@ -164,7 +164,7 @@ func (r *Root) readFields(fields map[string]any) error {
 	}
 	floors, ok := cmp.Or[any](fields[fieldFloors], map[string]any{}).(map[string]any)
 	if !ok || len(floors) > maxFloors {
-		return fmt.Errorf("%s: must be at most %d versions by component name", fieldFloors, maxFloors)
+		return fmt.Errorf("%s: must map at most %d component names to versions", fieldFloors, maxFloors)
 	}
 	r.Floors = make(map[string]string, len(floors))
 	for component, value := range floors {

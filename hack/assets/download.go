@@ -63,11 +63,11 @@ func reachable(ctx context.Context, index string) error {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return errors.New("the index is not reachable")
+		return errors.New("the index of setup-envtest is not reachable")
 	}
 	response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("the index returned %s", response.Status)
+		return fmt.Errorf("the index of setup-envtest returned %s", response.Status)
 	}
 	return nil
 }

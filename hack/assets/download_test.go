@@ -79,7 +79,7 @@ func TestDownloadWithWrongDigestIsRejected(t *testing.T) {
 		t.Errorf("got program %s from an archive with a wrong digest, want none", got)
 	}
 	if err := download(t.Context(), "http://127.0.0.1:1/index.yaml", cache, &bytes.Buffer{}); err == nil ||
-		!strings.Contains(err.Error(), "the index is not reachable") {
+		!strings.Contains(err.Error(), "the index of setup-envtest is not reachable") {
 		t.Errorf("got error %v without a network, want an unreachable index", err)
 	}
 }

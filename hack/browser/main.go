@@ -61,7 +61,8 @@ func chromium(ctx context.Context) (string, error) {
 		return path, nil
 	}
 	if _, err := exec.LookPath("apt-get"); err != nil || os.Geteuid() != 0 {
-		return "", errors.New("not found in $PATH, and only root on Debian can install it: set $CHROMIUM to its path")
+		return "", errors.New(
+			"chromium not found in $PATH: set $CHROMIUM to its path, or run as root on Debian to install it")
 	}
 	fmt.Fprintln(os.Stderr, "browser: installing chromium by apt-get")
 	for _, args := range [][]string{{"update"}, {"install", "-y", "--no-install-recommends", "chromium"}} {
@@ -74,7 +75,7 @@ func chromium(ctx context.Context) (string, error) {
 	if path := find(); path != "" {
 		return path, nil
 	}
-	return "", errors.New("the package chromium does not contain a program chromium")
+	return "", errors.New("the package chromium does not contain the program chromium")
 }
 
 // axe returns the path of the script that checks accessibility. The first call downloads the script.

@@ -40,7 +40,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	}
 	for _, canary := range canaries() {
 		if err := api.Create(ctx, canary); err != nil {
-			return fmt.Errorf("create a canary: %w", err)
+			return fmt.Errorf("create canary %s: %w", canary.GetName(), err)
 		}
 	}
 	for _, name := range []string{mutating, validating, policy} {
@@ -56,7 +56,7 @@ func (s *Snapshot) forgetAdmission(ctx context.Context) error {
 	}
 	for _, canary := range canaries() {
 		if err := api.Delete(ctx, canary); err != nil {
-			return fmt.Errorf("delete a canary: %w", err)
+			return fmt.Errorf("delete canary %s: %w", canary.GetName(), err)
 		}
 	}
 	for _, name := range []string{mutating, validating, policy} {

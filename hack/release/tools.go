@@ -185,7 +185,7 @@ func (c cosign) sign(ctx context.Context, data []byte, command string, args ...s
 func (c cosign) file(ctx context.Context, data []byte) ([]byte, error) {
 	b, err := c.sign(ctx, data, "sign-blob")
 	if err == nil && b.Signature == nil {
-		err = errors.New("the bundle of cosign has no signature")
+		err = errors.New("cosign's bundle has no signature")
 	}
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (c cosign) file(ctx context.Context, data []byte) ([]byte, error) {
 func (c cosign) statement(ctx context.Context, payload []byte) (*dsse.Envelope, error) {
 	b, err := c.sign(ctx, payload, "attest-blob", "--statement")
 	if err == nil && b.Envelope == nil {
-		err = errors.New("the bundle of cosign has no envelope")
+		err = errors.New("cosign's bundle has no envelope")
 	}
 	return b.Envelope, err
 }

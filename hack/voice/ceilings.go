@@ -38,7 +38,7 @@ func parseCeilings(text string) (ceilings, error) {
 		key, values := fields[0], fields[1:]
 		if key != "target" {
 			if len(fields) < 3 {
-				return c, fmt.Errorf("line %d must have a kind, a folder and rates", number)
+				return c, fmt.Errorf("line %d: must be KIND FOLDER MEASURE=RATE", number)
 			}
 			key, values = fields[0]+" "+fields[1], fields[2:]
 		}
@@ -57,7 +57,7 @@ func parseCeilings(text string) (ceilings, error) {
 	}
 	for _, m := range measures {
 		if _, ok := c.targets[m.name]; !ok {
-			return c, fmt.Errorf("the target has no rate for %s", m.name)
+			return c, fmt.Errorf("line target: add a rate for measure %s", m.name)
 		}
 	}
 	return c, nil
@@ -72,7 +72,7 @@ func parseRates(values []string) (rates, error) {
 		}
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || rate < 0 || math.IsInf(rate, 0) || math.IsNaN(rate) {
-			return nil, fmt.Errorf("%s is not a valid rate", value)
+			return nil, fmt.Errorf("%q: must be MEASURE=RATE", value)
 		}
 		parsed[name] = rate
 	}

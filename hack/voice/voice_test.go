@@ -162,12 +162,12 @@ func TestRecordedPhraseCeilingsAreOnlyLowered(t *testing.T) {
 
 func TestInvalidCeilingsReportTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "the target has no rate for what",
-		target + "docs a\n":          "line 3 must have a kind, a folder and rates",
+		"":                           "line target: add a rate for measure what",
+		target + "docs a\n":          "line 3: must be KIND FOLDER MEASURE=RATE",
 		target + "docs a who=1\n":    `line 3: unknown measure "who"`,
-		target + "docs a what=x\n":   "line 3: what=x is not a valid rate",
-		target + "docs a what=-1\n":  "line 3: what=-1 is not a valid rate",
-		target + "docs a what=NaN\n": "line 3: what=NaN is not a valid rate",
+		target + "docs a what=x\n":   `line 3: "what=x": must be MEASURE=RATE`,
+		target + "docs a what=-1\n":  `line 3: "what=-1": must be MEASURE=RATE`,
+		target + "docs a what=NaN\n": `line 3: "what=NaN": must be MEASURE=RATE`,
 		target + "docs a what=3\n\ndocs a long=1\n": "line 5: duplicate docs a",
 	} {
 		if _, err := parseCeilings(text); err == nil || err.Error() != want {

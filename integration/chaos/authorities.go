@@ -57,7 +57,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	s.announce(ctx, "--next-registry-ca", path)
 	s.insistFor(ctx, announceTimeout, "announce the next CA", func() error {
 		if late := s.checker.Unaware(strings.TrimSpace(string(next)), s.active()); len(late) > 0 {
-			return fmt.Errorf("%v have not applied a bundle with the announcement", late)
+			return fmt.Errorf("%v have not applied a bundle that announces the new CA", late)
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	return func() error {
 		s.insist(ctx, "report with the next CA", func() error {
 			if silent := s.checker.Silent(replaced, s.active()); len(silent) > 0 {
-				return fmt.Errorf("%v have not reported since the registry has another CA", silent)
+				return fmt.Errorf("%v have not reported since the registry's CA changed", silent)
 			}
 			return nil
 		})

@@ -60,7 +60,8 @@ func (s *stage) isQuarantined(ctx context.Context, id string, want bool) error {
 		return err
 	}
 	if r := recordOf(kyma); r.Quarantined != want {
-		return fmt.Errorf("the status of Kyma %s has quarantine %t: %+v", id, r.Quarantined, kyma.Status.Runtime.Agent)
+		return fmt.Errorf("Kyma %s: quarantined is %t, expected %t: the reported agent is %+v", id, r.Quarantined, want,
+			kyma.Status.Runtime.Agent)
 	}
 	return nil
 }

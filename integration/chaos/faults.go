@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-var errImpossible = errors.New("this machine cannot execute the step")
+var errImpossible = errors.New("this machine does not support the step")
 
 // fault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that are not
 // faults.

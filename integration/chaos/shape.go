@@ -47,15 +47,15 @@ func (s Shape) isMixed(id string) bool {
 func (s Shape) Check() error {
 	switch {
 	case s.Shards && s.Notifications:
-		return errors.New("shards cannot be combined with notifications, because publishers with shards receive none")
+		return errors.New("--shards cannot be combined with --notifications: publishers with shards receive no notifications")
 	case s.Expiry && s.Clocks:
-		return errors.New("expiry cannot be combined with clocks, because all bundles expire if a clock is wrong by hours")
+		return errors.New("--expiry cannot be combined with --clocks: if a clock is off by hours, all bundles expire")
 	case s.Mixed != "" && s.Clocks:
-		return errors.New("mixed cannot be combined with clocks, because the clock of an earlier agent cannot be set")
+		return errors.New("--mixed cannot be combined with --clocks: the clock of an earlier agent version cannot be set")
 	case s.Authorities && s.Clocks:
-		return errors.New("ca cannot be combined with clocks, because certificates are invalid if a clock is wrong by days")
+		return errors.New("--ca cannot be combined with --clocks: if a clock is off by days, certificates are invalid")
 	case s.Authorities && s.Mixed != "":
-		return errors.New("ca cannot be combined with mixed, because earlier agents ignore the announced CA")
+		return errors.New("--ca cannot be combined with --mixed: earlier agent versions ignore the announced CA")
 	}
 	return nil
 }

@@ -277,7 +277,7 @@ func goroutines(ctx context.Context, address string) (int, error) {
 	}
 	n, known := values["go_goroutines"]
 	if !known {
-		return 0, fmt.Errorf("no go_goroutines at %s", address)
+		return 0, fmt.Errorf("%s does not export metric go_goroutines", address)
 	}
 	return int(n), nil
 }

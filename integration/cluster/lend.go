@@ -39,7 +39,7 @@ func (l *Lender) Serve(listener net.Listener) error {
 		if errors.Is(err, net.ErrClosed) {
 			break
 		} else if err != nil {
-			return errors.Join(fmt.Errorf("accept a borrower: %w", err), l.pool.Close())
+			return errors.Join(fmt.Errorf("accept a connection: %w", err), l.pool.Close())
 		}
 		l.mu.Lock()
 		l.borrowers[connection] = true

@@ -32,7 +32,7 @@ func seedFor(programs assets.Assets, crds []fs.FS) (seed, error) {
 	for _, path := range []string{programs.KubeAPIServer, programs.Etcd} {
 		info, err := os.Stat(path)
 		if err != nil {
-			return "", fmt.Errorf("find the seed of etcd: %w", err)
+			return "", fmt.Errorf("compute the path of the cached etcd data: %w", err)
 		}
 		fmt.Fprintln(hash, path, info.Size(), info.ModTime().UnixNano())
 	}
@@ -46,11 +46,11 @@ func seedFor(programs assets.Assets, crds []fs.FS) (seed, error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("find the seed of etcd: %w", err)
+		return "", fmt.Errorf("compute the path of the cached etcd data: %w", err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
-		return "", fmt.Errorf("find the folder of etcd's seeds: %w", err)
+		return "", fmt.Errorf("find the cache folder: %w", err)
 	}
 	return seed(filepath.Join(cache, "kyma-pull", "etcd", hex.EncodeToString(hash.Sum(nil)[:16]))), nil
 }
@@ -64,10 +64,10 @@ func (s seed) plant(data string) (bool, error) {
 	if err := os.Chtimes(string(s), now, now); errors.Is(err, fs.ErrNotExist) { // later starts keep the seed
 		return false, nil
 	} else if err != nil {
-		return false, fmt.Errorf("use the seed of etcd: %w", err)
+		return false, fmt.Errorf("update the time of the cached etcd data: %w", err)
 	}
 	if err := os.CopyFS(data, os.DirFS(string(s))); err != nil {
-		return false, fmt.Errorf("copy the seed of etcd: %w", err)
+		return false, fmt.Errorf("copy the cached etcd data: %w", err)
 	}
 	return true, nil
 }

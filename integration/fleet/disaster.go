@@ -72,7 +72,7 @@ func (r *Runtime) DeleteKey(ctx context.Context) error {
 func (r *Runtime) Requests() ([]cluster.Request, error) {
 	c, ok := r.cluster.(*cluster.Cluster)
 	if !ok {
-		return nil, errors.New("only clusters on this machine record requests")
+		return nil, errors.New("requests are recorded only for clusters on this machine")
 	}
 	return c.AllRequests()
 }

@@ -31,7 +31,7 @@ func inHistory(ctx context.Context, root, commit string) error {
 		return fmt.Errorf("%w: %s: this clone is shallow: get the rest with `git fetch --unshallow`", ErrNoHistory,
 			commit)
 	}
-	return fmt.Errorf("commit %s is not an ancestor of HEAD, so clones lack it: pin an ancestor: %s", commit,
+	return fmt.Errorf("commit %s is not an ancestor of HEAD and can be missing in clones: pin an ancestor: %s", commit,
 		output)
 }
 

@@ -27,7 +27,7 @@ type local struct {
 func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 	if f.options.Links && (f.options.Secured || f.options.Tokens) {
 		return Endpoint{},
-			errors.New("a local link needs a registry without passwords: set Links without Secured and Tokens")
+			errors.New("Links cannot be combined with Secured or Tokens: local links do not support passwords")
 	}
 	if f.options.Tokens {
 		endpoint, err := f.startRegistryWithTokens(ctx)

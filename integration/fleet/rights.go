@@ -100,7 +100,7 @@ func (r *Runtime) AgentRights() (Rights, error) {
 func compare(where Cluster, as account, files []string) (Rights, error) {
 	c, here := where.(*cluster.Cluster)
 	if !here {
-		return Rights{}, errors.New("only API servers on this machine record the account of a request")
+		return Rights{}, errors.New("the account of a request can be determined only for an API server on this machine")
 	}
 	requests, err := c.Requests()
 	if err != nil {

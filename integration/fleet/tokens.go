@@ -90,7 +90,7 @@ func (f *Fleet) credentials(ctx context.Context, user, path string) error {
 	output, err := exec.CommandContext(ctx, f.binaries.Publisher, "registry", "credentials", user, "--keys", f.Keys(),
 		"--location", f.Location()).Output()
 	if err != nil {
-		return fmt.Errorf("credentials of %s: %w", user, err)
+		return fmt.Errorf("create credentials for %s: %w", user, err)
 	}
 	return os.WriteFile(path, output, 0o600)
 }

@@ -59,13 +59,13 @@ fi`
 func parseMemory(output string) (Memory, error) {
 	fields := strings.Fields(output)
 	if len(fields) != 4 {
-		return Memory{}, fmt.Errorf("output must be usage, peak, limit and inactive files, got %q", output)
+		return Memory{}, fmt.Errorf("expected current, peak, max and inactive_file, got %q", output)
 	}
 	var bytes [4]int64
 	for i, field := range fields {
 		var err error
 		if bytes[i], err = strconv.ParseInt(field, 10, 64); err != nil {
-			return Memory{}, fmt.Errorf("output must be usage, peak, limit and inactive files, got %q", output)
+			return Memory{}, fmt.Errorf("expected current, peak, max and inactive_file, got %q", output)
 		}
 	}
 	return Memory{WorkingSet: max(bytes[0]-bytes[3], 0), Peak: bytes[1], Limit: bytes[2]}, nil

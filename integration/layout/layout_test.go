@@ -177,7 +177,7 @@ func TestProgramFoldersImportDownwards(t *testing.T) {
 	}
 }
 
-func TestUpwardImportsWithinAProgramAreRefused(t *testing.T) {
+func TestLowerLayersCannotImportHigherLayers(t *testing.T) {
 	for _, c := range []struct {
 		from, to string
 		allowed  bool

@@ -124,7 +124,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 	if options.Config != nil {
 		parsed, err := configuration.Parse(bytes.NewReader(options.Config))
 		if err != nil {
-			return fmt.Errorf("configuration: %w", err)
+			return fmt.Errorf("parse the registry's configuration: %w", err)
 		}
 		parsed.Storage["maintenance"] = config.Storage["maintenance"]
 		config = parsed

@@ -25,7 +25,7 @@ import (
 const EnvZot = "ZOT"
 
 // ErrNoZot means that this machine has no zot.
-var ErrNoZot = errors.New("no zot: set $" + EnvZot + " to its program")
+var ErrNoZot = errors.New("zot not found: set $" + EnvZot + " to the path of the program")
 
 // Zot is a zot registry on the loopback address.
 type Zot struct {
@@ -81,7 +81,7 @@ func (z *Zot) configure(configuration []byte) error {
 		decoder := json.NewDecoder(bytes.NewReader(configuration))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&config); err != nil {
-			return fmt.Errorf("configuration of zot: %w", err)
+			return fmt.Errorf("decode zot's configuration: %w", err)
 		}
 	}
 	host, port, err := net.SplitHostPort(z.address)

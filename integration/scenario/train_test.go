@@ -302,11 +302,12 @@ func TestTrainPromotesByCommits(t *testing.T) {
 		"on branch train/scaler-fast-1.8.0") {
 		t.Errorf("unexpected output of train promote:\n%s", output)
 	}
-	if output := sh.run(command + " --branch-prefix train/"); !strings.Contains(output, "the branch contains the promotion") {
+	output := sh.run(command + " --branch-prefix train/")
+	if !strings.Contains(output, "the branch already contains the promotion") {
 		t.Errorf("repeated command printed\n%s", output)
 	}
 	repo.git("push", "--quiet", "origin", "HEAD:refs/heads/stranger/scaler-fast-1.8.0")
-	output := sh.run(command + " --branch-prefix stranger/ || echo exit code $?")
+	output = sh.run(command + " --branch-prefix stranger/ || echo exit code $?")
 	if !strings.Contains(output, "is not only the promotion of module scaler to 1.8.0") ||
 		!strings.Contains(output, "exit code 1") {
 		t.Errorf("for a branch of someone else, the command printed\n%s", output)

@@ -144,7 +144,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		return len(notes) > 0, fmt.Sprint(err)
 	})
 
-	t.Run("changes of labeled objects only are reported", func(t *testing.T) {
+	t.Run("only changes to labeled objects are reported", func(t *testing.T) {
 		change(plain, "one")
 		change(settings, "one")
 		untilEventOf(t, f, "watcher settings", "configmaps default/settings", "runtime one")

@@ -64,7 +64,7 @@ func run(ctx context.Context, kubeconfig string) (err error) {
 	case <-ctx.Done():
 		return nil
 	case <-prometheus.process.Exited():
-		return fmt.Errorf("prometheus ended:\n%s", prometheus.output())
+		return fmt.Errorf("prometheus exited:\n%s", prometheus.output())
 	}
 }
 

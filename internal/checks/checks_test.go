@@ -293,7 +293,7 @@ func TestInvalidShippedChecksAreRefused(t *testing.T) {
 		"duplicate field":        {"checks:\n- name: a\n  name: b\n", "appears twice"},
 		"YAML alias":             {"checks: &a\n- name: a\nmore: *a\n", "anchors and aliases"},
 		"two documents":          {"checks: []\n---\nchecks: []\n", "more than 1 documents"},
-		"empty document":         {"", "field checks is required"},
+		"empty document":         {"", `field "checks" is required`},
 		"check without a kind":   {"checks:\n- name: a\n", "one of cel, http, promql and job is required"},
 		"file that is too large": {strings.Repeat("#", MaxShippedBytes+1), "at most"},
 		"not YAML":               {"\x00\x01", "content checks"},

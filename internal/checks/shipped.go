@@ -33,7 +33,7 @@ func ParseShipped(data []byte) ([]fleet.Check, error) {
 		err = strict.JSON(text, &document, strict.MaxJSONDepth)
 	}
 	if err == nil && len(document.Checks) == 0 {
-		err = errors.New("field checks is required")
+		err = errors.New(`field "checks" is required`)
 	}
 	if err == nil {
 		err = bundle.CheckChecks(document.Checks, true)

@@ -94,7 +94,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) && isSetting(cmd, unknown.GetSpecifiedName()) {
 		name := unknown.GetSpecifiedName()
 		return Usage(fmt.Errorf(
-			"--%s: %s is a setting, not a flag: use --%s %s=VALUE, or the key %s in the file of --config", name, name,
+			"--%s: %s is a setting, not a flag: use --%s %s=VALUE, or key %s in the --config file", name, name,
 			setName, name, name))
 	}
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {

@@ -62,7 +62,7 @@ func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
 		},
 		"setting as a flag": {
 			"{}\n", "run --poll-interval=5s", ExitUsage,
-			"use --set poll-interval=VALUE, or the key poll-interval in the file of --config",
+			"use --set poll-interval=VALUE, or key poll-interval in the --config file",
 		},
 		"setting of another command": {
 			"poll-interval: 5s\n", "show", ExitUsage, `"poll-interval" is not a flag or setting of this command`,

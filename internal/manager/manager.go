@@ -205,7 +205,7 @@ func (f *Flags) options(base ctrl.Options) (ctrl.Options, error) {
 	options.LeaseDuration, options.RenewDeadline, options.RetryPeriod = &elector.Lease, &elector.Renew, &elector.Retry
 	if f.pprof && f.metricsAddress == "0" {
 		return base,
-			cli.Usage(errors.New("pprof requires the metrics endpoint, which --metrics-bind-address 0 disables"))
+			cli.Usage(errors.New("pprof requires the metrics endpoint: set --metrics-bind-address to an address instead of 0"))
 	}
 	return options, nil
 }

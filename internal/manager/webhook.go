@@ -58,7 +58,7 @@ func (w *webhook) check() error {
 	}
 	if w.address == "" {
 		if w.headers != "" || w.ca != "" {
-			return cli.Usage(errors.New("events-headers and events-ca require events-addr, which is not set"))
+			return cli.Usage(errors.New("events-headers and events-ca require events-addr"))
 		}
 		return nil
 	}

@@ -34,7 +34,7 @@ func chartFiles(blob []byte) ([]file, error) {
 		return nil, err
 	}
 	if !isTar(data) {
-		return nil, errors.New("content is not an archive: pack it with helm package")
+		return nil, errors.New("content is not an archive: create it with `helm package`")
 	}
 	var b budget
 	if names, err := topLevel(data); err != nil {
@@ -121,7 +121,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 	for _, m := range members {
 		name, inside := strings.CutPrefix(m.name, folder+"/")
 		if !inside {
-			return nil, fmt.Errorf("%s is not in the chart's folder %s: pack it with helm package", m.name, folder)
+			return nil, fmt.Errorf("%s is not in the chart's folder %s: create the archive with `helm package`", m.name, folder)
 		}
 		if len(m.data) > maxChartFileBytes {
 			return nil, fmt.Errorf("%s has %d bytes, must have at most %d", m.name, len(m.data), maxChartFileBytes)
@@ -222,7 +222,7 @@ func checkInstallable(c *chart.Chart) error {
 	}
 	for _, wanted := range c.Metadata.Dependencies {
 		if !slices.ContainsFunc(c.Dependencies(), func(d *chart.Chart) bool { return d.Name() == wanted.Name }) {
-			return fmt.Errorf("dependency %s is not in charts/: run helm dependency build before helm package",
+			return fmt.Errorf("dependency %s is not in charts/: run `helm dependency build` before `helm package`",
 				wanted.Name)
 		}
 	}
@@ -234,7 +234,8 @@ func checkNames(c *chart.Chart) error {
 	seen := map[string]bool{}
 	for _, inner := range c.Dependencies() {
 		if seen[inner.Name()] {
-			return fmt.Errorf("%s has two charts %s in charts/: give one an alias", c.ChartFullPath(), inner.Name())
+			return fmt.Errorf("%s has two charts named %s in charts/: set an alias for one of them", c.ChartFullPath(),
+				inner.Name())
 		}
 		seen[inner.Name()] = true
 		if err := checkNames(inner); err != nil {

@@ -312,7 +312,7 @@ func TestInvalidChartsAreRefused(t *testing.T) {
 		"subcharts with the same name": {
 			[]string{"Chart.yaml", head, "charts/a/Chart.yaml", "apiVersion: v2\nname: in\nversion: 1.0.0\n",
 				"charts/b/Chart.yaml", "apiVersion: v2\nname: in\nversion: 2.0.0\n"},
-			"sample has two charts in in charts/: give one an alias"},
+			"sample has two charts named in in charts/: set an alias for one of them"},
 		"template that calls fail": {
 			[]string{"Chart.yaml", head, "templates/a.yaml", `{{ fail "set a host" }}`},
 			"sample/templates/a.yaml:1:3): set a host",
@@ -350,7 +350,7 @@ func TestContentThatIsNotAChartIsRefused(t *testing.T) {
 		content []byte
 		err     string
 	}{
-		"YAML instead of an archive": {[]byte(configMap("a")), "content is not an archive: pack it with helm package"},
+		"YAML instead of an archive": {[]byte(configMap("a")), "content is not an archive: create it with `helm package`"},
 		"empty content":              {nil, "content is not an archive"},
 		"files without a folder": {
 			archive(t, yamlFile("Chart.yaml", chart), yamlFile("values.yaml", "")),

@@ -62,7 +62,7 @@ func documents(f file) ([]placedObject, error) {
 func document(place string, text []byte) ([]placedObject, error) {
 	if len(text) > maxDocumentBytes {
 		return nil,
-			fmt.Errorf("%s: %d bytes, must be at most %d: divide lists with lines of ---", place, len(text),
+			fmt.Errorf("%s: %d bytes, must be at most %d: split lists into documents with lines of ---", place, len(text),
 				maxDocumentBytes)
 	}
 	if trimmed := bytes.TrimSpace(text); isJSONStream(trimmed) { // JSON can contain tabs, which YAML does not allow
@@ -143,7 +143,7 @@ func jsonDocuments(f file) ([]placedObject, error) {
 		}
 		if len(text) > maxDocumentBytes {
 			return nil,
-				fmt.Errorf("%s: %d bytes, must be at most %d: divide the list into several objects", place, len(text),
+				fmt.Errorf("%s: %d bytes, must be at most %d: split the list into several objects", place, len(text),
 					maxDocumentBytes)
 		}
 		more, err := jsonDocument(place, text)
@@ -178,7 +178,7 @@ func checkSeparators(place string, text []byte) error {
 		}
 	}
 	if count > maxSeparators {
-		return fmt.Errorf("%s: more than %d values: divide lists into several documents", place, maxSeparators)
+		return fmt.Errorf("%s: more than %d values: split lists into several documents", place, maxSeparators)
 	}
 	return nil
 }

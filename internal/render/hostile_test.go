@@ -272,7 +272,7 @@ func TestNonterminatingTemplatesAreStopped(t *testing.T) {
 		},
 		"document of 20 MB": {
 			in:   chartWith(t, settingsMap(`{{ repeat 20000000 "x" }}`)),
-			want: "bytes, must be at most 8388608: divide lists",
+			want: "bytes, must be at most 8388608: split lists",
 		},
 		"too many objects": {
 			in: repeated(MaxObjects+1, "---\n"+configMap("a{{ . }}")), want: "more than 2000 objects",

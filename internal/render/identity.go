@@ -28,7 +28,7 @@ func checkIdentityFields(object map[string]any) error {
 		case field != "metadata" && !isText && value != nil:
 			return fmt.Errorf("field %s is %v, but must be a string: put it in quotes", field, value)
 		case field == "metadata" && !isMap && value != nil:
-			return fmt.Errorf("field metadata must be a mapping with the field name")
+			return fmt.Errorf("field metadata must be a mapping that sets metadata.name")
 		case isMap && metadata["name"] == nil:
 			if err := checkSpelling(metadata, "metadata.", "name"); err != nil {
 				return err

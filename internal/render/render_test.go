@@ -263,7 +263,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		},
 		"metadata that is a list": {
 			[]byte("apiVersion: v1\nkind: Secret\nmetadata: [{name: a}]"), v1beta2.OCIRef,
-			"document 1: field metadata must be a mapping with the field name",
+			"document 1: field metadata must be a mapping that sets metadata.name",
 		},
 		"missing spaces after colons": {
 			[]byte("apiVersion:v1\nkind:Secret\n"), v1beta2.OCIRef,

@@ -58,7 +58,8 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.Apps < 1 || flag.NArg() > 0 || o.Only != "" && o.Only != "ours" && o.Only != "flux" ||
 		o.Idle < 10*time.Second {
-		return errors.New("-n must be at least 1, -idle at least 10s, -only ours or flux; arguments are not allowed")
+		return errors.New(
+			"-n must be at least 1, -idle must be at least 10s, -only must be ours or flux, and arguments are not allowed")
 	}
 	if o.Profiles != "" {
 		var err error

@@ -94,7 +94,7 @@ func (w *world) offer(ctx context.Context) error {
 // promote sets the next version of the promoted module in its channel.
 func (w *world) promote(ctx context.Context) error {
 	if w.version+1 >= promotions {
-		return fmt.Errorf("module %s has only %d versions to promote, and all are promoted", promotedModule, promotions)
+		return fmt.Errorf("module %s: all %d versions are already promoted", promotedModule, promotions)
 	}
 	w.version++
 	release := &v1beta2.ModuleReleaseMeta{}

@@ -244,7 +244,7 @@ func (w *world) seePage(ctx context.Context) (err error) {
 		return row, fmt.Sprint(err)
 	})
 	if err == nil && !page.running() {
-		err = fmt.Errorf("the UI process ended: %s", page.tail(1<<12))
+		err = fmt.Errorf("the UI process exited: %s", page.tail(1<<12))
 	}
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func (p *program) end(signal syscall.Signal) error {
 	case <-p.exited:
 		return nil
 	case <-time.After(20 * time.Second):
-		return errors.Join(fmt.Errorf("%s did not end after signal %s", p.cmd.Path, signal), p.cmd.Process.Kill())
+		return errors.Join(fmt.Errorf("%s did not exit after signal %s", p.cmd.Path, signal), p.cmd.Process.Kill())
 	}
 }
 

@@ -19,7 +19,7 @@ func (w *world) until(ctx context.Context, what string, seen func() (bool, strin
 	err := fleet.Until(ctx, w.limit(), what, func() (bool, string) {
 		ok, state := seen()
 		if !ok && w.publisher != nil && !w.publisher.running() {
-			cancel(fmt.Errorf("the publisher ended while the bench waited until %s", what))
+			cancel(fmt.Errorf("the publisher exited while the benchmark waited until %s", what))
 		}
 		return ok, state
 	})

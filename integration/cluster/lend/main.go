@@ -68,11 +68,11 @@ func listen() (net.Listener, error) {
 			return nil, err
 		}
 	} else if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("remove the socket of a lender that was killed: %w", err)
+		return nil, fmt.Errorf("remove the socket of a killed lender: %w", err)
 	}
 	listener, err := net.Listen("unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("listen for borrowers: %w", err)
+		return nil, fmt.Errorf("listen on %s: %w", path, err)
 	}
 	return listener, nil
 }

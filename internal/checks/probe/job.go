@@ -108,7 +108,7 @@ func newJob(subject Subject, d checks.Definition) (*batchv1.Job, error) {
 		return nil, errors.New("job.template: selector and manualSelector are not allowed")
 	}
 	if ptr.Deref(spec.Completions, 1) > maxJobPods || ptr.Deref(spec.Parallelism, 1) > maxJobPods {
-		return nil, fmt.Errorf("job.template: at most %d Pods are allowed", maxJobPods)
+		return nil, fmt.Errorf("job.template: completions and parallelism must be at most %d", maxJobPods)
 	}
 	sum := sha256.Sum256([]byte(subject.Module + " " + subject.Version + " " + d.Name))
 	labels := map[string]string{LabelCheck: d.Name}

@@ -33,7 +33,7 @@ func NewMemory() *Memory { return &Memory{large: make(chan struct{}, 1)} }
 func (m *Memory) acquire(ctx context.Context) (release func(), err error) {
 	select {
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for other large checks: %w", ctx.Err())
+		return nil, fmt.Errorf("wait for other memory-intensive checks to finish: %w", ctx.Err())
 	case m.large <- struct{}{}:
 		return func() { <-m.large }, nil
 	}

@@ -115,7 +115,7 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 			all = append(all, *e)
 		}
 		if len(all) > maxListedEvents {
-			return fmt.Errorf("more than %d Events: name a runtime, or use --rollout or --warnings", maxListedEvents)
+			return fmt.Errorf("more than %d Events: specify a runtime id, or use --rollout or --warnings", maxListedEvents)
 		}
 		return nil
 	})

@@ -139,7 +139,7 @@ func (f *moveFlags) findTarget(
 	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.namespace, Name: f.to}, next)
 	if err == nil && plan.RuntimeID(next) != runtime {
 		return nil,
-			fmt.Errorf("Kyma %s/%s names runtime %s: set its label %s to %s first", next.Namespace, next.Name,
+			fmt.Errorf("Kyma %s/%s is assigned to runtime %s: set its label %s to %s first", next.Namespace, next.Name,
 				plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
 	}
 	if err == nil && !next.DeletionTimestamp.IsZero() {

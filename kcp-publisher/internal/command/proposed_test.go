@@ -46,10 +46,10 @@ func TestExistingBranchMustContainOnlyThePromotion(t *testing.T) {
 		}, ""},
 		"promotion and another file": {func(r *repository) string {
 			return r.push("", branch, map[string][]byte{"keda.yaml": edited, "readme.txt": readme["readme.txt"]})
-		}, "the commit has other changes, see `git show %s`"},
+		}, "the commit contains other changes: see `git show %s`"},
 		"promotion and another channel": {func(r *repository) string {
 			return r.push("", branch, file([]byte(strings.ReplaceAll(string(edited), "2.0.0", "2.0.0 "))))
-		}, "the commit has other changes, see `git show %s`"},
+		}, "the commit contains other changes: see `git show %s`"},
 		"commit before the promotion": {func(r *repository) string {
 			before := r.push("", branch, readme)
 			r.push(branch, branch, file(edited))

@@ -70,7 +70,7 @@ func (t *targets) check(names []string) error {
 	case t.all && byFlag:
 		return cli.Usage(errors.New("--all cannot be combined with --selector or --health"))
 	case len(names) == 0 && !t.all && !byFlag:
-		return cli.Usage(errors.New("no runtimes selected: name runtimes, or set --selector, --health or --all"))
+		return cli.Usage(errors.New("no runtimes selected: specify runtime ids, or set --selector, --health or --all"))
 	}
 	if _, err := cli.ParseSelector("--selector", t.selector); err != nil {
 		return err

@@ -163,7 +163,7 @@ func (f *trainPromoteFlags) commit(
 }
 
 // errProposed means that an earlier run already pushed the promotion to the branch.
-var errProposed = errors.New("the branch contains the promotion")
+var errProposed = errors.New("the branch already contains the promotion")
 
 // checkProposed returns errProposed if the existing branch consists of the followed branch and one commit with exactly
 // this promotion. Otherwise, it returns an error that explains the conflict.
@@ -222,7 +222,7 @@ func checkPromotes(
 	if only, err := repository.IsChange(commit, parent, git.Change{Files: files}); err != nil {
 		return err
 	} else if !only {
-		return fmt.Errorf("the commit has other changes, see `git show %s`", commit.Hash)
+		return fmt.Errorf("the commit contains other changes: see `git show %s`", commit.Hash)
 	}
 	return nil
 }

@@ -81,12 +81,12 @@ func (r *removalJudge) decideRemovals(
 	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace),
 		client.MatchingFields{indexRuntime: removing.Runtime}
 	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
-		return plan.RemovalDecision{}, fmt.Errorf("decide about removals: list Kymas of runtime %s: %w", removing.Runtime,
+		return plan.RemovalDecision{}, fmt.Errorf("decide on removals: list Kymas of runtime %s: %w", removing.Runtime,
 			err)
 	}
 	own := plan.NewOwners(same.Items)[removing.Runtime]
 	if own == nil {
-		return plan.RemovalDecision{}, fmt.Errorf("decide about removals: runtime %s has no Kyma anymore", removing.Runtime)
+		return plan.RemovalDecision{}, fmt.Errorf("decide on removals: runtime %s has no Kyma anymore", removing.Runtime)
 	}
 	if removing.IsChanging {
 		snapshot = nil
@@ -145,7 +145,7 @@ func (r *removalJudge) fleetDecision(
 	var list v1beta2.KymaList
 	namespace := client.InNamespace(r.kymas.Catalog.Namespace)
 	if err := r.kymas.Client.List(ctx, &list, namespace, client.UnsafeDisableDeepCopy); err != nil {
-		return removalDecision{}, fmt.Errorf("decide about removals: list Kymas: %w", err)
+		return removalDecision{}, fmt.Errorf("decide on removals: list Kymas: %w", err)
 	}
 	all := list.Items
 	fleet := removal.Fleet{Pending: pending}
@@ -221,7 +221,7 @@ func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.Pendin
 				k.Catalog.Namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("decide about removals: read namespace %s: %w", k.Catalog.Namespace, err)
+		return false, fmt.Errorf("decide on removals: read namespace %s: %w", k.Catalog.Namespace, err)
 	}
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }

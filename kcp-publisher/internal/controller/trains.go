@@ -142,7 +142,7 @@ func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy
 		t.client.List(ctx, &templates, inNamespace, client.UnsafeDisableDeepCopy),
 		t.client.List(ctx, &waves, inNamespace),
 		t.client.List(ctx, &kymas, inNamespace, client.UnsafeDisableDeepCopy)); err != nil {
-		return in, fmt.Errorf("read the data that PromotionPolicies depend on: %w", err)
+		return in, fmt.Errorf("read the inputs of PromotionPolicies: %w", err)
 	}
 	in.Metas, in.Rollouts, in.Templates, in.RolloutPolicies = metas.Items, rollouts.Items, templates.Items, waves.Items
 	if !t.isPartial {

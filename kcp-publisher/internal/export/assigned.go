@@ -59,7 +59,7 @@ func (g *gatherer) assignedStates(
 		}
 		verified, _, err := g.readVerified(ctx, repository, r.ID, next)
 		if errors.Is(err, store.ErrNotFound) {
-			return nil, fmt.Errorf("bundle %s is no longer in the registry", next)
+			return nil, fmt.Errorf("bundle %s was not found in the registry", next)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read bundle %s: %w", next, err)

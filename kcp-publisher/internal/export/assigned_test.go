@@ -78,7 +78,7 @@ func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0])+len(at[1]) != 0 || len(unread) != 1 ||
-		!strings.Contains(unread[0].Problem, "is no longer in the registry") {
+		!strings.Contains(unread[0].Problem, "was not found in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
 	// The pruned bundle is not needed for later times.

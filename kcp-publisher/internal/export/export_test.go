@@ -307,7 +307,7 @@ func TestExportErrorsNameTheCause(t *testing.T) {
 		"a missing bundle": {
 			func(o *Options) {
 				o.Since = map[string]digest.Digest{"berlin": digest.FromString("x")}
-			}, "is no longer in the registry: export without --since",
+			}, "was not found in the registry: export without --since",
 		},
 		"a missing image": {
 			func(o *Options) { o.Images = true }, "module keda: image " + f.host + "/lab/keda:gone",

@@ -99,7 +99,7 @@ func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 	if since, ok := g.Since[runtime]; ok {
 		base, err := g.readBundle(ctx, runtime, since.String())
 		if errors.Is(err, store.ErrNotFound) {
-			return fmt.Errorf("bundle %s is no longer in the registry: export without --since", since)
+			return fmt.Errorf("bundle %s was not found in the registry: export without --since", since)
 		}
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)

@@ -179,7 +179,7 @@ func (f Folder) Find(name string) (string, error) {
 // CheckThumbprint returns an error for an invalid thumbprint.
 func CheckThumbprint(text string) error {
 	if raw, err := base64.StdEncoding.DecodeString(text); err != nil || len(raw) != 32 {
-		return fmt.Errorf("%q is not a thumbprint, which is the base64 encoding of 32 bytes", text)
+		return fmt.Errorf("%q is not a thumbprint: must be 32 bytes in base64", text)
 	}
 	return nil
 }

@@ -101,7 +101,7 @@ func findCertificate(
 		return nil, err
 	}
 	if certificate.Thumbprint != thumbprint {
-		return nil, errors.New("the certificate is for another agent's key")
+		return nil, errors.New("the certificate was issued for another agent's key")
 	}
 	return &certificate, nil
 }

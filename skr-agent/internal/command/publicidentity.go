@@ -56,7 +56,7 @@ func readPublicIdentity(ctx context.Context, reader client.Reader) (string, cryp
 	name := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: identitySecret}
 	var secret corev1.Secret
 	if err := reader.Get(ctx, name, &secret); err != nil {
-		return "", nil, fmt.Errorf("read Secret %s, which the agent writes at its start: %w", name, err)
+		return "", nil, fmt.Errorf("read Secret %s (the agent creates it at startup): %w", name, err)
 	}
 	key, err := trust.LoadPublicKey(secret.Data[fieldPublic])
 	if err != nil {

@@ -195,7 +195,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find the executable of the agent, which renders charts: %w", err)
+		return fmt.Errorf("find the agent's executable: %w", err)
 	}
 	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
@@ -252,7 +252,7 @@ func (f *runFlags) parseFlags() (parsedFlags, error) {
 	case (f.deployment == "") != (f.pod == ""):
 		err = errors.New("--deployment and --pod must be set together")
 	case f.upgradeDeadline <= upgrade.Trial:
-		err = fmt.Errorf("--upgrade-deadline %s: must be more than %s, the minimum time to prove an image",
+		err = fmt.Errorf("--upgrade-deadline %s: must be more than %s, the minimum trial time of an image",
 			f.upgradeDeadline, upgrade.Trial)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: must be more than 0", f.skew)

@@ -42,7 +42,7 @@ var (
 	// ErrMissing means that the blob does not exist or is incomplete.
 	ErrMissing = errors.New("content is not stored")
 	// ErrBroken means that the stored blob does not match its digest. Put replaces such a blob.
-	ErrBroken = errors.New("stored content is broken")
+	ErrBroken = errors.New("stored content does not match its digest")
 )
 
 // Store stores blobs in Secrets of one namespace. It is safe for concurrent use.

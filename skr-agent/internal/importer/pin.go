@@ -20,7 +20,7 @@ import (
 func (i Importer) choosePinnedRoot(ctx context.Context, file *airgap.File) (trust.Root, bool, error) {
 	target, err := i.openRepository(ctx, bundle.TrustRepository)
 	if err != nil {
-		return trust.Root{}, false, fmt.Errorf("root of trust at the target: %w", err)
+		return trust.Root{}, false, fmt.Errorf("read the root of trust at the target: %w", err)
 	}
 	if target != nil {
 		if root, err := oldestRoot(ctx, target, "at the target"); err != nil || root.Version > 0 {
@@ -39,7 +39,7 @@ func (i Importer) choosePinnedRoot(ctx context.Context, file *airgap.File) (trus
 func oldestRoot(ctx context.Context, repository store.Reader, location string) (trust.Root, error) {
 	tags, err := store.Tags(ctx, repository)
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("root of trust %s: %w", location, err)
+		return trust.Root{}, fmt.Errorf("read the root of trust %s: %w", location, err)
 	}
 	versions := rootVersions(tags)
 	if len(versions) == 0 {
@@ -47,7 +47,7 @@ func oldestRoot(ctx context.Context, repository store.Reader, location string) (
 	}
 	data, _, err := store.ReadRoot(ctx, repository, versions[0])
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("root of trust version %d %s: %w", versions[0], location, err)
+		return trust.Root{}, fmt.Errorf("read root of trust version %d %s: %w", versions[0], location, err)
 	}
 	root, err := trust.ParseRoot(data)
 	if err != nil {

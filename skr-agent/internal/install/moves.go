@@ -62,7 +62,7 @@ func (pl *planner) newOwners(
 		if !complete {
 			p, problem, err := pl.plan(ctx, other)
 			if err != nil {
-				return nil, fmt.Errorf("render module %s, which can take over objects: %w", other.Module(), err)
+				return nil, fmt.Errorf("render module %s to find the objects that it takes over: %w", other.Module(), err)
 			}
 			// A conflict with another module can still end, so the module can take over the objects later.
 			if problem == nil || problem.Reason == v1beta2.ReasonConflict {
@@ -94,7 +94,7 @@ func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k
 		if !done {
 			now, known, err := pl.wanted(ctx, other)
 			if err != nil {
-				return false, fmt.Errorf("render module %s, which owns %s: %w", other.Module(), k, err)
+				return false, fmt.Errorf("render module %s, the owner of %s: %w", other.Module(), k, err)
 			}
 			if wants = now; !known {
 				wants = object.KeysOf(other.Status.Synced)

@@ -137,7 +137,7 @@ spec:
 	w.state("api", v1beta2.StateProcessing, `service/dead in "kyma-system" is not present`)
 	w.wants("user", customText("Risen", group, "u")+aConfigMap("user"), version("1.0.0"))
 	w.state("user", v1beta2.StateError,
-		"the API server does not serve this kind at the moment: the API of group dead.example.org is not available")
+		"the API server does not serve this kind: the API of group dead.example.org is currently not available")
 	require.True(t, w.exists(&corev1.ConfigMap{}, home, "user"))
 
 	t.Log("another module is upgraded and removed")

@@ -67,7 +67,7 @@ func (s *Syncer) clearRemoval(ctx context.Context, m *v1beta2.Manifest) error {
 		return err
 	}
 	if err := s.updateRecord(ctx, m, func(r *record.Record) { r.Removal, r.Unmanaged = "", false }); err != nil {
-		return fmt.Errorf("record that the removal of Manifest %s/%s ended: %w", m.Namespace, m.Name, err)
+		return fmt.Errorf("record the end of the removal of Manifest %s/%s: %w", m.Namespace, m.Name, err)
 	}
 	return nil
 }

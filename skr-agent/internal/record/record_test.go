@@ -53,7 +53,7 @@ func TestRecordRoundTripKeepsAllFields(t *testing.T) {
 	require.Empty(t, m.Annotations)
 }
 
-func TestRecordWithoutSignatureOnlyRestrictsTheAgent(t *testing.T) {
+func TestUnsignedRecordCanOnlyRestrictAgent(t *testing.T) {
 	book := Store{Signer: trusttest.NewSigner(t)}
 	of := func(by Store, change func(*v1beta2.Manifest)) *v1beta2.Manifest {
 		m := manifest()

@@ -25,7 +25,7 @@ func reduceObject(in any) (any, error) {
 	case *unstructured.Unstructured:
 		fingerprint, err := statusFingerprint(o)
 		if err != nil {
-			return nil, fmt.Errorf("status of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+			return nil, fmt.Errorf("read the status of %s/%s: %w", o.GetNamespace(), o.GetName(), err)
 		}
 		return newCachedObject(o, fingerprint), nil
 	}

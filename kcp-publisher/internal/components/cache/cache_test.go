@@ -158,7 +158,7 @@ func TestWrongSizeOfCallerDoesNotDeleteFile(t *testing.T) {
 	wrong := desc
 	wrong.Size++
 	if _, err := c.Wrap(from).Fetch(t.Context(), wrong); err == nil ||
-		!strings.Contains(err.Error(), "the source sent other content") {
+		!strings.Contains(err.Error(), "the source sent different content") {
 		t.Errorf("wrong size: got error %v, want other content", err)
 	}
 	fetch(t, c, from, desc)
@@ -374,7 +374,7 @@ func TestManifestByTagTakesOneRequest(t *testing.T) {
 	}
 	for _, reference := range []string{"1.0.0", desc.Digest.String()} {
 		if _, _, err := wrapped.FetchReference(t.Context(), reference); err == nil ||
-			!strings.Contains(err.Error(), "the source sent other content") {
+			!strings.Contains(err.Error(), "the source sent different content") {
 			t.Errorf("%s: got error %v, want other content", reference, err)
 		}
 	}

@@ -55,7 +55,7 @@ func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	return nil
 }
 
-var errOtherSize = errors.New("the cached file has another size")
+var errOtherSize = errors.New("the cached file has a different size")
 
 func (c *Cache) check(name string, d digest.Digest, size int64) (io.ReadCloser, error) {
 	file, err := c.openRegular(name)

@@ -122,7 +122,7 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 	}
 	if err != nil {
 		return fetchResult{},
-			fmt.Errorf("blob %s of %d bytes: the source sent other content: %w", desc.Digest, desc.Size, err)
+			fmt.Errorf("blob %s of %d bytes: the source sent different content: %w", desc.Digest, desc.Size, err)
 	}
 	return fetchResult{desc: desc, data: data}, nil
 }

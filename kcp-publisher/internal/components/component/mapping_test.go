@@ -249,7 +249,7 @@ func TestBlobsOfInlineDescriptorAreFound(t *testing.T) {
 	})
 }
 
-func TestRestartReadsNoVersionAgain(t *testing.T) {
+func TestRestartDoesNotRereadVersions(t *testing.T) {
 	const versions = 20
 	w := newWorld(t)
 	w.component(home, scaler, "1.0.0", "  resources: []\n")

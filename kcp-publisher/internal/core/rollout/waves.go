@@ -193,7 +193,7 @@ func (p *plan) checkWaves(runtimes []Runtime) error {
 	}
 	for i := range p.members {
 		if p.members[i].wave < 0 {
-			return fmt.Errorf("waves: no wave contains runtime %s: add a last wave with percent: 100", runtimes[i].ID)
+			return fmt.Errorf("waves: no wave contains runtime %s: add a last wave with `percent: 100`", runtimes[i].ID)
 		}
 	}
 	return nil

@@ -56,7 +56,7 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 			return c, fmt.Errorf("freezes[%d].until: %w", i, err)
 		}
 		if !until.After(from) {
-			return c, fmt.Errorf("freezes[%d].until: %s is not after from", i, f.Until)
+			return c, fmt.Errorf("freezes[%d].until: %s: must be after from, %s", i, f.Until, f.From)
 		}
 		c.freezes = append(c.freezes, freeze{f.Name, from, until})
 	}

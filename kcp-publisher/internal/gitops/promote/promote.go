@@ -121,7 +121,7 @@ type editor struct{ lines []string }
 
 func (e *editor) replace(version *yaml.Node, p *Promotion) error {
 	if version == nil {
-		return errors.New("the entry has no field version: add it by hand")
+		return errors.New("the entry has no field `version`: add it manually")
 	}
 	switch p.From = version.Value; {
 	case p.From == p.To:

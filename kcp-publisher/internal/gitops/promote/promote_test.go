@@ -107,7 +107,7 @@ func TestInvalidPromotionFilesAreRefused(t *testing.T) {
 		"source and target are the same channel": {meta, "fast", "fast", `channel "fast" is both`},
 		"target channel without a version": {
 			strings.Replace(meta, "    version: 1.0.0 # since May\n", "", 1), "fast", "regular",
-			"the entry has no field version: add it by hand",
+			"the entry has no field `version`: add it manually",
 		},
 		"ModuleReleaseMeta without channels": {
 			"# nothing\nkind: ModuleReleaseMeta\n", "fast", "regular",

@@ -293,7 +293,7 @@ func TestRecordOfUnusedManifestsRoundTrip(t *testing.T) {
 	s.must(store.PushManifest(t.Context(), repository, bundle.NewBlob(ocispec.MediaTypeImageManifest, []byte("{}")),
 		recordTag))
 	if _, err := ReadNotes(t.Context(), s.place); err == nil ||
-		!strings.Contains(err.Error(), "delete the record to start all ages again") {
+		!strings.Contains(err.Error(), "delete the record to reset the age of all unused manifests") {
 		t.Errorf("invalid record: got error %v, want one with the fix", err)
 	}
 }

@@ -45,7 +45,7 @@ func ReadNotes(ctx context.Context, place store.Store) (map[string]time.Time, er
 	}
 	if err != nil {
 		return nil,
-			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to start all ages again",
+			fmt.Errorf("record of unused manifests %s:%s: %w: delete the record to reset the age of all unused manifests",
 				place.Name(bundle.PruningRepository), recordTag, err)
 	}
 	return n.Unused, nil

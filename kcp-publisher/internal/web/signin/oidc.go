@@ -63,7 +63,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		return nil, fmt.Errorf("issuer is %q, must be an https:// URL", options.Issuer)
 	}
 	if options.ClientID == "" {
-		return nil, errors.New("client id is required: set the id under which the UI is registered at the provider")
+		return nil, errors.New("client id is required: set the id that the provider assigned to the UI")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented by net/http
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -71,7 +71,7 @@ func (o offer) confirmedAction() actions.Rollout {
 	return actions.Rollout{Reason: o.action.Reason, Change: func(r *v1alpha1.Rollout) (string, error) {
 		effect, err := o.action.Change(r)
 		if err == nil && effect != o.effect {
-			return "", fmt.Errorf("the rollout changed, and the action has another effect now: the rollout %s", effect)
+			return "", fmt.Errorf("the rollout changed, so the action would have a different effect: the rollout %s", effect)
 		}
 		return effect, err
 	}}

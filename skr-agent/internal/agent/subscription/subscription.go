@@ -141,7 +141,7 @@ func (s *Subscription) connect(ctx context.Context) error {
 }
 
 // errEnded is the error of a connection that ended normally.
-var errEnded = errors.New("the connection ended")
+var errEnded = errors.New("the connection was closed")
 
 // read reads a response until it ends or exceeds a limit. It calls onLine for each line.
 func (s *Subscription) read(response io.Reader, onLine func()) error {

@@ -145,7 +145,7 @@ func sameContent(m *v1beta2.Manifest, listed bundle.Manifest) error {
 		return err
 	}
 	if !slices.Equal(have, want) {
-		return fmt.Errorf("the content is %v, but the bundle has %v", have, want)
+		return fmt.Errorf("the content has digests %v, but the bundle has %v", have, want)
 	}
 	for _, d := range have {
 		if !slices.ContainsFunc(listed.Content, func(c bundle.Content) bool { return c.Digest == d }) {

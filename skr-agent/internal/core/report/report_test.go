@@ -107,7 +107,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
-func TestDefaultCRHasNamespaceOfItsScope(t *testing.T) {
+func TestDefaultCRHasNamespaceOnlyIfNamespaced(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
 		cr.SetAPIVersion("operator.kyma-project.io/v1alpha1")

@@ -70,7 +70,7 @@ func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 		return false, unservedKind{gvk, a.Client.RESTMapper()}
 	}
 	if isUnavailableGroup(err) {
-		return false, fmt.Errorf("%w at the moment: the API of group %s is not available", object.ErrUnknownKind, gvk.Group)
+		return false, fmt.Errorf("%w: the API of group %s is currently not available", object.ErrUnknownKind, gvk.Group)
 	}
 	if err != nil {
 		return false, err

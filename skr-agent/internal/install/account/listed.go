@@ -33,7 +33,7 @@ type listing struct {
 type Listed map[listing]map[guard.Key]*metav1.PartialObjectMetadata
 
 // ErrNotListed means that the objects of a kind and namespace were not listed.
-var ErrNotListed = errors.New("kind was not listed")
+var ErrNotListed = errors.New("objects of this kind and namespace were not listed")
 
 // Object returns the metadata of an object, or nil if the object does not exist. It returns ErrNotListed if the objects
 // of this kind and namespace were not listed.
