@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -94,6 +96,13 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 			return err
 		}
 		for _, program := range programs {
+			info, err := buildinfo.ReadFile(binary(scratch, p, program))
+			if err != nil {
+				return err
+			}
+			if err := checkCommit(info.Settings, r.commit.hash); err != nil {
+				return fmt.Errorf("%s: %w", program, err)
+			}
 			data, err := os.ReadFile(binary(scratch, p, program))
 			if err != nil {
 				return err
@@ -114,6 +123,18 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 		}
 	}
 	return nil
+}
+
+// checkCommit returns an error if the build settings of a program do not contain the release's commit. go build omits
+// the commit without a warning, for example in a linked worktree of Git.
+func checkCommit(settings []debug.BuildSetting, hash string) error {
+	for _, s := range settings {
+		if s.Key == "vcs.revision" && s.Value == hash {
+			return nil
+		}
+	}
+	return fmt.Errorf("the program does not contain commit %s: build the release in a clone with the folder .git, "+
+		"not in a linked worktree", hash)
 }
 
 // pack returns a reproducible gzipped tar archive.

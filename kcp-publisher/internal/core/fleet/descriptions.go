@@ -244,8 +244,8 @@ var descriptions = []Description{
 	{ModuleKindUnknown, Failing, "the module has objects of a kind that the runtime does not serve",
 		"first install the CustomResourceDefinition, or upgrade the runtime's Kubernetes"},
 	{ModuleImagePull, Failing, "an image of the module cannot be pulled: not found, or the credentials were rejected",
-		"see the pods in the runtime: kubectl get events -A --field-selector reason=Failed; and the image pull " +
-			"Secret: docs/guides/secrets.md"},
+		"see the image and the reason: " + logAdvice + "; for a wrong image, undo the rollout: kcp-publisher rollout " +
+			"undo ROLLOUT; for rejected credentials, see the image pull Secret: docs/guides/secrets.md"},
 	{ModuleImages, Failing, "the image rules could not be applied",
 		"correct the mirrors and image paths in the message"},
 	{ModuleContentMissing, Failing, "content of the module is missing in the runtime or damaged",

@@ -314,7 +314,7 @@ func (p *plan) advanceWaves() {
 		why = p.unprovenReason(i, why, soaked)
 		if why != "" || !soaked || p.spec.Paused {
 			if !p.spec.Paused {
-				p.status.Message = "wave " + s.Name + ": " + w.progressMessage(why, s.ReadyAt != nil)
+				p.status.Message = "wave " + s.Name + ": " + w.progressMessage(why, s.ReadyAt != nil, i == len(p.waves)-1)
 			}
 			return
 		}

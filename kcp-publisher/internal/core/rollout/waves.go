@@ -328,9 +328,13 @@ func (p *plan) soakEnd(number int, ready time.Time) time.Time {
 	return ready.Add(p.spec.Waves[number].Soak.Duration)
 }
 
-func (w *wave) progressMessage(unready string, soaking bool) string {
+func (w *wave) progressMessage(unready string, soaking, last bool) string {
 	text := unready
-	if unready == "" && soaking {
+	switch {
+	case unready != "" || !soaking:
+	case last:
+		text = "soaking before the rollout ends"
+	default:
 		text = "soaking before the next wave starts"
 	}
 	if len(w.unresolved) > 0 {
