@@ -168,6 +168,10 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 			w.Header().Set("Refresh", "3")
 		}
 		page.Fleet = inventory.New(runtimes, known).Select(page.Image, page.Module)
+		page.Unknown = slices.DeleteFunc(page.Unknown, func(u inventory.Unknown) bool {
+			_, read := known[u.Module]
+			return pending > 0 && !read // its bundle may still be found
+		})
 		page.Rows = imageRows(page.Images)
 		page.More = max(0, len(page.Rows)-maxImages)
 		page.Rows = page.Rows[:len(page.Rows)-page.More]

@@ -57,6 +57,9 @@ func TestImagesPageShowsImagesAfterTheyAreRead(t *testing.T) {
 		if _, page, _ = s.get(t, "/images"); !strings.Contains(page, "Reading the bundles") {
 			break
 		}
+		if strings.Contains(page, inventory.NoBundle) {
+			t.Fatalf("the page reports a missing bundle before the bundles are read:\n%s", page)
+		}
 		if time.Now().After(deadline) {
 			t.Fatalf("the images are still being read:\n%s", page)
 		}
