@@ -330,12 +330,8 @@ func (p *plan) soakEnd(number int, ready time.Time) time.Time {
 
 func (w *wave) progressMessage(unready string, soaking, last bool) string {
 	text := unready
-	switch {
-	case unready != "" || !soaking:
-	case last:
-		text = "soaking before the rollout ends"
-	default:
-		text = "soaking before the next wave starts"
+	if unready == "" && soaking {
+		text = "soaking before the " + map[bool]string{true: "rollout ends", false: "next wave starts"}[last]
 	}
 	if len(w.unresolved) > 0 {
 		text += "; the version cannot be resolved for " + joinListed(w.unresolved)
