@@ -407,6 +407,10 @@ func TestProgramsWithMemoryOrGoroutineGrowthAreReported(t *testing.T) {
 		problems) > 0 {
 		t.Errorf("unexpected growth: %v", problems)
 	}
+	if problems := Grown([]Sample{{"publisher 0", "publisher", 0, 371}, {"publisher 1", "publisher", 0, 370}},
+		[]Sample{{"publisher 0", "publisher", 0, 738}, {"publisher 1", "publisher", 0, 37}}); len(problems) > 0 {
+		t.Errorf("a publisher got the shards of another one: unexpected growth: %v", problems)
+	}
 	for want, now := range map[string]Sample{
 		"publisher 1 uses 400 MiB":            {"publisher 1", "publisher", 400 << 20, 100},
 		"agent of real-0 has 5000 goroutines": {"agent of real-0", "agent", 40 << 20, 5000},

@@ -17,14 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-var errImpossible = errors.New("this machine does not support the step")
-
 // fault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that are not
 // faults.
 func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
 		end, err = s.kill(s.programs[step.Target])
+	case KillPlanner:
+		end, err = s.killPlanner(ctx)
 	case StopPublishers:
 		end, err = s.stopPublishers()
 	case StopControlAPI:

@@ -1,11 +1,17 @@
 package chaos
 
+import "errors"
+
+// errImpossible is the error of a step that could not be executed, for example without permission to mount volumes.
+var errImpossible = errors.New("the step cannot be executed")
+
 // Kind is the type of a step: a fault or a user's action.
 type Kind string
 
 // Faults.
 const (
 	KillPublisher   Kind = "kill a publisher"
+	KillPlanner     Kind = "kill the publisher that plans a rollout"
 	KillAgent       Kind = "kill an agent"
 	StopControlAPI  Kind = "stop the control plane's API server"
 	StopRuntimeAPI  Kind = "stop a runtime's API server"

@@ -127,10 +127,11 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
 		return replica(s.Target), g.until[allPublishers] <= g.now
+	case KillPlanner:
+		return string(s.Kind), g.until[allPublishers] <= g.now
 	case StopPublishers:
-		return allPublishers, !slices.ContainsFunc(g.shape.replicas(), func(id string) bool {
-			return g.until[replica(id)] > g.now
-		})
+		return allPublishers, g.until[string(KillPlanner)] <= g.now &&
+			!slices.ContainsFunc(g.shape.replicas(), func(id string) bool { return g.until[replica(id)] > g.now })
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
 		CloneRuntime:
 		if g.shape.Real == 0 {
@@ -140,7 +141,8 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
 			return "", false // earlier agents have errors in disasters that are fixed since then
 		}
-		if s.Kind == StopRuntimeAPI || s.Kind == RestoreRuntime || s.Kind == CloneRuntime {
+		// A snapshot must not contain the quota of a LimitObjects step, because a restore would set it again.
+		if slices.Contains([]Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects}, s.Kind) {
 			return "API server of " + s.Target, true
 		}
 		return string(s.Kind) + s.Target, true
@@ -234,7 +236,7 @@ func Counts(plan []Step) string {
 		counts[s.Kind]++
 	}
 	var lines strings.Builder
-	for _, w := range slices.Concat(weights, network, clocks, disasters, expiry, authorities) {
+	for _, w := range slices.Concat(weights, network, clocks, disasters, expiry, authorities, shards) {
 		if counts[w.kind] > 0 {
 			fmt.Fprintf(&lines, "%6d  %s\n", counts[w.kind], w.kind)
 		}

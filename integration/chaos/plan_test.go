@@ -24,7 +24,10 @@ func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	troubled.Network, troubled.Clocks, troubled.Disasters, troubled.Expiry = true, true, true, true
 	troubled.Authorities = true
 	counts := Counts(Generate(1, troubled, time.Hour))
-	for _, w := range troubled.weights() {
+	sharded := small
+	sharded.Shards = true
+	counts += Counts(Generate(1, sharded, time.Hour))
+	for _, w := range slices.Concat(troubled.weights(), shards) {
 		if !strings.Contains(counts, string(w.kind)) {
 			t.Errorf("plan of an hour without step %q", w.kind)
 		}
@@ -39,7 +42,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 		versions, last := 0, time.Duration(0)
 		shape := small
 		shape.Network, shape.Clocks, shape.Disasters = seed%2 == 1, seed%3 == 1, seed%5 == 1
-		shape.Expiry = seed%3 == 2
+		shape.Expiry, shape.Shards = seed%3 == 2, seed%7 >= 4
 		for _, s := range Generate(seed, shape, length) {
 			if s.At < last || s.At+s.For > length {
 				t.Errorf("seed %d: %s begins at %s, after %s, and ends after %s", seed, s, s.At, last, length)
@@ -71,7 +74,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s overlaps another disturbance of its target", seed, s)
 				}
 				busy[way] = s.At + s.For
-			case KillPublisher:
+			case KillPublisher, KillPlanner:
 				if busy[allPublishers] > s.At {
 					t.Errorf("seed %d: %s overlaps an outage of all publishers", seed, s)
 				}
@@ -84,7 +87,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s is too short for bundles to expire", seed, s)
 				}
 				busy[allPublishers] = s.At + s.For
-			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, StopControlAPI, RestoreControl:
+			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, StopControlAPI, RestoreControl:
 				api := "API server of " + s.Target
 				if busy[api] > s.At {
 					t.Errorf("seed %d: %s overlaps another disturbance of the API server", seed, s)

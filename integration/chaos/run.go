@@ -88,10 +88,10 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
 		return fmt.Errorf("the fleet did not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
+	before := s.sample(ctx) // during snapshots, publishers lose their leases and use fewer resources
 	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err
 	}
-	before := s.sample(ctx)
 	watching, stop := context.WithCancel(ctx)
 	var watches sync.WaitGroup
 	watches.Go(func() { s.watch(watching) })
@@ -173,10 +173,12 @@ func (s *stage) take(ctx context.Context, step Step) {
 	}
 	defer s.locks.take(step.About)()
 	s.story.Add("%s", step)
-	s.mu.Lock()
-	s.injected[step.Kind]++
-	s.mu.Unlock()
 	end, fault, err := s.fault(ctx, step)
+	if !errors.Is(err, errImpossible) {
+		s.mu.Lock()
+		s.injected[step.Kind]++
+		s.mu.Unlock()
+	}
 	if fault {
 		if err != nil {
 			s.story.Add("%s: %v", step, err)

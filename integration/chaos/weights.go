@@ -67,6 +67,9 @@ const clockRest = 40 * time.Second
 // authorities lists the steps that a plan adds if Shape.Authorities is set.
 var authorities = []weight{{ReplaceCA, 3, 10 * time.Second, 30 * time.Second}}
 
+// shards lists the steps that a plan adds if Shape.Shards is set.
+var shards = []weight{{KillPlanner, 4, time.Second, 8 * time.Second}}
+
 // replacement is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all runtimes.
 const replacement = 2 * time.Minute
 
@@ -86,6 +89,9 @@ func (s Shape) weights() []weight {
 	}
 	if s.Authorities {
 		all = append(all, authorities...)
+	}
+	if s.Shards {
+		all = append(all, shards...)
 	}
 	return all
 }
