@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -52,5 +53,16 @@ func TestStatesOfACloneAreShown(t *testing.T) {
 	w.restart()
 	if got := report(v1beta2.StateProcessing); got.Modules[0].State != v1beta2.StateProcessing {
 		t.Errorf("after a restart: got modules %+v, want the reported state Processing", got.Modules)
+	}
+	// The publisher cannot accept the runtime's bundle, for example because its key was rotated.
+	w.restart()
+	desired, err := w.place.Repository(t.Context(), bundle.DesiredRepository(name))
+	w.must(err)
+	last, err := store.Fetch(t.Context(), desired, bundle.TagDesired)
+	w.must(err)
+	foreign := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(last.Bytes, '\n'))
+	w.must(store.PushManifest(t.Context(), desired, foreign, bundle.TagDesired))
+	if got := report(v1beta2.StateError); got.Modules[0].State != v1beta2.StateError {
+		t.Errorf("without a bundle: got modules %+v, want the reported state Error", got.Modules)
 	}
 }

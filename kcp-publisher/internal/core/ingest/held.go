@@ -8,16 +8,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // HeldStatus returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
-// renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a renewed bundle,
-// the states of modules do not change. commit describes the Git commit for the condition Publishing. If it is empty,
+// renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a readable bundle,
+// the states of modules only get worse. commit describes the Git commit for the condition Publishing. If it is empty,
 // the condition does not change.
 func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
-	if r := after.Runtime; r != nil && facts.Published != nil && r.Published != nil {
-		recordRenewal(r, before.Runtime, facts)
+	if r := after.Runtime; r != nil && r.Published != nil {
+		if facts.Published != nil {
+			recordRenewal(r, before.Runtime, facts)
+		}
 		if facts.Report != nil {
 			updateModules(&after, before, facts, now)
 		}
@@ -43,7 +46,10 @@ func recordRenewal(r, before *v1beta2.RuntimeStatus, facts Facts) {
 // updateModules sets the states of modules that the report changes, and the fields that depend on these states.
 func updateModules(after *v1beta2.KymaStatus, before v1beta2.KymaStatus, facts Facts, now time.Time) {
 	why := collectReasons(before)
-	modules, reasons, changed := reportedModules(before, *after.Runtime.Published, facts, now)
+	modules, reasons, changed := withWorseReports(before.Modules, why.Modules, facts.Report)
+	if facts.Published != nil {
+		modules, reasons, changed = reportedModules(before, *after.Runtime.Published, facts, now)
+	}
 	if !changed {
 		return
 	}
@@ -130,6 +136,51 @@ func reportedModules(
 		}
 	}
 	return modules, reasons.sorted(), len(updated) > 0
+}
+
+// modulesWithoutBundle returns the modules of the status after, with the states in a report that arrived although the
+// publisher could not publish a bundle.
+func modulesWithoutBundle(
+	before, after v1beta2.KymaStatus, reasons []v1beta2.ModuleReasons, facts Facts, now time.Time,
+) (modules []v1beta2.ModuleStatus, why []v1beta2.ModuleReasons) {
+	if facts.reportsKept(after.Runtime) {
+		facts.Published = facts.Kept
+		modules, why, _ = reportedModules(before, *after.Runtime.Published, facts, now)
+	} else {
+		modules, why, _ = withWorseReports(after.Modules, reasons, facts.Report)
+	}
+	return modules, why
+}
+
+// withWorseReports returns the modules with the states in the report that are worse than the recorded states. It is
+// used while the publisher cannot read the runtime's bundle. A better state could belong to another version than that
+// of the bundle, so it is not used. changed is true if a state differs.
+func withWorseReports(
+	modules []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, report *bundle.AcceptedReport,
+) (_ []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
+	if report == nil {
+		return modules, reasons, false
+	}
+	why := reasonsByModule{}
+	for _, r := range reasons {
+		why[r.Name] = r
+	}
+	all := slices.Clone(modules)
+	for i := range all {
+		m := &all[i]
+		at := slices.IndexFunc(report.Modules, func(r bundle.ReportedModule) bool { return r.Name == m.Name })
+		if at < 0 || m.State == v1beta2.StateUnmanaged || why[m.Name].Problem != "" {
+			continue
+		}
+		r := report.Modules[at]
+		if r.State == m.State || worseState(r.State, m.State) != r.State {
+			continue
+		}
+		m.State, m.Message, changed = r.State, r.Message, true
+		delete(why, m.Name)
+		why.addRuntime(m.Name, runtimeReason(*m, r))
+	}
+	return all, why.sorted(), changed
 }
 
 // reportsKept reports whether the report contains the states of modules in the recorded bundle, although the publisher

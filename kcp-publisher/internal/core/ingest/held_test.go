@@ -147,7 +147,7 @@ func TestReportedStatesAreShownIfPublishingFails(t *testing.T) {
 	}
 }
 
-func TestModulesKeepTheirStateIfTheKeptBundleIsUnknown(t *testing.T) {
+func TestOnlyWorseReportedStatesAreShownIfTheBundleIsUnknown(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
 		"no bundle": func(f *Facts) { f.Kept = nil },
 		"another bundle": func(f *Facts) {
@@ -156,12 +156,33 @@ func TestModulesKeepTheirStateIfTheKeptBundleIsUnknown(t *testing.T) {
 			f.Kept = &kept
 		},
 	} {
-		after := healthy().unpublished(func(f *Facts) {
-			reported("keda", v1beta2.StateError, "quota exceeded")(f)
-			change(f)
-		})
-		if m := after.Modules[0]; m.State != v1beta2.StateReady {
-			t.Errorf("%s: got module %+v, want its previous state", name, m)
+		for _, c := range []struct{ before, reported, want v1beta2.State }{
+			{v1beta2.StateReady, v1beta2.StateProcessing, v1beta2.StateProcessing},
+			{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateError},
+			{v1beta2.StateWarning, v1beta2.StateError, v1beta2.StateError},
+			{v1beta2.StateError, v1beta2.StateReady, v1beta2.StateError},
+		} {
+			s := healthy().with(reported("keda", c.before, "earlier"))
+			after := s.unpublished(func(f *Facts) {
+				reported("keda", c.reported, "later")(f)
+				change(f)
+			})
+			message := map[bool]string{true: "later", false: "earlier"}[c.want == c.reported]
+			if m := after.Modules[0]; m.State != c.want || m.Message != message || m.Template == nil {
+				t.Errorf("%s: state %s and report %s: got module %+v, want %s", name, c.before, c.reported, m, c.want)
+			}
 		}
+	}
+}
+
+func TestWorseReportedStatesAreShownIfABundleCannotBeRenewed(t *testing.T) {
+	after := healthy().held(func(f *Facts) {
+		reported("keda", v1beta2.StateError, "quota exceeded")(f)
+		f.Published = nil
+	})
+	if m := after.Modules[0]; m.State != v1beta2.StateError || after.State != v1beta2.StateError ||
+		after.ReadyModules != "1/2" {
+		t.Errorf("got module %+v in state %s with %s ready modules, want Error and 1/2", m, after.State,
+			after.ReadyModules)
 	}
 }

@@ -150,10 +150,8 @@ func NextStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 	}
 	why := collectReasons(before)
 	after.Modules, why.Modules = moduleStatuses(before.Modules, why.Modules, facts)
-	if facts.reportsKept(after.Runtime) {
-		kept := facts
-		kept.Published = facts.Kept
-		after.Modules, why.Modules, _ = reportedModules(before, *after.Runtime.Published, kept, now)
+	if facts.Published == nil {
+		after.Modules, why.Modules = modulesWithoutBundle(before, after, why.Modules, facts, now)
 	}
 	why.Publish = publishReason(facts.PublishError)
 	if facts.Finished {
