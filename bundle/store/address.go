@@ -13,9 +13,11 @@ const (
 	reachPublic addressKinds = 1 << iota
 	// reachPrivate means private addresses and all reserved addresses that the other constants do not include.
 	reachPrivate
-	// reachLinkLocal means link-local addresses, such as the metadata services of cloud providers.
+	// reachLinkLocal means link-local addresses, such as most metadata services of cloud providers.
 	reachLinkLocal
 	reachLoopback
+	// reachMetadata means addresses of metadata services that are not link-local.
+	reachMetadata
 )
 
 func (r addressKinds) String() string {
@@ -26,6 +28,8 @@ func (r addressKinds) String() string {
 		return "private"
 	case reachLinkLocal:
 		return "link-local"
+	case reachMetadata:
+		return "metadata service"
 	}
 	return "loopback"
 }
@@ -38,10 +42,30 @@ var reservedRanges = []netip.Prefix{
 	netip.MustParsePrefix("198.18.0.0/15"),
 	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
 	netip.MustParsePrefix("2002::/16"),
-	// IPv4-translated and site-local IPv6 addresses, and Azure's platform address
+	// IPv4-translated and site-local IPv6 addresses
 	netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("fec0::/10"),
-	netip.MustParsePrefix("168.63.129.16/32"),
 }
+
+// metadataServices lists the addresses at which clouds serve credentials and settings to their machines, except
+// link-local addresses.
+//
+// Source: documentation of the instance metadata of AWS (fd00:ec2::/32 also contains the credentials of EKS Pods),
+// Google Cloud, Alibaba Cloud, Azure and Oracle Cloud.
+var metadataServices = []netip.Prefix{
+	netip.MustParsePrefix("fd00:ec2::/32"), netip.MustParsePrefix("fd20:ce::254/128"),
+	netip.MustParsePrefix("100.100.100.200/32"), netip.MustParsePrefix("168.63.129.16/32"),
+	netip.MustParsePrefix("192.0.0.192/32"), netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"),
+}
+
+// embeddingPrefixes lists the IPv6 ranges whose last 32 bits are an IPv4 address: NAT64 with the well-known and with a
+// local prefix, IPv4-compatible and IPv4-translated addresses. Gateways send such packets to the IPv4 address.
+var embeddingPrefixes = []netip.Prefix{
+	nat64Prefix, netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::/96"),
+	netip.MustParsePrefix("::ffff:0:0:0/96"),
+}
+
+// sixToFour is the IPv6 range whose bits 16 to 47 are an IPv4 address (RFC 3056).
+var sixToFour = netip.MustParsePrefix("2002::/16")
 
 var (
 	// thisNetwork contains addresses that Linux routes to the local machine.
@@ -50,27 +74,38 @@ var (
 	nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// PlainAddress returns an address without its IPv6 zone. It converts an IPv4-mapped or NAT64 address to the IPv4
-// address.
+// PlainAddress returns an address without its IPv6 zone. It converts an IPv6 address that contains an IPv4 address,
+// such as an IPv4-mapped or NAT64 address, to the IPv4 address.
 func PlainAddress(address netip.Addr) netip.Addr {
 	address = address.Unmap().WithZone("")
-	if nat64Prefix.Contains(address) {
-		bytes := address.As16()
-		address = netip.AddrFrom4([4]byte(bytes[12:]))
+	if address.Is4() || address == netip.IPv6Loopback() || address == netip.IPv6Unspecified() {
+		return address
+	}
+	bytes := address.As16()
+	switch {
+	case slices.ContainsFunc(embeddingPrefixes, func(n netip.Prefix) bool { return n.Contains(address) }):
+		return netip.AddrFrom4([4]byte(bytes[12:]))
+	case sixToFour.Contains(address):
+		return netip.AddrFrom4([4]byte(bytes[2:6]))
 	}
 	return address
 }
 
-func addressKindOf(address netip.Addr) addressKinds {
-	address = PlainAddress(address)
+func addressKindOf(written netip.Addr) addressKinds {
+	address := PlainAddress(written)
+	isIn := func(ranges []netip.Prefix, a netip.Addr) bool {
+		return slices.ContainsFunc(ranges, func(n netip.Prefix) bool { return n.Contains(a) })
+	}
 	switch {
 	case address.IsLoopback(), address.IsUnspecified(), thisNetwork.Contains(address):
 		return reachLoopback
 	case address.IsLinkLocalUnicast(), address.IsLinkLocalMulticast(), address.IsInterfaceLocalMulticast():
 		return reachLinkLocal
+	case isIn(metadataServices, address):
+		return reachMetadata
 	case !address.IsGlobalUnicast(), address.IsPrivate():
 		return reachPrivate
-	case slices.ContainsFunc(reservedRanges, func(n netip.Prefix) bool { return n.Contains(address) }):
+	case isIn(reservedRanges, address), isIn(reservedRanges, written.Unmap().WithZone("")):
 		return reachPrivate
 	}
 	return reachPublic

@@ -32,7 +32,7 @@ func newEgress(base *http.Transport) *egress {
 		base: base, configured: map[string]bool{}, limited: map[addressKinds]*http.Transport{},
 		lastConnection: map[string]addressKinds{},
 	}
-	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback)
+	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback | reachMetadata)
 	return e
 }
 
@@ -115,8 +115,8 @@ func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, 
 	case configured:
 		return 0, true
 	case opened:
-		// A registry from a component descriptor can be in a private network, but not on the local machine or at a
-		// link-local address.
+		// A registry from a component descriptor can be in a private network, but not on the local machine, at a
+		// link-local address or at a metadata service.
 		return reachPublic | reachPrivate, false
 	}
 	for host, configured := range e.configured {

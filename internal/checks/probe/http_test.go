@@ -141,6 +141,10 @@ func TestEndpointsOutsideTheRuntimeAreRefused(t *testing.T) {
 		"metadata service, NAT64":            {"64:ff9b::100.100.100.200", 80, "it is a metadata service"},
 		"metadata service, IPv6 with a zone": {"fd00:ec2::254%lo", 80, "it is a metadata service"},
 		"API server, NAT64":                  {"64:ff9b::192.0.2.1", 6443, "it is the API server"},
+		"API server, local NAT64":            {"64:ff9b:1::192.0.2.1", 6443, "it is the API server"},
+		"metadata service, local NAT64":      {"64:ff9b:1::169.254.169.254", 80, "it is a link-local address"},
+		"metadata service, IPv4-translated":  {"::ffff:0:169.254.169.254", 80, "it is a link-local address"},
+		"credentials of Pods, IPv6":          {"fd00:ec2::23", 80, "it is a metadata service"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			service := w.raw(c.address, c.port)
