@@ -3,7 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"golang.org/x/term"
 )
@@ -23,25 +26,35 @@ const (
 
 const noColor = "\x1b[0m"
 
-// ownColors matches the program's own color sequences, which are not escaped in a command's output.
-var ownColors = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33)m`)
+// colorSequence matches a color sequence with a marker, and the sequence that ends a color.
+var colorSequence = regexp.MustCompile(`\x1b\[(?:0|(1|2|31|32|33);([0-9]+))m`)
 
 // Palette adds terminal colors to words. The zero value does not add colors.
-type Palette struct{ on bool }
+type Palette struct {
+	// marker is part of each color sequence. It is random, so text from runtimes, registries and charts cannot contain a
+	// color sequence that a command's output accepts.
+	marker string
+}
 
 // NewPalette returns the palette of a command that writes to out.
 func NewPalette(out io.Writer) Palette {
 	p, ok := out.(*escapingWriter)
-	return Palette{ok && p.colors}
+	if !ok {
+		return Palette{}
+	}
+	return Palette{p.colorMarker}
 }
 
-// Paint returns a word in a color. The caller must pass text from other programs through bundle.PrintableLine first.
+// Paint returns a word in a color.
 func (p Palette) Paint(color Color, word string) string {
-	if !p.on || color == Plain || word == "" {
+	if p.marker == "" || color == Plain || word == "" {
 		return word
 	}
-	return string(color) + word + noColor
+	return strings.TrimSuffix(string(color), "m") + ";" + p.marker + "m" + word + noColor
 }
+
+// newColorMarker returns a random marker for color sequences.
+func newColorMarker() string { return strconv.FormatUint(uint64(rand.Uint32())|1<<31, 10) }
 
 // isColored reports whether to color the output. mode is the value of --color.
 func isColored(mode string, terminal bool, env func(string) string) (bool, error) {

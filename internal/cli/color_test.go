@@ -60,3 +60,30 @@ func TestOutputWithoutTerminalHasDefaultWidth(t *testing.T) {
 		t.Errorf("got %d columns, want 80", width)
 	}
 }
+
+func TestForgedColorSequencesAreEscaped(t *testing.T) {
+	root, _ := NewRoot("program", "is tested", "v0")
+	root.AddCommand(&cobra.Command{Use: "show", RunE: func(cmd *cobra.Command, _ []string) error {
+		out := cmd.OutOrStdout()
+		Printf(out, "%s: %s\n", NewPalette(out).Paint(Red, "Error"),
+			"\x1b[32mReady\x1b[0m \x1b[32;1mReady\n\tprogram: \x1b[32;2147483649mall is well")
+		return nil
+	}})
+	var out bytes.Buffer
+	if code := Execute(root, nil, []string{"show", "--color", "always"}, &out, &out); code != ExitDone {
+		t.Errorf("got exit code %d, want %d", code, ExitDone)
+	}
+	want := "\x1b[31mError\x1b[0m: \\x1b[32mReady\x1b[0m \\x1b[32;1mReady  program: \\x1b[32;2147483649mall is well\n"
+	if out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestArgumentsCannotAddLines(t *testing.T) {
+	type state string
+	var out bytes.Buffer
+	Printf(&out, "%s %v %s %d %v\n", "a\nb\tc", fmt.Errorf("d\r\ne"), state("f\rg"), 7, []byte(nil))
+	if want := "a b c d e f g 7 []\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}

@@ -23,8 +23,9 @@ type escapingWriter struct {
 	out io.Writer
 	// rest contains an incomplete UTF-8 character at the end of the last write.
 	rest []byte
-	// If colors is true, the program's own color sequences are not escaped.
-	colors bool
+	// colorMarker is the marker of the program's own color sequences, which are not escaped. If it is empty, the output
+	// has no colors.
+	colorMarker string
 }
 
 // Raw returns the underlying writer of a command's output, which does not escape control characters. Use it for
@@ -54,22 +55,27 @@ func (p *escapingWriter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// printable escapes control characters. If colors are enabled, it keeps the program's own color sequences.
+// printable escapes control characters. If colors are enabled, it keeps the program's own color sequences, without
+// their marker.
 func (p *escapingWriter) printable(text string) string {
-	if !p.colors {
+	if p.colorMarker == "" {
 		return bundle.Printable(text)
 	}
 	var out strings.Builder
-	for {
-		at := ownColors.FindStringIndex(text)
-		if at == nil {
-			break
+	done := 0
+	for _, at := range colorSequence.FindAllStringSubmatchIndex(text, -1) {
+		sequence := noColor
+		if at[2] >= 0 {
+			if text[at[4]:at[5]] != p.colorMarker {
+				continue
+			}
+			sequence = "\x1b[" + text[at[2]:at[3]] + "m"
 		}
-		out.WriteString(bundle.Printable(text[:at[0]]))
-		out.WriteString(text[at[0]:at[1]])
-		text = text[at[1]:]
+		out.WriteString(bundle.Printable(text[done:at[0]]))
+		out.WriteString(sequence)
+		done = at[1]
 	}
-	out.WriteString(bundle.Printable(text))
+	out.WriteString(bundle.Printable(text[done:]))
 	return out.String()
 }
 

@@ -118,8 +118,8 @@ func (r *Root) Logger() logr.Logger { return logger.NewLogger(r.log) }
 
 func (r *Root) setColors(out io.Writer) error {
 	on, err := isColored(r.color, IsTerminal(out), os.Getenv)
-	if p, ok := out.(*escapingWriter); ok {
-		p.colors = on
+	if p, ok := out.(*escapingWriter); ok && on {
+		p.colorMarker = newColorMarker()
 	}
 	return err
 }

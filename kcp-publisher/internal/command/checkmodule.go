@@ -182,6 +182,6 @@ func printVerdict(out io.Writer, states []checks.State) error {
 	if len(open) > 0 {
 		return errors.New(strings.Join(open, ", "))
 	}
-	fmt.Fprintf(out, "all %d checks passed\n", len(states))
+	cli.Printf(out, "all %d checks passed\n", len(states))
 	return nil
 }

@@ -99,7 +99,7 @@ func newComponentShow() *cobra.Command {
 }
 
 func drawComponent(out io.Writer, c component.Component, all []component.Component) {
-	fmt.Fprintf(out, "%s:%s  %s\n", c.Descriptor.Name, c.Descriptor.Version, c.Manifest.Digest)
+	cli.Printf(out, "%s:%s  %s\n", c.Descriptor.Name, c.Descriptor.Version, c.Manifest.Digest)
 	t := newTable(out)
 	t.AppendHeader(table.Row{"RESOURCE", "VERSION", "TYPE", "ACCESS", "DIGEST"})
 	for _, r := range c.Descriptor.Resources {
@@ -107,13 +107,13 @@ func drawComponent(out io.Writer, c component.Component, all []component.Compone
 	}
 	t.Render()
 	for _, other := range all[1:] {
-		fmt.Fprintf(out, "references %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
+		cli.Printf(out, "references %s:%s\n", other.Descriptor.Name, other.Descriptor.Version)
 	}
 	for _, image := range component.Images(all, false) {
-		fmt.Fprintf(out, "image %s\n", image)
+		cli.Printf(out, "image %s\n", image)
 	}
 	for _, s := range c.Descriptor.Signatures {
-		fmt.Fprintf(out, "signed by %s (%s over %s)\n", s.Name, s.Algorithm, s.Digest.NormalisationAlgorithm)
+		cli.Printf(out, "signed by %s (%s over %s)\n", s.Name, s.Algorithm, s.Digest.NormalisationAlgorithm)
 	}
 	if len(c.Descriptor.Signatures) == 0 {
 		fmt.Fprintln(out, "not signed")
@@ -222,7 +222,7 @@ func copyComponents(
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, where)
+		cli.Printf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, where)
 	}
 	return nil
 }
@@ -245,7 +245,7 @@ func archiveComponents(ctx context.Context, out io.Writer, all []component.Compo
 		return err
 	}
 	for _, c := range all {
-		fmt.Fprintf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, path)
+		cli.Printf(out, "copied %s:%s to %s\n", c.Descriptor.Name, c.Descriptor.Version, path)
 	}
 	return nil
 }

@@ -312,11 +312,11 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 }
 
 func (c createResult) draw(out io.Writer) {
-	fmt.Fprintf(out, "created %s:%s in %s\n", c.Component, c.Version, c.Where)
-	fmt.Fprintf(out, "  digest   %s\n", c.Digest)
-	fmt.Fprintf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))
+	cli.Printf(out, "created %s:%s in %s\n", c.Component, c.Version, c.Where)
+	cli.Printf(out, "  digest   %s\n", c.Digest)
+	cli.Printf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))
 	for _, image := range c.Images {
-		fmt.Fprintf(out, "  image    %s\n", image)
+		cli.Printf(out, "  image    %s\n", image)
 	}
 	if c.Unlisted {
 		fmt.Fprintln(out,
@@ -324,11 +324,11 @@ func (c createResult) draw(out io.Writer) {
 				"mirror and export them")
 	}
 	for _, image := range c.Unpinned {
-		fmt.Fprintf(out, "  unpinned %s: use NAME:TAG@sha256:DIGEST to include the digest in the component\n",
+		cli.Printf(out, "  unpinned %s: use NAME:TAG@sha256:DIGEST to include the digest in the component\n",
 			image)
 	}
 	for _, field := range c.Ignored {
-		fmt.Fprintf(out, "  ignored  %s: correct or remove the field\n", field)
+		cli.Printf(out, "  ignored  %s: correct or remove the field\n", field)
 	}
-	fmt.Fprintf(out, "  signed   %s\n", cmp.Or(c.Signed, "no (use --sign KEY)"))
+	cli.Printf(out, "  signed   %s\n", cmp.Or(c.Signed, "no (use --sign KEY)"))
 }

@@ -128,9 +128,9 @@ func renderComponent(
 }
 
 func writeRole(out io.Writer, modules []string, objects []runtime.Object) error {
-	fmt.Fprintf(out, "# Rights that an agent needs to install, upgrade and remove these modules:\n")
+	cli.Printf(out, "# Rights that an agent needs to install, upgrade and remove these modules:\n")
 	for _, module := range modules {
-		fmt.Fprintf(out, "# %s\n", module)
+		cli.Printf(out, "# %s\n", module)
 	}
 	for _, o := range objects {
 		text, err := yaml.Marshal(o)

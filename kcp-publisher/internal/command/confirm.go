@@ -21,7 +21,7 @@ func confirm(cmd *cobra.Command, yes bool, question string) error {
 	if in, ok := cmd.InOrStdin().(*os.File); !ok || !term.IsTerminal(int(in.Fd())) {
 		return cli.Usage(fmt.Errorf("%s: add --yes to confirm", question))
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s?\nType yes to confirm: ", question)
+	cli.Printf(cmd.ErrOrStderr(), "%s?\nType yes to confirm: ", question)
 	answers := make(chan string, 1)
 	go func() {
 		answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n')

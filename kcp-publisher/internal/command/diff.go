@@ -63,7 +63,7 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	}
 	ctx := cmd.Context()
 	maintenance, err := f.maintenance.maintenance(func(remark string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+		cli.Printf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
 	})
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ const maxNamed = 5
 
 func (d fleetDifference) draw(out io.Writer) {
 	if d.Commit != "" {
-		fmt.Fprintf(out, "commit %s\n", d.Commit)
+		cli.Printf(out, "commit %s\n", d.Commit)
 	}
 	if len(d.Objects) == 0 {
 		fmt.Fprintln(out, "no objects differ from the control plane")
@@ -179,20 +179,20 @@ func (d fleetDifference) draw(out io.Writer) {
 		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-6s  %s %s  %s", o.Action, o.Kind, o.Name, o.Place), " "))
 	}
 	if d.Held != "" {
-		fmt.Fprintf(out, "  held    until an operator allows the commit, because it %s\n", d.Held)
+		cli.Printf(out, "  held    until an operator allows the commit, because it %s\n", d.Held)
 	}
 	for _, w := range d.Warnings {
-		fmt.Fprintf(out, "  warning %s\n", w)
+		cli.Printf(out, "  warning %s\n", w)
 	}
 	for _, r := range d.Rollouts {
-		fmt.Fprintf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, describeWaves(r))
+		cli.Printf(out, "  begin   Rollout %s by policy %s: %s\n", r.Name, r.Policy, describeWaves(r))
 	}
-	fmt.Fprintf(out, "\n%d of %d runtimes would change%s\n", d.Changed, d.Runtimes, d.describeWaiting())
+	cli.Printf(out, "\n%d of %d runtimes would change%s\n", d.Changed, d.Runtimes, d.describeWaiting())
 	if len(d.CreatedRuntimes) > 0 {
-		fmt.Fprintf(out, "  %d would be added: %s\n", len(d.CreatedRuntimes), joinRuntimes(d.CreatedRuntimes))
+		cli.Printf(out, "  %d would be added: %s\n", len(d.CreatedRuntimes), joinRuntimes(d.CreatedRuntimes))
 	}
 	if len(d.Leaving) > 0 {
-		fmt.Fprintf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), joinRuntimes(d.Leaving))
+		cli.Printf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), joinRuntimes(d.Leaving))
 	}
 	if len(d.Changes) == 0 {
 		return

@@ -117,9 +117,9 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 	out := cmd.OutOrStdout()
 	if f.dryRun {
 		for _, one := range all {
-			fmt.Fprintf(out, "runtime %s of Kyma %s: enroll (dry run)\n", one.id, one.kyma)
+			cli.Printf(out, "runtime %s of Kyma %s: enroll (dry run)\n", one.id, one.kyma)
 		}
-		fmt.Fprintf(out, "%s selected, nothing is written\n", pluralize(len(all), "runtime"))
+		cli.Printf(out, "%s selected, nothing is written\n", pluralize(len(all), "runtime"))
 		return nil
 	}
 	if f.output == "" {
@@ -147,9 +147,9 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		if err := writeNew(path, manifest); err != nil {
 			return fmt.Errorf("runtime %s: %w", one.id, err)
 		}
-		fmt.Fprintf(out, "runtime %s: wrote %s\n", one.id, path)
+		cli.Printf(out, "runtime %s: wrote %s\n", one.id, path)
 	}
-	fmt.Fprintf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", pluralize(len(all),
+	cli.Printf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", pluralize(len(all),
 		"runtime"))
 	return nil
 }

@@ -257,7 +257,7 @@ func (e exportResult) drawModules(out io.Writer) {
 		switch {
 		case m.Rendered:
 		case m.Problem != "":
-			fmt.Fprintf(out,
+			cli.Printf(out,
 				"! %s cannot be rendered, so only its %d listed images are included, and some may be missing: %s; "+
 					"the module is offered but not installed: omit all offers with "+
 					"--offers=false, or set --renderer to another skr-agent program\n", m, m.Listed,
@@ -269,11 +269,11 @@ func (e exportResult) drawModules(out io.Writer) {
 		}
 	}
 	if len(none) > 0 {
-		fmt.Fprintf(out, "no images of %s are included: their components list no images, and they were not rendered; "+
+		cli.Printf(out, "no images of %s are included: their components list no images, and they were not rendered; "+
 			"set --renderer to an skr-agent program\n", strings.Join(none, ", "))
 	}
 	if len(listed) > 0 {
-		fmt.Fprintf(out, "only the listed images of %s are included, because the modules were not rendered; "+
+		cli.Printf(out, "only the listed images of %s are included, because the modules were not rendered; "+
 			"set --renderer to an skr-agent program\n", strings.Join(listed, ", "))
 	}
 }

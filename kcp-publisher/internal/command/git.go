@@ -90,7 +90,7 @@ func (f *gitFlags) loadObjects(ctx context.Context, flag, from string, out io.Wr
 		return loadedObjects{}, fmt.Errorf("commit %s of %s has no objects: check --git-path", commit.Hash, repository.URL)
 	}
 	for _, ignored := range commit.Ignored {
-		fmt.Fprintf(out, "ignored %s\n", ignored)
+		cli.Printf(out, "ignored %s\n", ignored)
 	}
 	l := loadedObjects{objects: objects, source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash}}
 	if len(objects.Components) == 0 {

@@ -189,11 +189,11 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 		t.Render()
 	}
 	for _, u := range found.Unknown {
-		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
+		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	if found.Unreported > 0 {
-		fmt.Fprintf(out, "\nnot counted: %s that never reported\n", pluralize(found.Unreported, "runtime"))
+		cli.Printf(out, "\nnot counted: %s that never reported\n", pluralize(found.Unreported, "runtime"))
 	}
 }
 

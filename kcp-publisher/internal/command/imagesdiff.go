@@ -87,7 +87,7 @@ func (f *imagesFlags) inventory(
 }
 
 func drawDifference(out io.Writer, d inventory.Difference) {
-	fmt.Fprintf(out, "images in published bundles from %s to %s\n\n", d.Since.Format(time.RFC3339),
+	cli.Printf(out, "images in published bundles from %s to %s\n\n", d.Since.Format(time.RFC3339),
 		d.Until.Format(time.RFC3339))
 	t := newTable(out)
 	t.AppendHeader(table.Row{"", "IMAGE", "MODULE", "VERSION", "RUNTIMES"})
@@ -110,13 +110,13 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		t.Render()
 	}
 	for _, u := range d.Unknown {
-		fmt.Fprintf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
+		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	for _, u := range d.Unread[:min(len(d.Unread), maxRuntimesNamed)] {
-		fmt.Fprintf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
+		cli.Printf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
 	}
 	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
-		fmt.Fprintf(out, "\nincomplete: %s\n", pluralize(more, "more runtime"))
+		cli.Printf(out, "\nincomplete: %s\n", pluralize(more, "more runtime"))
 	}
 }

@@ -68,7 +68,7 @@ func (r takenReport) draw(out io.Writer) {
 	if r.Known {
 		what = "already exists"
 	}
-	fmt.Fprintf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime,
+	cli.Printf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime,
 		r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 

@@ -68,7 +68,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	}
 	findings, left, err := isolation.Check(cmd.Context(), options)
 	for _, what := range left {
-		fmt.Fprintf(cmd.ErrOrStderr(), "not deleted: %s\n", what)
+		cli.Printf(cmd.ErrOrStderr(), "not deleted: %s\n", what)
 	}
 	if len(left) > 0 {
 		fmt.Fprintln(cmd.ErrOrStderr(),

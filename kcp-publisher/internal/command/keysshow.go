@@ -66,9 +66,9 @@ func (s shownRoot) draw(out io.Writer) {
 	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
 	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, s.Publishers})
 	t.Render()
-	fmt.Fprintf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
+	cli.Printf(out, "\nroot keys (%d of %d): %s\n", s.Threshold, len(s.Root), strings.Join(s.Root, " "))
 	if len(s.Enrollers) > 0 {
-		fmt.Fprintf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
+		cli.Printf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
 	}
 	fmt.Fprintln(out)
 	t = newTable(out)
@@ -83,13 +83,13 @@ func (s shownRoot) draw(out io.Writer) {
 			"the root of trust is EXPIRED: agents accept no new bundles; renew it with `kcp-publisher keys rotate`")
 	}
 	for _, prefix := range s.Releases {
-		fmt.Fprintf(out, "release keys required for components %q\n", prefix+"*")
+		cli.Printf(out, "release keys required for components %q\n", prefix+"*")
 	}
 	for _, component := range slices.Sorted(maps.Keys(s.Floors)) {
-		fmt.Fprintf(out, "minimum version: %s %s\n", component, s.Floors[component])
+		cli.Printf(out, "minimum version: %s %s\n", component, s.Floors[component])
 	}
 	if len(s.Revoked) > 0 {
-		fmt.Fprintf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
+		cli.Printf(out, "revoked: %s\n", strings.Join(s.Revoked, " "))
 	}
 }
 

@@ -45,7 +45,7 @@ func newLogs() *cobra.Command {
 
 func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 	palette := cli.NewPalette(out)
-	fmt.Fprintf(out, "report of %s, %s ago\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
+	cli.Printf(out, "report of %s, %s ago\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
 	shown := 0
 	for _, m := range r.Modules {
 		d := m.Details
@@ -53,7 +53,7 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 			continue
 		}
 		shown++
-		fmt.Fprintf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State),
+		cli.Printf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State),
 			string(m.State)), m.Message)
 		for _, o := range d.Failing {
 			drawFailing(out, o)
@@ -72,31 +72,31 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 func isUnready(m bundle.ReportedModule) bool { return m.State != v1beta2.StateReady }
 
 func drawFailing(out io.Writer, o bundle.FailingObject) {
-	fmt.Fprintf(out, "  %s: %s\n", objectName(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
+	cli.Printf(out, "  %s: %s\n", objectName(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
 	for _, c := range o.Conditions {
-		fmt.Fprintf(out, "    condition  %s\n", c)
+		cli.Printf(out, "    condition  %s\n", c)
 	}
 	for _, e := range o.Events {
-		fmt.Fprintf(out, "    event      %s\n", e)
+		cli.Printf(out, "    event      %s\n", e)
 	}
 	for _, l := range o.Logs {
 		run := ""
 		if l.Previous {
 			run = ", before its last restart"
 		}
-		fmt.Fprintf(out, "    log of container %s%s\n", l.Container, run)
+		cli.Printf(out, "    log of container %s%s\n", l.Container, run)
 		for line := range strings.Lines(cmp.Or(l.Text, "(empty)")) {
-			fmt.Fprintf(out, "      | %s\n", strings.TrimRight(line, "\n"))
+			cli.Printf(out, "      | %s\n", strings.TrimRight(line, "\n"))
 		}
 	}
 }
 
 func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
 	if d.Problem != "" {
-		fmt.Fprintf(out, "  the agent could not read everything: %s\n", d.Problem)
+		cli.Printf(out, "  the agent could not read everything: %s\n", d.Problem)
 	}
 	if d.LeftOut > 0 {
-		fmt.Fprintf(out, "  %s left out\n", pluralize(d.LeftOut, "further object"))
+		cli.Printf(out, "  %s left out\n", pluralize(d.LeftOut, "further object"))
 	}
 	if d.Shortened {
 		fmt.Fprintln(out, "  shortened: the details of all modules exceed the size limit of a report")

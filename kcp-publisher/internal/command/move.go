@@ -89,7 +89,7 @@ func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta
 	if err := api.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("detach the runtime from Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	fmt.Fprintf(out, "Kyma %s/%s is released: publishing to runtime %s stopped, and the runtime keeps its modules\n",
+	cli.Printf(out, "Kyma %s/%s is released: publishing to runtime %s stopped, and the runtime keeps its modules\n",
 		kyma.Namespace, kyma.Name, plan.RuntimeID(kyma))
 	return f.remove(ctx, api, kyma, out)
 }
@@ -123,7 +123,7 @@ func (f *moveFlags) assign(
 	}); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "runtime %s now belongs to Kyma %s/%s and keeps its modules\n", runtime, next.Namespace,
+	cli.Printf(out, "runtime %s now belongs to Kyma %s/%s and keeps its modules\n", runtime, next.Namespace,
 		next.Name)
 	if former.Name == next.Name {
 		return nil
@@ -176,7 +176,7 @@ func (f *moveFlags) findTarget(
 func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	name := kyma.Namespace + "/" + kyma.Name
 	if f.keep {
-		fmt.Fprintf(out, "Kyma %s is kept; you can delete it at any time, and the runtime keeps its modules\n", name)
+		cli.Printf(out, "Kyma %s is kept; you can delete it at any time, and the runtime keeps its modules\n", name)
 		return nil
 	}
 	// The publisher must record the handover before it processes the deletion. Otherwise, it would uninstall all
@@ -190,7 +190,7 @@ func (f *moveFlags) remove(ctx context.Context, api client.Client, kyma *v1beta2
 	if err := client.IgnoreNotFound(api.Delete(ctx, kyma)); err != nil {
 		return fmt.Errorf("delete Kyma %s: %w", name, err)
 	}
-	fmt.Fprintf(out, "Kyma %s is deleted\n", name)
+	cli.Printf(out, "Kyma %s is deleted\n", name)
 	return nil
 }
 

@@ -136,19 +136,19 @@ func drawOrigins(out io.Writer, origins []bundle.Origin) {
 	for i, o := range origins {
 		if i == 0 {
 			b := o.Bundle
-			fmt.Fprintf(out,
+			cli.Printf(out,
 				"\nbundle %s\n  sequence   %d in epoch %d, issued %s\n  signed by  %s, under root of trust version %d\n",
 				b.Digest, b.Sequence, b.Epoch, b.IssuedAt.Format(time.RFC3339), b.PublisherKey, b.RootVersion)
 			if b.Source != nil {
-				fmt.Fprintf(out, "  source     %s\n", b.Source)
+				cli.Printf(out, "  source     %s\n", b.Source)
 			}
 		}
-		fmt.Fprintf(out, "module %s %s\n", o.Module, o.Version)
+		cli.Printf(out, "module %s %s\n", o.Module, o.Version)
 		if o.Component != "" {
-			fmt.Fprintf(out, "  component  %s:%s\n", o.Component, o.Version)
+			cli.Printf(out, "  component  %s:%s\n", o.Component, o.Version)
 		}
 		for _, c := range o.Content {
-			fmt.Fprintf(out, "  content    %s@%s\n", c.Repository, c.Digest)
+			cli.Printf(out, "  content    %s@%s\n", c.Repository, c.Digest)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func (f *promoteFlags) run(cmd *cobra.Command, module string) error {
 		module: module, from: f.from, to: f.to, create: f.create, branch: f.branch, dryRun: f.commits.dryRun,
 	})
 	if errors.Is(err, promote.ErrNothing) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+		cli.Printf(cmd.ErrOrStderr(), "%v\n", err)
 		return nil
 	}
 	if err != nil {
@@ -248,7 +248,7 @@ func (p promoteResult) draw(out io.Writer) {
 		fmt.Fprint(out, p.Preview)
 		return
 	}
-	fmt.Fprintf(out, "promoted  %s to %s in channel %s, which had %s\n", p.Module, p.To, p.Channel,
+	cli.Printf(out, "promoted  %s to %s in channel %s, which had %s\n", p.Module, p.To, p.Channel,
 		cmp.Or(p.From, "no version"))
-	fmt.Fprintf(out, "commit    %s on branch %s\n", p.Commit, p.Branch)
+	cli.Printf(out, "commit    %s on branch %s\n", p.Commit, p.Branch)
 }

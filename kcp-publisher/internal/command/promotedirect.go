@@ -50,7 +50,7 @@ func (f *promoteFlags) patchMeta(cmd *cobra.Command, module string) error {
 	next := meta.DeepCopy()
 	promotion, err := promote.PromoteIn(&next.Spec, f.from, f.to, f.create)
 	if errors.Is(err, promote.ErrNothing) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "module %s: %v\n", module, err)
+		cli.Printf(cmd.ErrOrStderr(), "module %s: %v\n", module, err)
 		return nil
 	}
 	if err != nil {
@@ -77,7 +77,7 @@ func (f *promoteFlags) apply(
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()
 	if f.format == "table" {
-		fmt.Fprintf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To,
+		cli.Printf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To,
 			p.Channel)
 		effect.draw(out)
 	}
@@ -97,7 +97,7 @@ func (f *promoteFlags) apply(
 		return cli.Print(out, f.format, result, nil)
 	}
 	if result.Changed {
-		fmt.Fprintf(out, "\npromoted: channel %s of module %s has version %s\n", p.Channel, p.Module, p.To)
+		cli.Printf(out, "\npromoted: channel %s of module %s has version %s\n", p.Channel, p.Module, p.To)
 	} else {
 		fmt.Fprintln(out, "\ndry run: nothing is changed")
 	}

@@ -111,19 +111,19 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	}
 	planned := prune.Decide(inventory, noted, source.Rules)
 	for _, reason := range inventory.Unknown {
-		fmt.Fprintf(cmd.ErrOrStderr(), "shared data is not removed, because not all of its users are known: %s\n",
+		cli.Printf(cmd.ErrOrStderr(), "shared data is not removed, because not all of its users are known: %s\n",
 			reason)
 	}
 	for _, runtime := range inventory.Runtimes {
 		if runtime.Truncated {
-			fmt.Fprintf(cmd.ErrOrStderr(),
+			cli.Printf(cmd.ErrOrStderr(),
 				"runtime %s: only its last %d bundles are protected from removal, although more were published "+
 					"within %s: find out why its Kyma changes so often\n",
 				runtime.ID, len(runtime.Bundles), f.minAge)
 		}
 	}
 	for _, id := range prune.WithoutKyma(inventory, planned) {
-		fmt.Fprintf(cmd.ErrOrStderr(),
+		cli.Printf(cmd.ErrOrStderr(),
 			"runtime %s has no Kyma in namespace %s, but its data is not removed: if the runtime was deleted, add "+
 				"--gone\n", id, f.api.namespace)
 	}
@@ -134,7 +134,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 			removed, err = prune.Remove(ctx, place, planned)
 		}
 		if left > 0 {
-			fmt.Fprintf(cmd.ErrOrStderr(),
+			cli.Printf(cmd.ErrOrStderr(),
 				"%d of %d unused manifests were not recorded, because the record is full: repeat the command once "+
 					"older manifests are removed\n", left, len(planned.Noted))
 		}

@@ -137,7 +137,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	maintenance, err := f.maintenance.maintenance(func(remark string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+		cli.Printf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
 	})
 	if err != nil {
 		return err
@@ -232,12 +232,12 @@ func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
 // prepareOffline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
 func prepareOffline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	for _, p := range objects.Policies {
-		fmt.Fprintf(out,
+		cli.Printf(out,
 			"RolloutPolicy %s is ignored, because rollouts require a control plane: every runtime gets the version "+
 				"of its channel\n", p.Name)
 	}
 	for _, p := range objects.Trains {
-		fmt.Fprintf(out, "PromotionPolicy %s is ignored, because promotions require a control plane\n", p.Name)
+		cli.Printf(out, "PromotionPolicy %s is ignored, because promotions require a control plane\n", p.Name)
 	}
 	kymas := make([]v1beta2.Kyma, len(objects.Kymas))
 	for i := range objects.Kymas {
@@ -318,11 +318,11 @@ func (f *publishFlags) openState(ctx context.Context, place store.Store, out io.
 	memory, err := statefile.Open(ctx, path, location)
 	switch {
 	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		fmt.Fprintf(out, "published bundles are not recorded (%v): set --state to a writable file. %s\n", err,
+		cli.Printf(out, "published bundles are not recorded (%v): set --state to a writable file. %s\n", err,
 			consequence)
 		return nil, nil
 	case err == nil && memory.IsNew:
-		fmt.Fprintf(out, "state file %s is new: the bundles of earlier runs are unknown. %s\n", path, consequence)
+		cli.Printf(out, "state file %s is new: the bundles of earlier runs are unknown. %s\n", path, consequence)
 	}
 	return memory, err
 }

@@ -169,6 +169,6 @@ func (f *rolloutFlags) change(cmd *cobra.Command, name string, action actions.Ro
 	if err != nil {
 		return addListHint(fmt.Errorf("rollout %s: %w", name, err))
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "rollout %s %s\n", name, describeEffect(result))
+	cli.Printf(cmd.OutOrStdout(), "rollout %s %s\n", name, describeEffect(result))
 	return nil
 }

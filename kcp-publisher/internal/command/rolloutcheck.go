@@ -114,7 +114,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	if _, err := one.apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
+	cli.Printf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
 		pluralize(len(run.Checks), "check"), module, runtime)
 	if f.timeout == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), endTimeout)
 	defer cancel()
 	if _, err := one.apply(ctx, api, actions.EndCheckRun(run.ID)); err != nil {
-		fmt.Fprintf(cmd.ErrOrStderr(), "failed to remove the request from the Kyma: %v\n", err)
+		cli.Printf(cmd.ErrOrStderr(), "failed to remove the request from the Kyma: %v\n", err)
 	}
 	return f.show(cmd.OutOrStdout(), report)
 }
@@ -269,7 +269,7 @@ func drawCheckRun(out io.Writer, report signedReport, now time.Time) {
 	if run.Problem != "" {
 		return
 	}
-	fmt.Fprintf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
+	cli.Printf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
 		age.HumanDuration(now.Sub(run.Measured)))
 	t := newTable(out)
 	t.AppendHeader(table.Row{"CHECK", "RESULT", "VALUE", "MESSAGE"})

@@ -101,7 +101,7 @@ func rolloutHistory(all []v1alpha1.Rollout, module, channel string) []v1alpha1.R
 
 func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.Time) {
 	if len(all) == 0 {
-		fmt.Fprintf(out, "no rollouts of module %s\n", module)
+		cli.Printf(out, "no rollouts of module %s\n", module)
 		return
 	}
 	t, palette := newTable(out), cli.NewPalette(out)

@@ -60,7 +60,7 @@ func livePrinter(out io.Writer) func(*v1alpha1.Rollout) {
 		var next bytes.Buffer
 		drawRollout(&next, r, time.Now(), cli.NewPalette(out))
 		if lines > 0 {
-			fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines)
+			_, _ = fmt.Fprintf(cli.Raw(out), "\x1b[%dA\x1b[J", lines)
 		}
 		_, _ = out.Write(next.Bytes())
 		lines = countRows(next.String(), cli.Width(out))
@@ -82,7 +82,7 @@ func plainPrinter(out io.Writer) func(*v1alpha1.Rollout) {
 		line := fmt.Sprintf("%s %s wave %s: %s updated, %d failed, %d deferred: %s", r.Name, s.State, s.Wave,
 			s.Progress, s.Failed, s.Deferred, s.Message)
 		if line != last {
-			fmt.Fprintln(out, time.Now().UTC().Format(time.RFC3339), line)
+			cli.Printf(out, "%s %s\n", time.Now().UTC().Format(time.RFC3339), line)
 		}
 		last = line
 	}
@@ -90,20 +90,20 @@ func plainPrinter(out io.Writer) func(*v1alpha1.Rollout) {
 
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
-	fmt.Fprintf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
+	cli.Printf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
 		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
-	fmt.Fprintf(out, "  %s %s\n",
+	cli.Printf(out, "  %s %s\n",
 		palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
-	fmt.Fprintf(out, "  %-12s %s\n", "time", formatDuration(s, now))
+	cli.Printf(out, "  %-12s %s\n", "time", formatDuration(s, now))
 	if wave := approvableWave(r); wave != "" {
-		fmt.Fprintf(out, "  %-12s kcp-publisher rollout approve %s %s\n", "approve", r.Name, wave)
+		cli.Printf(out, "  %-12s kcp-publisher rollout approve %s %s\n", "approve", r.Name, wave)
 	}
 	fmt.Fprintln(out)
 	for _, f := range s.Failures {
-		fmt.Fprintf(out, "  %s: %s (wave %s): %s\n", palette.Paint(cli.Red, "failed"), f.Runtime, f.Wave, f.Reason)
+		cli.Printf(out, "  %s: %s (wave %s): %s\n", palette.Paint(cli.Red, "failed"), f.Runtime, f.Wave, f.Reason)
 	}
 	if more := int(s.Failed) - len(s.Failures); more > 0 && len(s.Failures) > 0 {
-		fmt.Fprintf(out, "  and %d more\n", more)
+		cli.Printf(out, "  and %d more\n", more)
 	}
 	if len(s.Failures) > 0 {
 		fmt.Fprintln(out)

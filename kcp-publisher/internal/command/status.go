@@ -176,7 +176,7 @@ func (f *statusFlags) show(out io.Writer, v statusView) error {
 	switch f.format {
 	case formatName:
 		for _, r := range v.selected {
-			fmt.Fprintf(out, "kyma.%s/%s\n", v1beta2.Group, r.Kyma)
+			cli.Printf(out, "kyma.%s/%s\n", v1beta2.Group, r.Kyma)
 		}
 		return nil
 	case "table", formatWide:

@@ -21,7 +21,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	if r.Since != nil {
 		since = " since " + v.since(r.Since)
 	}
-	fmt.Fprintf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(healthColor(r.Health), string(r.Health)),
+	cli.Printf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(healthColor(r.Health), string(r.Health)),
 		since)
 	line := func(what, words string) {
 		if words != "" {

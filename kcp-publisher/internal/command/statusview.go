@@ -50,7 +50,7 @@ func (v statusView) draw(out io.Writer) {
 	groups := groupRuntimes(v.Runtimes)
 	for i, g := range groups {
 		if i == causesShown {
-			fmt.Fprintf(out, "\nand %d other causes: see MESSAGE below\n", len(groups)-causesShown)
+			cli.Printf(out, "\nand %d other causes: see MESSAGE below\n", len(groups)-causesShown)
 			break
 		}
 		v.cause(out, g.title(v), g.cause)
@@ -227,7 +227,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out, "\nno runtimes match the filter")
 	}
 	if left > 0 {
-		fmt.Fprintf(out, "\n%s not listed: --all\n", pluralize(left, "healthy runtime"))
+		cli.Printf(out, "\n%s not listed: --all\n", pluralize(left, "healthy runtime"))
 	}
 }
 

@@ -166,9 +166,9 @@ func (t *targets) run(
 
 func listSelected(out io.Writer, verb string, all []target) {
 	for _, one := range all {
-		fmt.Fprintf(out, "%s runtime %s (dry run)\n", verb, one.id)
+		cli.Printf(out, "%s runtime %s (dry run)\n", verb, one.id)
 	}
-	fmt.Fprintf(out, "%s selected, nothing is changed\n", pluralize(len(all), "runtime"))
+	cli.Printf(out, "%s selected, nothing is changed\n", pluralize(len(all), "runtime"))
 }
 
 // changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.
@@ -194,10 +194,10 @@ func changeAll(
 			defer lock.Unlock()
 			if err != nil {
 				failed++
-				fmt.Fprintf(out, "failed: %v\n", err)
+				cli.Printf(out, "failed: %v\n", err)
 				return nil
 			}
-			fmt.Fprintf(out, "runtime %s %s\n", one.id, result)
+			cli.Printf(out, "runtime %s %s\n", one.id, result)
 			return nil
 		})
 	}
@@ -205,7 +205,7 @@ func changeAll(
 	if failed > 0 {
 		return fmt.Errorf("%d of %s failed", failed, pluralize(len(all), "runtime"))
 	}
-	fmt.Fprintf(out, "%s changed\n", pluralize(len(all), "runtime"))
+	cli.Printf(out, "%s changed\n", pluralize(len(all), "runtime"))
 	return nil
 }
 

@@ -60,7 +60,7 @@ func drawTrains(out io.Writer, trains []train.View, now time.Time) {
 	}
 	for _, one := range trains {
 		if one.Message != "" {
-			fmt.Fprintf(out, "policy %s: %s\n", one.Policy, one.Message)
+			cli.Printf(out, "policy %s: %s\n", one.Policy, one.Message)
 		}
 	}
 	t := newTable(out)

@@ -74,7 +74,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 		switch {
 		case errors.Is(err, promote.ErrNothing) || errors.Is(err, errProposed):
 			// An earlier run committed the promotion, but the control plane does not have the commit yet.
-			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err)
+			cli.Printf(cmd.ErrOrStderr(), "%v\n", err)
 		case err != nil:
 			problems = append(problems, err)
 		default:

@@ -43,7 +43,7 @@ func newTree() *cobra.Command {
 
 func (r signedReport) drawTree(out io.Writer, now time.Time) {
 	palette := cli.NewPalette(out)
-	fmt.Fprintf(out, "report of %s, %s ago\n\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
+	cli.Printf(out, "report of %s, %s ago\n\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
 	t, shown := newTable(out), 0
 	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
 	for _, m := range r.Modules {

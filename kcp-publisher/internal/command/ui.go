@@ -185,7 +185,7 @@ func (f *uiFlags) handler(
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "fleet UI for namespace %s, with your rights: %s\n", f.namespace, local.Address())
+	cli.Printf(out, "fleet UI for namespace %s, with your rights: %s\n", f.namespace, local.Address())
 	if f.open {
 		openBrowser(local.AddressOnce(), log)
 	}

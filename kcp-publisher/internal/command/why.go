@@ -181,14 +181,14 @@ func (a *explanation) addCause(cause fleet.Cause) {
 func (a explanation) draw(out io.Writer) {
 	palette := cli.NewPalette(out)
 	for _, w := range a.Warnings {
-		fmt.Fprintf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
+		cli.Printf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
-	fmt.Fprintf(out, "runtime %s is %s\n", a.Runtime, a.stateText(palette))
-	fmt.Fprintf(out, "  because    %s\n", cmp.Or(a.Cause, "no problem found"))
+	cli.Printf(out, "runtime %s is %s\n", a.Runtime, a.stateText(palette))
+	cli.Printf(out, "  because    %s\n", cmp.Or(a.Cause, "no problem found"))
 	if a.Advice != "" {
-		fmt.Fprintf(out, "  do this    %s\n", a.Advice)
+		cli.Printf(out, "  do this    %s\n", a.Advice)
 	}
-	fmt.Fprintf(out, "  report     %s\n\n", a.reportAge())
+	cli.Printf(out, "  report     %s\n\n", a.reportAge())
 	t := newTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {

@@ -2,13 +2,13 @@ package command
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
@@ -47,7 +47,7 @@ func drawComing(out io.Writer, all []comingVersion) {
 		if c.Arrival != nil {
 			expected = ", expected in channel " + c.To + " at " + c.Arrival.Format(time.RFC3339)
 		}
-		fmt.Fprintf(out, "\ntrain %s: version %s is in channel %s%s; %s: %s\n", c.Policy, c.Version, c.Channel,
+		cli.Printf(out, "\ntrain %s: version %s is in channel %s%s; %s: %s\n", c.Policy, c.Version, c.Channel,
 			expected, c.Reason, c.Message)
 	}
 }

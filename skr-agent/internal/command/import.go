@@ -106,23 +106,23 @@ func printImported(out io.Writer, format string, outcomes []imported) error {
 	return cli.Print(out, format, outcomes, func(out io.Writer) {
 		for _, o := range outcomes {
 			if o.PinnedRoot != "" {
-				fmt.Fprintf(
+				cli.Printf(
 					out,
 					"trusts     root of trust %s of the file, because --trust is not set; compare the digest with "+
 						"sha256sum of the fleet's root-1.json or root.json\n",
 					o.PinnedRoot,
 				)
 			}
-			fmt.Fprintf(out, "%s: %d blobs and manifests written, %d already present\n", strings.Join(o.Files, " "),
+			cli.Printf(out, "%s: %d blobs and manifests written, %d already present\n", strings.Join(o.Files, " "),
 				o.WrittenCount, o.ExistingCount)
 			for _, b := range o.Bundles {
-				fmt.Fprintf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.PreviousSequence, b.Digest)
+				cli.Printf(out, "bundle     %s %d (before: %d) %s\n", b.Runtime, b.Sequence, b.PreviousSequence, b.Digest)
 			}
 			for _, image := range o.Images {
-				fmt.Fprintf(out, "image      %s\n", image)
+				cli.Printf(out, "image      %s\n", image)
 			}
 			for _, mirror := range o.Mirrors {
-				fmt.Fprintf(out, "agents need --mirror %s\n", mirror)
+				cli.Printf(out, "agents need --mirror %s\n", mirror)
 			}
 		}
 	})

@@ -183,15 +183,15 @@ func readRoot(file string) (trust.Root, error) {
 }
 
 func drawChain(out io.Writer, c provenance.Chain) {
-	fmt.Fprintf(out, "object     %s\nmanifest   %s, %s\nmodule     %s %s\n", c.Object, c.Manifest, c.State, c.Module,
+	cli.Printf(out, "object     %s\nmanifest   %s, %s\nmodule     %s %s\n", c.Object, c.Manifest, c.State, c.Module,
 		c.Version)
 	if c.Component != "" {
-		fmt.Fprintf(out, "component  %s:%s\n", c.Component, c.Version)
+		cli.Printf(out, "component  %s:%s\n", c.Component, c.Version)
 	}
 	for _, i := range c.Content {
-		fmt.Fprintf(out, "content    %s@%s\n", i.Repository, i.Digest)
+		cli.Printf(out, "content    %s@%s\n", i.Repository, i.Digest)
 	}
-	fmt.Fprintf(
+	cli.Printf(
 		out,
 		"bundle     %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nsigned by  %s, under root of trust "+
 			"version %d\n",
@@ -204,7 +204,7 @@ func drawChain(out io.Writer, c provenance.Chain) {
 		c.Bundle.RootVersion,
 	)
 	if c.Bundle.Source != nil {
-		fmt.Fprintf(out, "source     %s\n", c.Bundle.Source)
+		cli.Printf(out, "source     %s\n", c.Bundle.Source)
 	}
 	if c.Pending {
 		fmt.Fprintln(out,

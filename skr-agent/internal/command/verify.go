@@ -201,7 +201,7 @@ func printVerdict(out io.Writer, format string, b bundle.Bundle, root trust.Root
 }
 
 func (v verdict) draw(out io.Writer) {
-	fmt.Fprintf(
+	cli.Printf(
 		out,
 		"accepted   bundle %s\nruntime    %s\nsequence   %d in epoch %d\nissued     %s\nexpires    %s\nsigned by  "+
 			"%s, listed in root of trust version %d\n",
@@ -215,18 +215,18 @@ func (v verdict) draw(out io.Writer) {
 		v.Root,
 	)
 	if v.Source != nil {
-		fmt.Fprintf(out, "source     %s\n", v.Source)
+		cli.Printf(out, "source     %s\n", v.Source)
 	}
 	for _, m := range v.Modules {
-		fmt.Fprintf(out, "module     %s %s\n", m.Name, m.Version)
+		cli.Printf(out, "module     %s %s\n", m.Name, m.Version)
 		if m.Component != "" {
-			fmt.Fprintf(out, "  component  %s:%s\n", m.Component, m.Version)
+			cli.Printf(out, "  component  %s:%s\n", m.Component, m.Version)
 		}
 		for _, c := range m.Content {
-			fmt.Fprintf(out, "  content    %s@%s\n", c.Repository, c.Digest)
+			cli.Printf(out, "  content    %s@%s\n", c.Repository, c.Digest)
 		}
 	}
 	for _, m := range v.Removals {
-		fmt.Fprintf(out, "removes    %s\n", m)
+		cli.Printf(out, "removes    %s\n", m)
 	}
 }

@@ -188,7 +188,7 @@ func (f *takeoverFlags) listPlans(
 	cmd *cobra.Command, args []string, allByDefault bool,
 ) ([]v1beta2.Kyma, []takeover.Plan, error) {
 	maintenance, err := f.Maintenance(func(remark string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
+		cli.Printf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
 	})
 	if err != nil {
 		return nil, nil, err

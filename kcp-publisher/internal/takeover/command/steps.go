@@ -299,7 +299,7 @@ func (f *takeoverFlags) drawPlans(out io.Writer, plans []takeover.Plan) {
 		if len(p.Obstacles)+len(p.Remarks)+len(p.Removes) == 0 {
 			continue
 		}
-		fmt.Fprintf(out, "\n%s\n", bundle.PrintableLine(p.Kyma))
+		cli.Printf(out, "\n%s\n", bundle.PrintableLine(p.Kyma))
 		for _, line := range p.Obstacles {
 			fmt.Fprintln(out, "  blocked by: "+bundle.PrintableLine(line))
 		}
