@@ -196,7 +196,7 @@ func TestJobsThatExceedLimitsAreNotCreated(t *testing.T) {
 	for text, c := range map[string]fleet.Check{
 		"would run as the agent": jobCheck(w.namespace,
 			`{"template":{"spec":{"serviceAccountName":"skr-agent","containers":[]}}}`),
-		"at most 10 Pods":                    jobCheck(w.namespace, `{"parallelism":1000,"template":{}}`),
+		"parallelism must be at most 10":     jobCheck(w.namespace, `{"parallelism":1000,"template":{}}`),
 		"selector and manualSelector":        jobCheck(w.namespace, `{"manualSelector":true,"template":{}}`),
 		`unknown field "shell"`:              jobCheck(w.namespace, `{"shell":"x","template":{}}`),
 		"the module has no objects in names": jobCheck("kube-system", template),

@@ -12,8 +12,11 @@ import (
 )
 
 const (
-	// detailsInterval is the minimum time between two reads of a module's details if the module did not change. Each
-	// read can cause a report.
+	// firstDetailsDelay is the time between the first two reads of the details of a module that is not ready. Often, the
+	// cause appears after the module's state has changed. For example, an image that cannot be pulled is an error of
+	// the Pod only after some seconds. Each further delay is twice as long.
+	firstDetailsDelay = 15 * time.Second
+	// detailsInterval is the maximum time between two reads of a module's details. Each read can cause a report.
 	detailsInterval = 5 * time.Minute
 	// detailsTimeout limits the time of one call of inspectModules. maxInspected limits the number of modules that it
 	// reads.
@@ -24,48 +27,71 @@ const (
 // inspectedDetails contains the details of a module from their last read.
 type inspectedDetails struct {
 	state   string // the module's state when the details were read
+	reads   int    // number of reads in this state
 	readAt  time.Time
 	details *bundle.ModuleDetails
 }
 
-// inspectModules returns the details of modules by the name of their Manifest. Only the signed settings of a bundle can
-// request details.
-func (a *Agent) inspectModules(ctx context.Context, manifests []v1beta2.Manifest) map[string]*bundle.ModuleDetails {
+// dueAt returns the time of the next read if the module's state does not change.
+func (k inspectedDetails) dueAt(isReady bool) time.Time {
+	delay := detailsInterval
+	if !isReady {
+		delay = min(firstDetailsDelay<<min(k.reads-1, 10), detailsInterval)
+	}
+	return k.readAt.Add(delay)
+}
+
+// inspectModules returns the details of modules by the name of their Manifest, and the delay until the agent must read
+// details again, or zero. Only the signed settings of a bundle can request details.
+func (a *Agent) inspectModules(
+	ctx context.Context, manifests []v1beta2.Manifest,
+) (all map[string]*bundle.ModuleDetails, delay time.Duration) {
 	wanted := bundleSettings(a.Puller.Current()).Details
 	if len(wanted) == 0 || a.Inspect == nil {
 		a.details = nil
-		return nil
+		return nil, 0
 	}
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
-	next, all, now, reads := map[string]inspectedDetails{}, map[string]*bundle.ModuleDetails{}, a.Now(), 0
+	next, now, reads := map[string]inspectedDetails{}, a.Now(), 0
+	all = map[string]*bundle.ModuleDetails{}
 	for i := range manifests {
 		m := &manifests[i]
-		if m.Status.State == v1beta2.StateReady && !slices.Contains(wanted, bundle.DetailObjects) {
+		isReady := m.Status.State == v1beta2.StateReady
+		if isReady && !slices.Contains(wanted, bundle.DetailObjects) {
 			continue
 		}
 		known := a.details[m.Name]
 		of := fmt.Sprint(m.UID, m.Generation, m.Status.State, m.DeletionTimestamp.IsZero(), wanted)
-		if (known.state != of || now.Sub(known.readAt) >= detailsInterval) && reads < maxInspected && ctx.Err() == nil {
+		isDue := known.state != of || !now.Before(known.dueAt(isReady))
+		if isDue && reads < maxInspected && ctx.Err() == nil {
 			reads++
 			known = known.update(of, now, a.Inspect(ctx, m, wanted))
 		}
-		if known.details != nil {
-			next[m.Name], all[m.Name] = known, known.details
+		if known.details == nil {
+			continue
+		}
+		next[m.Name], all[m.Name] = known, known.details
+		if until := known.dueAt(isReady).Sub(now); !isReady && (delay == 0 || until < delay) {
+			delay = max(until, time.Second)
 		}
 	}
 	a.details = next
-	return all
+	return all, delay
 }
 
 // update replaces the details with newly read ones. If only the time of the read differs, update keeps the earlier
 // time, so that the new time does not cause a report.
 func (k inspectedDetails) update(state string, now time.Time, details *bundle.ModuleDetails) inspectedDetails {
+	reads := 1
+	if k.state == state {
+		reads += k.reads
+	}
 	if k.details != nil {
 		same := *details
 		if same.Taken = k.details.Taken; k.state == state && reflect.DeepEqual(same, *k.details) {
 			details = k.details
 		}
 	}
-	return inspectedDetails{state, now, details}
+	return inspectedDetails{state, reads, now, details}
 }

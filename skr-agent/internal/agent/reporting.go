@@ -16,21 +16,21 @@ import (
 )
 
 // sendReport sends a report if its content changed or the report interval has passed. After a failure, it sends the
-// report after the next poll.
-func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) {
-	facts.Details = a.inspectModules(ctx, facts.Manifests)
+// report after the next poll. It returns the delay until the details of modules must be read again, or zero.
+func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Facts) (delay time.Duration) {
+	facts.Details, delay = a.inspectModules(ctx, facts.Manifests)
 	next := report.New(a.Runtime, facts)
 	next.AgentVersion, next.KubernetesVersion, next.ClusterUID = a.Version, a.KubernetesVersion, a.ClusterUID
 	next.Recipient = a.Secrets.Recipient()
 	next.Instance, next.Confirmed, next.Twin = a.Instance, a.twinDetector.isConfirmed(), a.twinDetector.twin
 	if err := a.addIdentity(log, &next); err != nil {
 		log.Error(err, "failed to add the identity to the report")
-		return
+		return delay
 	}
 	content, err := json.Marshal(withoutCheckValues(next))
 	now := a.Now()
 	if err != nil || !a.delivery.isNeeded(string(content), now, a.reportInterval(), a.pollInterval()) {
-		return
+		return delay
 	}
 	a.resumeSequence(ctx)
 	a.checkForTwin(ctx, log, false)
@@ -48,10 +48,11 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 	}
 	if err != nil {
 		reportFailures.Inc()
-		return
+		return delay
 	}
 	reportsSent.Inc()
 	a.saveReported(ctx, log)
+	return delay
 }
 
 // withoutCheckValues returns the report without the counts and values of checks. The agent compares reports in this

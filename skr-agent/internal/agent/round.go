@@ -130,7 +130,7 @@ func (a *Agent) execute(ctx context.Context, p *pass, action round.Action) {
 	case round.UpdateStatus:
 		f.Status = p.result(a.patchStatus(ctx, &p.report))
 	case round.SendReport:
-		a.sendReport(ctx, p.log, p.report)
+		f.Wake(a.sendReport(ctx, p.log, p.report))
 		f.Report = round.Yes
 	default:
 		a.upgradeImage(ctx, p)
