@@ -23,7 +23,7 @@ func TestPlannerIsPublisherWithLease(t *testing.T) {
 				fmt.Fprintf(w, "leader_election_master_status{name=%q} %d\n", lease, held)
 				fmt.Fprintf(w, "leader_election_master_status{name=%q} 1\n", lease+"-shard-0")
 			}))
-			defer server.Close()
+			t.Cleanup(server.Close)
 			s.programs[fmt.Sprint(i)] = &program{metrics: strings.TrimPrefix(server.URL, "http://")}
 		}
 		if got := s.planner(t.Context()); got != c.want {

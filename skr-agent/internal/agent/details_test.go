@@ -11,7 +11,7 @@ import (
 func TestDetailsOfFailingModuleAreReadSoonAndThenSeldom(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	k, now := inspectedDetails{}.update("Error", start, &bundle.ModuleDetails{}), start
-	if k.dueAt(true) != start.Add(detailsInterval) {
+	if !k.dueAt(true).Equal(start.Add(detailsInterval)) {
 		t.Errorf("details of a ready module: the next read is after %s, want %s", k.dueAt(true).Sub(start), detailsInterval)
 	}
 	var delays []time.Duration
