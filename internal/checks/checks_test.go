@@ -264,6 +264,15 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 		"previous value is not a number": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before",
 		},
+		"previous value is NaN": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "NaN", Unknown, "no value from before",
+		},
+		"previous value is infinite": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "+Inf", Unknown, "no value from before",
+		},
+		"previous value is NaN, within max": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "NaN", Success, "",
+		},
 		"increase above the limit, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%",
 		},

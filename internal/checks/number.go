@@ -50,7 +50,7 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 	}
 	bounded := q.Max != "" || q.Min != ""
 	past, err := strconv.ParseFloat(before, 64)
-	if err != nil {
+	if err != nil || math.IsNaN(past) || math.IsInf(past, 0) { // comparisons with NaN are false, which would be a Success
 		if bounded {
 			return m
 		}

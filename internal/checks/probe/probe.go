@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -173,7 +174,7 @@ func (p *Prober) maskSecrets(text string) string {
 }
 
 // MeasureBefore measures the PromQL query of a check before an upgrade, for comparison. It returns "" for other checks
-// and if the query fails.
+// and if the query fails or returns no finite number, for example a rate of errors without requests.
 func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string {
 	if d.PromQL == nil || d.Problem != "" {
 		return ""
@@ -181,7 +182,7 @@ func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string 
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout.Duration)
 	defer cancel()
 	value, err := p.query(ctx, *d.PromQL)
-	if err != nil {
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
 		return ""
 	}
 	return checks.FormatNumber(value)

@@ -138,4 +138,6 @@ func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
 	}
 	require.Equal(t, "0.25", query(answers(`{"resultType":"scalar","result":[1,"0.25"]}`)))
 	require.Empty(t, query(http.NotFound))
+	require.Empty(t, query(answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`)))
+	require.Empty(t, query(answers(`{"resultType":"scalar","result":[1,"+Inf"]}`)))
 }
