@@ -3,7 +3,7 @@ package bundle
 import (
 	"errors"
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
 	"time"
 
@@ -89,10 +89,7 @@ func checkCheck(c fleet.Check, shipped bool) error {
 	case c.CEL != nil:
 		return checkCEL(*c.CEL)
 	case c.HTTP != nil:
-		if err := checkExpression("http.expression", c.HTTP.Expression, false); err != nil {
-			return err
-		}
-		return checkService("http.service", c.HTTP.Service)
+		return checkHTTP(*c.HTTP)
 	case c.PromQL != nil:
 		return checkPromQL(*c.PromQL)
 	case c.Job != nil:
@@ -114,14 +111,39 @@ func checkCEL(c fleet.CELCheck) error {
 	return checkExpression("cel.expression", c.Expression, true)
 }
 
+func checkHTTP(h fleet.HTTPCheck) error {
+	switch {
+	case h.Path != "" && !strings.HasPrefix(h.Path, "/"):
+		return fmt.Errorf("http.path: %s: must begin with /", Quote(h.Path, maxCheckNameBytes))
+	case h.Status != 0 && (h.Status < 100 || h.Status > 599):
+		return fmt.Errorf("http.status: %d, must be 100 to 599", h.Status)
+	case h.MaxLatency.Duration < 0:
+		return fmt.Errorf("http.maxLatency: %s, must not be negative", h.MaxLatency.Duration)
+	}
+	if err := checkExpression("http.expression", h.Expression, false); err != nil {
+		return err
+	}
+	return checkService("http.service", h.Service)
+}
+
+// decimal matches the bounds of a query. The schema of RolloutPolicy has the same pattern. No value exceeds the bound
+// NaN, so a check with this bound would always pass.
+var decimal = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?$`)
+
 func checkPromQL(q fleet.PromQLCheck) error {
 	if err := checkExpression("promql.query", q.Query, true); err != nil {
 		return err
 	}
 	for field, number := range map[string]string{"promql.max": q.Max, "promql.min": q.Min} {
-		if _, err := strconv.ParseFloat(number, 64); number != "" && (err != nil || len(number) > MaxCheckValueBytes) {
+		if number != "" && (!decimal.MatchString(number) || len(number) > MaxCheckValueBytes) {
 			return fmt.Errorf("%s: %s is not a decimal number", field, Quote(number, MaxCheckValueBytes))
 		}
+	}
+	if p := q.MaxIncreasePercent; p != nil && (*p < 0 || *p > 100_000) {
+		return fmt.Errorf("promql.maxIncreasePercent: %d, must be 0 to 100000", *p)
+	}
+	if q.Path != "" && !strings.HasPrefix(q.Path, "/") {
+		return fmt.Errorf("promql.path: %s: must begin with /", Quote(q.Path, maxCheckNameBytes))
 	}
 	if q.Max == "" && q.Min == "" && q.MaxIncreasePercent == nil {
 		return fmt.Errorf("promql: one of max, min and maxIncreasePercent is required")

@@ -102,6 +102,44 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Max: "many"}}},
 			false, "promql.max",
 		},
+		"bound NaN in a shipped check": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Max: "NaN"}}},
+			true, `promql.max: "NaN" is not a decimal number`,
+		},
+		"infinite bound in a shipped check": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Min: "-Inf"}}},
+			true, "promql.min",
+		},
+		"decimal bounds": {
+			[]fleet.Check{{Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Min: "-1", Max: "0.25"}}},
+			true, "",
+		},
+		"negative increase in a shipped check": {
+			[]fleet.Check{{
+				Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", MaxIncreasePercent: new(int32(-5))},
+			}},
+			true, "promql.maxIncreasePercent: -5",
+		},
+		"path of a query without a slash": {
+			[]fleet.Check{{
+				Name: "a", PromQL: &fleet.PromQLCheck{Service: service, Query: "up", Max: "1", Path: "select"},
+			}},
+			true, "promql.path",
+		},
+		"path of a request without a slash": {
+			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: service, Path: "healthz"}}},
+			true, "http.path",
+		},
+		"unknown status": {
+			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: service, Status: 700}}},
+			true, "http.status: 700",
+		},
+		"negative latency": {
+			[]fleet.Check{{
+				Name: "a", HTTP: &fleet.HTTPCheck{Service: service, MaxLatency: metav1.Duration{Duration: -time.Second}},
+			}},
+			true, "http.maxLatency: -1s",
+		},
 		"Service name with a host": {
 			[]fleet.Check{{Name: "a", HTTP: &fleet.HTTPCheck{Service: at("evil.example/", 80)}}},
 			false, "http.service.name",
