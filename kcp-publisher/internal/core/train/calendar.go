@@ -68,11 +68,29 @@ var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat
 // parseLocal parses a date or a local time in the calendar's time zone.
 func (c *calendar) parseLocal(text string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
-		if t, err := time.ParseInLocation(layout, text, c.zone); err == nil {
-			return t, nil
+		if wall, err := time.Parse(layout, text); err == nil {
+			return c.localTime(wall), nil
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
+}
+
+// localTime returns the time at which the clocks of the calendar's time zone show the date and time in wall. If the
+// clocks skip it, for example midnight in zones that begin daylight saving time at midnight, localTime returns the end
+// of the skipped period. time.Date alone could return a time on the day before.
+func (c *calendar) localTime(wall time.Time) time.Time {
+	inZone := func(location *time.Location, t time.Time) time.Time {
+		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, location)
+	}
+	at := inZone(c.zone, wall)
+	start, end := at.ZoneBounds()
+	switch shown := inZone(time.UTC, at); {
+	case shown.Before(wall):
+		return end
+	case shown.After(wall):
+		return start
+	}
+	return at
 }
 
 // closedReason returns the reason why the calendar does not allow a promotion now, or "".
@@ -105,7 +123,7 @@ func (c *calendar) nextOpen(now time.Time) time.Time {
 			}
 		}
 		if local := at.In(c.zone); c.closedDays[local.Weekday()] {
-			at = time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, c.zone)
+			at = c.localTime(time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, time.UTC))
 		}
 	}
 	return time.Time{}

@@ -54,3 +54,34 @@ func TestCalendarWithoutOpenTimeReturnsZero(t *testing.T) {
 		t.Error("a calendar that excludes every day is accepted")
 	}
 }
+
+// In these time zones, clocks skip midnight when daylight saving time begins. Apia skipped a whole day.
+func TestCalendarDayBeginsAfterSkippedMidnight(t *testing.T) {
+	for zone, c := range map[string]struct {
+		notOn       fleet.Weekday
+		until, want string
+	}{
+		"America/Santiago": {"Sat", "2026-09-06", "2026-09-06T01:00:00-03:00"},
+		"America/Havana":   {"Sat", "2026-03-08", "2026-03-08T01:00:00-04:00"},
+		"Africa/Cairo":     {"Thu", "2026-04-24", "2026-04-24T01:00:00+03:00"},
+		"Pacific/Apia":     {"Thu", "2011-12-30", "2011-12-31T00:00:00+14:00"},
+	} {
+		t.Run(zone, func(t *testing.T) {
+			k, err := newCalendar(&fleet.PromotionCalendar{
+				TimeZone: zone, NotOn: []fleet.Weekday{c.notOn},
+				Freezes: []fleet.Freeze{{Name: "short", From: "2011-12-01", Until: c.until}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			until := k.freezes[0].until
+			if got := until.In(k.zone).Format(time.RFC3339); got != c.want {
+				t.Errorf("got end %s of the freeze, want %s", got, c.want)
+			}
+			k.freezes = nil
+			if got := k.nextOpen(until.Add(-12 * time.Hour)).In(k.zone).Format(time.RFC3339); got != c.want {
+				t.Errorf("got next open time %s, want %s", got, c.want)
+			}
+		})
+	}
+}
