@@ -11,6 +11,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -113,6 +114,10 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	s.Message = bundle.Bounded(m.Message, bundle.MaxCheckMessageBytes)
 	if m.Verdict == Success {
 		s.Message = ""
+		if s.Result == v1beta2.CheckInconclusive { // explains why a check with a long interval is not Passed yet
+			s.Message = fmt.Sprintf("%d of %d successes in a row, at an interval of %s", s.Row, d.SuccessThreshold,
+				d.Interval.Duration)
+		}
 	}
 	return s
 }

@@ -88,6 +88,7 @@ func TestCheckResultsMatchTheMeasurements(t *testing.T) {
 func TestMessagesExplainFailedAndInconclusiveResults(t *testing.T) {
 	d := defined(readyCheck)
 	require.Empty(t, measure(d, "sss").Message)
+	require.Equal(t, "2 of 3 successes in a row, at an interval of 30s", measure(d, "ss").Message)
 	require.Equal(t, "because", measure(d, "u").Message)
 	require.Equal(t, "because", measure(d, "fff").Message)
 	s := Next(d, State{},
