@@ -12,13 +12,16 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
 // The UI has credentials that can only read bundles and reports, and the root of trust, as in the chart.
 func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
-	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
+	greeter := sample.Greeter("1.0.0") // its component lists its image
+	must(t, errors.Join(f.Offer(ctx, greeter), release(ctx, f, greeter)))
+	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "greeter": "1.0.0"})
 	kyma, err := r.Record(ctx)
 	must(t, err)
 	change(t, f.Control, kyma, func(k *v1beta2.Kyma) {
@@ -48,7 +51,8 @@ func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	if strings.Contains(text, "From the signed report") {
 		t.Errorf("the page shows objects to a user without the permission:\n%s", text)
 	}
-	ann.untilShown("the viewer sees images", http.MethodGet, "/images", nil, http.StatusOK, "scaler", "1.7.0")
+	ann.untilShown("the viewer sees images", http.MethodGet, "/images", nil, http.StatusOK,
+		"greeter 1.0.0")
 
 	bind(t, f, "ann", "kcp-publisher-ui-operator")
 	ann.untilShown("an operator sees objects and excerpts", http.MethodGet, page, nil, http.StatusOK,
