@@ -256,8 +256,8 @@ func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, er
 	if s.Recipient != identity.Recipient().String() {
 		return Secrets{},
 			errors.New(
-				"encrypted to another agent's key: the control plane encrypts them again once it has read this " +
-					"agent's report")
+				"encrypted for another agent's key: the control plane encrypts the Secrets again after it has " +
+					"read this agent's report")
 	}
 	r, err := age.Decrypt(bytes.NewReader(s.Data), identity)
 	if err != nil {

@@ -137,8 +137,8 @@ func (x *layoutIndex) read() error {
 		}
 		if err != nil {
 			return fmt.Errorf(
-				"%s: %w: restore it from a backup, or move it away and repeat the command, which then lists only "+
-					"the tags that it writes", x.path(), err)
+				"%s: %w: restore it from a backup, or move it away and repeat the command; the new index "+
+					"then contains only the tags that the command writes", x.path(), err)
 		}
 	}
 	x.known, x.lastInfo, x.data = newIndexed(index), info, data

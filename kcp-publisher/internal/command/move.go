@@ -143,8 +143,8 @@ func (f *moveFlags) findTarget(
 				plan.RuntimeID(next), v1beta2.LabelRuntimeID, runtime)
 	}
 	if err == nil && !next.DeletionTimestamp.IsZero() {
-		return nil, fmt.Errorf("Kyma %s/%s is being deleted, and would remove all modules of runtime %s: choose another "+
-			"Kyma", next.Namespace, next.Name, runtime)
+		return nil, fmt.Errorf("Kyma %s/%s is being deleted, so it would remove all modules of runtime %s: choose "+
+			"another Kyma", next.Namespace, next.Name, runtime)
 	}
 	if !apierrors.IsNotFound(err) {
 		return next, err

@@ -82,7 +82,7 @@ func (f *signInFlags) check() error {
 	case f.oidc.APIToken && f.audience != "":
 		return errors.New(
 			"--oidc-token-for-api-server cannot be combined with --token-audience: the audience of an ID token is " +
-				"its client")
+				"the client ID")
 	case f.proxies < 0 || f.proxies > maxProxies:
 		return fmt.Errorf("--trusted-proxies %d: must be 0 to %d", f.proxies, maxProxies)
 	case f.lifetime < time.Minute || f.lifetime > 7*24*time.Hour:

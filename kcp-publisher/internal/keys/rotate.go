@@ -129,8 +129,8 @@ func (c *Change) Revoke(thumbprint string) error {
 			thumbprint)
 	case slices.Contains(roots, thumbprint) && len(roots) <= threshold:
 		return fmt.Errorf(
-			"key %s is one of %d root keys, and a new root needs %d of them: replace it with `keys rotate root "+
-				"--old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
+			"key %s is one of %d root keys, and a new root needs %d of their signatures: replace it with "+
+				"`keys rotate root --old %s`, which revokes it", thumbprint, len(roots), threshold, thumbprint)
 	}
 	return c.draft.Revoke(thumbprint)
 }

@@ -102,8 +102,8 @@ func readIndex(from blobReader) (*index, error) {
 	if errors.Is(err, errdef.ErrNotFound) {
 		return nil,
 			fmt.Errorf(
-				"%s is missing: this is not a common transport archive; ocm transfer componentarchive converts a "+
-					"component archive: %w", indexFile, err)
+				"%s is missing: this is not a common transport archive; convert a component archive with "+
+					"`ocm transfer componentarchive`: %w", indexFile, err)
 	}
 	if err != nil {
 		return nil, err

@@ -41,7 +41,7 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {
 	if unpinned := c.UnpinnedImages(); len(unpinned) > 0 {
 		return fmt.Errorf(
-			"a signature must cover the images, but some of their digests are not known: write %s as "+
+			"a signature must cover all images, but the digests of some are unknown: write %s as "+
 				"NAME:TAG@sha256:DIGEST",
 			strings.Join(unpinned, ", "),
 		)

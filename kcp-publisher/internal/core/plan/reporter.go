@@ -55,8 +55,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 	return reporter
 }
 
-var errUsedToken = errors.New("the token was used before, or expires before a used token: run `kcp-publisher enroll` " +
-	"again, with a longer --token-validity if necessary")
+var errUsedToken = errors.New("the token was already used, or expires before a used token: run `kcp-publisher " +
+	"enroll` again, with a longer --token-validity if necessary")
 
 // checkCertified returns an error if a certificate was issued for another Kyma. It compares the names of the Kymas,
 // because their UIDs change if the control plane is rebuilt. Publishers older than 0.1.0 issued certificates without a

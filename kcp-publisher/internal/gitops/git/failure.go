@@ -68,7 +68,7 @@ func (r *Repository) fetchError(what string, err error) error {
 		failure.Cause, failure.err = HostKeyRefused, hostKey // without the prefix that the library adds
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
-		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a type that the server supports, %s: "+
+		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a type that the server supports (%s): "+
 			"get the key from the server's operators, and add it to known_hosts", r.Credentials.knownHosts,
 			r.endpoint.Host, strings.Join(algorithms.RequestedAlgorithms, ", "))
 	case errors.As(err, &references):

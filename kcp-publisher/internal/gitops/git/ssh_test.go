@@ -144,7 +144,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 				" than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
 		},
 		"server with another type of key": {
-			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a type that the server supports, " +
+			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a type that the server supports (" +
 				host.PublicKey().Type(),
 		},
 		"client with an unknown key": {
