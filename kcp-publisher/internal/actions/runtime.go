@@ -117,7 +117,7 @@ func Revoke() Runtime {
 		thumbprint := kyma.Status.Runtime.Key.Thumbprint
 		revoked := strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 		if slices.Contains(revoked, thumbprint) {
-			return "has already revoked key " + thumbprint, nil
+			return "already has the revoked key " + thumbprint, nil
 		}
 		kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationRevokedKeys,
 			strings.Join(append(revoked, thumbprint), " "))

@@ -149,7 +149,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		cli.Printf(out, "runtime %s: wrote %s\n", one.id, path)
 	}
-	cli.Printf(out, "%s enrolled; the files contain secrets, delete them once they are applied\n", pluralize(len(all),
+	cli.Printf(out, "%s enrolled; the files contain secrets: delete the files after use\n", pluralize(len(all),
 		"runtime"))
 	return nil
 }

@@ -64,11 +64,11 @@ type takenReport struct {
 }
 
 func (r takenReport) draw(out io.Writer) {
-	what := "imported"
+	what := "was imported"
 	if r.Known {
 		what = "already exists"
 	}
-	cli.Printf(out, "report %d of runtime %s from %s %s; its bundle is %d\n", r.Sequence, r.Runtime,
+	cli.Printf(out, "report %d of runtime %s from %s %s; it refers to bundle %d\n", r.Sequence, r.Runtime,
 		r.Time.Format(time.RFC3339), what, r.Bundle)
 }
 

@@ -110,7 +110,7 @@ func summary(findings []isolation.Finding) string {
 	}
 	line := fmt.Sprintf("%d of %d attempts were refused", refused, len(findings))
 	if leftOver > 0 {
-		line += fmt.Sprintf("; %d are inconclusive, because data of an earlier check or mount exists", leftOver)
+		line += fmt.Sprintf("; %d are inconclusive, because data from an earlier check or mount exists", leftOver)
 	}
 	return line
 }

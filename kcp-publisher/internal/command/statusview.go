@@ -227,7 +227,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out, "\nno runtimes match the filter")
 	}
 	if left > 0 {
-		cli.Printf(out, "\n%s not listed: --all\n", pluralize(left, "healthy runtime"))
+		cli.Printf(out, "\n%s not listed: use --all\n", pluralize(left, "healthy runtime"))
 	}
 }
 

@@ -34,10 +34,10 @@ func (k *Keys) announceExpiry(root trust.Root, before, now time.Time) {
 	if k.Events == nil || !isNoticeDue(before, now, root.Expires) {
 		return
 	}
-	what := fmt.Sprintf("root of trust %d expires at %s, agents then accept no bundles", root.Version,
+	what := fmt.Sprintf("root of trust version %d expires at %s: agents then accept no bundles", root.Version,
 		root.Expires.UTC().Format(time.RFC3339))
 	if !now.Before(root.Expires) {
-		what = fmt.Sprintf("root of trust %d expired at %s: agents accept no bundles", root.Version,
+		what = fmt.Sprintf("root of trust version %d expired at %s: agents accept no bundles", root.Version,
 			root.Expires.UTC().Format(time.RFC3339))
 	}
 	k.Events.Eventf(leaseReference(k.Namespace, k.Lease), nil, corev1.EventTypeWarning, v1beta2.ReasonRootExpires,

@@ -134,7 +134,7 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 	if len(got) != len(expiryNotices) {
 		t.Fatalf("got %d Events, want %d: %v", len(got), len(expiryNotices), got)
 	}
-	if !strings.Contains(got[0], "Warning RootExpires root of trust 3 expires at") ||
+	if !strings.Contains(got[0], "Warning RootExpires root of trust version 3 expires at") ||
 		!strings.Contains(got[len(got)-1], "expired at") {
 		t.Errorf("got Events %v, want the first before and the last after the expiry", got)
 	}

@@ -32,7 +32,7 @@ func TestRolloutWithADuplicateNameHoldsOnlyItsModule(t *testing.T) {
 	if len(recorder.Events) == 0 {
 		t.Fatal("no Event reports the Rollout that cannot be created")
 	}
-	if event := <-recorder.Events; !strings.Contains(event, `is for module "another" in channel "regular", delete it`) {
+	if event := <-recorder.Events; !strings.Contains(event, `is for module "another" in channel "regular": delete it`) {
 		t.Errorf("got Event %q, want the conflicting Rollout", event)
 	}
 	w.must(w.api.Delete(t.Context(), foreign))

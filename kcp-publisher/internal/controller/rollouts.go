@@ -266,10 +266,10 @@ func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string 
 	}
 	switch old := &before[at]; {
 	case !old.DeletionTimestamp.IsZero():
-		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists, remove its "+
+		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists: remove its "+
 			"finalizers", created.Name)
 	case old.Spec.Module != created.Spec.Module || old.Spec.Channel != created.Spec.Channel:
-		return fmt.Sprintf("rollout %s cannot be created: the Rollout with this name is for module %s in channel %s, "+
+		return fmt.Sprintf("rollout %s cannot be created: the Rollout with this name is for module %s in channel %s: "+
 			"delete it", created.Name, bundle.Quote(old.Spec.Module, maxQuotedName),
 			bundle.Quote(old.Spec.Channel, maxQuotedName))
 	}

@@ -53,7 +53,7 @@ func (a *Agent) emitRegistryEvent(err error) {
 	}
 	if after.reason == "" {
 		a.Events.Eventf(kyma, nil, corev1.EventTypeNormal, v1beta2.ReasonRegistryAvailable, "Pull",
-			"bundles are readable again in %s", a.Puller.Location().String())
+			"bundles can be read from %s again", a.Puller.Location().String())
 		return
 	}
 	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+

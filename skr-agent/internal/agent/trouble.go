@@ -145,6 +145,6 @@ func (a *Agent) logOutage(log logr.Logger, outage bool, err error) {
 		log.Error(err, "failed to read bundles, continuing with the last accepted bundle",
 			"location", a.Puller.Location().String())
 	case changed:
-		log.Info("bundles are readable again", "location", a.Puller.Location().String())
+		log.Info("bundles can be read again", "location", a.Puller.Location().String())
 	}
 }

@@ -189,7 +189,7 @@ func TestRemovalDeletesOnlyOwnDefaultCR(t *testing.T) {
 	w.state("sample", v1beta2.StateReady, "")
 	remove("sample")
 	w.state("sample", v1beta2.StateWarning,
-		"custom resources of this module still exist, delete them to remove the module: Sample kyma-system/default")
+		"custom resources of this module still exist: delete them to remove the module: Sample kyma-system/default")
 	require.True(t, w.exists(cr, home, "default"))
 	require.Equal(t, "small", cr.Object["spec"].(map[string]any)["size"])
 	cr.SetAnnotations(map[string]string{v1beta2.AnnotationAdopt: "kyma-system/sample"})

@@ -70,7 +70,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		out.State = v1beta2.StateWarning
 		out.Ready = outcome.Finding{
 			Reason: v1beta2.ReasonCustomResourcesExist,
-			Message: "custom resources of this module still exist, delete them to remove the module: " +
+			Message: "custom resources of this module still exist: delete them to remove the module: " +
 				excerpt.FirstFew(byUsers),
 		}
 		out.Again = known.nextCheck(m.Generation, rm.now(), rm.lookInterval)

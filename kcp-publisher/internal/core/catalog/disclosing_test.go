@@ -32,7 +32,7 @@ func TestModuleWithSecretIsNotPublished(t *testing.T) {
 		"module without a secret": {},
 		"secret in the default CR": {
 			change: []func(*v1beta2.ModuleTemplate){data(map[string]any{"token": token})},
-			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token appears to contain a token of GitHub",
+			want:   "ModuleTemplate kcp-system/keda-1.7.0 spec.data.spec.token appears to contain a GitHub token",
 		},
 		"secret in an annotation": {
 			change: []func(*v1beta2.ModuleTemplate){annotated("x", token)},

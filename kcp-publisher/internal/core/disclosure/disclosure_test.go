@@ -59,24 +59,24 @@ func TestLikelySecretsAreDetectedByFormat(t *testing.T) {
 		},
 		"GitHub token": {
 			map[string]any{"args": []any{"--token", ghToken}},
-			"spec.data.args[1] appears to contain a token of GitHub",
+			"spec.data.args[1] appears to contain a GitHub token",
 		},
 		"GitHub token in base64": {
-			map[string]any{"t": packed("token=" + ghToken)}, "spec.data.t appears to contain a token of GitHub",
+			map[string]any{"t": packed("token=" + ghToken)}, "spec.data.t appears to contain a GitHub token",
 		},
 		"AWS token": {
-			map[string]any{"id": "AKIA" + strings.Repeat("Z", 16)}, "spec.data.id appears to contain a token of AWS",
+			map[string]any{"id": "AKIA" + strings.Repeat("Z", 16)}, "spec.data.id appears to contain an AWS token",
 		},
 		"JSON Web Token": {
 			map[string]any{"header": "Bearer " + jwt}, "spec.data.header appears to contain a JSON Web Token",
 		},
 		"registry password of this fleet": {
 			map[string]any{"p": "kpr1" + ".1." + strings.Repeat("x", 43)},
-			"spec.data.p appears to contain a token of this fleet",
+			"spec.data.p appears to contain a kyma-pull token",
 		},
 		"Docker config": {
 			map[string]any{"c": `{"auths":{"r.example":{"auth": "dTpwYXNz"}}}`},
-			"spec.data.c appears to contain a registry's credentials",
+			"spec.data.c appears to contain registry credentials",
 		},
 		"password in a URL": {
 			map[string]any{"u": "postgres://" + "admin:hunter2@db/x"},
@@ -84,7 +84,7 @@ func TestLikelySecretsAreDetectedByFormat(t *testing.T) {
 		},
 		"field name with dots": {map[string]any{"a.b/c": ghToken}, `spec.data["a.b/c"] appears to contain`},
 		"secret as a field name": {
-			map[string]any{ghToken: "x"}, "spec.data appears to contain a token of GitHub as the name of a field",
+			map[string]any{ghToken: "x"}, "spec.data appears to contain a GitHub token as the name of a field",
 		},
 		"first of two fields with secrets is reported": {
 			map[string]any{"b": ghToken, "a": privateKey}, "spec.data.a appears to contain",

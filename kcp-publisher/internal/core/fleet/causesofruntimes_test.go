@@ -79,7 +79,7 @@ var runtimeScenes = []scene{
 		w.facts.Published.State.Manifests = w.facts.Published.State.Manifests[1:]
 		w.facts.Published.Predicate.Removals = []string{"keda"}
 		w.reports("keda", "Warning",
-			"custom resources of this module still exist, delete them to remove the module: ScaledObject a/b").
+			"custom resources of this module still exist: delete them to remove the module: ScaledObject a/b").
 			because("keda", reason.CustomResourcesExist)
 	}, ModuleRemovalBlocked, "", "ScaledObject a/b", ""},
 	{

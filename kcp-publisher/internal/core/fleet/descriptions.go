@@ -106,7 +106,7 @@ var descriptions = []Description{
 			"newer one",
 		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list"},
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
-		"set the value in the message: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
+		"set the value that the message names: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
 			"\"VALUE\"}', or the label that it names"},
 	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
 		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA"},
@@ -214,9 +214,9 @@ var descriptions = []Description{
 			"stays in effect",
 		"correct it in the runtime: kubectl edit kyma default -n kyma-system"},
 	{ObjectRefused, Failing, "the runtime's API server refuses objects of the bundle, such as the catalog or Manifests",
-		"fix the cause in the message in the runtime, such as an admission policy or a quota"},
+		"in the runtime, fix the cause that the message names, such as an admission policy or a quota"},
 	{SecretsNotWritten, Failing, "the agent cannot write Secrets that were sealed for the runtime",
-		"fix the cause in the message in the runtime, such as a missing namespace"},
+		"in the runtime, fix the cause that the message names, such as a missing namespace"},
 	{
 		ReportTruncated,
 		Failing,
@@ -247,14 +247,14 @@ var descriptions = []Description{
 		"see the image and the reason: " + logAdvice + "; for a wrong image, undo the rollout: kcp-publisher rollout " +
 			"undo ROLLOUT; for rejected credentials, see the image pull Secret: docs/guides/secrets.md"},
 	{ModuleImages, Failing, "the image rules could not be applied",
-		"correct the mirrors and image paths in the message"},
+		"correct the mirrors and image paths that the message names"},
 	{ModuleContentMissing, Failing, "content of the module is missing in the runtime or damaged",
 		"check that the agent can read the module's repository; for a runtime without a network, import a complete " +
 			"file: kcp-publisher export RUNTIME --from REGISTRY/PATH -o FILE"},
 	{ModuleContentBroken, Failing, "the content of the module cannot be read or rendered",
 		"correct the module's chart or manifests and release a new version"},
 	{ModuleApplyFailed, Failing, "the runtime's API server refuses an object of the module",
-		"fix the cause in the message: the module, or the policy that refuses it"},
+		"fix the cause that the message names: the module, or the policy that refuses it"},
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
 		"see why its Pods fail: " + logAdvice},
 	{CheckFailed, Failing, "the module is ready but fails a check of the rollout that delivered its version",

@@ -27,7 +27,7 @@ func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.
 	}
 	if commit != "" {
 		set := conditionSetter(&after.Conditions, facts.Generation, now)
-		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without a change",
+		set(v1beta2.ConditionPublishing, v1beta2.ReasonCommitHeld, commit+": bundles are renewed without changes",
 			false)
 	}
 	return after

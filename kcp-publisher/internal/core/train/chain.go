@@ -257,7 +257,7 @@ func rolloutState(r *fleet.Rollout) string {
 
 func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []waitCondition {
 	if channel.After == nil {
-		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s requires after", channel.Name)}}
+		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s has no after", channel.Name)}}
 	}
 	until := entry.Since.Add(channel.After.Duration)
 	if !c.Now.Before(until) {
@@ -287,7 +287,7 @@ func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondit
 		return []waitCondition{
 			{
 				fleet.WaitNextChannelBusy,
-				fmt.Sprintf("channel %s has %s, which is still moving to the next channel", to, after.Version),
+				fmt.Sprintf("channel %s has %s, which has not been promoted to the next channel yet", to, after.Version),
 			},
 		}
 	}

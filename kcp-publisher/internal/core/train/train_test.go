@@ -241,7 +241,7 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 				in.Policies[0].Status.Modules[0].Versions[1].Since = ago(6 * 24 * time.Hour)
 			},
 			channel: "dev", reason: fleet.WaitNextChannelBusy, arrival: noon(24),
-			message: "channel fast has 1.8.0, which is still moving",
+			message: "channel fast has 1.8.0, which has not been promoted",
 		},
 		"version does not wait for a rejected version in the next channel": {
 			change: func(in *Input) {

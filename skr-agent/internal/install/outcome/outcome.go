@@ -89,7 +89,7 @@ func Unmanaged(m *v1beta2.Manifest) Outcome {
 	return Outcome{
 		Inventory: m.Status.Synced, State: v1beta2.StateUnmanaged,
 		Ready: Finding{
-			Reason: v1beta2.ReasonUnmanaged, Message: "module is unmanaged, its resources stay in the cluster",
+			Reason: v1beta2.ReasonUnmanaged, Message: "module is unmanaged: its objects stay in the runtime",
 		},
 	}
 }
