@@ -90,7 +90,7 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 		&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "skr-agent"}},
 	} {
 		own.SetNamespace(v1beta2.RuntimeNamespace)
-		if err := tenant.Delete(ctx, own); err == nil || !strings.Contains(err.Error(), "is skr-agent's own") {
+		if err := tenant.Delete(ctx, own); err == nil || !strings.Contains(err.Error(), "belongs to skr-agent") {
 			t.Errorf("deletion of %T %s by a tenant: got error %v, want a refusal", own, own.GetName(), err)
 		}
 	}

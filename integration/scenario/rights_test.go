@@ -374,7 +374,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	until(t, 20*time.Second, "the policy takes effect", func() (bool, string) {
 		err := tenant.Patch(ctx, state.DeepCopy(), forgotten, client.DryRunAll)
 		return apierrors.IsForbidden(err) &&
-			strings.Contains(err.Error(), "secrets skr-agent-state is skr-agent's own"), fmt.Sprint(err)
+			strings.Contains(err.Error(), "secrets skr-agent-state belongs to skr-agent"), fmt.Sprint(err)
 	})
 	manifest := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "mailer"}}
 	key := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-key"}}

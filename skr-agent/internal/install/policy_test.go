@@ -158,21 +158,21 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		"a change of the agent's state": {
 			func(c client.Client) error {
 				return written(c, state+"data: {a: YQ==}\n")
-			}, "secrets skr-agent-state is skr-agent's own",
+			}, "secrets skr-agent-state belongs to skr-agent",
 		},
 		"a deletion of the agent's state": {
 			func(c client.Client) error {
 				return c.Delete(ctx, w.object(state), client.DryRunAll)
-			}, "secrets skr-agent-state is skr-agent's own",
+			}, "secrets skr-agent-state belongs to skr-agent",
 		},
 		"a deletion of all Secrets that include the agent's state": {func(c client.Client) error {
 			return c.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace(home), client.MatchingLabels{"is": "state"},
 				client.DryRunAll)
-		}, "secrets skr-agent-state is skr-agent's own"},
+		}, "secrets skr-agent-state belongs to skr-agent"},
 		"a Secret with stored content": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: kyma-pull-content-x, namespace: kyma-system}")
-		}, "is skr-agent's own"},
+		}, "belongs to skr-agent"},
 		"a Manifest": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: operator.kyma-project.io/v1beta2\nkind: Manifest\nmetadata: {name: x, namespace: "+
@@ -242,15 +242,15 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			return c.Status().
 				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}},
 					proven, client.DryRunAll)
-		}, "deployments skr-agent is skr-agent's own"},
+		}, "deployments skr-agent belongs to skr-agent"},
 		"a change of the status of the agent's Pod": {func(c client.Client) error {
 			return c.Status().
 				Patch(ctx, podNamed("skr-agent-0"),
 					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
-		}, "pods skr-agent-0 is skr-agent's own"},
+		}, "pods skr-agent-0 belongs to skr-agent"},
 		"a resize of the agent's Pod": {func(c client.Client) error {
 			return c.SubResource("resize").Patch(ctx, podNamed("skr-agent-0"), resized, client.DryRunAll)
-		}, "pods skr-agent-0 is skr-agent's own"},
+		}, "pods skr-agent-0 belongs to skr-agent"},
 		"a Pod with the agent's label": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Pod\nmetadata: {name: x, namespace: kyma-system, labels: "+
@@ -305,20 +305,20 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 			return c.Create(ctx,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: home, GenerateName: "skr-agent-"}},
 				client.DryRunAll)
-		}, "is skr-agent's own"},
+		}, "belongs to skr-agent"},
 		"a token request for the agent's ServiceAccount": {func(c client.Client) error {
 			account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}}
 			return c.SubResource("token").Create(ctx, account, &authenticationv1.TokenRequest{})
-		}, "serviceaccounts skr-agent is skr-agent's own"},
+		}, "serviceaccounts skr-agent belongs to skr-agent"},
 		"a token Secret for the agent's ServiceAccount": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: v1\nkind: Secret\nmetadata: {name: x, namespace: kyma-system, annotations: "+
 					"{kubernetes.io/service-account.name: skr-agent}}\ntype: kubernetes.io/service-account-token")
-		}, "only skr-agent may have its tokens"},
+		}, "only skr-agent may get tokens of its ServiceAccount"},
 		"a change of the agent's ClusterRole": {func(c client.Client) error {
 			return written(c,
 				"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}")
-		}, "clusterroles skr-agent is skr-agent's own"},
+		}, "clusterroles skr-agent belongs to skr-agent"},
 		"a deletion of the CRD of Manifests": {func(c client.Client) error {
 			return c.Delete(ctx,
 				w.object(
