@@ -202,7 +202,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 // refuseTrains checks that the API server refuses invalid PromotionPolicies.
 func refuseTrains(t *testing.T, f *fleet.Fleet) {
 	for want, change := range map[string]func(*v1alpha1.PromotionPolicySpec){
-		"all but the last need after": func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = nil },
+		"only the last can omit after": func(s *v1alpha1.PromotionPolicySpec) { s.Channels[0].After = nil },
 		"after: not for the last channel": func(s *v1alpha1.PromotionPolicySpec) {
 			s.Channels[2].After = s.Channels[0].After
 		},

@@ -75,7 +75,7 @@ const (
 
 // TrainChannels lists the channels of a PromotionPolicy in the order of promotion.
 //
-// +kubebuilder:validation:XValidation:rule="self.exists_one(c, !has(c.after))",message="all but the last need after"
+// +kubebuilder:validation:XValidation:rule="self.exists_one(c, !has(c.after))",message="only the last can omit after"
 // +kubebuilder:validation:XValidation:rule="!has(self[size(self)-1].after)",message="after: not for the last channel"
 type TrainChannels []TrainChannel
 
@@ -149,7 +149,7 @@ type Freeze struct {
 }
 
 // PromotionPolicyStatus is the observed state of a PromotionPolicy. It records when each version reached its channel,
-// because the duration after of the channel counts from this time. If the status is lost, the duration starts again for
+// because the channel's duration "after" counts from this time. If the status is lost, the duration starts again for
 // versions without a Rollout.
 type PromotionPolicyStatus struct {
 	// ObservedGeneration is the generation of the spec that the status refers to.
@@ -191,7 +191,7 @@ type ModuleTrain struct {
 type TrainVersion struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`
-	// Since is the time from which the channel's duration after counts: the time when the channel got the version or,
+	// Since is the time from which the channel's duration "after" counts: the time when the channel got the version or,
 	// with a RolloutPolicy, when the version's Rollout in the channel succeeded.
 	Since metav1.Time `json:"since"`
 	// Reason is the most important reason why the version is not in the next channel.
