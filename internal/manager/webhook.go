@@ -150,7 +150,7 @@ func (p poster) RoundTrip(request *http.Request) (*http.Response, error) {
 	err = response.Body.Close()
 	response.Body = http.NoBody
 	if code := response.StatusCode; code >= 400 && code < 500 && code != http.StatusTooManyRequests {
-		p.log.Info("the address of events-addr refused an event", "status", response.Status)
+		p.log.Info("the receiver at events-addr refused an event", "status", response.Status)
 	}
 	return response, err
 }

@@ -173,6 +173,6 @@ func Account(check, namespace string, rules authorizationv1.SubjectRulesReviewSt
 		return newPassed(check, "the ServiceAccount can be impersonated and has permissions")
 	}
 	return Warn(check,
-		"the ServiceAccount has no permissions in the cluster and in "+namespace+", so it cannot install modules",
+		"the ServiceAccount has no permissions in the cluster or in "+namespace+", so it cannot install modules",
 		"create it, and grant it the permissions listed in docs/guides/rights.md")
 }

@@ -261,7 +261,8 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 				known = now // if the read fails, keep the previous state
 			}
 			if err := readRoot(); err != nil { // a mounted file changes after a rotation
-				crlog.FromContext(ctx).V(1).Info("failed to read the root of trust again", "reason", err.Error())
+				crlog.FromContext(ctx).V(1).Info("failed to reload the root of trust, continuing with the previous one",
+					"reason", err.Error())
 			}
 		}
 		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains

@@ -71,7 +71,7 @@ func (b *registryBackoff) recordFailure(
 		case failing < maxLogged:
 			log.Error(err, "requests for this runtime fail while the registry is available, backing off", "kyma", kyma)
 		case failing == maxLogged:
-			log.Error(err, "requests for many runtimes fail while the registry is available, logging no more of them",
+			log.Error(err, "requests for many runtimes fail while the registry is available, omitting further runtimes",
 				"runtimes", maxLogged)
 		}
 	}

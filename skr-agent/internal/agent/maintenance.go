@@ -12,7 +12,7 @@ import (
 // upgrade waits.
 func (a *Agent) logWaiting(log logr.Logger, gate maintenance.Gate, waiting map[string]string) time.Duration {
 	for _, module := range a.waiting.Replace(waiting) {
-		log.Info("upgrade waits", "module", module, "reason", waiting[module])
+		log.Info("an upgrade is waiting", "module", module, "reason", waiting[module])
 	}
 	upgradesWaiting.Set(float64(len(waiting)))
 	if len(waiting) == 0 || gate.OpensAt.IsZero() {

@@ -118,9 +118,9 @@ func (a *Agent) restoreDefinitions(ctx context.Context, p *pass) bool {
 	switch {
 	case ctx.Err() != nil:
 	case !served && !p.facts.IsKindMissing:
-		p.log.Info("definitions of the agent's kinds were deleted or changed, restoring them")
+		p.log.Info("CRDs of the agent were deleted or changed, restoring them")
 	case served && p.facts.IsKindMissing:
-		p.log.Info("restored all definitions of the agent's kinds")
+		p.log.Info("restored all CRDs of the agent")
 	}
 	return served
 }

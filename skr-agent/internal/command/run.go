@@ -218,7 +218,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	if deployment != nil {
 		if err := deployment.RecordRestart(ctx, time.Since(began)); err != nil {
-			ctrl.Log.Error(err, "failed to exclude this restart from the counted starts of the agent's image")
+			ctrl.Log.Error(err, "failed to record that this restart is intended, so it counts as a start of the agent's image")
 		}
 	}
 	return restart(self)
@@ -371,7 +371,7 @@ func (f *runFlags) newAgentOptions(
 	if err := memory.RestoreRevisions(ctx); manager.IsTemporary(err) {
 		return agent.Options{}, err // with unknown revisions, the installer would accept earlier records
 	} else if err != nil {
-		ctrl.Log.Error(err, "failed to read the revisions of records, so earlier records of Manifests are accepted")
+		ctrl.Log.Error(err, "failed to read the revisions of Manifest records, accepting earlier records")
 	}
 	label := func(ctx context.Context, want map[string]string) error {
 		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)

@@ -129,7 +129,7 @@ func (i *Installer) recordOutcome(ctx context.Context, m *v1beta2.Manifest, out 
 		return ctrl.Result{}, err
 	}
 	if before.State != out.State {
-		log.FromContext(ctx).Info("module changed its state", "module", m.Module(), "version", m.Spec.Version,
+		log.FromContext(ctx).Info("module state changed", "module", m.Module(), "version", m.Spec.Version,
 			"state", out.State, "was", before.State, "message", out.Ready.Message)
 		kind := "Normal"
 		if out.State == v1beta2.StateError || out.State == v1beta2.StateWarning {
