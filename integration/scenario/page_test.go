@@ -133,7 +133,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 	stream.wait(t)
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an approval", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
-	p.untilShows(t, "/", "Rollouts under way", "1 of 3 updated")
+	p.untilShows(t, "/", "Active rollouts", "1 of 3 updated")
 	post := func(form url.Values) (int, string) {
 		response, err := p.browser.PostForm(p.base+"/rollouts/"+firstRollout, form)
 		must(t, err)
@@ -152,7 +152,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 		t.Errorf("approve: got status %d\n%s", status, body)
 	}
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
-	p.untilShows(t, "/rollouts", "No rollout is under way", "Succeeded", "1.7.0 → 1.8.0")
+	p.untilShows(t, "/rollouts", "No active rollouts", "Succeeded", "1.7.0 → 1.8.0")
 	p.untilShows(t, "/?module=scaler&version=1.8.0", "of 3")
 	checkListedBundles(t, f, p, "other-0")
 

@@ -79,8 +79,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 		w,
 		who,
 		fmt.Sprintf(
-			"Seeing the fleet requires the right to list its objects in namespace %s. These commands check the rights "+
-				"that you lack:",
+			"To see the fleet, you need the right to list its objects in namespace %s. These commands check the "+
+				"rights that you lack:",
 			g.Namespace,
 		),
 		commands...)

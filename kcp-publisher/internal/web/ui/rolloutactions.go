@@ -145,7 +145,7 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 		Selection: digest.FromString(effect).Encoded(),
 	}
 	if form.confirmed && form.selection != c.Selection {
-		c.Error, form.confirmed = "The rollout changed, and the action has another effect now. Nothing has been changed yet.",
+		c.Error, form.confirmed = "The rollout changed, so the action now has another effect. Nothing has been changed yet.",
 			false
 	}
 	if !form.confirmed {

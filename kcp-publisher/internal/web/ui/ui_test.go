@@ -324,7 +324,7 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	}
 	if status, body := post(s,
 		"confirmed=yes&action=approve&wave=rest&selection=another"); status != http.StatusConflict ||
-		!strings.Contains(body, "another effect now") || len(s.changedRollouts) != 0 {
+		!strings.Contains(body, "action now has another effect") || len(s.changedRollouts) != 0 {
 		t.Errorf("approval of another effect: got status %d, %d changes\n%s", status, len(s.changedRollouts), body)
 	}
 	confirmed := "confirmed=yes&action=approve&wave=rest&selection=" +
