@@ -23,7 +23,7 @@ func newReconcile() *cobra.Command {
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
-		Long: "reconcile requests that the publisher reconciles each selected runtime immediately. The publisher " +
+		Long: "reconcile asks the publisher to reconcile each selected runtime immediately. The publisher " +
 			"fetches the report, reads the\n" +
 			"bundle from the registry, and publishes a new bundle if one is due. The command waits for the " +
 			"publisher, and shows the result\n" +

@@ -65,7 +65,7 @@ func newCheck() *cobra.Command {
 			"--registry-write pushes an empty blob.\n\n" +
 			"It checks the rights of the current user. To check the rights of the agent, add --as " +
 			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
-			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not change the exit code.",
+			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not affect it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
 	}
 	flags := cmd.Flags()
