@@ -47,7 +47,7 @@ func newExport() *cobra.Command {
 	flags.StringVarP(&f.file, "output", "o", "",
 		"file to write; use --format, not -o, to set the output format")
 	flags.StringArrayVar(&f.since, "since", nil,
-		"omit content that a runtime already has: path of the runtime's report file, or for a single runtime "+
+		"omit content that a runtime already has: path to the runtime's report file, or for a single runtime "+
 			"the digest of its applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false,
 		"include container images: the images in the desired state and in the objects of the modules")

@@ -51,7 +51,7 @@ func newRegistryPrune() *cobra.Command {
 			"in the registry")
 	f.api.add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil,
-		"id of a deleted runtime that has no Kyma; its data is removed immediately; can be repeated")
+		"ID of a deleted runtime that has no Kyma; its data is removed immediately; can be repeated")
 	flags.BoolVar(&f.sole, "sole-publisher", false,
 		"confirm that no other control plane or publish command writes to the prefix: a runtime without a Kyma "+
 			"counts as deleted once its last bundle has expired")

@@ -24,7 +24,7 @@ func (f *renderingFlags) add(flags *pflag.FlagSet, when string) {
 		&f.renderer,
 		"renderer",
 		"",
-		when+"path of the skr-agent program that renders modules to find their images; default: skr-agent "+
+		when+"path to the skr-agent program that renders modules to find their images; default: skr-agent "+
 			"next to this program or in $PATH; none uses only the images that modules list",
 	)
 	flags.StringVar(&f.kubernetes, "kubernetes-version", "",
