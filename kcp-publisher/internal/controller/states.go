@@ -58,7 +58,7 @@ var (
 	}
 	publishPendingSince = measure.Definition{
 		Name: "kyma_pull_publisher_publish_pending_since_timestamp_seconds",
-		Help: "Unix time since which the longest waiting runtime waits for its next bundle.",
+		Help: "Unix time at which the longest waiting runtime began to wait for its next bundle.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	fleetMetrics = []measure.Definition{
