@@ -194,7 +194,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 				predicate["critical"] = []string{"teleport"}
 			}), refusal.UnsupportedFeature},
 		{
-			"a bundle signed by a stranger", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}),
+			"a bundle signed by an unknown key", forged(t, f, victim, strangerKey, func(*bundle.Predicate) {}),
 			refusal.UnknownKey,
 		},
 		{"a bundle with a flipped byte in the statement", altered(t, honest.Bytes, func(m *ocispec.Manifest) {

@@ -121,7 +121,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 			"an unsigned report", altered(t, honest.Bytes, func(m *ocispec.Manifest) { m.Annotations = nil }),
 			refusal.Unsigned,
 		},
-		{"a report signed by a stranger", signedLie(func(*bundle.Report) {}, strangerKey), refusal.ForeignKey},
+		{"a report signed by an unknown key", signedLie(func(*bundle.Report) {}, strangerKey), refusal.ForeignKey},
 		{
 			"a report signed by the publisher", signedLie(func(*bundle.Report) {}, publisherKey(t, f)),
 			refusal.ForeignKey,

@@ -257,7 +257,7 @@ func (r *runtime) play(t *rapid.T) State {
 			slices.Compact(slices.Sorted(slices.Values(taken)))) != len(taken),
 		"a poll waits for the previous state":            r.isFirst && world[LoadState] == No && took(FindTwin),
 		"a due poll is not skipped":                      isDue != took(FindTwin) && state != Restarting && state != Starting,
-		"a twin stops the acceptance of bundles":         took(Pull) && world[FindTwin] == Yes,
+		"a second agent stops the acceptance of bundles": took(Pull) && world[FindTwin] == Yes,
 		"only an accepted bundle is applied":             applied && !r.accepted,
 		"the content store must work for an apply":       applied && world[FetchContent] == No,
 		"removals wait for all content":                  took(ApplyAll) && world[FetchContent] != Yes,
