@@ -166,7 +166,7 @@ func checkAudience(audience Audience, pinned Trust) *refusal.Error {
 	}
 	if audience.ClusterUID != "" && pinned.ClusterUID != "" && audience.ClusterUID != pinned.ClusterUID {
 		return refusal.New(refusal.WrongCluster,
-			"intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime id",
+			"intended for cluster %s, but this is cluster %s: a cluster cannot use another cluster's runtime ID",
 			audience.ClusterUID, pinned.ClusterUID)
 	}
 	if audience.KeyThumbprint == AudienceNone && pinned.KeyThumbprint != "" {

@@ -151,7 +151,7 @@ func checks(tb testing.TB) []struct {
 			func(a *attempt) { a.predicate(func(p *Predicate) { p.Audience.Runtime = "r-18" }) }, refusal.WrongRuntime,
 		},
 		{
-			"the bundle is intended for another cluster with the same runtime id",
+			"the bundle is intended for another cluster with the same runtime ID",
 			func(a *attempt) {
 				a.predicate(func(p *Predicate) { p.Audience.ClusterUID = "clone" })
 			}, refusal.WrongCluster,

@@ -91,7 +91,7 @@ func TestCertificateIsValidForOneRuntimeOnly(t *testing.T) {
 		"certificate request instead of a certificate": {
 			root, request(t, agent), "a", trusttest.Now, "exactly one PEM block",
 		},
-		"invalid runtime id": {root, good, "a/../b", trusttest.Now, "runtime id"},
+		"invalid runtime ID": {root, good, "a/../b", trusttest.Now, "runtime ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			certificate, err := c.root.CheckCertificate(c.text, c.runtime, c.at)

@@ -11,7 +11,7 @@ var runtimeID = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]{0,61}[a-z0-9])?$`)
 func CheckRuntimeID(id string) error {
 	if !runtimeID.MatchString(id) || doubledSeparator.MatchString(id) {
 		return fmt.Errorf(
-			"runtime id %q: must be 1 to 63 characters of a-z and 0-9, with single '.', '_' or '-' between them", id)
+			"runtime ID %q: must be 1 to 63 characters of a-z and 0-9, with single '.', '_' or '-' between them", id)
 	}
 	return nil
 }

@@ -240,7 +240,7 @@ func roleKey(root metadata.RootType, id string) (crypto.PublicKey, string, error
 		return nil, "", fmt.Errorf("the root does not contain this key")
 	}
 	if actual, err := key.ID(); err != nil || actual != id {
-		return nil, "", fmt.Errorf("the id is not the digest of the key")
+		return nil, "", fmt.Errorf("the ID is not the digest of the key")
 	}
 	public, err := key.ToPublicKey()
 	if err != nil {

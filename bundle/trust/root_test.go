@@ -178,7 +178,7 @@ func TestParseRootRefusesInvalidRoots(t *testing.T) {
 			r.Roles[trust.RoleRoot].KeyIDs = append(r.Roles[trust.RoleRoot].KeyIDs, "null")
 		}), "root of trust: "},
 		"a publisher key whose id is not its digest": {
-			edited(renamePublisher), "the id is not the digest of the key",
+			edited(renamePublisher), "the ID is not the digest of the key",
 		},
 		"a publisher key on another curve": {
 			edited(add(trust.RolePublisher, &p384.PublicKey)), "is not accepted",

@@ -96,7 +96,7 @@ func TestRuntimeStaysWithTheKymaOfItsEnrollment(t *testing.T) {
 	})
 	untilReadyBecause(t, f, "victim", v1beta2.StateReady, "all modules are ready")
 
-	t.Log("A Kyma with another runtime's id frees its own runtime when it is deleted, and takes nothing of the other " +
+	t.Log("A Kyma with another runtime's ID frees its own runtime when it is deleted, and takes nothing of the other " +
 		"one.")
 	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "kcp-publisher-identity"},

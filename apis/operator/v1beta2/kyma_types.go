@@ -191,7 +191,7 @@ type PartialMeta struct {
 
 // RuntimeStatus is the latest state of the exchange of bundles and reports between the control plane and the runtime.
 type RuntimeStatus struct {
-	// ID is the id of the runtime that this status refers to.
+	// ID is the ID of the runtime that this status refers to.
 	// +optional
 	ID string `json:"id,omitempty"`
 	// Published is the latest bundle that the publisher pushed to the registry for the runtime.
@@ -246,7 +246,7 @@ type RuntimeStatus struct {
 	// the runtime's agent used, or a handover from another Kyma.
 	// +optional
 	Assignment *Assignment `json:"assignment,omitempty"`
-	// Unowned is the id of this Kyma's runtime if another Kyma has the same runtime id or already owned the runtime.
+	// Unowned is the ID of this Kyma's runtime if another Kyma has the same runtime ID or already owned the runtime.
 	// This Kyma owns the runtime only after an operator assigns the runtime to it, even if the other Kyma was deleted.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63

@@ -187,9 +187,9 @@ const (
 	AnnotationSyncCatalog  = Group + "/sync-module-catalog"
 	AnnotationNoModuleCopy = Group + "/sync-no-module-copy"
 
-	// LabelRuntimeID is set on a Kyma in KCP to the id of its runtime. It defaults to the Kyma's name.
+	// LabelRuntimeID is set on a Kyma in KCP to the ID of its runtime. It defaults to the Kyma's name.
 	LabelRuntimeID = "kyma-project.io/runtime-id"
-	// LabelInstanceID is set on a Kyma in KCP to the id of its service instance. It is copied to the runtime's Kyma if
+	// LabelInstanceID is set on a Kyma in KCP to the ID of its service instance. It is copied to the runtime's Kyma if
 	// the publisher's flag --kyma-labels lists it.
 	LabelInstanceID = "kyma-project.io/instance-id"
 	// LabelGlobalAccountID is set on a Kyma in KCP to the global account of its runtime. Rules for maintenance windows

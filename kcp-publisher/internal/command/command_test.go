@@ -197,10 +197,10 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 			"keys show -o xml --keys " + dir, cli.ExitUsage, `-o "xml": must be table, json or yaml`,
 		},
 		"enroll without a runtime is a usage error": {"enroll", cli.ExitUsage, "no runtimes selected"},
-		"enroll with an invalid runtime id is a usage error": {
-			"enroll ../x --location l", cli.ExitUsage, `runtime id "../x"`,
+		"enroll with an invalid runtime ID is a usage error": {
+			"enroll ../x --location l", cli.ExitUsage, `runtime ID "../x"`,
 		},
-		"The why command without a runtime is a usage error": {"why", cli.ExitUsage, "expected a runtime id"},
+		"The why command without a runtime is a usage error": {"why", cli.ExitUsage, "expected a runtime ID"},
 		"run without --location is a usage error":            {"run", cli.ExitUsage, "--location is required"},
 		"run with zero shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: must be 1 to 64",

@@ -44,7 +44,7 @@ func newEnroll() *cobra.Command {
 		Long: "enroll prints a Secret with a token that allows the runtime's agent to register its key. The token is " +
 			"valid for one Kyma, by default\n" +
 			defaultNamespace +
-			"/RUNTIME-ID. If several Kymas have the same runtime id, the newest token that the agent used determines " +
+			"/RUNTIME-ID. If several Kymas have the same runtime ID, the newest token that the agent used determines " +
 			"the runtime's Kyma.\n" +
 			"Use --replace for a runtime of another control plane: its agent discards its former root of trust and " +
 			"bundle, and uninstalls nothing.\n" +
@@ -97,7 +97,7 @@ func (f *enrollFlags) check(args []string) error {
 	case f.location == "":
 		return cli.Usage(errors.New("--location is required: the registry prefix that the runtime pulls from"))
 	case !one && (f.owner != "" || f.uid != ""):
-		return cli.Usage(errors.New("--kyma and --kyma-uid require exactly one runtime id"))
+		return cli.Usage(errors.New("--kyma and --kyma-uid require exactly one runtime ID"))
 	case !one && f.output == "" && !f.dryRun:
 		return cli.Usage(errors.New(
 			"--output-dir is required to enroll several runtimes"))

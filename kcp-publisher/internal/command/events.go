@@ -60,12 +60,12 @@ func (f *eventFlags) check(args []string) error {
 	one := len(args) == 1 || f.rollout != ""
 	switch {
 	case len(args) > 1:
-		return cli.Usage(fmt.Errorf("expected at most one runtime id, got %d arguments", len(args)))
+		return cli.Usage(fmt.Errorf("expected at most one runtime ID, got %d arguments", len(args)))
 	case len(args) == 1 && f.rollout != "":
-		return cli.Usage(errors.New("--rollout cannot be combined with a runtime id"))
+		return cli.Usage(errors.New("--rollout cannot be combined with a runtime ID"))
 	case one && f.everywhere:
 		return cli.Usage(
-			errors.New("--all-namespaces cannot be combined with a runtime id or --rollout: use --namespace"))
+			errors.New("--all-namespaces cannot be combined with a runtime ID or --rollout: use --namespace"))
 	}
 	return nil
 }
@@ -115,7 +115,7 @@ func listEvents(ctx context.Context, api client.Reader, namespace string, about 
 			all = append(all, *e)
 		}
 		if len(all) > maxListedEvents {
-			return fmt.Errorf("more than %d Events: specify a runtime id, or use --rollout or --warnings", maxListedEvents)
+			return fmt.Errorf("more than %d Events: specify a runtime ID, or use --rollout or --warnings", maxListedEvents)
 		}
 		return nil
 	})

@@ -62,7 +62,7 @@ func TestEventsCommandRefusesConflictingArguments(t *testing.T) {
 			eventFlags{rollout: "scaler-1"}, []string{"berlin"}, "--rollout cannot be combined",
 		},
 		"two runtimes": {
-			eventFlags{}, []string{"berlin", "oslo"}, "expected at most one runtime id, got 2 arguments",
+			eventFlags{}, []string{"berlin", "oslo"}, "expected at most one runtime ID, got 2 arguments",
 		},
 		"a runtime in all namespaces": {
 			eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "use --namespace",

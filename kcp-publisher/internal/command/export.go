@@ -39,7 +39,7 @@ func newExport() *cobra.Command {
 		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar " +
 			"file, for `skr-agent import`.\n" +
 			"If export is interrupted, repeat the command to continue from FILE.partial.",
-		Args: cli.AtLeastOne("runtime id"),
+		Args: cli.AtLeastOne("runtime ID"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	flags := cmd.Flags()

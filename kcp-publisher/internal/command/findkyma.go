@@ -20,7 +20,7 @@ func findKyma(ctx context.Context, reader client.Reader, namespace, id string) (
 }
 
 func unknownRuntime(id, where string, known []string) error {
-	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime id or name%s", id, where, cli.ClosestNames(id, known))
+	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime ID or name%s", id, where, cli.ClosestNames(id, known))
 }
 
 // chooseKyma returns the Kyma that owns the runtime ID or, without an owner, a Kyma with this ID.

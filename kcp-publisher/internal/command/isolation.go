@@ -40,7 +40,7 @@ func newRegistryCheck() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringArrayVar(&f.runtimes, "runtime", nil,
-		"runtime id, or ID=FILE with the docker config.json of its agent; required twice")
+		"runtime ID, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of the derived registry passwords")
 	keysFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)

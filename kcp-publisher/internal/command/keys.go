@@ -224,7 +224,7 @@ func newKeysRevoke() *cobra.Command {
 	var yes, unlisted bool
 	cmd := &cobra.Command{
 		Use: "revoke KEY", Short: "revoke a key permanently in every role", Args: cli.Exactly(1, "one thumbprint"),
-		Long: "revoke takes the thumbprint of a key, or its id in root.json, as `keys show` prints them. A " +
+		Long: "revoke takes the thumbprint of a key, or its ID in root.json, as `keys show` prints them. A " +
 			"revocation cannot be undone.\n" +
 			"To replace a key in use, run `keys rotate ROLE --drop-old`, which revokes the key and creates a new one.",
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -66,7 +66,7 @@ func TestLogsAndTreePrintTheDetailsOfAReport(t *testing.T) {
 
 func TestInvalidArgumentsOfLogsAndTreeAreRefused(t *testing.T) {
 	for args, want := range map[string]string{
-		"logs": "expected a runtime id", "tree a b c": "expected a runtime id",
+		"logs": "expected a runtime ID", "tree a b c": "expected a runtime ID",
 		"logs berlin":                       "exactly one of --location and --file is required",
 		"tree berlin --file x --location y": "exactly one of --location and --file is required",
 	} {

@@ -30,7 +30,7 @@ func (f *reportFlags) addTo(cmd *cobra.Command) {
 	cli.Complete(cmd, f.runtimes, f.modules)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 && len(args) != 2 {
-			return cli.Usage(errors.New("expected a runtime id and optionally a module"))
+			return cli.Usage(errors.New("expected a runtime ID and optionally a module"))
 		}
 		return f.checkSource()
 	}

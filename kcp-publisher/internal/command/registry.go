@@ -120,7 +120,7 @@ func newRegistryCredentials() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "credentials USER", Short: "print a docker config.json with a user's password for the token service",
 		Args: cli.Exactly(1, "one user"),
-		Long: "credentials derives the password of a runtime id, of " + token.UserPublisher +
+		Long: "credentials derives the password of a runtime ID, of " + token.UserPublisher +
 			" (to publish bundles), of " + token.UserModules + " (to release modules),\n" +
 			"of " + token.UserPruner + " (to prune the registry), or of " + token.UserReader +
 			" (to read bundles and reports, as the UI does).\n" +

@@ -62,7 +62,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case len(args) != 2:
-				return cli.Usage(errors.New("expected two arguments: a runtime id and a module"))
+				return cli.Usage(errors.New("expected two arguments: a runtime ID and a module"))
 			case f.timeout < 0:
 				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", f.timeout))
 			case f.file != "" && !f.last:

@@ -144,7 +144,7 @@ func trimLines(text string) string {
 
 func TestRolloutCheckRefusesInvalidArguments(t *testing.T) {
 	for args, want := range map[string]string{
-		"berlin":                         "expected two arguments: a runtime id and a module",
+		"berlin":                         "expected two arguments: a runtime ID and a module",
 		"berlin keda":                    "exactly one of --location and --file is required",
 		"berlin keda --file report.json": "--file requires --last",
 		"berlin keda --location x/y --timeout -1s": "--timeout -1s: must be at least 0",

@@ -40,7 +40,7 @@ func newStatus() *cobra.Command {
 			" kcp-publisher status -l kyma-project.io/region=eu -w",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return cli.Usage(fmt.Errorf("expected at most one runtime id, got %d arguments", len(args)))
+				return cli.Usage(fmt.Errorf("expected at most one runtime ID, got %d arguments", len(args)))
 			}
 			return nil
 		},

@@ -189,7 +189,7 @@ func TestStatusExitCodeDependsOnFleetHealth(t *testing.T) {
 		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}
 	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil ||
-		err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime id or name: did you mean "+
+		err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime ID or name: did you mean "+
 			"berlin?" {
 		t.Errorf("unknown runtime: got %v", err)
 	}
@@ -242,7 +242,7 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 	}
 	same := []fleet.Runtime{{ID: "a", Kyma: "b"}, {ID: "b", Kyma: "c"}}
 	if got := (&runtimeFilter{runtime: "b"}).filterRuntimes(same); len(got) != 1 || got[0].Kyma != "c" {
-		t.Errorf("the name of a Kyma took precedence over a runtime id: got %+v", got)
+		t.Errorf("the name of a Kyma took precedence over a runtime ID: got %+v", got)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestStatusRefusesFlagsWithoutEffect(t *testing.T) {
 		"-w -o yaml":              "--watch does not support -o yaml: use table, wide or json",
 		"-w --exit-code":          "--exit-code cannot be combined with --watch",
 		"-l a=b=c":                `--selector "a=b=c": `,
-		"berlin tokyo":            "expected at most one runtime id",
+		"berlin tokyo":            "expected at most one runtime ID",
 		"--kubeconfig /nowhere x": "/nowhere",
 	} {
 		o := run(append([]string{"status"}, strings.Fields(args)...)...)

@@ -66,11 +66,11 @@ func (t *targets) check(names []string) error {
 	switch {
 	case len(names) > 0 && (t.all || byFlag):
 		return cli.Usage(
-			errors.New("runtime ids cannot be combined with --selector, --health or --all"))
+			errors.New("runtime IDs cannot be combined with --selector, --health or --all"))
 	case t.all && byFlag:
 		return cli.Usage(errors.New("--all cannot be combined with --selector or --health"))
 	case len(names) == 0 && !t.all && !byFlag:
-		return cli.Usage(errors.New("no runtimes selected: specify runtime ids, or set --selector, --health or --all"))
+		return cli.Usage(errors.New("no runtimes selected: specify runtime IDs, or set --selector, --health or --all"))
 	}
 	if _, err := cli.ParseSelector("--selector", t.selector); err != nil {
 		return err

@@ -59,7 +59,7 @@ func TestRuntimeSelectionsCannotBeCombined(t *testing.T) {
 		"all runtimes":               {targets: targets{all: true}},
 		"no selection":               {want: "no runtimes selected"},
 		"--all with runtime names": {
-			targets: targets{all: true}, names: []string{"berlin"}, want: "runtime ids cannot be combined",
+			targets: targets{all: true}, names: []string{"berlin"}, want: "runtime IDs cannot be combined",
 		},
 		"--all with a label selector": {
 			targets: targets{all: true, selector: "region=eu"}, want: "--all cannot be combined",
@@ -87,8 +87,8 @@ func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
 		want  []string
 		err   string
 	}{
-		"duplicate runtime ids": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
-		"unknown runtime id": {
+		"duplicate runtime IDs": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
+		"unknown runtime ID": {
 			names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system",
 		},
 		"runtimes with a label": {targets: targets{selector: "region=eu"}, want: []string{"eu-1", "eu-2", "eu-off"}},

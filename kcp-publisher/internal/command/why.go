@@ -33,7 +33,7 @@ func newWhy() *cobra.Command {
 			"bundle and signing key.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return cli.Usage(errors.New("expected a runtime id and optionally a module"))
+				return cli.Usage(errors.New("expected a runtime ID and optionally a module"))
 			}
 			return nil
 		},

@@ -127,7 +127,7 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 			kyma: gone, manifests: []v1beta2.Manifest{keda}, phase: "none", module: "keda 1.7.0 -> : ",
 			obstacle: "the Kyma is being deleted",
 		},
-		"two Kymas have the same runtime id": {
+		"two Kymas have the same runtime ID": {
 			kyma: later, others: []v1beta2.Kyma{*taken}, manifests: []v1beta2.Manifest{keda}, phase: "none",
 			obstacle: "several Kymas have runtime ID one, and no operator has assigned the runtime", module: "keda 1.7.0 -> : ",
 		},

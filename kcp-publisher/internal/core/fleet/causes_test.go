@@ -38,15 +38,15 @@ var controlPlaneScenes = []scene{
 		"Kyma that no publisher has reconciled", func(w *world) { w.untouched = true }, NotLookedAt, "",
 		"no publisher has reconciled this Kyma yet", "-n kcp-system",
 	},
-	{"Kyma with the runtime id of another Kyma", func(w *world) {
+	{"Kyma with the runtime ID of another Kyma", func(w *world) {
 		older := *w.kyma.DeepCopy()
 		older.Name, older.Status.Runtime = "older", &v1beta2.RuntimeStatus{
 			ID: "r-1", Key: &v1beta2.RuntimeKey{Thumbprint: "t"},
 		}
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{older, w.kyma}).Check(&w.kyma)).facts.Published = nil
-	}, DuplicateRuntimeID, "", "runtime id r-1 already belongs to Kyma kcp-system/older",
+	}, DuplicateRuntimeID, "", "runtime ID r-1 already belongs to Kyma kcp-system/older",
 		"kubectl label kyma one -n kcp-system"},
-	{"two new Kymas with one runtime id", func(w *world) {
+	{"two new Kymas with one runtime ID", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Name, other.Status.Runtime = "other", nil
 		w.never().failed(plan.NewOwners([]v1beta2.Kyma{other, w.kyma}).Check(&w.kyma)).facts.Published = nil
@@ -60,10 +60,10 @@ var controlPlaneScenes = []scene{
 		w.failed(reason.Errorf(reason.CloneDetected,
 			"two agents, instances \"a\" and \"b\", report with the key of this runtime"))
 	}, CloneDetected, "", "two agents", "stop the copy"},
-	{"invalid runtime id", func(w *world) {
-		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime id Ä: want letters"))
+	{"invalid runtime ID", func(w *world) {
+		w.failed(reason.Errorf(reason.RuntimeIDInvalid, "runtime ID Ä: want letters"))
 	}, RuntimeIDInvalid, "", "want letters", "kubectl label kyma one"},
-	{"changed runtime id", func(w *world) {
+	{"changed runtime ID", func(w *world) {
 		other := *w.kyma.DeepCopy()
 		other.Status.Runtime = &v1beta2.RuntimeStatus{ID: "r-0"}
 		w.failed(plan.NewOwners([]v1beta2.Kyma{other}).Check(&other))
@@ -225,7 +225,7 @@ var wayScenes = []scene{
 			refusedReport(refusal.NotEnrolled,
 				"enrollment: the token was used before: run `kcp-publisher enroll` again")
 	}, EnrollmentRefused, "", "used before", "kcp-publisher enroll r-1"},
-	{"report of another agent with the same runtime id", func(w *world) {
+	{"report of another agent with the same runtime ID", func(w *world) {
 		w.refusedReport(refusal.ForeignKey, "signed with key abc, which is not the runtime's key")
 	}, ForeignKey, "", "", "kcp-publisher revoke r-1"},
 	{"runtime clock is days ahead", func(w *world) {

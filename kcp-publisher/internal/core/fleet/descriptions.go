@@ -40,9 +40,9 @@ var descriptions = []Description{
 		"stop the copy; then give the original another key: in the original cluster, delete Secret " +
 			"kyma-system/skr-agent-key and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
 	},
-	{RuntimeIDInvalid, Failing, "the runtime id of the Kyma is invalid",
+	{RuntimeIDInvalid, Failing, "the runtime ID of the Kyma is invalid",
 		"correct the label: kubectl label kyma KYMA -n NAMESPACE --overwrite kyma-project.io/runtime-id=OTHER-ID"},
-	{RuntimeIDChanged, Failing, "the runtime id label of the Kyma was changed",
+	{RuntimeIDChanged, Failing, "the runtime ID label of the Kyma was changed",
 		"restore the label kyma-project.io/runtime-id, or delete the Kyma and create one for the other runtime"},
 	{RootExpired, Failing, "the root of trust has expired: agents accept no bundles, so none are published",
 		"renew it: kcp-publisher keys rotate"},
@@ -132,7 +132,7 @@ var descriptions = []Description{
 		"the agent's key is unknown, and its token or certificate is invalid: used, expired, or from another fleet",
 		"enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime"},
 	{ForeignKey, Failing,
-		"reports are signed with a key that is not the runtime's: two agents use one runtime id, or the agent lost " +
+		"reports are signed with a key that is not the runtime's: two agents use one runtime ID, or the agent lost " +
 			"its key",
 		"find the right cluster; then kcp-publisher revoke RUNTIME and kcp-publisher enroll RUNTIME --location " +
 			"REGISTRY/PATH"},
@@ -156,9 +156,9 @@ var descriptions = []Description{
 		"check that the publisher is running; for a runtime without a network, import a new file: kcp-publisher " +
 			"export RUNTIME --from REGISTRY/PATH -o FILE"},
 	{BundleWrongRuntime, Failing,
-		"the agent received a bundle for another runtime or cluster: its runtime id or location is wrong, or the " +
+		"the agent received a bundle for another runtime or cluster: its runtime ID or location is wrong, or the " +
 			"cluster was recreated",
-		"correct the runtime id or the location in the agent's bootstrap Secret, or enroll the new cluster: " +
+		"correct the runtime ID or the location in the agent's bootstrap Secret, or enroll the new cluster: " +
 			"kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
 	{BundleDowngrade, Failing, "the bundle has an older version of a module than the installed one",
 		"promote a version that is not older, or roll back with its rollout: kcp-publisher rollout list"},

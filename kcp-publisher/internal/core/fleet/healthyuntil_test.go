@@ -79,7 +79,7 @@ func TestIncompleteOrChangedTableRowIsNotHealthy(t *testing.T) {
 		"Kyma suspended after the publisher's last write": func(r *Row) { r.Skip = "true" },
 		"Kyma deleted after the publisher's last write":   func(r *Row) { r.Deleted = "3s" },
 		"Kyma in state Error":                             func(r *Row) { r.State = "Error" },
-		"row without a runtime id":                        func(r *Row) { r.Runtime = "" },
+		"row without a runtime ID":                        func(r *Row) { r.Runtime = "" },
 	} {
 		row := whole
 		change(&row)

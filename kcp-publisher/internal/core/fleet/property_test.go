@@ -44,7 +44,7 @@ func randomKyma(r *rand.Rand) v1beta2.Kyma {
 		}
 		c := metav1.Condition{
 			Type: kind, Status: metav1.ConditionStatus(one("True", "False", "Unknown")), Reason: one(reasons...),
-			Message: one("", "(", "()", "refused (Revoked): x", "runtime id x", "\x1b[2J", "its report cannot be read"),
+			Message: one("", "(", "()", "refused (Revoked): x", "runtime ID x", "\x1b[2J", "its report cannot be read"),
 		}
 		if maybe(2) {
 			c.LastTransitionTime = metav1.NewTime(noon.Add(-time.Duration(r.IntN(50)) * time.Hour))

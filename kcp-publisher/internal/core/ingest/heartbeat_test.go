@@ -44,7 +44,7 @@ func TestChangedOrOldStatusNeedsUpdate(t *testing.T) {
 		"changed condition": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Conditions[0].Message = "other" }, true,
 		},
-		"changed runtime id": {
+		"changed runtime ID": {
 			later(time.Minute), func(s *v1beta2.KymaStatus) { s.Runtime.ID = "other" }, true,
 		},
 		"changed request": {

@@ -61,7 +61,7 @@ func TestStatusContainsReasonOfEachProblem(t *testing.T) {
 		"invalid pins": {
 			fails(reason.Errorf(reason.PinsInvalid, "x")), &reasons{Publish: "PinsInvalid"},
 		},
-		"publish error without a reason": {fails(errors.New("runtime id x")), &reasons{Publish: "Other"}},
+		"publish error without a reason": {fails(errors.New("runtime ID x")), &reasons{Publish: "Other"}},
 		"expired root of trust": {
 			fails(refusal.New(refusal.RootExpired, "x")), &reasons{Publish: "RootExpired"},
 		},

@@ -72,10 +72,10 @@ func TestOverdueImportedReportsAreNotAFailure(t *testing.T) {
 }
 
 func TestSilenceDoesNotHidePublishError(t *testing.T) {
-	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime id is taken") }).status()
+	status := healthy().with(func(f *Facts) { f.PublishError = errors.New("runtime ID is taken") }).status()
 	after, _ := SilentStatus(status, 3, allowedSilence, false, time.Time{}, noon.Add(time.Hour))
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); after.State != v1beta2.StateError ||
-		ready.Message != "runtime id is taken" {
+		ready.Message != "runtime ID is taken" {
 		t.Errorf("got %s, want the publish error", outline(after))
 	}
 }

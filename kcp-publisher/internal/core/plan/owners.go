@@ -112,13 +112,13 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	case AssignedAt(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
 		return reason.Errorf(
 			reason.RuntimeHandedOver,
-			"runtime id %s already belongs to Kyma %s, to which an operator assigned it: delete this Kyma, which "+
+			"runtime ID %s already belongs to Kyma %s, to which an operator assigned it: delete this Kyma, which "+
 				"removes nothing from the runtime",
 			id,
 			describeKyma(owner),
 		)
 	default:
-		return reason.Errorf(reason.DuplicateRuntimeID, "runtime id %s already belongs to Kyma %s: change the label %s",
+		return reason.Errorf(reason.DuplicateRuntimeID, "runtime ID %s already belongs to Kyma %s: change the label %s",
 			id, describeKyma(owner), v1beta2.LabelRuntimeID)
 	}
 }

@@ -212,7 +212,7 @@ func TestPasswordsOfOtherRuntimesAreRefused(t *testing.T) {
 		"request without a password":   {"one", ""},
 		"request without credentials":  {"", ""},
 		"a user that is not a runtime": {token.UserPublisher, password(t, token.UserPublisher)},
-		"an invalid runtime id":        {"../one", password(t, "one")},
+		"an invalid runtime ID":        {"../one", password(t, "one")},
 	} {
 		if code := ask(c.user, c.password); code != http.StatusUnauthorized {
 			t.Errorf("%s: got status %d, want 401", name, code)

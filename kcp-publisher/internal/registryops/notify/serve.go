@@ -87,7 +87,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	case err != nil:
 		h.announce(err, "refused a password for notifications", request)
 		w.Header().Set("WWW-Authenticate", `Basic realm="kyma-pull", charset="UTF-8"`)
-		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: runtime id and registry password")
+		refuse(w, "credentials", http.StatusUnauthorized, "credentials required: runtime ID and registry password")
 	case !h.options.Serves(runtime):
 		refuse(w, "standby", http.StatusServiceUnavailable, "another replica publishes for the runtime: try again")
 	case !h.mayConnect(runtime):

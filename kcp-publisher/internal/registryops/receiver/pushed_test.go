@@ -78,7 +78,7 @@ func TestNotificationsOfEachRegistryAreParsed(t *testing.T) {
 		"a repository below a report repository": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "r-17/more"),
 		},
-		"an invalid runtime id": {
+		"an invalid runtime ID": {
 			kind: distributionEvents, body: strings.ReplaceAll(sample(t, "distribution.json"), "r-17", "../r-17"),
 		},
 		"two events of one runtime": {

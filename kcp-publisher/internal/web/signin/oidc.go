@@ -63,7 +63,7 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		return nil, fmt.Errorf("issuer is %q, must be an https:// URL", options.Issuer)
 	}
 	if options.ClientID == "" {
-		return nil, errors.New("client id is required: set the id that the provider assigned to the UI")
+		return nil, errors.New("client ID is required: set the ID that the provider assigned to the UI")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented by net/http
 	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}

@@ -56,7 +56,7 @@ func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
 	at, known := r.fleet.byID[id]
 	if !known {
 		p.showMessage(w, r, http.StatusNotFound, "No such runtime", "No Kyma in namespace "+p.Source.namespace+
-			" has the runtime id "+cleanLine(100, id)+".")
+			" has the runtime ID "+cleanLine(100, id)+".")
 		return
 	}
 	one := &r.fleet.Runtimes[at]
