@@ -112,9 +112,10 @@ func checkCEL(c fleet.CELCheck) error {
 }
 
 func checkHTTP(h fleet.HTTPCheck) error {
+	if err := checkPath("http.path", h.Path); err != nil {
+		return err
+	}
 	switch {
-	case h.Path != "" && !strings.HasPrefix(h.Path, "/"):
-		return fmt.Errorf("http.path: %s: must begin with /", Quote(h.Path, maxCheckNameBytes))
 	case h.Status != 0 && (h.Status < 100 || h.Status > 599):
 		return fmt.Errorf("http.status: %d, must be 100 to 599", h.Status)
 	case h.MaxLatency.Duration < 0:
@@ -124,6 +125,13 @@ func checkHTTP(h fleet.HTTPCheck) error {
 		return err
 	}
 	return checkService("http.service", h.Service)
+}
+
+func checkPath(field, path string) error {
+	if path != "" && !strings.HasPrefix(path, "/") {
+		return fmt.Errorf("%s: %s: must begin with /", field, Quote(path, maxCheckNameBytes))
+	}
+	return nil
 }
 
 // decimal matches the bounds of a query. The schema of RolloutPolicy has the same pattern. No value exceeds the bound
@@ -142,8 +150,8 @@ func checkPromQL(q fleet.PromQLCheck) error {
 	if p := q.MaxIncreasePercent; p != nil && (*p < 0 || *p > 100_000) {
 		return fmt.Errorf("promql.maxIncreasePercent: %d, must be 0 to 100000", *p)
 	}
-	if q.Path != "" && !strings.HasPrefix(q.Path, "/") {
-		return fmt.Errorf("promql.path: %s: must begin with /", Quote(q.Path, maxCheckNameBytes))
+	if err := checkPath("promql.path", q.Path); err != nil {
+		return err
 	}
 	if q.Max == "" && q.Min == "" && q.MaxIncreasePercent == nil {
 		return fmt.Errorf("promql: one of max, min and maxIncreasePercent is required")

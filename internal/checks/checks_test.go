@@ -229,6 +229,7 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 			fleet.PromQLCheck{Max: "1"}, inf - inf, "", Unknown, "must return a finite number",
 		},
 		"value is infinite": {fleet.PromQLCheck{Max: "1"}, inf, "", Unknown, "must return a finite number"},
+		"bound is NaN":      {fleet.PromQLCheck{Max: "NaN"}, 5, "", Unknown, `the bound "NaN" is not a number`},
 		"increase within the limit": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1.2, "1", Success, "",
 		},

@@ -11,14 +11,19 @@ import (
 // FormatNumber formats a number with six significant digits, as in the field Value of a Measurement.
 func FormatNumber(value float64) string { return strconv.FormatFloat(value, 'g', 6, 64) }
 
+// ParseNumber parses a number. ok is false if the text is not a finite number. A comparison with NaN is always false,
+// so it would count as a Success.
+func ParseNumber(text string) (number float64, ok bool) {
+	number, err := strconv.ParseFloat(text, 64)
+	return number, err == nil && !math.IsNaN(number) && !math.IsInf(number, 0)
+}
+
 // CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade.
 // It is empty if that value is unknown.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
-	if rounded, err := strconv.ParseFloat(m.Value, 64); err == nil {
-		value = rounded // round like before, so that rounding alone is not an increase
-	}
-	if math.IsNaN(value) || math.IsInf(value, 0) {
+	value, finite := ParseNumber(m.Value) // rounded like before, so that rounding alone is not an increase
+	if !finite {
 		return Measurement{Verdict: Unknown, Message: "the query returned " + m.Value + ", must return a finite number"}
 	}
 	failed := func(format string, args ...any) Measurement {
@@ -37,8 +42,8 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 		if bound.text == "" {
 			continue
 		}
-		limit, err := strconv.ParseFloat(bound.text, 64)
-		if err != nil {
+		limit, finite := ParseNumber(bound.text)
+		if !finite {
 			return unknown(fmt.Sprintf("the bound %q is not a number", bound.text))
 		}
 		if bound.exceeds(value, limit) {
@@ -49,8 +54,8 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 		return m
 	}
 	bounded := q.Max != "" || q.Min != ""
-	past, err := strconv.ParseFloat(before, 64)
-	if err != nil || math.IsNaN(past) || math.IsInf(past, 0) { // comparisons with NaN are false, which would be a Success
+	past, finite := ParseNumber(before)
+	if !finite {
 		if bounded {
 			return m
 		}

@@ -12,7 +12,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -182,10 +181,11 @@ func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string 
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout.Duration)
 	defer cancel()
 	value, err := p.query(ctx, *d.PromQL)
-	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+	text := checks.FormatNumber(value)
+	if _, finite := checks.ParseNumber(text); err != nil || !finite {
 		return ""
 	}
-	return checks.FormatNumber(value)
+	return text
 }
 
 func explain(ctx context.Context, err error, timeout time.Duration) string {
