@@ -39,11 +39,8 @@ func (r addressKinds) String() string {
 // Source: IANA's registries of special-purpose addresses.
 var reservedRanges = []netip.Prefix{
 	netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("192.0.0.0/24"),
-	netip.MustParsePrefix("198.18.0.0/15"),
-	netip.MustParsePrefix("240.0.0.0/4"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("64:ff9b:1::/48"),
-	netip.MustParsePrefix("2002::/16"),
-	// IPv4-translated and site-local IPv6 addresses
-	netip.MustParsePrefix("::ffff:0:0:0/96"), netip.MustParsePrefix("fec0::/10"),
+	netip.MustParsePrefix("198.18.0.0/15"), netip.MustParsePrefix("240.0.0.0/4"),
+	netip.MustParsePrefix("fec0::/10"), // site-local IPv6 addresses
 }
 
 // metadataServices lists the addresses at which clouds serve credentials and settings to their machines, except
@@ -57,14 +54,13 @@ var metadataServices = []netip.Prefix{
 	netip.MustParsePrefix("192.0.0.192/32"), netip.MustParsePrefix("fd00:c1::a9fe:a9fe/128"),
 }
 
-// embeddingPrefixes lists the IPv6 ranges whose last 32 bits are an IPv4 address: NAT64 with the well-known and with a
-// local prefix, IPv4-compatible and IPv4-translated addresses. Gateways send such packets to the IPv4 address.
-var embeddingPrefixes = []netip.Prefix{
-	nat64Prefix, netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::/96"),
-	netip.MustParsePrefix("::ffff:0:0:0/96"),
+// embeddingRanges lists reserved IPv6 ranges whose last 32 bits are an IPv4 address: NAT64 with a local prefix,
+// IPv4-compatible and IPv4-translated addresses. Gateways send such packets to the IPv4 address.
+var embeddingRanges = []netip.Prefix{
+	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("::/96"), netip.MustParsePrefix("::ffff:0:0:0/96"),
 }
 
-// sixToFour is the IPv6 range whose bits 16 to 47 are an IPv4 address (RFC 3056).
+// sixToFour is the reserved IPv6 range whose bits 16 to 47 are an IPv4 address (RFC 3056).
 var sixToFour = netip.MustParsePrefix("2002::/16")
 
 var (
@@ -83,7 +79,7 @@ func PlainAddress(address netip.Addr) netip.Addr {
 	}
 	bytes := address.As16()
 	switch {
-	case slices.ContainsFunc(embeddingPrefixes, func(n netip.Prefix) bool { return n.Contains(address) }):
+	case nat64Prefix.Contains(address), isIn(embeddingRanges, address):
 		return netip.AddrFrom4([4]byte(bytes[12:]))
 	case sixToFour.Contains(address):
 		return netip.AddrFrom4([4]byte(bytes[2:6]))
@@ -91,11 +87,13 @@ func PlainAddress(address netip.Addr) netip.Addr {
 	return address
 }
 
+func isIn(ranges []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(n netip.Prefix) bool { return n.Contains(address) })
+}
+
 func addressKindOf(written netip.Addr) addressKinds {
+	written = written.WithZone("")
 	address := PlainAddress(written)
-	isIn := func(ranges []netip.Prefix, a netip.Addr) bool {
-		return slices.ContainsFunc(ranges, func(n netip.Prefix) bool { return n.Contains(a) })
-	}
 	switch {
 	case address.IsLoopback(), address.IsUnspecified(), thisNetwork.Contains(address):
 		return reachLoopback
@@ -105,7 +103,7 @@ func addressKindOf(written netip.Addr) addressKinds {
 		return reachMetadata
 	case !address.IsGlobalUnicast(), address.IsPrivate():
 		return reachPrivate
-	case isIn(reservedRanges, address), isIn(reservedRanges, written.Unmap().WithZone("")):
+	case isIn(reservedRanges, address), isIn(embeddingRanges, written), sixToFour.Contains(written):
 		return reachPrivate
 	}
 	return reachPublic
