@@ -27,18 +27,17 @@ const (
 // inspectedDetails contains the details of a module from their last read.
 type inspectedDetails struct {
 	state   string // the module's state when the details were read
-	reads   int    // number of reads in this state
 	readAt  time.Time
+	delay   time.Duration // time until the next read if the module is not ready and its state does not change
 	details *bundle.ModuleDetails
 }
 
 // dueAt returns the time of the next read if the module's state does not change.
 func (k inspectedDetails) dueAt(isReady bool) time.Time {
-	delay := detailsInterval
-	if !isReady {
-		delay = min(firstDetailsDelay<<min(k.reads-1, 10), detailsInterval)
+	if isReady {
+		return k.readAt.Add(detailsInterval)
 	}
-	return k.readAt.Add(delay)
+	return k.readAt.Add(k.delay)
 }
 
 // inspectModules returns the details of modules by the name of their Manifest, and the delay until the agent must read
@@ -83,9 +82,9 @@ func (a *Agent) inspectModules(
 // update replaces the details with newly read ones. If only the time of the read differs, update keeps the earlier
 // time, so that the new time does not cause a report.
 func (k inspectedDetails) update(state string, now time.Time, details *bundle.ModuleDetails) inspectedDetails {
-	reads := 1
+	delay := firstDetailsDelay
 	if k.state == state {
-		reads += k.reads
+		delay = min(2*k.delay, detailsInterval)
 	}
 	if k.details != nil {
 		same := *details
@@ -93,5 +92,5 @@ func (k inspectedDetails) update(state string, now time.Time, details *bundle.Mo
 			details = k.details
 		}
 	}
-	return inspectedDetails{state, reads, now, details}
+	return inspectedDetails{state, now, delay, details}
 }
