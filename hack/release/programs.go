@@ -96,16 +96,16 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 			return err
 		}
 		for _, program := range programs {
-			info, err := buildinfo.ReadFile(binary(scratch, p, program))
-			if err != nil {
-				return err
-			}
-			if err := checkCommit(info.Settings, r.commit.hash); err != nil {
-				return fmt.Errorf("%s: %w", program, err)
-			}
 			data, err := os.ReadFile(binary(scratch, p, program))
 			if err != nil {
 				return err
+			}
+			info, err := buildinfo.Read(bytes.NewReader(data))
+			if err != nil {
+				return fmt.Errorf("%s: %w", program, err)
+			}
+			if err := checkCommit(info.Settings, r.commit.hash); err != nil {
+				return fmt.Errorf("%s: %w", program, err)
 			}
 			packed, err := pack(
 				[]plaintar.File{

@@ -49,7 +49,7 @@ func listRows(ctx context.Context, api rest.Interface, of scope) ([]fleet.Row, e
 				from, err = continueToken(data)
 			}
 			if err != nil {
-				return nil, errors.Join(fmt.Errorf("list Kymas as a table: %w", err), pages.wait())
+				return nil, errors.Join(fmt.Errorf("list Kymas as a table: %w", err), pages.decoders.Wait())
 			}
 			pages.decode(data, namespace)
 		}
@@ -76,11 +76,9 @@ func (p *rowPages) decode(data []byte, namespace string) {
 	})
 }
 
-func (p *rowPages) wait() error { return p.decoders.Wait() }
-
 // rows returns the rows of all pages, or nil if a page does not have a required column.
 func (p *rowPages) rows() ([]fleet.Row, error) {
-	if err := p.wait(); err != nil {
+	if err := p.decoders.Wait(); err != nil {
 		return nil, err
 	}
 	var rows []fleet.Row
