@@ -20,12 +20,12 @@ func ImageDigest(image string) string {
 	return image
 }
 
-// ImageRelease returns the tag of an image reference, such as 1.2.0 for HOST/PATH:1.2.0@sha256:…, or "" if the
-// reference has no tag.
+// ImageRelease returns the release in the tag of an image reference, such as 1.2.0 for HOST/PATH:1.2.0@sha256:…, or ""
+// if the tag is not the version of a release.
 func ImageRelease(image string) string {
 	parsed, err := reference.Parse(image)
 	if tagged, is := parsed.(reference.Tagged); err == nil && is {
-		return tagged.Tag()
+		return ReleaseVersion(tagged.Tag())
 	}
 	return ""
 }

@@ -49,12 +49,13 @@ func TestAgentImageBelowTheMinimumVersionIsRefused(t *testing.T) {
 		image string
 		fits  bool
 	}{
-		"no agent image":                         {"", true},
-		"image of the minimum version":           {"host.example/agent:1.2.0" + pin, true},
-		"image newer than the minimum":           {"host.example:5000/agent:v1.3.0" + pin, true},
-		"image older than the minimum":           {"host.example/agent:1.1.9" + pin, false},
-		"image without a tag":                    {"host.example/agent" + pin, false},
-		"image with a tag that is not a version": {"host.example/agent:latest" + pin, false},
+		"no agent image":                              {"", true},
+		"image of the minimum version":                {"host.example/agent:1.2.0" + pin, true},
+		"image newer than the minimum":                {"host.example:5000/agent:v1.3.0" + pin, true},
+		"image older than the minimum":                {"host.example/agent:1.1.9" + pin, false},
+		"image without a tag":                         {"host.example/agent" + pin, false},
+		"image with a tag that is not a version":      {"host.example/agent:latest" + pin, false},
+		"image of a commit that contains only digits": {"host.example/agent:54501714" + pin, false},
 	} {
 		err := CheckReleases(root, DesiredState{Settings: Settings{Agent: c.image}}, nil, decode, time.Now())
 		if (err == nil) != c.fits {

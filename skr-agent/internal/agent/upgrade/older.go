@@ -28,9 +28,9 @@ func (k Snapshot) downgradeReason(w Target) string {
 		return ""
 	}
 	because := ""
-	switch release := bundle.ImageRelease(w.Image); {
-	case bundle.IsOlder(release, w.AgentVersion):
-		because = fmt.Sprintf("release %s is older than the running release %s", release, w.AgentVersion)
+	switch release, running := bundle.ImageRelease(w.Image), bundle.ReleaseVersion(w.AgentVersion); {
+	case bundle.IsOlder(release, running):
+		because = fmt.Sprintf("release %s is older than the running release %s", release, running)
 	case slices.Contains(k.listFormer(), bundle.ImageDigest(w.Image)):
 		because = "a later image replaced it"
 	default:

@@ -66,6 +66,16 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 			Target{tagged("1.2.0", "b"), "1.3.0", never},
 			"",
 		},
+		"running agent built from a commit that contains only digits": {
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("1.2.0", "c"), "54501714-dirty", never},
+			"",
+		},
+		"image of a commit that contains only digits": {
+			Snapshot{State: State{TemplateImage: pin("b")}},
+			Target{tagged("12345678", "c"), "54501714.0.0", never},
+			"",
+		},
 		"bundle without an image": {Snapshot{State: State{TemplateImage: pin("b")}}, Target{"", "1.3.0", never}, ""},
 		"older release, current image without a digest": {
 			Snapshot{State: State{TemplateImage: "host.example/agent:1.3.0"}},
