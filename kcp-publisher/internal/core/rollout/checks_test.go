@@ -253,3 +253,16 @@ func TestUnchangedCheckResultsCauseNoWrites(t *testing.T) {
 		t.Errorf("got %d updates for a changed result, want 1", len(changed))
 	}
 }
+
+func TestRemovedChecksAreRemovedFromSelectedRuntimes(t *testing.T) {
+	spec := checkedWaves()
+	dev := grantedAgo(at("dev", "dev", ""), 5)
+	began, _ := twoSteps(spec, dev)
+	runtimes := []Runtime{dev, at("prod", "prod", "1.0.0")}
+	spec.Waves[0].Checks = nil
+	step := Plan(first, spec, began.Status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
+	gates := Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
+	if checks, isSet := gates.Checks(keda, gates[keda].Decide("dev", "2.0.0")); !isSet || len(checks.Checks) > 0 {
+		t.Errorf("got checks %+v (set: %t), want an empty list that replaces the current checks", checks, isSet)
+	}
+}

@@ -28,8 +28,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 			decisions[i] = Decision{Version: p.spec.From, ReplacedVersion: p.spec.To, HeldReason: held[m.wave+1]}
 		case has || m.isGranted:
 			decisions[i] = Decision{Version: p.spec.To}
-			if (m.isGranted || m.isSelected) && !r.LacksChecks && len(p.memberChecks(m)) > 0 {
-				decisions[i].Checks = m.wave + 1
+			if (m.isGranted || m.isSelected) && !r.LacksChecks {
+				decisions[i].Checks = m.wave + 1 // also for a wave without checks, because an operator may have removed them
 			}
 		default:
 			decisions[i] = Decision{Version: KeptVersion(p.spec.From, r.Version), HeldReason: held[m.wave+1]}
