@@ -3,9 +3,7 @@ package rollout
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout/readings"
 )
 
 // Agents run the checks of a wave for at least minCheckFor.
@@ -257,7 +256,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 		return nil
 	}
 	all := make([]fleet.CheckSummary, len(checks))
-	measured, before := make([][]measuredValue, len(checks)), make([][]measuredValue, len(checks))
+	measured, before := make([]readings.List, len(checks)), make([]readings.List, len(checks))
 	found := false
 	for i := range p.members {
 		m, r := &p.members[i], &runtimes[i]
@@ -278,7 +277,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 			if o == nil {
 				continue
 			}
-			measured[n], before[n] = addReading(measured[n], r.ID, o.Value), addReading(before[n], r.ID, o.Before)
+			measured[n], before[n] = measured[n].With(r.ID, o.Value), before[n].With(r.ID, o.Before)
 		}
 	}
 	if !found {
@@ -286,63 +285,11 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 	}
 	for n, c := range checks {
 		all[n].Name = c.Name
-		all[n].Median, all[n].MedianBefore = medianValue(measured[n]), medianValue(before[n])
-		if worst := worstReading(c, measured[n]); worst != nil {
-			all[n].Worst, all[n].WorstRuntime = worst.text, worst.runtime
-			if at := slices.IndexFunc(before[n], func(r measuredValue) bool { return r.runtime == worst.runtime }); at >= 0 {
-				all[n].WorstBefore = before[n][at].text
-			}
+		all[n].Median, all[n].MedianBefore = measured[n].Median(), before[n].Median()
+		if worst := measured[n].Worst(c); worst != nil {
+			all[n].Worst, all[n].WorstRuntime = worst.Text, worst.Runtime
+			all[n].WorstBefore = before[n].TextOf(worst.Runtime)
 		}
 	}
 	return all
-}
-
-type measuredValue struct {
-	number  float64
-	text    string
-	runtime string
-}
-
-func addReading(all []measuredValue, runtime, text string) []measuredValue {
-	number, is := ParseValue(text)
-	if !is {
-		return all
-	}
-	return append(all, measuredValue{number, text, runtime})
-}
-
-// ParseValue parses a check's value: a finite number, or a duration such as 250ms, which it returns in seconds.
-func ParseValue(text string) (number float64, ok bool) {
-	if number, err := strconv.ParseFloat(text, 64); err == nil {
-		return number, !math.IsNaN(number) && !math.IsInf(number, 0)
-	}
-	duration, err := time.ParseDuration(text)
-	return duration.Seconds(), err == nil
-}
-
-func byNumber(a, b measuredValue) int {
-	return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.runtime, b.runtime))
-}
-
-// medianValue returns the median of the readings. For an even number of readings, it returns the lower one of the two
-// middle readings. Without readings, it returns "".
-func medianValue(all []measuredValue) string {
-	if len(all) == 0 {
-		return ""
-	}
-	sorted := slices.SortedFunc(slices.Values(all), byNumber)
-	return sorted[(len(sorted)-1)/2].text
-}
-
-// worstReading returns the lowest reading if the check has only a lower bound, and otherwise the highest. Without
-// readings, it returns nil.
-func worstReading(c fleet.Check, all []measuredValue) *measuredValue {
-	if len(all) == 0 {
-		return nil
-	}
-	highest := slices.MaxFunc(all, byNumber)
-	if q := c.PromQL; q != nil && q.Min != "" && q.Max == "" && q.MaxIncreasePercent == nil {
-		highest = slices.MinFunc(all, byNumber)
-	}
-	return &highest
 }

@@ -90,19 +90,6 @@ func TestChecksDecideWhetherAWaveIsProven(t *testing.T) {
 	}
 }
 
-func TestCheckValueParsesDurationsAndFiniteNumbers(t *testing.T) {
-	for text, want := range map[string]float64{"0.5": 0.5, "-3": -3, "250ms": 0.25, "1m30s": 90} {
-		if got, is := ParseValue(text); !is || got != want {
-			t.Errorf("text %q: got %v, %t, want %v", text, got, is, want)
-		}
-	}
-	for _, text := range []string{"", "NaN", "+Inf", "many", "5 s"} {
-		if got, is := ParseValue(text); is {
-			t.Errorf("text %q: got %v, want no number", text, got)
-		}
-	}
-}
-
 func twoSteps(spec fleet.RolloutSpec, dev Runtime) (began, later Step) {
 	prod, situation := at("prod", "prod", "1.0.0"), PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute)}
 	began = Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("dev", "dev", "1.0.0"), prod}, situation)
@@ -198,23 +185,6 @@ func TestWavesWithInvalidChecksAreRefused(t *testing.T) {
 	spec.Waves[0].Checks[0].Name = "Latency"
 	if err := CheckCourse(spec.Course); err == nil || !strings.HasPrefix(err.Error(), "waves[0].checks[0].name") {
 		t.Errorf("got %v, want an error about waves[0].checks[0].name", err)
-	}
-}
-
-func TestWorstValueDependsOnTheBounds(t *testing.T) {
-	values := []measuredValue{{number: 3, runtime: "a"}, {number: 1, runtime: "b"}, {number: 2, runtime: "c"}}
-	for name, c := range map[string]struct {
-		check fleet.Check
-		want  string
-	}{
-		"check with an upper bound":             {fleet.Check{PromQL: &fleet.PromQLCheck{Max: "5"}}, "a"},
-		"check with a lower bound":              {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1"}}, "b"},
-		"check with a lower and an upper bound": {fleet.Check{PromQL: &fleet.PromQLCheck{Min: "1", Max: "5"}}, "a"},
-		"HTTP check":                            {fleet.Check{HTTP: &fleet.HTTPCheck{}}, "a"},
-	} {
-		if got := worstReading(c.check, values); got.runtime != c.want {
-			t.Errorf("%s: got worst runtime %s, want %s", name, got.runtime, c.want)
-		}
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout/readings"
 )
 
 type checkView struct {
@@ -39,7 +39,7 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		},
 		{Name: "worst before", Text: c.WorstBefore, Tone: "idle"}, {Name: "worst after", Text: c.Worst, Tone: after},
 	} {
-		number, is := rollout.ParseValue(bar.Text)
+		number, is := readings.Parse(bar.Text)
 		if !is {
 			continue
 		}
@@ -48,7 +48,7 @@ func viewCheck(wave string, c v1alpha1.CheckSummary) checkView {
 		v.Chart = append(v.Chart, bar)
 	}
 	for i := range v.Chart {
-		number, _ := rollout.ParseValue(v.Chart[i].Text)
+		number, _ := readings.Parse(v.Chart[i].Text)
 		width := 0.0
 		if largest > 0 {
 			width = math.Abs(number) / largest * 100
