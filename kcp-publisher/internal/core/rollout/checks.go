@@ -135,19 +135,31 @@ func (w *wave) countMeasuring(r *Runtime, m *member, isOver bool) {
 	}
 }
 
+// addEarlierFailure records the failed check of a runtime that got the promoted version from another rollout, for
+// example before a retry. The agent does not repeat a failed check, so the runtime cannot prove the version anymore.
+func (p *plan) addEarlierFailure(m *member, r *Runtime) {
+	failed := p.findFailedCheck(m, r)
+	if failed == nil || r.Version != p.spec.To || p.input.IsProven || p.isAccepted(m.wave) {
+		return
+	}
+	w := &p.waves[m.wave]
+	w.failedEarlier = append(w.failedEarlier, r.ID+" ("+DescribeCheck(*failed)+")")
+}
+
 // unprovenMessage returns a message about the wave's runtimes whose checks have not passed, or "".
 func (w *wave) unprovenMessage() string {
-	if len(w.unchecked) == 0 {
+	unproven := slices.Concat(w.failedEarlier, w.unchecked)
+	if len(unproven) == 0 {
 		return ""
 	}
-	return "checks are not Passed in " + joinListed(w.unchecked)
+	return "checks are not Passed in " + joinListed(unproven)
 }
 
 // isStalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have
 // not passed in time.
 func (w *wave) isStalled() bool {
 	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
-	return w.overdue+w.outdated > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
+	return w.overdue+w.outdated+len(w.failedEarlier) > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
 // unprovenReason returns the reason why the runtimes of a wave have not proved the version yet, or "". unready is the

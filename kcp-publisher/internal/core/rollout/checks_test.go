@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -234,5 +235,55 @@ func TestRemovedChecksAreRemovedFromSelectedRuntimes(t *testing.T) {
 	gates := Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
 	if checks, isSet := gates.Checks(keda, gates[keda].Decide("dev", "2.0.0")); !isSet || len(checks.Checks) > 0 {
 		t.Errorf("got checks %+v (set: %t), want an empty list that replaces the current checks", checks, isSet)
+	}
+}
+
+// A rollout was stopped because of a failed check. Its retry must not treat the runtime as unaffected.
+func TestRetryWaitsForFailedChecksOfTheStoppedRollout(t *testing.T) {
+	const retry = "keda-regular-2"
+	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}
+	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2"}
+	fast := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.2"}
+	stopped := measuredBy(grantedAgo(at("slow", "dev", ""), 5), fine, slow)
+	stopped.Selection.Ready = true
+	updated := measuredBy(grantedAgo(at("fast", "dev", ""), 5), fine, fast)
+	updated.Selection.Rollout, updated.Selection.Ready = retry, true
+	prod := at("prod", "prod", "1.0.0")
+	const slowCheck = "checks are not Passed in slow (check latency is Failed: 0.9, 0.2 before the upgrade)"
+	approve := func(s *fleet.RolloutSpec) { s.ApprovedWaves = []string{"development"} }
+	for name, c := range map[string]struct {
+		change   func(*fleet.RolloutSpec)
+		runtimes []Runtime
+		proven   bool // true if an earlier rollout proved the version
+		next     bool // true if production can be updated
+	}{
+		"failed check in the only canary":     {nil, []Runtime{stopped, prod}, false, false},
+		"failed check in one of two canaries": {nil, []Runtime{stopped, prod, updated}, false, false},
+		"approved wave":                       {approve, []Runtime{stopped, prod, updated}, false, true},
+		"allowed failure": {
+			func(s *fleet.RolloutSpec) { s.Waves[0].MaxFailures = new(intstr.FromInt32(1)) },
+			[]Runtime{stopped, prod, updated}, false, true,
+		},
+		"removed check": {
+			func(s *fleet.RolloutSpec) { s.Waves[0].Checks = s.Waves[0].Checks[1:] }, []Runtime{stopped, prod}, false, true,
+		},
+		"version of an earlier successful rollout": {nil, []Runtime{stopped, prod, updated}, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := checkedWaves()
+			if c.change != nil {
+				c.change(&spec)
+			}
+			step := Plan(retry, spec, fleet.RolloutStatus{}, c.runtimes,
+				PlanInput{ChannelVersion: "2.0.0", Now: noon, IsProven: c.proven})
+			if got := step.Decisions[1].Version == "2.0.0"; got != c.next {
+				t.Errorf("got version %s for production, rollout is %s: %s", step.Decisions[1].Version, step.Status.State,
+					step.Status.Message)
+			}
+			waits := step.Status.State == fleet.RolloutWaiting && strings.Contains(step.Status.Message, slowCheck)
+			if waits == c.next {
+				t.Errorf("got rollout state %s: %s", step.Status.State, step.Status.Message)
+			}
+		})
 	}
 }

@@ -71,6 +71,7 @@ func (p *plan) classify(runtimes []Runtime) {
 			if m.isWorking {
 				w.countWorking(&runtimes[i], p.startTime())
 			}
+			p.addEarlierFailure(m, &runtimes[i])
 			continue
 		}
 		w.total++

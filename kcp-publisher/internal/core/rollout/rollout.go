@@ -340,9 +340,13 @@ func (p *plan) waitMessage(wave int) string {
 	case p.isEmptyWave(wave):
 		return "selects no runtime: label runtimes, correct the selector in spec.waves, or approve the wave"
 	case untried > 0:
-		return fmt.Sprintf(
+		text := fmt.Sprintf(
 			"waits for its approval: %d runtimes already have %s or a newer version, and no report shows that %s works",
 			untried, p.spec.To, p.spec.To)
+		if checks := p.waves[wave].unprovenMessage(); checks != "" {
+			text += "; " + checks
+		}
+		return text
 	case p.spec.Waves[wave].Approval && p.status.Waves[wave].StartedAt == nil:
 		return "waits for its approval"
 	}

@@ -122,6 +122,9 @@ type wave struct {
 	// configured time. outdated counts the runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
+	// failedEarlier describes the runtimes that got the promoted version from another rollout and have a failed check. It
+	// is empty if maxFailures allows that many failures.
+	failedEarlier []string
 	// failedChecks lists the failed checks and their runtimes.
 	failedChecks []failedCheckOf
 	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
@@ -254,6 +257,10 @@ func (w *wave) setBudgets(spec fleet.Wave) {
 	}
 	w.minReady = scaled(spec.MinReady, w.total-w.deferred, true, -1)
 	w.maxFailures = scaled(spec.MaxFailures, w.total, false, defaultFailures(w.total))
+	all := w.total + w.unaffected
+	if w.failed+len(w.failedEarlier) <= scaled(spec.MaxFailures, all, false, defaultFailures(all)) {
+		w.failedEarlier = nil
+	}
 	w.maxDeferred = scaled(spec.MaxDeferred, w.total, false, w.total/4)
 	w.maxConcurrent = -1
 	if spec.MaxConcurrent != nil {
