@@ -307,6 +307,19 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 	}
 }
 
+func TestVersionOfAModuleWithoutManifestIsKeptAfterARestore(t *testing.T) {
+	published := &v1beta2.PublishedBundle{
+		Epoch: 1, Sequence: 70, Digest: "sha256:backup", Versions: map[string]string{"keda": "1.1.0"},
+	}
+	report := &bundle.AcceptedReport{Report: bundle.Report{
+		Observed: &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"},
+		Modules:  []bundle.ReportedModule{{Name: "keda", Wanted: "1.2.0", State: v1beta2.StateProcessing}},
+	}}
+	if got := grantedVersions(&v1beta2.RuntimeStatus{Published: published}, report)["keda"]; got != "1.2.0" {
+		t.Errorf("got version %s, want 1.2.0", got)
+	}
+}
+
 func TestNewRollbackTriggersPublishing(t *testing.T) {
 	r := Runtime{
 		ID:             "one",

@@ -16,7 +16,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -71,131 +70,6 @@ type Facts struct {
 	Details map[string]*bundle.ModuleDetails
 	// ClusterScoped contains the names of Manifests with a cluster-scoped default CR.
 	ClusterScoped map[string]bool
-}
-
-// Modules returns the state of every installed module, sorted by name.
-func Modules(facts Facts) []bundle.ReportedModule {
-	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))
-	for i := range facts.Manifests {
-		m := &facts.Manifests[i]
-		module := bundle.ReportedModule{
-			Name: m.Module(), Channel: m.Labels[v1beta2.LabelChannel], Version: record.RunningVersion(m),
-			State: cmp.Or(m.Status.State, v1beta2.StateProcessing), Reason: readyReason(m), Message: readyMessage(m),
-			Manifest: &v1beta2.TrackingObject{
-				TypeMeta:    metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Manifest"},
-				PartialMeta: v1beta2.PartialMeta{Name: m.Name, Namespace: m.Namespace, Generation: m.Generation},
-			},
-		}
-		module.Details = facts.Details[m.Name]
-		if module.Version != m.Spec.Version {
-			module.Wanted = m.Spec.Version
-		}
-		if facts.Checks != nil {
-			module.Checks = facts.Checks(module.Name, module.Version)
-		}
-		if !m.DeletionTimestamp.IsZero() && module.State == v1beta2.StateReady {
-			module.State = v1beta2.StateDeleting
-		}
-		if ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady); ready != nil &&
-			ready.ObservedGeneration != m.Generation &&
-			m.DeletionTimestamp.IsZero() {
-			// The status does not describe the current generation of the Manifest yet.
-			module.State, module.Reason, module.Message = v1beta2.StateProcessing, "", ""
-		}
-		if r := m.Spec.Resource; r != nil {
-			in := cmp.Or(r.GetNamespace(), v1beta2.RuntimeNamespace)
-			if facts.ClusterScoped[m.Name] {
-				in = ""
-			}
-			module.Resource = &v1beta2.TrackingObject{
-				TypeMeta:    metav1.TypeMeta{APIVersion: r.GetAPIVersion(), Kind: r.GetKind()},
-				PartialMeta: v1beta2.PartialMeta{Name: r.GetName(), Namespace: in},
-			}
-		}
-		if module.State == v1beta2.StateReady {
-			module.Message = fieldsMessage(m)
-		}
-		if why, waits := facts.WaitingUpgrades[module.Name]; waits {
-			module.Maintenance = true
-			module.Reason = cmp.Or(module.Reason, facts.WaitReason)
-			if module.Message != "" {
-				why = module.Message + "; " + why // the module's own message comes before the reason of the wait
-			}
-			module.Message = truncate(why)
-		}
-		if why := facts.ContentErrors[module.Name]; why != nil {
-			module.State, module.Reason = v1beta2.StateError, contentErrorReason(why)
-			module.Message = truncate(fmt.Sprintf("module %s cannot be updated: %v", module.Name, why))
-		}
-		modules = append(modules, module)
-	}
-	for name, why := range facts.ContentErrors {
-		if !slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(
-				modules,
-				bundle.ReportedModule{
-					Name:    name,
-					State:   v1beta2.StateError,
-					Reason:  contentErrorReason(why),
-					Message: truncate(fmt.Sprintf("module %s cannot be installed: %v", name, why)),
-				},
-			)
-		}
-	}
-	modules = append(modules, takeover.ReleasedModules(facts.takeover(), modules)...)
-	for name, why := range facts.WaitingUpgrades {
-		if version, is := facts.Unmanaged[name]; is &&
-			!slices.ContainsFunc(modules, func(m bundle.ReportedModule) bool { return m.Name == name }) {
-			modules = append(
-				modules,
-				bundle.ReportedModule{
-					Name:        name,
-					Version:     version,
-					State:       v1beta2.StateUnmanaged,
-					Maintenance: true,
-					Reason:      facts.WaitReason,
-					Message:     truncate(why),
-				},
-			)
-		}
-	}
-	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
-	return modules
-}
-
-// contentErrorReason returns the reason why a module does not have the bundle's version.
-func contentErrorReason(err error) reason.Reason {
-	if r := reason.Of(err); r != reason.Other {
-		return reason.Known(r, reason.Modules)
-	}
-	return reason.ContentMissing
-}
-
-// readyReason returns the reason of a Manifest's condition Ready, or "" if the Manifest is ready.
-func readyReason(m *v1beta2.Manifest) reason.Reason {
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if m.Status.State == v1beta2.StateReady || ready == nil {
-		return ""
-	}
-	return reason.Known(reason.Reason(ready.Reason), reason.Modules)
-}
-
-// readyMessage returns the message of a Manifest's condition Ready, or "" if the Manifest is ready.
-func readyMessage(m *v1beta2.Manifest) string {
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if m.Status.State == v1beta2.StateReady || ready == nil {
-		return ""
-	}
-	return truncate(ready.Message)
-}
-
-// fieldsMessage returns the message about unknown fields in the objects of a module, or "" if the objects have none.
-func fieldsMessage(m *v1beta2.Manifest) string {
-	fields := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionFields)
-	if fields == nil || fields.Status != metav1.ConditionFalse {
-		return ""
-	}
-	return truncate(fields.Message)
 }
 
 func truncate(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

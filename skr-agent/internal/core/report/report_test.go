@@ -2,6 +2,7 @@ package report
 
 import (
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +105,24 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 		s[0].Manifest != nil ||
 		s[0].Resource != nil {
 		t.Errorf("got module statuses %+v, want unmanaged keda 1.0.0 without objects", s)
+	}
+}
+
+func TestModuleWithoutManifestIsReportedWithTheVersionOfTheBundle(t *testing.T) {
+	facts := Facts{Kyma: &v1beta2.Kyma{}, Bundle: &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
+		{Name: "keda", Module: "keda", Channel: "fast", Version: "1.1.0"},
+		{Name: "mailer", Module: "mailer", Version: "2.0.0", Unmanaged: true},
+	}}}}
+	want := []bundle.ReportedModule{{
+		Name: "keda", Channel: "fast", Wanted: "1.1.0", State: v1beta2.StateProcessing,
+		Message: "waiting until Manifest keda exists",
+	}}
+	if got := New("one", facts).Modules; !reflect.DeepEqual(got, want) {
+		t.Errorf("got modules %+v, want %+v", got, want)
+	}
+	facts.Bundle.State.Takeover = bundle.TakeoverClean
+	if got := New("one", facts).Modules; len(got) > 0 {
+		t.Errorf("during a takeover: got modules %+v, want none", got)
 	}
 }
 
