@@ -100,7 +100,8 @@ func (c *Checker) of(runtime string) *seen {
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
 			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
 			deleted: map[string]time.Duration{}, requests: map[int64][]string{},
-			states: map[int64]map[string]string{}, formerKeys: map[string]bool{}, instances: map[string]Reported{},
+			states: map[int64]map[string]string{}, formerKeys: map[string]bool{},
+			replacedKeys: map[string]bool{}, instances: map[string]Reported{},
 			announced: map[string]Push{},
 		}
 		c.runtimes[runtime] = s

@@ -182,6 +182,7 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 		if runtime != "" {
 			s := c.of(runtime)
 			s.present, s.requests, s.instances = map[string]string{}, map[int64][]string{}, map[string]Reported{}
+			clear(s.replacedKeys) // the runtime can have an earlier key again
 			delete(c.objectsSeen, runtime)
 			return
 		}

@@ -37,6 +37,11 @@ func reportWith(sequence, observed int64, change func(*Reported)) Reported {
 
 // Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
 // keeps it.
+func withKey(key string, p Push) Push {
+	p.Key = key
+	return p
+}
+
 func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 	type happens = func(c *Checker, push func(string, int64, string) Push)
 	for name, test := range map[string]struct {
@@ -83,6 +88,26 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.TookBack("1.1.0")
 				c.Pushed(7, push("sim-6", 12, "1.0.0"))
 				stands(c, time.Hour, "RolledBack")
+			},
+			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+		},
+		"a runtime accepts older versions only with its own key": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, withKey("old", push("sim-5", 11, "1.1.0")))
+				c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
+				c.Pushed(4, withKey("new", push("sim-5", 13, "1.0.0")))
+				stands(c, 5, "Succeeded")
+				stands(c, 5+unexplained, "Succeeded")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, withKey("old", push("sim-5", 11, "1.1.0")))
+				c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
+				c.Pushed(4, withKey("old", push("sim-5", 13, "1.0.0"))) // the control plane was restored from a backup
+				c.Pushed(5, withKey("new", push("sim-5", 14, "1.1.0")))
+				stands(c, 6, "Succeeded")
+				stands(c, 6+unexplained, "Succeeded")
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},

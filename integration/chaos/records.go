@@ -21,6 +21,8 @@ type Push struct {
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
+	// Key is the thumbprint of the only agent key whose runtime accepts the bundle, or empty.
+	Key string
 	// NextCA is the registry CA that the bundle announces, or empty.
 	NextCA string
 	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
@@ -87,6 +89,7 @@ type seen struct {
 	requests       map[int64][]string          // modules that each generation of the runtime's Kyma requests
 	states         map[int64]map[string]string // states of the modules in each report, by sequence
 	formerKeys     map[string]bool             // keys that another key replaced in the status
+	replacedKeys   map[string]bool             // keys that another key replaced in bundles
 	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
 	wasClosed      bool                        // the window was closed in the previous observation
 	cloned         bool                        // two agents have the runtime's key

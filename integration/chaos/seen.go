@@ -63,10 +63,27 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if _, known := s.announced[p.NextCA]; !known {
 		s.announced[p.NextCA] = p
 	}
+	if before != nil && s.isForReplacedKey(before, &p) {
+		p.Versions = before.Versions
+		s.pushed = &p
+		return
+	}
 	c.noteWindow(s, p)
 	c.spend(at, s, before, &p)
 	c.assign(at, before, &p)
 	s.pushed = &p
+}
+
+// isForReplacedKey reports whether a bundle is for a key that another key has replaced. A control plane publishes such
+// a bundle if it was restored from a backup that is older than the newest key. The runtime refuses the bundle.
+func (s *seen) isForReplacedKey(before, p *Push) bool {
+	if s.replacedKeys[p.Key] {
+		return true
+	}
+	if p.Key != "" && before.Key != "" && p.Key != before.Key {
+		s.replacedKeys[before.Key] = true
+	}
+	return false
 }
 
 func (s *seen) remove(module string, p Push) {

@@ -198,7 +198,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 			p.Downtime[m.Module] = true
 		}
 	}
-	p.Generation = predicate.KymaGeneration
+	p.Generation, p.Key = predicate.KymaGeneration, predicate.Audience.KeyThumbprint
 	if next := state.Settings.NextRegistry; next != nil {
 		p.NextCA = next.CA
 	}

@@ -50,11 +50,35 @@ func (d delivery) afterAttempt(content string, now time.Time, err error) deliver
 	return delivery{content: content, attemptedAt: now}
 }
 
-// isKeyKnown reports whether the control plane has the agent's key. The last accepted bundle must contain the key, and
-// no newer bundle may be for another key.
-func isKeyKnown(current *bundle.Bundle, thumbprint string, refused []bundle.RefusedBundle) bool {
-	return current != nil && current.Statement.Predicate.Audience.KeyThumbprint == thumbprint &&
-		!slices.ContainsFunc(refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
+// keyFacts decides whether the agent enrolls its key again.
+type keyFacts struct {
+	thumbprint string
+	// current is the last accepted bundle, or nil. refused are the newer bundles that the agent refused.
+	current *bundle.Bundle
+	refused []bundle.RefusedBundle
+	// isReassigned is true if an operator assigned the runtime again with a new bootstrap Secret.
+	isReassigned bool
+	// twin is the instance ID of a second agent with the same key, or empty. isConfirmed is true if enough polls found no
+	// second agent.
+	twin        string
+	isConfirmed bool
+}
+
+// mustEnroll reports whether the report must contain the enrollment, because the control plane may not have the agent's
+// key.
+//
+// The control plane had the key if the last accepted bundle is for this key. It has lost the key if a newer bundle is
+// for another key, for example after a restore from a backup. Then a copy of this cluster could enroll first and
+// replace the request of the original cluster. Therefore, the agent first waits until it is confirmed as the only agent
+// with its key. An agent with a twin reads no bundles, so it always sends the enrollment, together with the twin.
+func (k keyFacts) mustEnroll() bool {
+	switch {
+	case k.isReassigned, k.current == nil, k.current.Statement.Predicate.Audience.KeyThumbprint != k.thumbprint,
+		k.twin != "":
+		return true
+	}
+	return k.isConfirmed &&
+		slices.ContainsFunc(k.refused, func(r bundle.RefusedBundle) bool { return r.Reason == refusal.WrongCluster })
 }
 
 // enrollmentProblem returns the reason why the control plane cannot verify the agent's reports, or "" if it can.

@@ -151,28 +151,31 @@ func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	}
 }
 
-func TestControlPlaneKnowsKeyInLastAcceptedBundle(t *testing.T) {
+func TestAgentEnrollsAKeyThatTheControlPlaneMayNotHave(t *testing.T) {
 	by := func(thumbprint string) *bundle.Bundle {
 		b := &bundle.Bundle{}
 		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint
 		return b
 	}
+	early := []bundle.RefusedBundle{{Reason: refusal.Expired}}
+	lost := append(early, bundle.RefusedBundle{Reason: refusal.WrongCluster})
 	for name, c := range map[string]struct {
-		inForce *bundle.Bundle
-		refused []bundle.RefusedBundle
-		want    bool
+		facts keyFacts
+		want  bool
 	}{
-		"no bundle yet":                   {nil, nil, false},
-		"last bundle has no key":          {by(""), nil, false},
-		"last bundle has another key":     {by("other"), nil, false},
-		"last bundle has the agent's key": {by("mine"), nil, true},
-		"newer bundle is for another agent": {
-			by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}, {Reason: refusal.WrongCluster}}, false,
-		},
-		"newer bundle expired": {by("mine"), []bundle.RefusedBundle{{Reason: refusal.Expired}}, true},
+		"no bundle yet":                     {keyFacts{}, true},
+		"last bundle has no key":            {keyFacts{current: by("")}, true},
+		"last bundle has another key":       {keyFacts{current: by("other")}, true},
+		"last bundle has the agent's key":   {keyFacts{current: by("mine"), isConfirmed: true}, false},
+		"newer bundle expired":              {keyFacts{current: by("mine"), isConfirmed: true, refused: early}, false},
+		"newer bundle is for another agent": {keyFacts{current: by("mine"), isConfirmed: true, refused: lost}, true},
+		"the same after a restart":          {keyFacts{current: by("mine"), refused: lost}, false},
+		"second agent":                      {keyFacts{current: by("mine"), twin: "copy"}, true},
+		"runtime assigned again":            {keyFacts{current: by("mine"), isReassigned: true}, true},
 	} {
-		if got := isKeyKnown(c.inForce, "mine", c.refused); got != c.want {
-			t.Errorf("%s: got known %t, want %t", name, got, c.want)
+		c.facts.thumbprint = "mine"
+		if got := c.facts.mustEnroll(); got != c.want {
+			t.Errorf("%s: got enrollment %t, want %t", name, got, c.want)
 		}
 	}
 }

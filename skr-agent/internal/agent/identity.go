@@ -35,7 +35,11 @@ func (a *Agent) addIdentity(log logr.Logger, r *bundle.Report) error {
 	if owner := trusted.Owner(); owner.Name != "" {
 		r.Owner = &owner
 	}
-	if a.Token == nil || !trusted.IsReassigned() && isKeyKnown(a.Puller.Current(), thumbprint, a.Puller.RefusedBundles()) {
+	key := keyFacts{
+		thumbprint: thumbprint, current: a.Puller.Current(), refused: a.Puller.RefusedBundles(),
+		isReassigned: trusted.IsReassigned(), twin: a.twinDetector.twin, isConfirmed: a.twinDetector.isConfirmed(),
+	}
+	if a.Token == nil || !key.mustEnroll() {
 		return nil
 	}
 	encoded, err := trust.EncodePublicKey(public)

@@ -42,18 +42,17 @@ func reportingAgent(
 	before *v1beta2.ReportingAgent, report bundle.AcceptedReport, seen time.Time,
 ) *v1beta2.ReportingAgent {
 	next := &v1beta2.ReportingAgent{Instance: report.Instance, Since: metav1.NewMicroTime(seen)}
-	if before == nil || report.Enrolled {
-		return next
-	}
-	next.Earlier, next.Clone = before.Earlier, before.Clone
-	switch {
-	case report.Instance == before.Instance:
-		next.Since = before.Since
-	case slices.Contains(before.Earlier, report.Instance):
-		next.Clone = cloneMessage(report.Instance, before.Instance)
-	case before.Instance != "":
-		all := append(slices.Clone(before.Earlier), before.Instance)
-		next.Earlier = all[max(0, len(all)-maxEarlierInstances):]
+	if before != nil && !report.Enrolled { // earlier reports with another key do not count
+		next.Earlier, next.Clone = before.Earlier, before.Clone
+		switch {
+		case report.Instance == before.Instance:
+			next.Since = before.Since
+		case slices.Contains(before.Earlier, report.Instance):
+			next.Clone = cloneMessage(report.Instance, before.Instance)
+		case before.Instance != "":
+			all := append(slices.Clone(before.Earlier), before.Instance)
+			next.Earlier = all[max(0, len(all)-maxEarlierInstances):]
+		}
 	}
 	if report.Twin != "" {
 		next.Clone = cloneMessage(report.Instance, report.Twin)

@@ -54,6 +54,11 @@ func TestTwoAgentsWithOneKeyAreDetected(t *testing.T) {
 		"agent is upgraded from a version that reports no instance": {
 			{instance: "", counts: true}, {instance: "a"}, {instance: "a", confirmed: true, counts: true},
 		},
+		"original agent with a copy enrolls its key again": {
+			{instance: "a", counts: true}, {instance: "b", twin: "c", enrolled: true, clone: true},
+			{instance: "c", twin: "b", clone: true},
+		},
+		"first report is from an agent with a copy": {{instance: "a", twin: "b", enrolled: true, clone: true}},
 		"another key enrolls after a copy was detected": {
 			{instance: "a", counts: true}, {instance: "b"}, {instance: "a", clone: true},
 			{instance: "c", enrolled: true, counts: true}, {instance: "c", counts: true},
