@@ -102,7 +102,7 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 	if _, missing := os.Stat(argument); missing == nil || !strings.Contains(argument, ":") {
 		file, err := os.Open(argument)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("expected a file with checks, or COMPONENT:VERSION: %w", err)
 		}
 		// checks.ParseShipped returns an error for larger files.
 		data, err := io.ReadAll(io.LimitReader(file, checks.MaxShippedBytes+1))

@@ -80,7 +80,7 @@ func openFolder(dir, passphraseFile string) (keys.Folder, error) {
 func printMade(cmd *cobra.Command, format string, made []keys.WrittenFile) error {
 	return cli.Print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
 		t := newTable(out)
-		t.AppendHeader(table.Row{"FILE", "WHAT", "KEEP IT"})
+		t.AppendHeader(table.Row{"FILE", "PURPOSE", "KEEP"})
 		for _, f := range made {
 			t.AppendRow(table.Row{f.File, f.What, f.Keep})
 		}

@@ -33,6 +33,7 @@ func newRollout() *cobra.Command {
 func newRolloutList(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Short: "list rollouts, active ones first", Args: cli.Exactly(0, "no arguments"),
+		SuggestFor: []string{"get"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			api, err := f.connect()
 			if err != nil {

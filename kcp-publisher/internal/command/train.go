@@ -28,7 +28,7 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 			"how long the version\n" +
 			"has been in the channel, the unmet conditions for its promotion, and its expected arrival in the next " +
 			"channel.",
-		Args: atMostOnePolicy,
+		Args: atMostOnePolicy, SuggestFor: []string{"get", "list", "show", "describe"},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.connect()
 			if err != nil {
