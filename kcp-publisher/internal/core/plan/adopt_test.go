@@ -275,6 +275,10 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0",
 			"1.2.0",
 		},
+		"recorded bundle refused because it is for an earlier key": {
+			published, &bundle.Observed{Epoch: 1, Sequence: 69, Digest: "sha256:lost"},
+			[]bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.WrongCluster}}, "1.2.0", "1.2.0",
+		},
 		"other bundle refused as a downgrade": {
 			published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
 		},

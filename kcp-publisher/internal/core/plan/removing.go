@@ -67,12 +67,13 @@ func (a Adoption) records(module string, r Runtime) bool {
 }
 
 // isRestored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the
-// runtime's report.
+// runtime's report, or whether the runtime refused it as outdated.
 func (a Adoption) isRestored(r Runtime) bool {
 	if r.RecordedBundle == nil || a.LastBundle != nil && a.LastBundle.Predicate.Deleting {
 		return false
 	}
-	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.LastBundle != nil && !a.MayKeep {
+	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.LastBundle != nil && !a.MayKeep ||
+		r.RefusesRecord {
 		return true
 	}
 	newest := *r.RecordedBundle

@@ -76,7 +76,7 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	if report == nil {
 		return versions
 	}
-	believed := published != nil && (hasNewerBundle(report, published) || refusesDowngrade(report, published))
+	believed := published != nil && (hasNewerBundle(report, published) || refusesRecord(status, report))
 	for _, m := range report.Modules {
 		// Wanted takes precedence: an agent refuses a version that is older than the version in its Manifest, even if
 		// the version in the Manifest failed.
@@ -112,11 +112,15 @@ func hasNewerBundle(report *bundle.AcceptedReport, published *v1beta2.PublishedB
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// refusesDowngrade reports whether the runtime refused the bundle in the Kyma's status because the runtime already has
-// newer module versions.
-func refusesDowngrade(report *bundle.AcceptedReport, published *v1beta2.PublishedBundle) bool {
+// refusesRecord reports whether the runtime refused the bundle in the Kyma's status because it already has newer module
+// versions or another key. A control plane that was restored from a backup publishes such bundles.
+func refusesRecord(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) bool {
+	if status == nil || status.Published == nil {
+		return false
+	}
 	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
-		return r.Reason == refusal.Downgrade && r.Digest.String() == published.Digest
+		return (r.Reason == refusal.Downgrade || r.Reason == refusal.WrongCluster) &&
+			r.Digest.String() == status.Published.Digest
 	})
 }
 
