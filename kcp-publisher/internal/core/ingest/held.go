@@ -101,8 +101,8 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 }
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons of their
-// problems. published is the status of the bundle in the facts. A module keeps its state if the report is about an
-// earlier version of the module. A module that could not be resolved before also keeps its state, because no module was
+// problems. published is the status of the bundle in the facts. If the report is about another version of a module, the
+// module's state only gets worse. A module that could not be resolved before keeps its state, because no module was
 // resolved since then. changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, published v1beta2.PublishedBundle, facts Facts, now time.Time,
@@ -123,8 +123,10 @@ func reportedModules(
 	modules = before.DeepCopy().Modules
 	for _, next := range reported {
 		i := slices.IndexFunc(modules, func(m v1beta2.ModuleStatus) bool { return m.Name == next.Name })
-		if i < 0 || reasons[next.Name].Problem != "" || !facts.isStateValid(next.Name) ||
-			modules[i].State == next.State && modules[i].Version == next.Version {
+		switch isValid := facts.isStateValid(next.Name); {
+		case i < 0, reasons[next.Name].Problem != "",
+			isValid && modules[i].State == next.State && modules[i].Version == next.Version,
+			!isValid && worseState(next.State, modules[i].State) == modules[i].State:
 			continue
 		}
 		modules[i], updated[next.Name] = next, true

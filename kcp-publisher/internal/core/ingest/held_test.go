@@ -73,14 +73,29 @@ func TestControlPlaneProblemsRemainDuringACommitHold(t *testing.T) {
 	}
 }
 
-func TestOlderReportIsIgnoredDuringACommitHold(t *testing.T) {
-	s := healthy()
+// A report about another bundle arrives after a restore of the runtime or of the control plane.
+func TestReportAboutAnotherBundleIsNoProofOfReadyDuringACommitHold(t *testing.T) {
+	for name, observed := range map[string]bundle.Observed{
+		"earlier bundle": {Epoch: 1, Sequence: 6, Digest: earlier},
+		"newer bundle":   {Epoch: 1, Sequence: 9, Digest: "sha256:unknown"},
+	} {
+		after := healthy().held(func(f *Facts) {
+			f.Report.Observed = &observed
+			reported("keda", v1beta2.StateError, "quota exceeded")(f)
+		})
+		m := after.Modules[0]
+		if m.State != v1beta2.StateProcessing || m.Message != "waiting for the runtime to report bundle 7" ||
+			after.State != v1beta2.StateProcessing {
+			t.Errorf("%s: got module %+v in state %s, want Processing until a report about the bundle", name, m, after.State)
+		}
+	}
+	s := healthy().with(reported("keda", v1beta2.StateError, "quota exceeded"))
 	after := s.held(func(f *Facts) {
 		f.Report.Observed = &bundle.Observed{Epoch: 1, Sequence: 6, Digest: earlier}
-		reported("keda", v1beta2.StateError, "quota exceeded")(f)
+		reported("keda", v1beta2.StateReady, "")(f)
 	})
-	if m := after.Modules[0]; m.State != v1beta2.StateReady {
-		t.Errorf("got module %+v, want its earlier state", m)
+	if m := after.Modules[0]; m.State != v1beta2.StateError || m.Message != "quota exceeded" {
+		t.Errorf("got module %+v, want its earlier error", m)
 	}
 }
 
