@@ -35,7 +35,8 @@ type Report struct {
 	Observed *Observed `json:"observed,omitempty"`
 	// Kyma is the Kyma in the runtime, or nil if it does not exist.
 	Kyma *ReportedKyma `json:"kyma,omitempty"`
-	// Modules lists the installed modules, sorted by name, including modules that the bundle no longer contains.
+	// Modules lists the installed modules, including modules that the bundle no longer contains, and the modules of the
+	// bundle whose Manifest is missing, sorted by name.
 	Modules []ReportedModule `json:"modules,omitempty"`
 	// Refused lists the bundles that were refused since the last accepted one, newest last, at most MaxRefusedReported.
 	Refused []RefusedBundle `json:"refused,omitempty"`
@@ -126,7 +127,8 @@ type ReportedKyma struct {
 type ReportedModule struct {
 	Name    string `json:"name"`
 	Channel string `json:"channel,omitempty"`
-	// Version is the last applied version. Wanted is the version in the module's Manifest, if it differs from Version.
+	// Version is the last applied version. Wanted is the version in the module's Manifest, or in the bundle if the
+	// Manifest is missing. It is empty if it equals Version.
 	Version string        `json:"version,omitempty"`
 	Wanted  string        `json:"wanted,omitempty"`
 	State   v1beta2.State `json:"state"`
