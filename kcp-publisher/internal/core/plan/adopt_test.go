@@ -254,6 +254,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 		Digest:   "sha256:seven",
 		Versions: map[string]string{"keda": "1.1.0"},
 	}
+	former := &bundle.Observed{Epoch: 1, Sequence: 69, Digest: "sha256:six"}
 	for name, c := range map[string]struct {
 		published *v1beta2.PublishedBundle
 		observed  *bundle.Observed
@@ -271,16 +272,16 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 		"newer bundle applied with an older version": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 71, Digest: "sha256:lost"}, nil, "1.0.0", "1.1.0",
 		},
+		"agent lost its bundle": {published, nil, nil, "1.2.0", "1.2.0"},
 		"recorded bundle refused as a downgrade": {
-			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0",
+			published, former, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Downgrade}}, "1.2.0",
 			"1.2.0",
 		},
 		"recorded bundle refused because it is for an earlier key": {
-			published, &bundle.Observed{Epoch: 1, Sequence: 69, Digest: "sha256:lost"},
-			[]bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.WrongCluster}}, "1.2.0", "1.2.0",
+			published, former, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.WrongCluster}}, "1.2.0", "1.2.0",
 		},
 		"other bundle refused as a downgrade": {
-			published, nil, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
+			published, former, []bundle.RefusedBundle{{Digest: "sha256:six", Reason: refusal.Downgrade}}, "1.2.0", "1.1.0",
 		},
 		"runtime chose a newer version": {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.2.0", "1.2.0",
@@ -289,7 +290,7 @@ func TestReportedVersionOverridesRecordedVersion(t *testing.T) {
 			published, &bundle.Observed{Epoch: 1, Sequence: 70, Digest: "sha256:seven"}, nil, "1.0.0", "1.1.0",
 		},
 		"recorded bundle refused as a rollback": {
-			published, nil, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0",
+			published, former, []bundle.RefusedBundle{{Digest: "sha256:seven", Reason: refusal.Rollback}}, "1.2.0",
 			"1.1.0",
 		},
 	} {

@@ -73,7 +73,7 @@ func (a Adoption) isRestored(r Runtime) bool {
 		return false
 	}
 	if d := a.Deviation; d != nil && d.Reason == v1beta2.ReasonBundleUnknown || a.LastBundle != nil && !a.MayKeep ||
-		r.RefusesRecord {
+		r.IsRecordOutdated {
 		return true
 	}
 	newest := *r.RecordedBundle

@@ -90,7 +90,7 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 		"restored control plane older than the agent's key": {
 			Adoption{LastBundle: lastWith(9, false, "keda"), MayKeep: true}, bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: remembers("keda"), ObservedEpoch: 1,
-				ObservedSequence: 8, RefusesRecord: true}, []string{"forced"}, true},
+				ObservedSequence: 8, IsRecordOutdated: true}, []string{"forced"}, true},
 		"control plane rebuilt from files": {Adoption{LastBundle: lastWith(7, false, "keda")},
 			bundle.Predicate{Removals: []string{"forced"}},
 			Runtime{IsInUse: true, Request: asks("keda"), RecordedBundle: &RecordedBundle{}}, []string{"forced"}, true},

@@ -76,7 +76,7 @@ func grantedVersions(status *v1beta2.RuntimeStatus, report *bundle.AcceptedRepor
 	if report == nil {
 		return versions
 	}
-	believed := published != nil && (hasNewerBundle(report, published) || refusesRecord(status, report))
+	believed := published != nil && (hasNewerBundle(report, published) || isRecordOutdated(status, report))
 	for _, m := range report.Modules {
 		// Wanted takes precedence: an agent refuses a version that is older than the version in its Manifest, even if
 		// the version in the Manifest failed.
@@ -112,11 +112,16 @@ func hasNewerBundle(report *bundle.AcceptedReport, published *v1beta2.PublishedB
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// refusesRecord reports whether the runtime refused the bundle in the Kyma's status because it already has newer module
-// versions or another key. A control plane that was restored from a backup publishes such bundles.
-func refusesRecord(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) bool {
+// isRecordOutdated reports whether the runtime knows more than the Kyma's status, although it has not applied a newer
+// bundle than the one in the status. There are two cases, which a restore of the control plane from a backup can cause:
+//   - The runtime refused the bundle in the status, because it already has newer module versions or another key.
+//   - The agent has modules but no bundle, because it lost its state together with its key.
+func isRecordOutdated(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) bool {
 	if status == nil || status.Published == nil {
 		return false
+	}
+	if report.Observed == nil {
+		return len(report.Modules) > 0
 	}
 	return slices.ContainsFunc(report.Refused, func(r bundle.RefusedBundle) bool {
 		return (r.Reason == refusal.Downgrade || r.Reason == refusal.WrongCluster) &&

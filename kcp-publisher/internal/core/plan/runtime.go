@@ -46,8 +46,8 @@ type Runtime struct {
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are the epoch and the sequence number of the bundle in Observed.
 	ObservedEpoch, ObservedSequence int64
-	// RefusesRecord is true if the runtime refused RecordedBundle because the Kyma's status is older than the runtime.
-	RefusesRecord bool
+	// IsRecordOutdated is true if the runtime knows more than the Kyma's status: see function isRecordOutdated.
+	IsRecordOutdated bool
 	// OmitsModules is true if the last report was truncated and omits modules.
 	OmitsModules bool
 	// AgentRollbackFrom lists the digests of agent images. The runtime's agent may roll back from these images to an
@@ -107,7 +107,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	if report != nil {
 		next.recordReport(report)
 		next.RecordedBundle.Versions = grantedVersions(kyma.Status.Runtime, report)
-		next.RefusesRecord = refusesRecord(kyma.Status.Runtime, report)
+		next.IsRecordOutdated = isRecordOutdated(kyma.Status.Runtime, report)
 	}
 	return next
 }
