@@ -261,7 +261,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 	if facts.SecretsError, err = k.addSecrets(ctx, kyma, &p.runtime, newest); err != nil {
 		return err
 	}
-	if err := k.persistNewData(ctx, p.before, kyma); err != nil {
+	if err := k.persistNewData(ctx, p.before, kyma, *facts); err != nil {
 		return err
 	}
 	view := p.input.View

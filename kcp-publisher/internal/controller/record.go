@@ -23,11 +23,13 @@ import (
 )
 
 // persistNewData writes the status if it contains new data that must not be lost in a crash, such as the agent's new
-// key. The publisher cannot get this data a second time.
-func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma) error {
+// key. The publisher cannot get this data a second time. facts contains the report that the status already names, so
+// no module gets a better state than in the report.
+func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, facts ingest.Facts) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
 	}
+	kyma.Status = ingest.HeldStatus(kyma.Status, facts, "", k.Now())
 	refused, err := k.patchStatus(ctx, before, kyma)
 	if err := errors.Join(refused, err); err != nil {
 		return err // do not publish, because the data is not stored

@@ -16,6 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 )
 
 func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
@@ -51,6 +53,47 @@ func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
 		if got := mustPersist(c.before, c.after); got != c.want {
 			t.Errorf("%s: got %t, want %t", name, got, c.want)
 		}
+	}
+}
+
+// Before it publishes the next bundle, the publisher stores the agent's new key together with the report's sequence.
+func TestStatusWithNewKeyShowsNoBetterStatesThanItsReport(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := v1beta2.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	before := kymaOf("one")
+	before.Status = v1beta2.KymaStatus{
+		State:   v1beta2.StateReady,
+		Modules: []v1beta2.ModuleStatus{{Name: "keda", Version: "1.0.0", State: v1beta2.StateReady}},
+		Runtime: &v1beta2.RuntimeStatus{
+			Key:       &v1beta2.RuntimeKey{Thumbprint: "old"},
+			Published: &v1beta2.PublishedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:seven"},
+		},
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).Build()
+	k := &Kymas{
+		Client: api, Events: events.NewFakeRecorder(10), Catalog: &Catalog{}, Now: func() time.Time { return noon },
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(before), before))
+	after := before.DeepCopy()
+	after.Status.Runtime.Key.Thumbprint, after.Status.Runtime.ReportSequence = "new", 9
+	report := &bundle.AcceptedReport{Enrolled: true, Report: bundle.Report{
+		Sequence: 9, Modules: []bundle.ReportedModule{{Name: "keda", Version: "1.2.0", State: v1beta2.StateDeleting}},
+	}}
+	must(k.persistNewData(quiet(t.Context()), before, after, ingest.Facts{Report: report}))
+	var stored v1beta2.Kyma
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(before), &stored))
+	if got := stored.Status; got.Runtime.Key.Thumbprint != "new" || got.Modules[0].State != v1beta2.StateDeleting ||
+		got.State != v1beta2.StateProcessing {
+		t.Errorf("got key %s and modules %+v in state %s, want the new key and the reported state Deleting",
+			got.Runtime.Key.Thumbprint, got.Modules, got.State)
 	}
 }
 
