@@ -51,6 +51,7 @@ type Checker struct {
 	broken      map[string]bool            // versions that no canary can run
 	runtimes    map[string]*seen
 	rollouts    map[string]string
+	enteredAt   map[string]time.Duration                // time when a rollout entered its state
 	undone      map[string]bool                         // rollouts that users reverted
 	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas       []string                                // names of the control plane's Kymas
@@ -86,6 +87,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
 		broken:   map[string]bool{},
 		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
+		enteredAt:   map[string]time.Duration{},
 		objectsSeen: map[string]map[string]map[string]string{},
 		incomplete:  map[string]bool{},
 		proven:      map[string]bool{}, withdrawn: map[string]bool{}, downtime: map[string]bool{},

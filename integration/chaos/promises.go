@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -75,15 +76,15 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 }
 
 // checkUpgrade checks that the rollout that gave a runtime a version was not paused, stopped or rolled back at that
-// time. It reports a violation only if the rollout had this state in the
-// previous and in the current observation, and did not list the runtime in Standing.Granted.
+// time. It reports a violation only if the rollout had this state in the previous and in the current observation, and
+// did not list the runtime in Standing.Granted.
 func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
 	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
 	}
 	forbids := slices.Contains([]string{"Paused", "Stopped", "RolledBack"}, after.State)
-	c.check(at, Assigned, !forbids || slices.Contains(before.Granted, g.runtime),
+	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] || slices.Contains(before.Granted, g.runtime),
 		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
 		after.State)
 }
@@ -123,7 +124,10 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	if from == "" || to == "" || from == to {
 		return
 	}
-	g := given{at, p.Runtime, from, to, p.Sequence}
+	g := given{cmp.Or(p.Issued, at), p.Runtime, from, to, p.Sequence}
+	if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
+		return // the agent lost its state and its Manifests, so no program can know the version
+	}
 	if bundle.IsOlder(to, from) {
 		c.downgrades = append(c.downgrades, g)
 		return

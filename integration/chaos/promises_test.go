@@ -35,13 +35,18 @@ func reportWith(sequence, observed int64, change func(*Reported)) Reported {
 	return r
 }
 
-// Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
-// keeps it.
 func withKey(key string, p Push) Push {
 	p.Key = key
 	return p
 }
 
+func issued(at time.Duration, p Push) Push {
+	p.Issued = at
+	return p
+}
+
+// Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
+// keeps it.
 func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 	type happens = func(c *Checker, push func(string, int64, string) Push)
 	for name, test := range map[string]struct {
@@ -111,6 +116,26 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},
+		"a report proves the version of a runtime": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+				c.Reported(3, reportWith(6, 11, func(*Reported) {}))
+				c.Pushed(4, push("sim-5", 12, "1.0.0"))
+				stands(c, 5, "Succeeded")
+				stands(c, 5+unexplained, "Succeeded")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, push("sim-5", 11, "1.1.0"))
+				c.Restoring("sim-5")(2)
+				c.Reported(3, reportWith(6, 0, func(*Reported) {})) // the agent lost its state and its Manifests
+				c.Pushed(4, push("sim-5", 12, "1.0.0"))
+				stands(c, 5, "Succeeded")
+				stands(c, 5+unexplained, "Succeeded")
+			},
+			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+		},
 		"a closed maintenance window delays upgrades with downtime": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
 				canaryReady(c, "1.1.0")
@@ -147,6 +172,21 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				stands(c, 4, "Paused")
 				c.Pushed(5, push("sim-5", 11, "1.1.0"))
 				stands(c, 6, "Progressing") // a user resumed it
+			},
+			invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
+		},
+		"a slow registry does not excuse bundles that were issued after a pause": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Paused")
+				c.Pushed(4, issued(3, push("sim-5", 11, "1.1.0")))
+				stands(c, 5, "Paused")
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				stands(c, 2, "Paused")
+				c.Pushed(4, issued(1, push("sim-5", 11, "1.1.0")))
+				stands(c, 5, "Paused")
 			},
 			invariant: Assigned, message: "but rollout scaler-regular-1 is Paused",
 		},

@@ -21,6 +21,9 @@ type Push struct {
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
+	// Issued is the time when the publisher decided about the bundle. A slow registry accepts the bundle later. It is 0 if
+	// the time is unknown.
+	Issued time.Duration
 	// Key is the thumbprint of the only agent key whose runtime accepts the bundle, or empty.
 	Key string
 	// NextCA is the registry CA that the bundle announces, or empty.

@@ -196,8 +196,11 @@ func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool)
 		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after final state %s", rollout,
 			state, before)
 	}
-	c.rollouts[rollout] = state
-	return before != state
+	if before == state {
+		return false
+	}
+	c.rollouts[rollout], c.enteredAt[rollout] = state, at
+	return true
 }
 
 // Present checks the installed modules of a runtime.

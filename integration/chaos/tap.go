@@ -183,6 +183,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 	}
 	predicate := verified.Statement.Predicate
 	p.Ahead = ahead(predicate.Sequence)
+	p.Issued = t.since() - max(0, time.Since(time.UnixMilli(predicate.Sequence)))
 	p.Epoch, p.Sequence, p.Removals, p.Deleting = predicate.Epoch, predicate.Sequence, predicate.Removals,
 		predicate.Deleting
 	document, known := t.blobs[verified.Config.Digest]
