@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -94,7 +95,21 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	if err := s.repo.push(ctx, "repair the promotion of "+step.Target, files); err != nil {
 		return err
 	}
+	if isReverted(step) && isPartial(step) && !s.waitUntilReverted(ctx) {
+		s.checker.Complete() // without the quota, a publisher can still apply the commit before it reads the revert
+	}
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: templatesQuota}))
+}
+
+// waitUntilReverted waits until the publisher has applied the revert of a refused commit. It returns false after 20
+// seconds, for example because the publisher was killed.
+func (s *stage) waitUntilReverted(ctx context.Context) bool {
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 20*time.Second, true,
+		func(ctx context.Context) (bool, error) {
+			refused, err := s.isCommitReported(ctx)
+			return err == nil && !refused, nil
+		})
+	return err == nil
 }
 
 // isCommitReported reports whether the publisher has recorded that it cannot apply the newest commit.
