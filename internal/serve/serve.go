@@ -11,14 +11,13 @@ import (
 	"net/http"
 	"time"
 
-	"golang.org/x/net/netutil"
 	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // Limits contains the limits of a server. All limits are required.
 type Limits struct {
-	// Connections is the maximum number of open connections. Further connections wait.
+	// Connections is the maximum number of open connections, without hijacked connections. Further connections wait.
 	Connections int
 	// HeaderBytes, BodyBytes and AllBodiesBytes are the maximum sizes of a request's header, of its body, and of the
 	// bodies of all current requests.
@@ -28,6 +27,15 @@ type Limits struct {
 	Read, Write time.Duration
 	// OneRequest closes each connection after one request, because idle connections would block other clients.
 	OneRequest bool
+}
+
+// handshakeBytes is the maximum memory of a connection that has not sent a request. An unauthenticated client can make
+// crypto/tls store an incomplete handshake message of 64 KiB, in buffers that are larger than the message.
+const handshakeBytes = 150 << 10
+
+// Memory returns the maximum memory of the server's connections and requests.
+func (l Limits) Memory() int64 {
+	return int64(l.Connections)*int64(handshakeBytes+l.HeaderBytes) + l.AllBodiesBytes
 }
 
 // Small contains the limits for servers of probes, metrics and tokens, whose requests have no body.
@@ -51,7 +59,7 @@ func New(handler http.Handler, limits Limits) *http.Server {
 	server := &http.Server{
 		Handler: limitBodies(handler, limits), MaxHeaderBytes: limits.HeaderBytes,
 		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write,
-		IdleTimeout: idleTimeout,
+		IdleTimeout: idleTimeout, ConnState: releaseHijacked, ErrorLog: newErrorLog(),
 	}
 	server.SetKeepAlivesEnabled(!limits.OneRequest)
 	return server
@@ -63,7 +71,7 @@ func Listen(ctx context.Context, address string, config *tls.Config, limits Limi
 	if err != nil {
 		return nil, err
 	}
-	listener = netutil.LimitListener(listener, limits.Connections)
+	listener = newLimitedListener(listener, limits.Connections)
 	if config == nil {
 		return listener, nil
 	}

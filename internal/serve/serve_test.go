@@ -2,10 +2,17 @@ package serve
 
 import (
 	"bufio"
+	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -179,5 +186,123 @@ func TestServerWithOneRequestLimitClosesConnections(t *testing.T) {
 		if err := server.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// certificate returns a TLS configuration with a new certificate.
+func certificate(t *testing.T) *tls.Config {
+	t.Helper()
+	server := httptest.NewUnstartedServer(nil)
+	server.StartTLS()
+	defer server.Close()
+	return &tls.Config{Certificates: server.TLS.Certificates}
+}
+
+// dial opens connections that send data and nothing else.
+func dial(t *testing.T, address string, connections int, data []byte) []net.Conn {
+	t.Helper()
+	dialed := make([]net.Conn, connections)
+	for i := range dialed {
+		connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = connection.Close() })
+		dialed[i] = connection
+		_, _ = connection.Write(data)
+	}
+	return dialed
+}
+
+// longHello is the start of a ClientHello with the maximum length, without its end.
+func longHello() []byte {
+	message := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_400)...)
+	var records []byte
+	for part := range slices.Chunk(message, 16<<10) {
+		records = append(records, 22, 3, 1, byte(len(part)>>8), byte(len(part)))
+		records = append(records, part...)
+	}
+	return records
+}
+
+func TestUnfinishedHandshakesFitIntoMemoryOfLimits(t *testing.T) {
+	limits := Small
+	limits.Read = time.Minute
+	listener, err := Listen(t.Context(), "127.0.0.1:0", certificate(t), limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := New(http.NotFoundHandler(), limits)
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { _ = server.Close() })
+	used := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapInuse + stats.StackInuse)
+	}
+	before := used()
+	dial(t, listener.Addr().String(), limits.Connections, longHello())
+	time.Sleep(200 * time.Millisecond)
+	most := used() - before
+	t.Logf("%d bytes for each of %d connections", most/int64(limits.Connections), limits.Connections)
+	if most > limits.Memory() {
+		t.Errorf("%d connections without a request use %d bytes, Memory returns %d", limits.Connections, most,
+			limits.Memory())
+	}
+}
+
+func TestHijackedConnectionsAreNotCounted(t *testing.T) {
+	for _, secured := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %v", secured), func(t *testing.T) {
+			hijacked := make(chan net.Conn, 10)
+			limits := Small
+			limits.Connections = 1
+			var config *tls.Config
+			if secured {
+				config = certificate(t)
+			}
+			listener, err := Listen(t.Context(), "127.0.0.1:0", config, limits)
+			if err != nil {
+				t.Fatal(err)
+			}
+			server := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				connection, _, err := http.NewResponseController(w).Hijack()
+				if err != nil {
+					t.Error(err)
+				}
+				hijacked <- connection
+			}), limits)
+			go func() { _ = server.Serve(listener) }()
+			t.Cleanup(func() { _ = server.Close() })
+			for range 3 {
+				connection := dial(t, listener.Addr().String(), 1, nil)[0]
+				if secured {
+					connection = tls.Client(connection, &tls.Config{InsecureSkipVerify: true})
+				}
+				_, _ = io.WriteString(connection, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+				select {
+				case taken := <-hijacked:
+					defer taken.Close()
+				case <-time.After(20 * time.Second):
+					t.Fatal("a hijacked connection blocks the next one")
+				}
+			}
+		})
+	}
+}
+
+func TestFailedHandshakesAreLoggedOncePerMinute(t *testing.T) {
+	var written bytes.Buffer
+	log.SetOutput(&written)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	errors := New(http.NotFoundHandler(), Small).ErrorLog
+	for i := range 1000 {
+		errors.Printf("http: TLS handshake error from 10.0.0.%d: EOF", i)
+	}
+	errors.Print("http: panic serving 10.0.0.1: error")
+	lines := strings.Split(strings.TrimSpace(written.String()), "\n")
+	if len(lines) != 2 || !strings.HasSuffix(lines[1], "http: panic serving 10.0.0.1: error") {
+		t.Errorf("got %d lines %q, want one failed handshake and the panic", len(lines), lines[:min(len(lines), 3)])
 	}
 }

@@ -180,7 +180,7 @@ func (f *notificationFlags) setUpSubscribers(
 	runtimes.notifyWith(subscribers)
 	mux := http.NewServeMux()
 	mux.Handle(bundle.NotificationsPath, handler)
-	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits(f.connections)); err != nil {
+	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits); err != nil {
 		return cli.Usage(fmt.Errorf("--notifications-bind-address: %w", err))
 	}
 	return nil

@@ -78,9 +78,9 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
 }
 
-// tokenLimits keep the memory for unauthenticated requests below the memory limit in the chart.
+// tokenLimits keep the memory for unauthenticated requests below half of the memory limit in the chart, also with TLS.
 var tokenLimits = serve.Limits{
-	Connections: 1000, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
+	Connections: 400, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20, Read: 5 * time.Second,
 	Write: 10 * time.Second, OneRequest: true,
 }
 

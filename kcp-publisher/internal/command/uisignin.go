@@ -100,7 +100,7 @@ const tokenValidity = time.Minute
 
 // pageLimits keep the memory for unauthenticated requests below the memory limit in the chart.
 var pageLimits = serve.Limits{
-	Connections: 2000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
+	Connections: 1000, HeaderBytes: 32 << 10, BodyBytes: 16 << 10, AllBodiesBytes: 4 << 20, Read: 10 * time.Second,
 	Write: 2 * tokenValidity,
 }
 

@@ -54,12 +54,12 @@ func start(t testing.TB, connections int, secured bool) *endpoint {
 		config = &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
 		e.secure = &tls.Config{InsecureSkipVerify: true}
 	}
-	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", config, Limits(connections))
+	listener, err := serve.Listen(t.Context(), "127.0.0.1:0", config, Limits)
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.address = listener.Addr().String()
-	server := serve.New(handler, Limits(connections))
+	server := serve.New(handler, Limits)
 	ctx, cancel := context.WithCancel(context.Background())
 	served, swept := make(chan struct{}), make(chan struct{})
 	go func() { defer close(served); _ = server.Serve(listener) }()

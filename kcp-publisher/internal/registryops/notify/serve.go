@@ -36,13 +36,12 @@ type Options struct {
 	Log    logr.Logger
 }
 
-// Limits bounds the connections of the notification server.
-func Limits(connections int) serve.Limits {
-	return serve.Limits{
-		Connections: connections + maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20,
-		Read: 5 * time.Second, Write: writeTimeout,
-		OneRequest: true,
-	}
+// Limits bounds the connections of the notification server without an accepted agent. Options.Connections limits the
+// others.
+var Limits = serve.Limits{
+	Connections: maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20,
+	Read: 5 * time.Second, Write: writeTimeout,
+	OneRequest: true,
 }
 
 // New returns an http.Handler for bundle.NotificationsPath, and its Subscribers.
