@@ -277,6 +277,7 @@ func TestHijackedConnectionsAreNotCounted(t *testing.T) {
 			t.Cleanup(func() { _ = server.Close() })
 			for range 3 {
 				connection := dial(t, listener.Addr().String(), 1, nil)[0]
+				_ = connection.SetDeadline(time.Now().Add(20 * time.Second))
 				if secured {
 					connection = tls.Client(connection, &tls.Config{InsecureSkipVerify: true})
 				}
