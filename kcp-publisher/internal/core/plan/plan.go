@@ -175,7 +175,12 @@ func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
+// autonomySetting returns no autonomy for a runtime that cannot request modules, because its agent would apply the
+// request of its own Kyma.
 func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
+	if kyma.Labels[v1beta2.LabelSync] == v1beta2.False {
+		return ""
+	}
 	if own, is := kyma.Annotations[v1beta2.AnnotationAutonomy]; is {
 		return own
 	}

@@ -141,6 +141,30 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 	}
 }
 
+func TestRuntimeThatCannotRequestModulesHasNoAutonomy(t *testing.T) {
+	rules := Rules{Settings: bundle.Settings{Autonomy: bundle.AutonomyCatalog}}
+	for _, annotation := range []string{"", bundle.AutonomyCatalog} {
+		kyma := kymaOf("one")
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Requested: &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "fast"}, Generation: 3},
+		}
+		kyma.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}
+		if annotation != "" {
+			kyma.Annotations = map[string]string{v1beta2.AnnotationAutonomy: annotation}
+		}
+		request, err := rules.Request(kyma, nil)
+		if err != nil || request.Settings.Autonomy != "" || rules.Runtime(kyma, nil).KymaSpec != "" {
+			t.Errorf("annotation %q: got error %v and autonomy %q, want no autonomy", annotation, err,
+				request.Settings.Autonomy)
+		}
+		delete(kyma.Labels, v1beta2.LabelSync)
+		if request, err = rules.Request(kyma, nil); err != nil || request.Settings.Autonomy != bundle.AutonomyCatalog {
+			t.Errorf("annotation %q without the label: got error %v and autonomy %q, want Catalog", annotation, err,
+				request.Settings.Autonomy)
+		}
+	}
+}
+
 func TestInvalidAnnotationIsAnError(t *testing.T) {
 	for annotation, value := range map[string]string{
 		v1beta2.AnnotationPinnedVersions: "keda", v1beta2.AnnotationAutonomy: "Everything",
