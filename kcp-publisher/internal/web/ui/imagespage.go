@@ -70,8 +70,8 @@ func (c *imageCache) cachedImages(
 	return maps.Clone(c.known), len(pending)
 }
 
-// evict removes entries from a full cache, first of versions that no runtime reports. One runtime that reports many
-// versions must not displace other runtimes' versions.
+// evict removes entries from a full cache: first versions that no runtime reports, then versions without images, which
+// include invented versions. Runtimes that report many versions must not displace other runtimes' versions.
 func (c *imageCache) evict(runtimes []inventory.Runtime) {
 	if !c.isFull() {
 		return
@@ -82,15 +82,22 @@ func (c *imageCache) evict(runtimes []inventory.Runtime) {
 			used[m] = true
 		}
 	}
+	c.drop(func(m inventory.Module) bool { return !used[m] })
+	if c.isFull() {
+		c.drop(func(m inventory.Module) bool { return !c.failed[m].IsZero() })
+	}
+	if c.isFull() {
+		c.known, c.failed, c.bytes = nil, nil, 0
+	}
+}
+
+func (c *imageCache) drop(unwanted func(inventory.Module) bool) {
 	for m, content := range c.known {
-		if !used[m] {
+		if unwanted(m) {
 			c.bytes -= contentBytes(m, content)
 			delete(c.known, m)
 			delete(c.failed, m)
 		}
-	}
-	if c.isFull() {
-		c.known, c.failed, c.bytes = nil, nil, 0
 	}
 }
 

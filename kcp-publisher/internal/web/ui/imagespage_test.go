@@ -139,3 +139,26 @@ func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
 		}
 	}
 }
+
+func TestInventedVersionsOfManyRuntimesDoNotDisplaceImages(t *testing.T) {
+	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
+	runtimes := []inventory.Runtime{{ID: "a", Modules: []inventory.Module{keda}}}
+	for n := range maxContents/400 + 1 {
+		stranger := inventory.Runtime{ID: fmt.Sprintf("stranger-%d", n)}
+		for i := range 400 {
+			stranger.Modules = append(stranger.Modules,
+				inventory.Module{Name: "made-up", Version: fmt.Sprintf("1.%d.%d", n, i)})
+		}
+		runtimes = append(runtimes, stranger)
+	}
+	var c imageCache
+	asked := make(chan []inventory.Runtime, 1)
+	for view := range 3 {
+		known, _ := c.cachedImages(runtimes, noon, func(r []inventory.Runtime) { asked <- r })
+		if view > 0 && len(known[keda].Images) != 1 {
+			t.Fatalf("view %d: the images of runtime a are not cached", view)
+		}
+		found := map[inventory.Module]inventory.Content{keda: {Images: []string{kedaImage}}}
+		c.put(<-asked, found, "", noon)
+	}
+}
