@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/loopback"
@@ -67,6 +68,17 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	if err := f.Control.Create(ctx, broken); err == nil ||
 		!strings.Contains(err.Error(), "spec.descriptor: component descriptor: meta.schemaVersion") {
 		t.Errorf("unresolvable template is not refused: %v", err)
+	}
+	policy := inControlPlane(&v1alpha1.RolloutPolicy{Spec: v1alpha1.RolloutPolicySpec{
+		Course: v1alpha1.Course{Waves: []v1alpha1.Wave{{
+			Name: "canary", Count: new(int32(1)), Checks: []v1alpha1.Check{{
+				Name: "ready", CEL: &v1alpha1.CELCheck{Expression: "objcts == []"},
+			}},
+		}}},
+	}}, "careful")
+	if err := f.Control.Create(ctx, policy); err == nil ||
+		!strings.Contains(err.Error(), "spec.waves[0].checks[0].cel.expression: line 1, column 1: undeclared reference") {
+		t.Errorf("policy with an invalid expression is not refused: %v", err)
 	}
 	checkRestored(t, f)
 	rights, err := f.PublisherRights()
@@ -130,7 +142,7 @@ func checkRestored(t *testing.T, f *fleet.Fleet) {
 			f.Control.Get(ctx, client.ObjectKeyFromObject(configuration), configuration),
 			f.Control.Get(ctx, client.ObjectKeyFromObject(crd), crd))
 		strategy, _, _ := unstructured.NestedString(crd.Object, "spec", "conversion", "strategy")
-		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 2 &&
+		return err == nil && strategy == "Webhook" && len(configuration.Webhooks) == 4 &&
 			reflect.DeepEqual(now.Data, served.Data), fmt.Sprint(err, strategy)
 	})
 	until(t, 10*time.Second, "v1beta1 is served", func() (bool, string) {

@@ -168,7 +168,7 @@ func Define(manifest, shipped []fleet.Check, problem string) []Definition {
 			case at < 0:
 				d.Problem = "the module ships no check with this name in its content \"" + bundle.ContentChecks + "\""
 			default:
-				d.Check = shipped[at]
+				d.Check, d.Problem = shipped[at], latencyProblem(shipped[at])
 			}
 		}
 		d.Interval.Duration = max(cmp.Or(d.Interval.Duration, DefaultInterval), bundle.MinCheckInterval)

@@ -116,7 +116,8 @@ type HTTPCheck struct {
 	// +kubebuilder:validation:Maximum:=599
 	// +optional
 	Status int32 `json:"status,omitempty"`
-	// MaxLatency is the maximum time from sending the request until the response body is read. Zero means no limit.
+	// MaxLatency is the maximum time from sending the request until the response body is read. It must be less than the
+	// check's timeout, because a measurement that exceeds the timeout is Inconclusive. Zero means no limit.
 	// +optional
 	// +kubebuilder:validation:Type:=string
 	// +kubebuilder:validation:MaxLength:=20

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/google/cel-go/cel"
@@ -10,25 +9,6 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
-
-const (
-	// maxCost limits the cost of one expression. Kubernetes has the same limit for expressions in CRD schemas.
-	maxCost = 1_000_000
-	// interruptEvery is the number of loop iterations after which the timeout is checked.
-	interruptEvery = 100
-)
-
-// Variables of CEL expressions.
-const (
-	varObjects = "objects"
-	varBody    = "body"
-)
-
-// newEnv returns the CEL environment: the standard library and optional fields.
-func newEnv() (*cel.Env, error) {
-	return cel.NewEnv(cel.Variable(varObjects, cel.ListType(cel.DynType)), cel.Variable(varBody, cel.DynType),
-		cel.OptionalTypes(), cel.CrossTypeNumericComparisons(true), cel.DefaultUTCTimeZone(true))
-}
 
 // evaluate runs a CEL expression. It returns an error if the result is not a boolean.
 func (p *Prober) evaluate(ctx context.Context, expression string, variables map[string]any) (bool, error) {
@@ -54,11 +34,7 @@ func (p *Prober) program(expression string) (cel.Program, error) {
 	if known != nil {
 		return known, nil
 	}
-	parsed, issues := p.env.Compile(expression)
-	if issues.Err() != nil {
-		return nil, errors.New("compile the expression: " + issues.Errors()[0].Message)
-	}
-	program, err := p.env.Program(parsed, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(interruptEvery))
+	program, err := checks.Compile(expression)
 	if err != nil {
 		return nil, fmt.Errorf("compile the expression: %w", err)
 	}
@@ -78,7 +54,7 @@ func (p *Prober) cel(ctx context.Context, c fleet.CELCheck) (checks.Measurement,
 	if err != nil {
 		return checks.Measurement{}, err
 	}
-	is, err := p.evaluate(ctx, c.Expression, map[string]any{varObjects: objects, varBody: nil})
+	is, err := p.evaluate(ctx, c.Expression, map[string]any{checks.VarObjects: objects, checks.VarBody: nil})
 	switch {
 	case err != nil:
 		return checks.Measurement{}, err

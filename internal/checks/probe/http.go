@@ -75,7 +75,7 @@ func (p *Prober) checkResponse(
 	if err != nil {
 		return checks.Measurement{}, fmt.Errorf("the response is not JSON: %w", err)
 	}
-	is, err := p.evaluate(ctx, c.Expression, map[string]any{varBody: content, varObjects: []any{}})
+	is, err := p.evaluate(ctx, c.Expression, map[string]any{checks.VarBody: content, checks.VarObjects: []any{}})
 	if err != nil {
 		return checks.Measurement{}, err
 	}

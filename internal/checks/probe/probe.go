@@ -68,7 +68,6 @@ type Prober struct {
 	pods      corev1client.PodsGetter
 	transport *http.Transport
 	apiServer []netip.AddrPort
-	env       *cel.Env
 	reads     readCache
 
 	mu        sync.Mutex // guards the fields below
@@ -92,15 +91,11 @@ func New(options Options) (*Prober, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := newEnv()
-	if err != nil {
-		return nil, err
-	}
 	if options.Memory == nil {
 		options.Memory = NewMemory()
 	}
 	p := &Prober{
-		options: options, cluster: cluster, pods: pods, apiServer: apiServerAddresses(config), env: env,
+		options: options, cluster: cluster, pods: pods, apiServer: apiServerAddresses(config),
 		reads: readCache{cachedReads: map[objectSelection]*cachedRead{}}, programs: map[string]cel.Program{},
 		addresses: map[string]addresses{},
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -68,6 +69,9 @@ func (f *checkModuleFlags) run(cmd *cobra.Command, argument string) error {
 	shipped, err := f.readChecks(cmd, argument)
 	if err != nil {
 		return err
+	}
+	if err := checks.Validate(shipped, field.NewPath("checks")); err != nil {
+		return fmt.Errorf("%s: %s: %s", argument, err.Field, err.Detail)
 	}
 	if shipped, err = f.selectChecks(argument, shipped); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/course"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -209,6 +210,10 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 	for _, made := range slices.Clone(round.Create) {
 		status := made.Status
 		made.Namespace = r.Catalog.Namespace
+		if why := invalidMessage(made); why != "" {
+			r.holdRefused(round, made, why)
+			continue
+		}
 		err := r.Client.Create(ctx, made)
 		if why := refusalMessage(made, before, err); why != "" {
 			r.holdRefused(round, made, why)
@@ -242,6 +247,17 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 		}
 	}
 	return nil
+}
+
+// invalidMessage returns the reason why a new Rollout could not prove its version, or "". The webhook refuses such a
+// policy, but it is optional, and an older publisher may have accepted the policy.
+func invalidMessage(created *fleet.Rollout) string {
+	err := course.Validate(created.Spec.Course)
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("rollout %s cannot be created: policy %s is invalid: %s: %s", created.Name, created.Spec.Policy,
+		err.Field, err.Detail)
 }
 
 // refusalMessage returns the reason why a Rollout cannot be created if only a user can resolve it. It returns "" for an

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/conversion"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
@@ -51,6 +52,7 @@ const (
 	pathConvert   = "/convert"
 	pathTemplate  = "/validate-moduletemplate"
 	pathMeta      = "/validate-modulereleasemeta"
+	pathCourse    = "/validate-course"
 	checkInterval = time.Hour
 )
 
@@ -106,6 +108,7 @@ func newHandler(scheme *runtime.Scheme, rollouts client.Reader) (http.Handler, e
 	server.Register(pathConvert, conversion.NewWebhookHandler(scheme, registry))
 	server.Register(pathTemplate, &admission.Webhook{Handler: admission.HandlerFunc(validateTemplate)})
 	server.Register(pathMeta, &admission.Webhook{Handler: promotions{rollouts}})
+	server.Register(pathCourse, &admission.Webhook{Handler: admission.HandlerFunc(validateCourse)})
 	return mux, nil
 }
 
@@ -283,8 +286,10 @@ func (r *registration) registerValidation(ctx context.Context, authorities []byt
 	}
 	change := func(object map[string]any) error {
 		return unstructured.SetNestedSlice(object, []any{
-			r.newWebhook("moduletemplates", pathTemplate, authorities),
-			r.newWebhook("modulereleasemetas", pathMeta, authorities),
+			r.newWebhook(v1beta2.GroupVersion, "moduletemplates", pathTemplate, authorities),
+			r.newWebhook(v1beta2.GroupVersion, "modulereleasemetas", pathMeta, authorities),
+			r.newWebhook(fleet.GroupVersion, "rolloutpolicies", pathCourse, authorities),
+			r.newWebhook(fleet.GroupVersion, "rollouts", pathCourse, authorities),
 		}, "webhooks")
 	}
 	if err := r.editObject(ctx, gvk, name, change); !apierrors.IsNotFound(err) {
@@ -301,14 +306,16 @@ func (r *registration) registerValidation(ctx context.Context, authorities []byt
 	return r.editObject(ctx, gvk, name, change)
 }
 
-func (r *registration) newWebhook(resource, path string, authorities []byte) map[string]any {
+func (r *registration) newWebhook(
+	group schema.GroupVersion, resource, path string, authorities []byte,
+) map[string]any {
 	return map[string]any{
 		"name": resource + "." + configurationName, "admissionReviewVersions": []any{"v1"}, "sideEffects": "None",
 		"failurePolicy":  "Ignore",
 		"timeoutSeconds": int64(5), "matchPolicy": "Equivalent", "clientConfig": r.clientConfig(path, authorities),
 		"namespaceSelector": map[string]any{}, "objectSelector": map[string]any{},
 		"rules": []any{map[string]any{
-			"apiGroups": []any{v1beta2.Group}, "apiVersions": []any{v1beta2.GroupVersion.Version},
+			"apiGroups": []any{group.Group}, "apiVersions": []any{group.Version},
 			"resources":  []any{resource},
 			"operations": []any{"CREATE", "UPDATE"}, "scope": "*",
 		}},

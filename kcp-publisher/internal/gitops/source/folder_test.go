@@ -45,6 +45,14 @@ spec:
   channels:
   - {channel: regular, version: 1.0.0}
 `
+	policyHeader = `apiVersion: fleet.kyma-project.io/v1alpha1
+kind: RolloutPolicy
+metadata: {name: slow}
+spec:
+  waves:
+  - name: canary
+    count: 3
+`
 )
 
 func TestFolderReturnsItsObjects(t *testing.T) {
@@ -159,6 +167,19 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 		"Policy with an unnamed wave": {
 			"apiVersion: fleet.kyma-project.io/v1alpha1\nkind: RolloutPolicy\nmetadata: {name: slow}\nspec:\n  " +
 				"waves:\n  - {count: 3}\n", "bad.yaml:6:5: spec.waves[0].name: is required",
+		},
+		"Policy with an expression that does not compile": {
+			policyHeader + "    checks:\n    - {name: ready, cel: {expression: 'objcts == []'}}\n",
+			"bad.yaml:9:27: spec.waves[0].checks[0].cel.expression: line 1, column 1: undeclared reference to 'objcts'",
+		},
+		"Policy with a latency limit of the timeout": {
+			policyHeader + "    checks:\n    - name: fast\n      http:\n        " +
+				"service: {namespace: a, name: b, port: 80}\n        maxLatency: 10s\n",
+			"bad.yaml:12:9: spec.waves[0].checks[0].http.maxLatency: maxLatency is 10s, must be less than timeout",
+		},
+		"Policy with a short interval": {
+			policyHeader + "    checks:\n    - {name: ready, cel: {expression: 'true'}, interval: 1s}\n",
+			"bad.yaml:4:1: spec: waves[0].checks[0] (ready): interval: 1s, must be at least 10s",
 		},
 		"Invalid label": {
 			strings.Replace(kyma, "{name: one}", "{name: one, labels: {a.b/c: 'x y'}}", 1), `bad.yaml:3:`,

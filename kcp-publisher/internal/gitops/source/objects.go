@@ -16,6 +16,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/course"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
 )
 
@@ -122,7 +123,10 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	case "Watcher":
 		return decodeInto(written, &o.Watchers)
 	case "RolloutPolicy":
-		return decodeInto(written, &o.Policies)
+		if problems := decodeInto(written, &o.Policies); len(problems) > 0 {
+			return problems
+		}
+		return courseProblems(o.Policies[len(o.Policies)-1])
 	case "PromotionPolicy":
 		return decodeInto(written, &o.Trains)
 	case "Secret":
@@ -170,6 +174,14 @@ func decodeInto[T any](written Written, into *[]T) []error {
 		*into = append(*into, decoded)
 	}
 	return problems
+}
+
+// courseProblems returns the problem that the publisher's webhook would refuse, as a list of at most one error.
+func courseProblems(policy fleet.RolloutPolicy) []error {
+	if err := course.Validate(policy.Spec.Course); err != nil {
+		return []error{&crdschema.Problem{Field: err.Field, Message: err.Detail}}
+	}
+	return nil
 }
 
 func fieldProblems(found []error) (problems []error) {

@@ -1,0 +1,54 @@
+package checks
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// Validate returns the first field of the checks at a path that makes a check useless: an expression that does not
+// compile, or a latency limit that cannot be exceeded. bundle.CheckChecks checks all other fields.
+func Validate(checks []fleet.Check, at *field.Path) *field.Error {
+	for i, c := range checks {
+		if err := validateCheck(c, at.Index(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func validateCheck(c fleet.Check, at *field.Path) *field.Error {
+	expression, path := "", at.Child("cel", "expression")
+	switch {
+	case c.CEL != nil:
+		expression = c.CEL.Expression
+	case c.HTTP != nil:
+		expression, path = c.HTTP.Expression, at.Child("http", "expression")
+		if problem := latencyProblem(c); problem != "" {
+			return field.Invalid(at.Child("http", "maxLatency"), c.HTTP.MaxLatency.Duration.String(), problem)
+		}
+	}
+	if expression == "" {
+		return nil
+	}
+	if _, err := Compile(expression); err != nil {
+		return field.Invalid(path, expression, err.Error())
+	}
+	return nil
+}
+
+// latencyProblem returns why the maxLatency of an HTTP check has no effect, or "". A response that exceeds the timeout
+// is Inconclusive, so a larger maxLatency could never fail the check.
+func latencyProblem(c fleet.Check) string {
+	if c.HTTP == nil || c.HTTP.MaxLatency.Duration == 0 {
+		return ""
+	}
+	timeout := cmp.Or(c.Timeout.Duration, DefaultTimeout)
+	if c.HTTP.MaxLatency.Duration < timeout {
+		return ""
+	}
+	return fmt.Sprintf("maxLatency is %s, must be less than timeout, which is %s", c.HTTP.MaxLatency.Duration, timeout)
+}
