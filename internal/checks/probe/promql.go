@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	result, _, _, err := promv1.NewAPI(server).Query(ctx, c.Query, time.Now())
+	result, warnings, _, err := promv1.NewAPI(server).Query(ctx, c.Query, time.Now())
 	if err != nil {
 		var answer *promv1.Error
 		if !errors.As(err, &answer) {
@@ -43,7 +44,24 @@ func (p *Prober) query(ctx context.Context, c fleet.PromQLCheck) (float64, error
 		}
 		return 0, fmt.Errorf("query: %w", err)
 	}
+	if err := warningError(warnings); err != nil {
+		return 0, err
+	}
 	return onlyNumber(result)
+}
+
+// warningError returns an error for a response with warnings. Prometheus and Thanos return a warning if an error did
+// not end the query, for example if a store did not respond, so the value may be based on a part of the data.
+// Prometheus before version 3 also returns info annotations as warnings. They are hints about the query.
+func warningError(warnings promv1.Warnings) error {
+	warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "PromQL info: ") })
+	switch len(warnings) {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("the query returned a warning: %s", warnings[0])
+	}
+	return fmt.Errorf("the query returned %d warnings, the first is: %s", len(warnings), warnings[0])
 }
 
 func onlyNumber(result model.Value) (float64, error) {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
@@ -56,6 +58,20 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 		"value above max": {
 			answers(`{"resultType":"vector","result":[{"metric":{},"value":[1700000000.1,"0.3"]}]}`), checks.Failure,
 			"0.3", "above max 0.25",
+		},
+		"partial response": {
+			answers(scalarResult + `,"warnings":["No StoreAPIs matched for this query"]`), checks.Unknown, "",
+			"the query returned a warning: No StoreAPIs matched for this query",
+		},
+		"many long warnings": {
+			answers(scalarResult + `,"warnings":["` + strings.Repeat("\\u001b[2J", 500) + `","b","c"]`), checks.Unknown, "",
+			"the query returned 3 warnings, the first is: ",
+		},
+		"info annotation": {
+			answers(scalarResult + `,"infos":["PromQL info: metric might not be a counter"]`), checks.Success, "0.2", "",
+		},
+		"info annotation of Prometheus 2": {
+			answers(scalarResult + `,"warnings":["PromQL info: metric might not be a counter"]`), checks.Success, "0.2", "",
 		},
 		"no data": {answers(`{"resultType":"vector","result":[]}`), checks.Unknown, "", "no data"},
 		"two series": {
@@ -117,9 +133,13 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 			require.Equal(t, c.want, m.Verdict, m.Message)
 			require.Equal(t, c.value, m.Value)
 			require.Contains(t, m.Message, c.text)
+			require.LessOrEqual(t, len(m.Message), bundle.MaxCheckMessageBytes)
+			require.Equal(t, bundle.PrintableLine(m.Message), m.Message)
 		})
 	}
 }
+
+const scalarResult = `{"resultType":"scalar","result":[1,"0.2"]}`
 
 // answersQuery returns 0.1 for the expected query.
 func answersQuery(w http.ResponseWriter, r *http.Request) {
@@ -137,6 +157,7 @@ func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
 		return w.MeasureBefore(t.Context(), checks.Define([]fleet.Check{c}, nil, "")[0])
 	}
 	require.Equal(t, "0.25", query(answers(`{"resultType":"scalar","result":[1,"0.25"]}`)))
+	require.Empty(t, query(answers(scalarResult+`,"warnings":["partial response"]`)))
 	require.Empty(t, query(http.NotFound))
 	require.Empty(t, query(answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`)))
 	require.Empty(t, query(answers(`{"resultType":"scalar","result":[1,"+Inf"]}`)))
