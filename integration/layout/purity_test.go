@@ -13,6 +13,7 @@ var pure = []string{
 	"kcp-publisher/internal/core/plan", "kcp-publisher/internal/core/ingest", "kcp-publisher/internal/core/forecast",
 	"kcp-publisher/internal/core/course", "kcp-publisher/internal/core/disclosure",
 	"kcp-publisher/internal/core/rollout/readings",
+	"kcp-publisher/internal/core/rollout/changes",
 	"kcp-publisher/internal/core/fleet", "kcp-publisher/internal/core/reconcile",
 	"skr-agent/internal/core/autonomy", "skr-agent/internal/core/maintenance", "skr-agent/internal/core/provenance",
 	"skr-agent/internal/core/report", "skr-agent/internal/core/round", "skr-agent/internal/agent/logonce",

@@ -20,12 +20,15 @@ const (
 	// ReasonWaveProven means that a wave that updated at least one runtime is proven, so the next wave can start. The
 	// message contains the numbers of updated, failed and deferred runtimes.
 	ReasonWaveProven = "WaveProven"
+	// ReasonCheckFailed is a Warning on a Rollout: a check failed in more runtimes of a wave than before, but the wave's
+	// maxFailures allows these failures. The message contains the check, the number of runtimes, and the values.
+	ReasonCheckFailed = "CheckFailed"
 	// ReasonOfflineAfterTooShort is a Warning on a RolloutPolicy: its offlineAfter makes healthy runtimes count as
 	// offline.
 	ReasonOfflineAfterTooShort = "OfflineAfterTooShort"
 
-	// ReasonRolloutRefused is a Warning on a RolloutPolicy: the API server refuses to create a Rollout. All runtimes keep
-	// their version until the cause is corrected.
+	// ReasonRolloutRefused is a Warning on a RolloutPolicy: a Rollout cannot be created, because the policy is invalid or
+	// the API server refuses the Rollout. All runtimes keep their version until the cause is corrected.
 	ReasonRolloutRefused = "RolloutRefused"
 	// ReasonRolloutProgressing means that the Rollout continues after it was Paused or Waiting.
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)

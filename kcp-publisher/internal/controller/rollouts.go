@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/course"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout/changes"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
@@ -225,7 +226,7 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 		ctrl.LoggerFrom(ctx).
 			Info("rollout started", "rollout", made.Name, "module", made.Spec.Module, "channel", made.Spec.Channel,
 				"from", made.Spec.From, "to", made.Spec.To)
-		r.emitChanges(made, rollout.StartChanges(made))
+		r.emitChanges(made, changes.Start(made))
 		if err := r.writeStatus(ctx, made, status); err != nil {
 			return err
 		}
@@ -314,12 +315,12 @@ func (r *Rollouts) writeStatus(ctx context.Context, object *fleet.Rollout, statu
 		Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("write status of Rollout %s/%s: %w", object.Namespace, object.Name, err)
 	}
-	r.emitChanges(object, rollout.ChangesBetween(before.Status, status))
+	r.emitChanges(object, changes.Between(before.Status, status))
 	return nil
 }
 
-func (r *Rollouts) emitChanges(object *fleet.Rollout, changes []rollout.Change) {
-	for _, c := range changes {
+func (r *Rollouts) emitChanges(object *fleet.Rollout, all []changes.Change) {
+	for _, c := range all {
 		r.Events.Eventf(object, nil, c.Type, c.Reason, "Rollout", "%s", eventNote(c.Note))
 	}
 }

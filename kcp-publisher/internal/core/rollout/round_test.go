@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout/changes"
 )
 
 var everyone = []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
@@ -275,19 +276,19 @@ func kstatusOf(t *testing.T, rollout fleet.Rollout) status.Status {
 
 func TestRolloutChangesAreReportedOnce(t *testing.T) {
 	started := carriedOut("").Status
-	if got := ChangesBetween(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
+	if got := changes.Between(fleet.RolloutStatus{}, started); len(got) != 1 || got[0].Reason != "WaveStarted" {
 		t.Errorf("first status: got changes %+v, want WaveStarted", got)
 	}
 	broken := grantedAgo(at("dev", "dev", ""), 1)
 	broken.State, broken.Message = "Error", "crashes"
 	stopped := Plan(first, twoWaves(), started, []Runtime{broken, everyone[1]},
 		PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
-	if got := ChangesBetween(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
+	if got := changes.Between(started, stopped); len(got) != 1 || got[0].Type != "Warning" ||
 		got[0].Reason != "RolloutRollingBack" ||
 		got[0].Note != "wave development failed: 1 of 1 runtimes failed, maxFailures allows 0" {
 		t.Errorf("failed wave: got changes %+v, want RolloutRollingBack with the failures", got)
 	}
-	if got := ChangesBetween(stopped, stopped); len(got) > 0 {
+	if got := changes.Between(stopped, stopped); len(got) > 0 {
 		t.Errorf("unchanged status: got changes %+v, want none", got)
 	}
 }
