@@ -18,10 +18,10 @@ import (
 )
 
 // TestSlowReleaseIsRolledBackByItsCheck follows docs/tutorials/catch-a-slow-release.md with a real Prometheus, on a
-// fleet in the state after the demo.
+// fleet in the state after the demo. It logs the total time, because the page states how long the tutorial takes.
 func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestFailedCheckRollsBackTheCanaryOnly
-	ctx := t.Context()
+	ctx, started := t.Context(), time.Now()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0")))
 	promote(t, f, "1.8.0")
@@ -51,6 +51,7 @@ func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
 		t.Errorf("status does not warn of the rejected version: %v\n%s", err, output)
 	}
 	w.prints(steps[8], "scaler patched")
+	t.Logf("all %d steps took %s", len(steps), time.Since(started).Round(time.Second))
 }
 
 // runSlowModule starts the tutorial's program, and waits until its Prometheus measures the first version.
