@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -27,7 +28,7 @@ const (
 var defaultIntervals = []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"}
 
 // checking measures the cost of module checks in an idle agent with 20 modules. It compares the agent without checks
-// with the agent that runs three checks per module every 30 seconds.
+// with the agent that runs three checks of one kind per module every 30 seconds.
 func checking(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true, PublisherFlags: defaultIntervals})
 	if err != nil {
@@ -52,34 +53,56 @@ func checking(ctx context.Context) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Control.Create(ctx, checked()); err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		if err := offer(ctx, f, mailerAs(name, "1.1.0")); err != nil {
-			return nil, err
-		}
-	}
-	if err := allReady(ctx, r, names, "1.1.0"); err != nil {
-		return nil, err
-	}
-	with, err := idleAgent(ctx)
+	service, stop, err := serveChecks(ctx, r.API)
 	if err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("%d modules with %d checks each, in an idle agent", modules, checksPerModule)
-	return []result{
-		{
+	defer stop()
+	var all []result
+	for i, kind := range []string{"cel", "http", "promql"} {
+		version := fmt.Sprintf("1.%d.0", i+1)
+		with, err := checkedAgent(ctx, f, r, names, version, checksOf(kind, service))
+		if err != nil {
+			return nil, fmt.Errorf("%s checks: %w", kind, err)
+		}
+		what := fmt.Sprintf("%d modules with %d %s checks each, in an idle agent", modules, checksPerModule, kind)
+		all = append(all, result{
 			what + ": CPU",
 			fmt.Sprintf("%.1f millicores, %.1f without", with.millicores, plain.millicores),
 			"2 millicores more",
-		},
-		{
+		}, result{
 			what + ": anonymous memory",
 			fmt.Sprintf("%d MiB, %d without", with.bytes>>20, plain.bytes>>20),
 			"5 MiB more",
-		},
-	}, nil
+		})
+	}
+	return all, nil
+}
+
+// checkedAgent upgrades all modules to a version with these checks, and returns the usage of the idle agent.
+func checkedAgent(
+	ctx context.Context, f *fleet.Fleet, r *fleet.Runtime, names []string, version string, checks []v1alpha1.Check,
+) (idle, error) {
+	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "checked"}}
+	_, err := controllerutil.CreateOrUpdate(ctx, f.Control, policy, func() error {
+		// One wave updates all modules and outlasts the measurement.
+		policy.Spec.Waves = []v1alpha1.Wave{{
+			Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour}, Checks: checks,
+		}}
+		return nil
+	})
+	if err != nil {
+		return idle{}, err
+	}
+	for _, name := range names {
+		if err := offer(ctx, f, mailerAs(name, version)); err != nil {
+			return idle{}, err
+		}
+	}
+	if err := allReady(ctx, r, names, version); err != nil {
+		return idle{}, err
+	}
+	return idleAgent(ctx)
 }
 
 // mailerAs returns a version of the sample module mailer with another name.
@@ -89,21 +112,29 @@ func mailerAs(name, version string) sample.Version {
 	return v
 }
 
-// checked returns a policy that rolls out all modules in one wave with checks. The wave outlasts the measurement.
-func checked() *v1alpha1.RolloutPolicy {
-	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "checked"}}
-	wave := v1alpha1.Wave{Name: "all", Percent: new(int32(100)), Soak: metav1.Duration{Duration: time.Hour}}
+// checksOf returns checks of one kind that succeed.
+func checksOf(kind string, service v1alpha1.ServiceReference) (all []v1alpha1.Check) {
 	for i := range checksPerModule {
-		wave.Checks = append(wave.Checks, v1alpha1.Check{
-			Name: fmt.Sprint("check-", i),
-			CEL: &v1alpha1.CELCheck{
+		c := v1alpha1.Check{Name: fmt.Sprint("check-", i)}
+		switch kind {
+		case "cel":
+			c.CEL = &v1alpha1.CELCheck{
 				APIVersion: "apps/v1", Kind: "Deployment", Namespace: v1beta2.RuntimeNamespace,
 				Expression: fmt.Sprintf("objects.all(o, o.spec.replicas < %d)", 5+i),
-			},
-		})
+			}
+		case "http":
+			c.HTTP = &v1alpha1.HTTPCheck{
+				Service: service, Path: "/healthz", MaxLatency: metav1.Duration{Duration: 5 * time.Second},
+				Expression: fmt.Sprintf("body.queue < %d", 100+i),
+			}
+		case "promql":
+			c.PromQL = &v1alpha1.PromQLCheck{
+				Service: service, Query: fmt.Sprintf("sum(rate(errors_total[%dm]))", 5+i), Max: "0.5",
+			}
+		}
+		all = append(all, c)
 	}
-	policy.Spec.Waves = []v1alpha1.Wave{wave}
-	return policy
+	return all
 }
 
 func allReady(ctx context.Context, r *fleet.Runtime, names []string, version string) error {
