@@ -1,6 +1,7 @@
 package resolve
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,6 +68,47 @@ func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 				(len(got.State.Problems) != 1 ||
 					!strings.Contains(got.State.Problems[0].Message, "stays at version "+c.known)) {
 				t.Errorf("got problems %+v, want one about version %s", got.State.Problems, c.known)
+			}
+		})
+	}
+}
+
+// TestOnlyNeededComponentsAreRead checks that the publisher reads the component of a module's installed version only if
+// the next bundle needs a new manifest of this version.
+func TestOnlyNeededComponentsAreRead(t *testing.T) {
+	for name, c := range map[string]struct {
+		channel   string
+		published string // the channel of the last bundle
+		versions  map[string]string
+		want      []string
+	}{
+		"upgrade": {channel: "fast", published: "regular", want: []string{"1.1.0"}},
+		"upgrade without last bundle": {
+			channel: "fast", versions: map[string]string{"keda": "1.0.0"}, want: []string{"1.1.0"},
+		},
+		"downgrade, installed version in the last bundle": {
+			channel: "regular", published: "fast", want: []string{"1.0.0"},
+		},
+		"downgrade without last bundle": {
+			channel: "regular", versions: map[string]string{"keda": "1.1.0"}, want: []string{"1.0.0", "1.1.0"},
+		},
+		"unknown channel": {channel: "missing", published: "regular"},
+		"unknown channel without last bundle": {
+			channel: "missing", versions: map[string]string{"keda": "1.0.0"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := usual()
+			if c.published != "" {
+				w.channel(c.published).published(t)
+			}
+			w.channel(c.channel).request.Versions = c.versions
+			var got []string
+			for _, need := range ListNeeds(w.request, w.snapshot(t)) {
+				got = append(got, need.Version)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("got versions %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -217,6 +217,42 @@ func TestEmptyWaveWaits(t *testing.T) {
 	}
 }
 
+// TestEarlierRolloutProvesItsVersion promotes version 4.0.0 after two earlier rollouts. The wave before production
+// selects no runtime, so it waits unless the first rollout proves the version.
+func TestEarlierRolloutProvesItsVersion(t *testing.T) {
+	for name, c := range map[string]struct {
+		from, to string
+		state    fleet.RolloutState
+		updated  int32
+		proven   bool
+	}{
+		"succeeded rollout":                      {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 1, true},
+		"succeeded rollout that updated nothing": {"1.0.0", "4.0.0", fleet.RolloutSucceeded, 0, false},
+		"stopped rollout":                        {"1.0.0", "4.0.0", fleet.RolloutStopped, 1, false},
+		"succeeded rollout of another version":   {"1.0.0", "2.0.0", fleet.RolloutSucceeded, 1, false},
+		"last good version of earlier rollout":   {"4.0.0", "5.0.0", fleet.RolloutRolledBack, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			earlier, latest := carriedOut(c.state), carriedOut(fleet.RolloutRolledBack)
+			earlier.Spec.From, earlier.Spec.To, earlier.Status.Updated = c.from, c.to, c.updated
+			latest.Name, latest.Spec.Revision, latest.Spec.To = ObjectName(keda, 2), 2, "3.0.0"
+			round := EvaluateAll(policies("careful"), []fleet.Rollout{earlier, latest},
+				map[Track]Followers{keda: {"4.0.0", everyone[1:]}}, noon)
+			if len(round.Create) != 1 || round.Create[0].Spec.To != "4.0.0" {
+				t.Fatalf("got created rollouts %+v, want one to 4.0.0", round.Create)
+			}
+			want := "1.0.0"
+			if c.proven {
+				want = "4.0.0"
+			}
+			if got := round.Gates[keda].Decide("prod", "1.0.0").Version; got != want {
+				t.Errorf("got version %s for production, want %s, rollout message %s", got, want,
+					round.Create[0].Status.Message)
+			}
+		})
+	}
+}
+
 // For longer than offlineAfter, the publisher cannot publish to the first of three runtimes. The rollout must continue
 // with the others.
 func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
