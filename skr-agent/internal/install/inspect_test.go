@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -94,4 +95,38 @@ func TestDetailsOfAFailingModuleAreReported(t *testing.T) {
 			"want no conditions and Events, because only logs were requested")
 	}
 	require.WithinDuration(t, time.Now(), d.Taken, time.Minute)
+}
+
+func TestFailedConditionsOfAnObjectAreListed(t *testing.T) {
+	condition := func(kind, status, message string) any {
+		return map[string]any{"type": kind, "status": status, "reason": "R", "message": message}
+	}
+	for name, c := range map[string]struct {
+		conditions []any
+		want       []string
+	}{
+		"object without conditions": {},
+		"condition that is True":    {conditions: []any{condition("Available", "True", "m")}},
+		"condition that is not True": {
+			conditions: []any{condition("Available", "False", "m"), condition("Ready", "Unknown", "n")},
+			want:       []string{"Available=False R: m", "Ready=Unknown R: n"},
+		},
+		"condition that reports a failure": {
+			conditions: []any{condition("ReplicaFailure", "True", "m"), condition("Failed", "True", "n")},
+			want:       []string{"ReplicaFailure=True R: m", "Failed=True R: n"},
+		},
+		"message with a secret": {
+			conditions: []any{condition("Available", "False", "password=hunter2")},
+			want:       []string{"Available=False R: password=[masked]"},
+		},
+		"too many conditions": {
+			conditions: slices.Repeat([]any{condition("Ready", "False", "m")}, bundle.MaxDetailLines+1),
+			want:       slices.Repeat([]string{"Ready=False R: m"}, bundle.MaxDetailLines),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": c.conditions}}}
+			require.Equal(t, c.want, failedConditions(o))
+		})
+	}
 }

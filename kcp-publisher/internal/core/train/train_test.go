@@ -89,6 +89,22 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitRolloutActive, message: "the rollout in channel fast has not started",
 		},
+		"version waits for its rollout after the rollout of an older version": {
+			change: func(in *Input) {
+				in.RolloutPolicies = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.7.0", 2, fleet.RolloutSucceeded, ago(3*week))}
+				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 5, Behind: 1}
+			},
+			reason: fleet.WaitRolloutActive, message: "the rollout in channel fast has not started",
+		},
+		"version does not wait for a runtime that is behind after its rollout": {
+			change: func(in *Input) {
+				in.RolloutPolicies = []fleet.RolloutPolicy{{Spec: fleet.RolloutPolicySpec{}}}
+				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(2*week))}
+				in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 5, Behind: 1}
+			},
+			reason: fleet.WaitDue, due: true,
+		},
 		"version rolled back in its channel is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour))}
