@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 )
 
@@ -249,6 +250,28 @@ func TestGateOpensAtNextWindow(t *testing.T) {
 	if gate := New(nil, "", nil, nil, friday); !reflect.DeepEqual(gate, Gate{}) ||
 		len(gate.WaitingUpgrades(nil, nil)) != 0 {
 		t.Errorf("got gate %+v without a bundle, want the zero value", gate)
+	}
+}
+
+func TestReasonOfWaitingUpgradesDependsOnFutureWindows(t *testing.T) {
+	for name, c := range map[string]struct {
+		schedule window.Schedule
+		want     reason.Reason
+	}{
+		"future window":            {*waitingScene().bundle.State.Maintenance, reason.WindowAwaited},
+		"schedule without windows": {window.Schedule{}, reason.WindowMissing},
+		"windows that are too short": {window.Schedule{
+			Windows: []window.Window{{Days: []string{"Sat"}, Begin: "21:00:00Z", End: "21:10:00Z"}},
+			Minimum: metav1.Duration{Duration: 20 * time.Minute},
+		}, reason.WindowMissing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := waitingScene()
+			s.bundle.State.Maintenance = &c.schedule
+			if got := New(&s.bundle, "", s.kyma, nil, s.now).Reason(); got != c.want {
+				t.Errorf("got reason %s, want %s", got, c.want)
+			}
+		})
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -8,6 +9,19 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
+
+// setCatalogCondition sets the condition ModuleCatalog in the Kyma's status.
+func setCatalogCondition(facts Facts, set func(string, string, string, bool)) {
+	switch t := facts.Trouble; {
+	case t != nil && t.Catalog:
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
+			"failed to write some catalog objects of the last accepted bundle: "+t.Message, false)
+	case facts.Bundle == nil:
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonNotReady, cmp.Or(facts.LostBundle, noBundle), false)
+	default:
+		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the last accepted bundle is written", true)
+	}
+}
 
 // setSecretsCondition sets the condition Secrets in the Kyma's status. It returns the problem, or "" if all Secrets
 // were written.

@@ -144,13 +144,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 		})
 	}
 	setAcceptedCondition(facts, set)
-	if t := facts.Trouble; t != nil && t.Catalog {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonObjectRefused,
-			"failed to write some catalog objects of the last accepted bundle: "+t.Message, false)
-	} else {
-		set(v1beta2.ConditionModuleCatalog, v1beta2.ReasonReady, "the catalog of the last accepted bundle is written",
-			facts.Bundle != nil)
-	}
+	setCatalogCondition(facts, set)
 	unavailable := facts.RegistryProblem
 	if unavailable != "" {
 		unavailable = "failed to read bundles, continuing with the last accepted bundle: " + unavailable
