@@ -254,6 +254,20 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "an invalid sequence must not affect the bundle")
 }
 
+func TestSavingTheReportSequenceReadsNoSecret(t *testing.T) {
+	w := newWorld(t)
+	w.publish()
+	counted := &counting{Client: w.client}
+	puller := w.started(counted)
+	_, err := puller.Pull(t.Context())
+	require.NoError(t, err)
+	counted.gets.Store(0)
+	for sequence := range int64(2) {
+		require.NoError(t, puller.SaveReported(t.Context(), sequence+1))
+	}
+	require.Zero(t, counted.gets.Load(), "the agent must update the Secret that it wrote last")
+}
+
 func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {
 	puller := New(Options{
 		Mirrors: map[string]string{"docker.io": "own.example/hub", "ghcr.io/team": "own.example/team"},
