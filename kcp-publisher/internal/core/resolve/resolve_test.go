@@ -412,6 +412,9 @@ func leftAlone(w *world) *world {
 func TestManifestContainsAllFields(t *testing.T) {
 	w := newWorld().template("keda", "1.0.0", defaultCR("Keda", "default"), func(t *v1beta2.ModuleTemplate) {
 		t.Spec.Manager = &v1beta2.Manager{Namespace: "kyma-system", Name: "keda-manager"}
+		t.Spec.CustomStateCheck = []v1beta2.CustomStateCheck{
+			{JSONPath: "status.phase", Value: "Up", MappedState: v1beta2.StateReady},
+		}
 	}).meta("keda", "regular=1.0.0").ask("keda")
 	m := w.resolve(t).State.Manifests[0]
 	got, err := json.MarshalIndent(m, "", "  ")
@@ -427,6 +430,7 @@ func TestManifestContainsAllFields(t *testing.T) {
     "operator.kyma-project.io/module-name": "keda"
   },
   "annotations": {
+    "operator.kyma-project.io/custom-state-check": "STATE_CHECK",
     "operator.kyma-project.io/fqdn": "kyma-pull.dev/module/keda"
   },
   "module": "keda",
@@ -473,6 +477,8 @@ func TestManifestContainsAllFields(t *testing.T) {
   ]
 }`
 	want = strings.ReplaceAll(want, "DIGEST", digest.FromString("keda1.0.0").String())
+	want = strings.Replace(want, "STATE_CHECK",
+		`[{\"jsonPath\":\"status.phase\",\"value\":\"Up\",\"mappedState\":\"Ready\"}]`, 1)
 	if string(got) != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
