@@ -12,11 +12,15 @@ import (
 // storage bucket contains a short-lived credential in its query.
 type client struct{ *auth.Client }
 
-// Do sends a request. If the response with a manifest has no digest or length, Do adds them.
+// Do sends a request. If the response for a manifest or blob has no digest or length, Do adds them.
 func (c client) Do(request *http.Request) (*http.Response, error) {
 	response, err := c.Client.Do(request)
-	if err == nil && missingDigest(request, response) {
+	switch {
+	case err != nil:
+	case missingDigest(request, response):
 		response, err = c.withDigest(request, response)
+	case missingLength(request, response):
+		response, err = c.withLength(request, response)
 	}
 	var failed *url.Error
 	if errors.As(err, &failed) {

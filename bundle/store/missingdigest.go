@@ -31,6 +31,35 @@ func missingDigest(request *http.Request, response *http.Response) bool {
 	return false
 }
 
+// missingLength reports whether the response for a blob lacks the length. A missing blob has another status.
+func missingLength(request *http.Request, response *http.Response) bool {
+	return request.Method == http.MethodHead && response.StatusCode == http.StatusOK && response.ContentLength < 0 &&
+		strings.Contains(request.URL.Path, "/blobs/")
+}
+
+// withLength adds the length to the response for a blob. It takes the length from the response to a GET request, or
+// counts the bytes.
+func (c client) withLength(request *http.Request, response *http.Response) (*http.Response, error) {
+	_ = response.Body.Close()
+	again := request.Clone(request.Context())
+	again.Method = http.MethodGet
+	whole, err := c.Client.Do(again)
+	if err != nil || whole.StatusCode != http.StatusOK {
+		return whole, err
+	}
+	defer whole.Body.Close()
+	length := whole.ContentLength
+	if length < 0 {
+		if length, err = io.Copy(io.Discard, io.LimitReader(whole.Body, bundle.MaxLayerBytes+1)); err != nil {
+			return nil, err
+		}
+	}
+	if length <= bundle.MaxLayerBytes || whole.ContentLength >= 0 {
+		response.ContentLength = length
+	}
+	return response, nil
+}
+
 // withDigest adds the digest and length to the response. It computes them from the manifest's bytes. After a HEAD
 // request, it sends a GET request to read these bytes.
 func (c client) withDigest(request *http.Request, response *http.Response) (*http.Response, error) {

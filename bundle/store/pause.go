@@ -97,7 +97,7 @@ func (p *pauseTransport) wait(ctx context.Context, key pauseKey) error {
 }
 
 func (p *pauseTransport) record(key pauseKey, response *http.Response) {
-	if response.StatusCode != http.StatusTooManyRequests && response.StatusCode != http.StatusServiceUnavailable {
+	if !isOverloaded(response.StatusCode) {
 		return
 	}
 	now := p.now()
@@ -113,6 +113,10 @@ func (p *pauseTransport) record(key pauseKey, response *http.Response) {
 	p.pausedUntil[key] = &PausedError{Host: key.host, Status: response.StatusCode, Until: now.Add(min(pause, maxPause))}
 }
 
+func isOverloaded(status int) bool {
+	return status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+}
+
 // retryAfter parses a Retry-After header, which contains seconds or a date. It returns 0 for other text.
 //
 // Source: RFC 9110, section 10.2.3.
@@ -126,15 +130,15 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// RetryPaused calls transfer again if the registry returned 429 (too many requests). transfer must skip the parts that
-// it has already transferred.
+// RetryPaused calls transfer again if the registry returned 429 or 503. transfer must skip the parts that it has
+// already transferred.
 func RetryPaused(transfer func() error) error {
 	const attempts = 4
 	var err error
 	for range attempts {
 		err = transfer()
 		status, answered := StatusOf(err)
-		if !answered || status != http.StatusTooManyRequests || errors.As(err, new(*PausedError)) {
+		if !answered || !isOverloaded(status) || errors.As(err, new(*PausedError)) {
 			return err
 		}
 	}

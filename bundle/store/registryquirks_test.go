@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +20,7 @@ import (
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
 	"oras.land/oras-go/v2"
+	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
@@ -163,7 +165,58 @@ func TestRegistryWithoutDigestOrLengthHeadersWorks(t *testing.T) {
 	}
 }
 
+func TestBlobWithoutLengthHeaderIsFound(t *testing.T) {
+	for name, methods := range map[string][]string{
+		"HEAD": {http.MethodHead}, "HEAD and GET": {http.MethodHead, http.MethodGet},
+	} {
+		t.Run(name, func(t *testing.T) {
+			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+				if !strings.Contains(r.URL.Path, "/blobs/") || !slices.Contains(methods, r.Method) {
+					return w, false
+				}
+				return flushed{withoutHeaders{w, []string{"Content-Length"}}}, false
+			})
+			place := quirkyStore(t, host, Access{NoRetry: true})
+			for range 2 {
+				if err := publishAndRead(t, place); err != nil {
+					t.Error(err)
+				}
+			}
+			repository, err := place.Repository(t.Context(), bundle.DocumentsRepository)
+			if err != nil {
+				t.Fatal(err)
+			}
+			state := storedDocuments(t).State.Descriptor
+			found, err := repository.(*remote.Repository).Blobs().Resolve(t.Context(), state.Digest.String())
+			if err != nil || found.Size != state.Size {
+				t.Errorf("got size %d, error %v, want %d", found.Size, err, state.Size)
+			}
+		})
+	}
+}
+
+// flushed sends the headers before the body, so that the server does not add a length.
+type flushed struct{ withoutHeaders }
+
+func (f flushed) WriteHeader(status int) {
+	f.withoutHeaders.WriteHeader(status)
+	f.ResponseWriter.(http.Flusher).Flush()
+}
+
+func (f flushed) Write(data []byte) (int, error) {
+	n, err := f.withoutHeaders.Write(data)
+	f.ResponseWriter.(http.Flusher).Flush()
+	return n, err
+}
+
 func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		t.Run(http.StatusText(status), func(t *testing.T) { testRetryAfter(t, status) })
+	}
+}
+
+func testRetryAfter(t *testing.T, status int) {
+	t.Helper()
 	const blobPut = 3
 	var seen [4]atomic.Bool
 	methods := []string{http.MethodHead, http.MethodGet, http.MethodPost, http.MethodPut}
@@ -171,7 +224,7 @@ func TestRetryAfterIsFollowedOnEveryRequest(t *testing.T) {
 		for i, method := range methods {
 			if r.Method == method && seen[i].CompareAndSwap(false, true) {
 				w.Header().Set("Retry-After", "1")
-				http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]}`, http.StatusTooManyRequests)
+				http.Error(w, `{"errors":[{"code":"TOOMANYREQUESTS","message":"slow"}]}`, status)
 				return w, true
 			}
 		}
