@@ -102,7 +102,7 @@ const byteOrderMark = "\xef\xbb\xbf"
 // isJSON reports whether a file contains JSON objects. It returns true for a .json file with damaged JSON, so that the
 // error describes JSON, but not for a .json file with YAML.
 func isJSON(f file) bool {
-	return isJSONStream(f.data) || path.Ext(f.name) == extensionJSON && startsWithBrace(f.data) &&
+	return isJSONStream(f.data) || strings.ToLower(path.Ext(f.name)) == extensionJSON && startsWithBrace(f.data) &&
 		!bytes.Contains(f.data, []byte("\n---"))
 }
 

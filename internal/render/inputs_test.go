@@ -93,6 +93,11 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 					"{apiVersion: v1, kind: ConfigMapList, items: [{metadata: {name: b}}]}]"))),
 			[]string{"A a", "ConfigMap b"},
 		},
+		"extensions in upper case": {
+			archive(t, yamlFile("A.YAML", configMap("a")), yamlFile("B.Yml", configMap("b")),
+				yamlFile("C.JSON", `{"apiVersion":"v1","kind":"C","metadata":{"name":"c"}}`)),
+			[]string{"ConfigMap sample/a", "ConfigMap sample/b", "C c"},
+		},
 		"alias as a key": {
 			archive(t, yamlFile("a.yaml", configMap("a")+"data: {a: &x b, *x : c}\n")), []string{"ConfigMap sample/a"},
 		},

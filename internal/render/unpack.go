@@ -38,7 +38,7 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 		return nil, fmt.Errorf("content: %w", err)
 	}
 	if mustBeTar || isTar(data) {
-		return new(budget).untar(data, isManifest)
+		return new(budget).untar(data, IsManifest)
 	}
 	return []file{{name: "content", data: data}}, nil
 }
@@ -153,6 +153,7 @@ func isRegularFile(header *tar.Header) (bool, error) {
 
 const extensionJSON = ".json"
 
-func isManifest(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", extensionJSON}, path.Ext(name))
+// IsManifest reports whether a file contains YAML or JSON according to its name.
+func IsManifest(name string) bool {
+	return slices.Contains([]string{".yaml", ".yml", extensionJSON}, strings.ToLower(path.Ext(name)))
 }

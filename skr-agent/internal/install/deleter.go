@@ -93,14 +93,7 @@ func (d *deleter) deleteObjects(
 func (d *deleter) stillHidden(
 	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
 ) error {
-	defined := slices.ContainsFunc(m.Status.Synced, func(d v1beta2.Resource) bool {
-		gk := object.KeyOf(d).GroupKind()
-		return (guard.IsCRD(gk) || object.Intercepts(gk)) && strings.HasSuffix(d.Name, "."+r.Group)
-	})
-	if defined {
-		return nil
-	}
-	why, err := d.planner.accounts.Own().Hidden(ctx, r)
+	why, err := d.planner.accounts.Own().Hidden(ctx, r, object.KeysOf(m.Status.Synced))
 	if why != "" {
 		remaining.add(r, " (may still exist: "+why+")")
 	}

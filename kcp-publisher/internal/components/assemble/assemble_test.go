@@ -40,6 +40,9 @@ func TestCheckAcceptsFormatsOfKubectl(t *testing.T) {
 			nil,
 		},
 		"JSON file": {map[string]string{"a.json": deployment}, []string{"b.example/x:1"}},
+		"JSON file with an extension in upper case": {
+			map[string]string{"A.JSON": deployment, "b.yaml": configMap}, []string{"b.example/x:1"},
+		},
 		"YAML anchors": {
 			map[string]string{"a.yaml": configMap + "data: &a {x: z}\nbinaryData: {<<: *a}\n"}, nil,
 		},

@@ -107,7 +107,7 @@ func Read(from string) (Files, error) {
 		return Files{}, err
 	}
 	name := filepath.Base(from)
-	if !isManifest(name) {
+	if !render.IsManifest(name) {
 		name += ".yaml" // agents ignore files without a YAML or JSON extension
 	}
 	return packManifests([]file{{name, data}})
@@ -206,7 +206,7 @@ func kustomization(from string) (Files, error) {
 }
 
 func manifests(folder fs.FS, root string) (Files, error) {
-	files, err := readFolder(folder, isManifest)
+	files, err := readFolder(folder, render.IsManifest)
 	if err != nil {
 		return Files{}, fmt.Errorf("%s: %w", root, err)
 	}
@@ -214,10 +214,6 @@ func manifests(folder fs.FS, root string) (Files, error) {
 		return Files{}, fmt.Errorf("%s contains no Chart.yaml, kustomization or YAML file", root)
 	}
 	return packManifests(files)
-}
-
-func isManifest(name string) bool {
-	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }
 
 func packManifests(files []file) (Files, error) {

@@ -116,14 +116,18 @@ func (a *Account) ListError(ctx context.Context, r v1beta2.Resource) error {
 }
 
 // Hidden returns the reason why an object may still exist although its kind is not served: its CRD serves no version,
-// or its aggregated API is not available. It returns "" if the kind does not exist.
-func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource) (string, error) {
+// or its aggregated API is not available. It returns "" if the kind does not exist, or if its CRD or APIService is in
+// removed.
+func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
 	found, err := a.Get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
 	if err != nil {
 		return "", IgnoreForbidden(err)
 	}
 	if found != nil {
+		if removed.Has(guard.KeyOf(found)) {
+			return "", nil
+		}
 		if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
 			return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
 		}
@@ -140,7 +144,8 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource) (string, error
 	}
 	for n := range definitions.Items {
 		d := &definitions.Items[n]
-		if !strings.HasSuffix(d.Name, "."+r.Group) || d.DeletionTimestamp != nil {
+		if _, group, _ := strings.Cut(d.Name, "."); group != r.Group || d.DeletionTimestamp != nil ||
+			removed.Has(object.KeyOf(v1beta2.Resource{Name: d.Name, GroupVersionKind: object.CRDKind})) {
 			continue
 		}
 		definition, err := a.Get(ctx, v1beta2.Resource{Name: d.Name, GroupVersionKind: object.CRDKind})
