@@ -28,6 +28,9 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	defer i.memos.seen(m)
+	if err := i.reporter.restoreInventory(ctx, m, i.memos.of(m).inventory); err != nil {
+		return ctrl.Result{}, err
+	}
 	var out outcome.Outcome
 	switch {
 	case !m.DeletionTimestamp.IsZero():

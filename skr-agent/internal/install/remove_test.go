@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -132,4 +133,34 @@ func TestRefusedModuleDoesNotBlockRemovalOfOtherModules(t *testing.T) {
 		return w.exists(moved, home, "settings") && moved.UID == kept.UID &&
 			moved.Annotations[v1beta2.AnnotationOwnedBy] == "kyma-system/conflicting"
 	})
+}
+
+func TestRemovedInventoryEntriesAreRestored(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	clearInventory := func(module string) {
+		m := w.manifest(module)
+		before := m.DeepCopy()
+		m.Status.Synced = nil
+		require.NoError(t, w.client.Status().Patch(ctx, m, client.MergeFrom(before)))
+	}
+	for _, module := range []string{"leaving", "dropping", "staying"} {
+		w.wants(module, aConfigMap(module)+aConfigMap(module+"-rest"), version("1.0.0"))
+		w.state(module, v1beta2.StateReady, "")
+	}
+	clearInventory("leaving")
+	w.remove("leaving")
+	clearInventory("dropping")
+	w.wants("dropping", aConfigMap("dropping-rest"), version("2.0.0"))
+	clearInventory("staying")
+	require.NoError(t, w.client.Delete(ctx, configMap("staying", nil)))
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "leaving") })
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "leaving"))
+	w.eventually("the upgrade is applied", func() bool {
+		m := w.manifest("dropping")
+		return planning.Installed(m) && m.Status.State == v1beta2.StateReady && m.Spec.Version == "2.0.0"
+	})
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "dropping"))
+	w.eventually("drift is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "staying") })
+	require.Len(t, w.manifest("staying").Status.Synced, 2)
 }

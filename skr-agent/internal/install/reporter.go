@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
@@ -37,6 +38,23 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	if err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
+	return nil
+}
+
+// restoreInventory adds the objects in known that another client removed from the inventory in the status. Otherwise,
+// the removal of the module would not delete these objects.
+func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, known []v1beta2.Resource) error {
+	lost := object.Without(known, object.KeysOf(m.Status.Synced))
+	if len(lost) == 0 {
+		return nil
+	}
+	before := m.DeepCopy()
+	m.Status.Synced = object.Union(m.Status.Synced, lost)
+	if err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("restore the inventory in the status: %w", err)
+	}
+	log.FromContext(ctx).Info("restored objects that another client removed from the inventory", "module", m.Module(),
+		"objects", len(lost))
 	return nil
 }
 

@@ -8,12 +8,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 )
 
 // crdOf returns a CRD with one version, v1. kind must be capitalized and form its plural with an s.
@@ -86,6 +88,29 @@ func TestScaledAndExpandedObjectsKeepTheirSize(t *testing.T) {
 			deployment.Spec.Template.Spec.Containers[0].Image == "example.org/x:1"
 	})
 	require.EqualValues(t, 4, *deployment.Spec.Replicas)
+
+	t.Log("the API server stops serving the version of the ScaledObject that the agent knows")
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	require.NoError(t, w.client.Get(ctx, client.ObjectKey{Name: "scaledobjects.keda.sh"}, definition))
+	next := definition.Spec.Versions[0]
+	next.Name, definition.Spec.Versions[0].Served, definition.Spec.Versions[0].Storage = "v1", false, false
+	definition.Spec.Versions = append(definition.Spec.Versions, next)
+	delete(definition.Annotations, v1beta2.AnnotationOwnedBy)
+	w.halt()
+	require.NoError(t, w.client.Update(ctx, definition))
+	w.eventually("only the new version is served", func() bool {
+		return w.client.Get(ctx, client.ObjectKey{Namespace: home, Name: "scaled"},
+			custom("keda.sh/v1", "ScaledObject", home, "scaled")) == nil && account.IsUnserved(w.client.Get(ctx,
+			client.ObjectKey{Namespace: home, Name: "scaled"}, custom("keda.sh/v1alpha1", "ScaledObject", home, "scaled")))
+	})
+	scaled, err := w.installer.planner.accounts.Own().IsAutoscaled(ctx, v1beta2.Resource{
+		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
+		Namespace:        home, Name: "scaled",
+	}, 4, nil)
+	require.NoError(t, err)
+	require.True(t, scaled)
+	w.remove("scaled")
+	w.start()
 
 	t.Log("a user expands a claim, and the module is upgraded")
 	content := "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: growing}\n" +

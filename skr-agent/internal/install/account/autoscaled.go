@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -21,17 +22,12 @@ import (
 func (a *Account) IsAutoscaled(
 	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
 ) (bool, error) {
-	mapping, err := a.Client.RESTMapper().
-		RESTMapping(schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"})
+	autoscalers, err := a.listServed(ctx, schema.GroupKind{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"},
+		r.Namespace)
 	if err != nil {
-		return false, ignoreUnserved(err)
+		return false, err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("HorizontalPodAutoscalerList"))
-	if err := a.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return false, IgnoreForbidden(ignoreUnserved(err))
-	}
-	scaled := slices.ContainsFunc(list.Items, func(hpa unstructured.Unstructured) bool {
+	scaled := slices.ContainsFunc(autoscalers, func(hpa unstructured.Unstructured) bool {
 		version, err := schema.ParseGroupVersion(object.Text(&hpa, "spec", "scaleTargetRef", "apiVersion"))
 		return err == nil && !dropped.Has(guard.KeyOf(&hpa)) && version.Group == r.Group &&
 			(replicas != 0 || scalesToZero(&hpa)) &&
@@ -49,21 +45,41 @@ func (a *Account) IsAutoscaled(
 //
 // Source: KEDA documentation, "ScaledObject specification": scaleTargetRef, "Pause autoscaling".
 func (a *Account) isScaledByKEDA(ctx context.Context, r v1beta2.Resource, dropped object.Keys) (bool, error) {
-	mapping, err := a.Client.RESTMapper().RESTMapping(schema.GroupKind{Group: "keda.sh", Kind: "ScaledObject"})
+	scalers, err := a.listServed(ctx, schema.GroupKind{Group: "keda.sh", Kind: "ScaledObject"}, r.Namespace)
 	if err != nil {
-		return false, ignoreUnserved(err)
+		return false, err
 	}
-	list := &unstructured.UnstructuredList{}
-	list.SetGroupVersionKind(mapping.GroupVersionKind.GroupVersion().WithKind("ScaledObjectList"))
-	if err := a.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return false, IgnoreForbidden(ignoreUnserved(err))
-	}
-	return slices.ContainsFunc(list.Items, func(scaler unstructured.Unstructured) bool {
+	return slices.ContainsFunc(scalers, func(scaler unstructured.Unstructured) bool {
 		target := func(field string) string { return object.Text(&scaler, "spec", "scaleTargetRef", field) }
 		version, err := schema.ParseGroupVersion(cmp.Or(target("apiVersion"), "apps/v1"))
 		return err == nil && !dropped.Has(guard.KeyOf(&scaler)) && version.Group == r.Group &&
 			cmp.Or(target("kind"), "Deployment") == r.Kind && target("name") == r.Name
 	}), nil
+}
+
+// listServed returns the objects of a kind in a namespace, in any served version. The RESTMapper can contain a version
+// that the API server does not serve anymore. It returns nothing if the kind is not served, or the account is not
+// allowed to list it.
+func (a *Account) listServed(
+	ctx context.Context, gk schema.GroupKind, namespace string,
+) ([]unstructured.Unstructured, error) {
+	mapping, err := a.Client.RESTMapper().RESTMapping(gk)
+	if err != nil {
+		return nil, ignoreUnserved(err)
+	}
+	list := &unstructured.UnstructuredList{}
+	err = a.inAnyVersion(v1beta2.Resource{GroupVersionKind: metav1.GroupVersionKind(mapping.GroupVersionKind)},
+		func(r v1beta2.Resource) error {
+			list.SetGroupVersionKind(object.GVKOf(r).GroupVersion().WithKind(r.Kind + "List"))
+			return a.Client.List(ctx, list, client.InNamespace(namespace))
+		})
+	if err != nil {
+		if errors.Is(err, ErrAbsentKind) {
+			return nil, nil
+		}
+		return nil, IgnoreForbidden(ignoreUnserved(err))
+	}
+	return list.Items, nil
 }
 
 // scalesToZero reports whether an autoscaler can keep a workload at zero replicas. It can if its minimum is 0, or if
