@@ -221,7 +221,7 @@ func flatten(found []placedObject, p placedObject) ([]placedObject, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is not an object", place)
 		}
-		if kind != "" && content["apiVersion"] == nil && content["kind"] == nil {
+		if kind != "" && content["kind"] == nil {
 			content["apiVersion"], content["kind"] = p.object.GetAPIVersion(), kind
 		}
 		var err error

@@ -98,6 +98,10 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 				yamlFile("C.JSON", `{"apiVersion":"v1","kind":"C","metadata":{"name":"c"}}`)),
 			[]string{"ConfigMap sample/a", "ConfigMap sample/b", "C c"},
 		},
+		"typed list with items without a kind": {
+			archive(t, yamlFile("a.yaml", "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, metadata: {name: a}}]\n")),
+			[]string{"ConfigMap a"},
+		},
 		"alias as a key": {
 			archive(t, yamlFile("a.yaml", configMap("a")+"data: {a: &x b, *x : c}\n")), []string{"ConfigMap sample/a"},
 		},

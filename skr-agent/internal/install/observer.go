@@ -154,7 +154,7 @@ func readInto(ctx context.Context, a *account.Account, r v1beta2.Resource, seen 
 		!readiness.IsUnclaimed(seen.Object) {
 		return err
 	}
-	seen.WaitsForPod, err = bindsLate(ctx, a, object.Text(seen.Object, "spec", "storageClassName"))
+	seen.WaitsForPod, err = bindsLate(ctx, a, readiness.StorageClass(seen.Object))
 	return err
 }
 

@@ -18,6 +18,9 @@ var CRDKind = metav1.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v
 // ClaimKind is the kind of PersistentVolumeClaims.
 var ClaimKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 
+// ReplicationControllerKind is the kind of ReplicationControllers.
+var ReplicationControllerKind = schema.GroupKind{Kind: "ReplicationController"}
+
 // Kinds of objects that run to completion.
 var (
 	JobKind = schema.GroupKind{Group: "batch", Kind: "Job"}

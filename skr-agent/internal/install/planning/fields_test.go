@@ -45,6 +45,10 @@ func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
 			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
 				"{cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil,
 		},
+		"valid certificate with OpenShift's older injector annotation": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
+				"{service.alpha.openshift.io/inject-cabundle: 'true'}}\nspec: {caBundle: " + full + "}", nil,
+		},
 		"conversion webhook of a CRD": {
 			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: " +
 				"{conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil,

@@ -3,6 +3,7 @@ package planning
 import (
 	"encoding/base64"
 	"encoding/pem"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,13 +74,17 @@ func isPlaceholder(bundle string) bool {
 	return block == nil || len(block.Bytes) == 0
 }
 
+var openShiftInjectors = []string{
+	"service.beta.openshift.io/inject-cabundle", "service.alpha.openshift.io/inject-cabundle",
+}
+
 // hasInjector reports whether an annotation requests the injection of a CA bundle.
 //
 // Source: cert-manager documentation, CA Injector; OpenShift documentation, service CA certificates.
 func hasInjector(o *unstructured.Unstructured) bool {
 	for annotation, value := range o.GetAnnotations() {
 		if strings.HasPrefix(annotation, "cert-manager.io/inject-") ||
-			annotation == "service.beta.openshift.io/inject-cabundle" && value == "true" {
+			slices.Contains(openShiftInjectors, annotation) && value == "true" {
 			return true
 		}
 	}

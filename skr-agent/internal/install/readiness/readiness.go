@@ -185,6 +185,7 @@ func HasStatus(r v1beta2.Resource) bool {
 		object.PodKind,
 		object.ClaimKind,
 		object.APIServiceKind,
+		object.ReplicationControllerKind,
 		schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}:
 		return true
 	}

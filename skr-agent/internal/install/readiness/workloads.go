@@ -34,6 +34,8 @@ func workloadState(s Observation) (state v1beta2.State, message string, ok bool)
 		return pausedState(o)
 	case schema.GroupKind{Group: "apps", Kind: "DaemonSet"}, schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
 		return onDeleteState(o)
+	case object.ReplicationControllerKind:
+		return replicationState(o)
 	case object.APIServiceKind:
 		return apiServiceState(o)
 	}
@@ -114,6 +116,18 @@ func onDeleteState(o *unstructured.Unstructured) (state v1beta2.State, message s
 	return v1beta2.StateReady, "Pods are replaced when a user deletes them (OnDelete)", true
 }
 
+// replicationState returns the state of a ReplicationController. kstatus returns Current for it in every state.
+//
+// Source: Kubernetes API reference, ReplicationControllerStatus.
+func replicationState(o *unstructured.Unstructured) (state v1beta2.State, message string, ok bool) {
+	wanted := object.Integer(o, 1, "spec", "replicas")
+	available := object.Integer(o, 0, "status", "availableReplicas")
+	if !isObserved(o) || available < wanted {
+		return v1beta2.StateProcessing, fmt.Sprintf("Available: %d/%d", available, wanted), true
+	}
+	return "", "", false
+}
+
 // annotationSelectedNode is set by the scheduler on a PersistentVolumeClaim whose Pod is scheduled.
 //
 // Source: Kubernetes, k8s.io/component-helpers/storage/volume, AnnSelectedNode.
@@ -124,6 +138,20 @@ const annotationSelectedNode = "volume.kubernetes.io/selected-node"
 func IsUnclaimed(o *unstructured.Unstructured) bool {
 	return object.Text(o, "status", "phase") == "Pending" && object.Text(o, "spec", "volumeName") == "" &&
 		o.GetAnnotations()[annotationSelectedNode] == ""
+}
+
+// annotationStorageClass contains the StorageClass of a PersistentVolumeClaim. It takes precedence over the field
+// storageClassName.
+//
+// Source: Kubernetes, k8s.io/component-helpers/storage/volume, GetPersistentVolumeClaimClass.
+const annotationStorageClass = "volume.beta.kubernetes.io/storage-class"
+
+// StorageClass returns the StorageClass of a PersistentVolumeClaim, or "" if it has none.
+func StorageClass(o *unstructured.Unstructured) string {
+	if class, found := o.GetAnnotations()[annotationStorageClass]; found {
+		return class
+	}
+	return object.Text(o, "spec", "storageClassName")
 }
 
 // isObserved reports whether a controller has processed the latest spec of an object.

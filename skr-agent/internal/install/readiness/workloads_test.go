@@ -7,6 +7,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // The constants are the sources of the expected states.
@@ -19,6 +20,7 @@ const (
 	byPods        = "Kubernetes documentation, Pod lifecycle"
 	byCRDs        = "Kubernetes documentation, CustomResourceDefinition conditions"
 	byAPIServices = "Kubernetes API reference, APIServiceStatus"
+	byReplication = "Kubernetes API reference, ReplicationControllerStatus"
 	byKyma        = "Kyma documentation, module CR: status.state"
 	byExistence   = "kstatus: kinds without a status are current once they exist"
 )
@@ -212,6 +214,22 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 				"{observedGeneration: 2, replicas: 1, fullyLabeledReplicas: 1, readyReplicas: 1, availableReplicas: 1}"), Observation{}, processing,
 		},
 
+		{
+			"ReplicationController has too few Pods", byReplication,
+			"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: x, generation: 2}\nspec: {replicas: 2}\n" +
+				"status: {observedGeneration: 2, replicas: 2, readyReplicas: 2, availableReplicas: 1}", Observation{}, processing,
+		},
+		{
+			"latest spec of a ReplicationController is not observed", byReplication,
+			"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: x, generation: 2}\nspec: {replicas: 1}\n" +
+				"status: {observedGeneration: 1, replicas: 1, availableReplicas: 1}", Observation{}, processing,
+		},
+		{
+			"Pods of a ReplicationController are available", byReplication,
+			"apiVersion: v1\nkind: ReplicationController\nmetadata: {name: x, generation: 2}\nspec: {replicas: 2}\n" +
+				"status: {observedGeneration: 2, replicas: 2, readyReplicas: 2, availableReplicas: 2}", Observation{}, ready,
+		},
+
 		{"claim is bound", byKstatus, core("PersistentVolumeClaim", "status: {phase: Bound}"), Observation{}, ready},
 		{
 			"claim is pending", byKstatus, core("PersistentVolumeClaim", "status: {phase: Pending}"), Observation{},
@@ -348,4 +366,23 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 			require.Equal(t, r.state, got.State, "%s (%s)", got.Message, r.source)
 		})
 	}
+}
+
+func TestStatusOfControllersAndClaimsIsRead(t *testing.T) {
+	for _, c := range []struct {
+		version, kind string
+		want          bool
+	}{
+		{"v1", "ReplicationController", true}, {"v1", "Pod", true}, {"apps/v1", "ReplicaSet", true},
+		{"example.org/v1", "ReplicationController", true}, {"v1", "ConfigMap", false}, {"batch/v1", "CronJob", false},
+	} {
+		o := liveObject(t, "apiVersion: "+c.version+"\nkind: "+c.kind+"\nmetadata: {name: x}")
+		require.Equal(t, c.want, HasStatus(object.ResourceOf(o)), c.kind)
+	}
+	claim := func(rest string) string {
+		return StorageClass(liveObject(t, "apiVersion: v1\nkind: PersistentVolumeClaim\n"+rest))
+	}
+	require.Equal(t, "fast", claim("spec: {storageClassName: fast}"))
+	require.Equal(t, "slow", claim("metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}"))
+	require.Empty(t, claim("spec: {storageClassName: ''}"))
 }
