@@ -99,7 +99,7 @@ func TestContentIsParsedLikeKubectl(t *testing.T) {
 			[]string{"ConfigMap sample/a", "ConfigMap sample/b", "C c"},
 		},
 		"typed list with items without a kind": {
-			archive(t, yamlFile("a.yaml", "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: v1, metadata: {name: a}}]\n")),
+			archive(t, yamlFile("a.yaml", list("ConfigMapList", "[{apiVersion: v1, metadata: {name: a}}]\n"))),
 			[]string{"ConfigMap a"},
 		},
 		"alias as a key": {
