@@ -63,6 +63,11 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if _, known := s.announced[p.NextCA]; !known {
 		s.announced[p.NextCA] = p
 	}
+	c.compare(at, s, before, p)
+}
+
+// compare checks a bundle against the previous bundle of the runtime.
+func (c *Checker) compare(at time.Duration, s *seen, before *Push, p Push) {
 	if before != nil && s.isForReplacedKey(before, &p) {
 		p.Versions = before.Versions
 		s.pushed = &p
