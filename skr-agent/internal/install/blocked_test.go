@@ -114,6 +114,28 @@ spec: {policyName: strict, validationActions: [Deny]}
 	w.eventually("2.0.0 is applied", func() bool { return value() == "two" })
 	w.wants("policed", namespace+config("one"), version("3.0.0"))
 	w.eventually("3.0.0 is applied", func() bool { return value() == "one" })
+
+	t.Log("a match condition of the applied version's webhook fails")
+	webhook := `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: conditional}
+webhooks:
+- name: conditional.example.org
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  matchConditions: [{name: broken, expression: "object.data.missing == 'x'"}]
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: policed}}
+  clientConfig: {service: {name: none, namespace: policed}}
+---
+`
+	w.wants("policed", namespace+config("one")+webhook, version("4.0.0"))
+	w.eventually("the webhook is called", func() bool {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "policed", Name: "probe"}}
+		return w.client.Create(t.Context(), probe, client.DryRunAll) != nil
+	})
+	w.wants("policed", namespace+config("two"), version("5.0.0"))
+	w.eventually("5.0.0 is applied", func() bool { return value() == "two" })
 }
 
 func TestRefusedObjectDoesNotBlockFirstInstallation(t *testing.T) {

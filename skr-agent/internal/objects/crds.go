@@ -201,6 +201,7 @@ func IsDenied(err error) bool {
 	}
 	text := err.Error()
 	return strings.Contains(text, "denied request") || strings.Contains(text, "denied the request") ||
+		strings.Contains(text, "' resulted in error: ") || // a match condition of a webhook
 		strings.Contains(text, "exceeded quota: ")
 }
 

@@ -55,6 +55,7 @@ func TestLacksRightIgnoresPoliciesWebhooksAndQuotas(t *testing.T) {
 		`exceeded quota: small, requested: pods=1`:                                   false,
 		`admission webhook "policy.example" denied the request: latest tags`:         false,
 		`ValidatingAdmissionPolicy 'p' with binding 'b' denied request: latest tags`: false,
+		`expression 'object.x == 'y'' resulted in error: no such key: x`:             false,
 	} {
 		if got := LacksRight(apierrors.NewForbidden(pods, "x", errors.New(text))); got != want {
 			t.Errorf("%s: got lacksRight %t, want %t", text, got, want)
