@@ -119,18 +119,8 @@ func (a *Account) ListError(ctx context.Context, r v1beta2.Resource) error {
 // or its aggregated API is not available. It returns "" if the kind does not exist, or if its CRD or APIService is in
 // removed.
 func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
-	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
-	found, err := a.Get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
-	if err != nil {
-		return "", IgnoreForbidden(err)
-	}
-	if found != nil {
-		if removed.Has(guard.KeyOf(found)) {
-			return "", nil
-		}
-		if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
-			return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
-		}
+	if why, err := a.unavailableServer(ctx, r, removed); why != "" || err != nil {
+		return why, err
 	}
 	if !guard.IsCustomGroup(r.Group) {
 		return "", nil
@@ -155,6 +145,25 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object
 		if definition != nil && object.Text(definition, "spec", "names", "kind") == r.Kind {
 			return fmt.Sprintf("CustomResourceDefinition %s serves no version", d.Name), nil
 		}
+	}
+	return "", nil
+}
+
+// unavailableServer returns a message if the kind's group is served by another server, or "". The API server itself
+// serves groups with CRDs, so a CRD of the group in removed saves the request.
+func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
+	for key := range removed {
+		if _, group, _ := strings.Cut(key.Name, "."); guard.IsCRD(key.GroupKind()) && group == r.Group {
+			return "", nil
+		}
+	}
+	apiService := metav1.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}
+	found, err := a.Get(ctx, v1beta2.Resource{GroupVersionKind: apiService, Name: r.Version + "." + r.Group})
+	if err != nil || found == nil || removed.Has(guard.KeyOf(found)) {
+		return "", IgnoreForbidden(err)
+	}
+	if service, _, _ := unstructured.NestedMap(found.Object, "spec", "service"); service != nil {
+		return fmt.Sprintf("the server of APIService %s is not available", found.GetName()), nil
 	}
 	return "", nil
 }
