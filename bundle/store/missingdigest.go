@@ -38,19 +38,23 @@ func missingLength(request *http.Request, response *http.Response) bool {
 }
 
 // withLength adds the length to the response for a blob. It takes the length from the response to a GET request, or
-// counts the bytes.
+// counts the bytes. If this response is not OK, withLength does not change the first response.
 func (c client) withLength(request *http.Request, response *http.Response) (*http.Response, error) {
-	_ = response.Body.Close()
 	again := request.Clone(request.Context())
 	again.Method = http.MethodGet
 	whole, err := c.Client.Do(again)
-	if err != nil || whole.StatusCode != http.StatusOK {
-		return whole, err
+	if err != nil {
+		_ = response.Body.Close()
+		return nil, err
 	}
 	defer whole.Body.Close()
+	if whole.StatusCode != http.StatusOK {
+		return response, nil
+	}
 	length := whole.ContentLength
 	if length < 0 {
 		if length, err = io.Copy(io.Discard, io.LimitReader(whole.Body, bundle.MaxLayerBytes+1)); err != nil {
+			_ = response.Body.Close()
 			return nil, err
 		}
 	}
