@@ -2,25 +2,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
+	"net/netip"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 // serveChecks starts a server for http and promql checks, and creates a Service with its address in the runtime.
 func serveChecks(ctx context.Context, runtime client.Client) (v1alpha1.ServiceReference, func(), error) {
 	none := v1alpha1.ServiceReference{}
-	address, err := ownAddress()
+	address, err := fleet.OwnAddress()
 	if err != nil {
 		return none, nil, err
 	}
@@ -37,51 +35,15 @@ func serveChecks(ctx context.Context, runtime client.Client) (v1alpha1.ServiceRe
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	stop := func() { _ = server.Close() }
-	_, text, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		stop()
-		return none, nil, err
-	}
-	port, err := strconv.ParseInt(text, 10, 32)
+	service := v1alpha1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: "checked", Port: 80}
+	endpoint, err := netip.ParseAddrPort(listener.Addr().String())
 	if err == nil {
-		err = createService(ctx, runtime, address, int32(port))
+		key := client.ObjectKey{Namespace: service.Namespace, Name: service.Name}
+		err = fleet.ExposeEndpoint(ctx, runtime, key, service.Port, endpoint)
 	}
 	if err != nil {
 		stop()
 		return none, nil, err
 	}
-	return v1alpha1.ServiceReference{Namespace: metav1.NamespaceDefault, Name: checkService, Port: 80}, stop, nil
-}
-
-const checkService = "checked"
-
-func createService(ctx context.Context, runtime client.Client, address string, port int32) error {
-	meta := metav1.ObjectMeta{
-		Namespace: metav1.NamespaceDefault, Name: checkService,
-		Labels: map[string]string{discoveryv1.LabelServiceName: checkService},
-	}
-	return errors.Join(
-		runtime.Create(ctx, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "web", Port: 80}},
-		}}),
-		runtime.Create(ctx, &discoveryv1.EndpointSlice{
-			ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4,
-			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
-			Ports:     []discoveryv1.EndpointPort{{Name: new("web"), Port: &port}},
-		}),
-	)
-}
-
-// ownAddress returns an IPv4 address of this machine. EndpointSlices cannot contain loopback addresses.
-func ownAddress() (string, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range all {
-		if prefix, ok := a.(*net.IPNet); ok && prefix.IP.To4() != nil && prefix.IP.IsGlobalUnicast() {
-			return prefix.IP.String(), nil
-		}
-	}
-	return "", errors.New("no IPv4 address other than loopback exists")
+	return service, stop, nil
 }

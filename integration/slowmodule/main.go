@@ -15,6 +15,8 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
 func main() {
@@ -38,7 +40,7 @@ func run(ctx context.Context, kubeconfig string) (err error) {
 	if err != nil {
 		return err
 	}
-	host, err := ownAddress()
+	host, err := fleet.OwnAddress()
 	if err != nil {
 		return err
 	}

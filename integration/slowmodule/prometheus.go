@@ -14,9 +14,6 @@ import (
 	promapi "github.com/prometheus/client_golang/api"
 	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
 	"github.com/prometheus/common/model"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/hack/assets"
@@ -112,45 +109,7 @@ func publish(ctx context.Context, runtime client.Client, address string) error {
 	if err != nil {
 		return err
 	}
-	const namespace, name, portName = "monitoring", "prometheus", "web"
-	at := metav1.ObjectMeta{
-		Namespace: namespace, Name: name, Labels: map[string]string{discoveryv1.LabelServiceName: name},
-	}
-	ready, tcp, port := true, corev1.ProtocolTCP, int32(endpoint.Port())
-	slice := &discoveryv1.EndpointSlice{
-		ObjectMeta: at, AddressType: discoveryv1.AddressTypeIPv4,
-		Endpoints: []discoveryv1.Endpoint{{
-			Addresses: []string{endpoint.Addr().String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-		}},
-		Ports: []discoveryv1.EndpointPort{{Name: new(portName), Protocol: &tcp, Port: &port}},
-	}
-	// A previous run can have left the objects, with the address of its own Prometheus.
-	if err := client.IgnoreNotFound(runtime.Delete(ctx, slice.DeepCopy())); err != nil {
-		return err
-	}
-	for _, object := range []client.Object{
-		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
-		&corev1.Service{ObjectMeta: at, Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: portName, Port: 9090}},
-		}},
-	} {
-		if err := client.IgnoreAlreadyExists(runtime.Create(ctx, object)); err != nil {
-			return err
-		}
-	}
-	return runtime.Create(ctx, slice)
-}
-
-// ownAddress returns an IPv4 address of this machine that an EndpointSlice can contain.
-func ownAddress() (string, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, a := range all {
-		if prefix, ok := a.(*net.IPNet); ok && prefix.IP.To4() != nil && prefix.IP.IsGlobalUnicast() {
-			return prefix.IP.String(), nil
-		}
-	}
-	return "", errors.New("this machine has no IPv4 address except loopback, and an EndpointSlice cannot contain that")
+	// A previous run can have left the Service, with the address of its own Prometheus.
+	service := client.ObjectKey{Namespace: "monitoring", Name: "prometheus"}
+	return fleet.ExposeEndpoint(ctx, runtime, service, 9090, endpoint)
 }
