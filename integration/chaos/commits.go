@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -104,11 +103,10 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 // waitUntilReverted waits until the publisher has applied the revert of a refused commit. It returns false after 20
 // seconds, for example because the publisher was killed.
 func (s *stage) waitUntilReverted(ctx context.Context) bool {
-	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, 20*time.Second, true,
-		func(ctx context.Context) (bool, error) {
-			refused, err := s.isCommitReported(ctx)
-			return err == nil && !refused, nil
-		})
+	err := fleet.Until(ctx, 20*time.Second, "the revert is applied", func() (bool, string) {
+		refused, err := s.isCommitReported(ctx)
+		return err == nil && !refused, fmt.Sprint(err)
+	})
 	return err == nil
 }
 

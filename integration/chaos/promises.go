@@ -125,10 +125,10 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 		return
 	}
 	g := given{cmp.Or(p.Issued, at), p.Runtime, from, to, p.Sequence}
-	if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
-		return // the agent lost its state and its Manifests, so no program can know the version
-	}
 	if bundle.IsOlder(to, from) {
+		if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
+			return // the agent lost its state and its Manifests, so no program can know the version
+		}
 		c.downgrades = append(c.downgrades, g)
 		return
 	}

@@ -28,6 +28,12 @@ func stands(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
 
+// staysSucceeded passes two observations of the succeeded rollout, after which every return must be explained.
+func staysSucceeded(c *Checker, at time.Duration) {
+	stands(c, at, "Succeeded")
+	stands(c, at+unexplained, "Succeeded")
+}
+
 // reportWith returns a report of sim-5 about its bundle with this sequence.
 func reportWith(sequence, observed int64, change func(*Reported)) Reported {
 	r := Reported{Runtime: "sim-5", Sequence: sequence, Epoch: 1, Observed: observed}
@@ -81,8 +87,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Pushed(2, push("sim-5", 11, "1.1.0"))
 				stands(c, 3, "Succeeded")
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
-				stands(c, 5, "Succeeded")
-				stands(c, 5+unexplained, "Succeeded")
+				staysSucceeded(c, 5)
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
 				canaryReady(c, "1.1.0")
@@ -102,8 +107,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Pushed(2, withKey("old", push("sim-5", 11, "1.1.0")))
 				c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
 				c.Pushed(4, withKey("new", push("sim-5", 13, "1.0.0")))
-				stands(c, 5, "Succeeded")
-				stands(c, 5+unexplained, "Succeeded")
+				staysSucceeded(c, 5)
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
 				canaryReady(c, "1.1.0")
@@ -111,8 +115,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Pushed(3, withKey("new", push("sim-5", 12, "1.1.0")))
 				c.Pushed(4, withKey("old", push("sim-5", 13, "1.0.0"))) // the control plane was restored from a backup
 				c.Pushed(5, withKey("new", push("sim-5", 14, "1.1.0")))
-				stands(c, 6, "Succeeded")
-				stands(c, 6+unexplained, "Succeeded")
+				staysSucceeded(c, 6)
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},
@@ -122,8 +125,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Pushed(2, push("sim-5", 11, "1.1.0"))
 				c.Reported(3, reportWith(6, 11, func(*Reported) {}))
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
-				stands(c, 5, "Succeeded")
-				stands(c, 5+unexplained, "Succeeded")
+				staysSucceeded(c, 5)
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
 				canaryReady(c, "1.1.0")
@@ -131,8 +133,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Restoring("sim-5")(2)
 				c.Reported(3, reportWith(6, 0, func(*Reported) {})) // the agent lost its state and its Manifests
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
-				stands(c, 5, "Succeeded")
-				stands(c, 5+unexplained, "Succeeded")
+				staysSucceeded(c, 5)
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},
