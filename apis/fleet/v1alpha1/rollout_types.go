@@ -236,6 +236,9 @@ type RuntimeFailure struct {
 	Runtime string `json:"runtime"`
 	Wave    string `json:"wave"`
 	Reason  string `json:"reason"`
+	// Check is the name of the failed check. It is unset if the runtime failed for another reason.
+	// +optional
+	Check string `json:"check,omitempty"`
 }
 
 // RolloutState is the state of a rollout.

@@ -116,6 +116,9 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 	if back.Status.State != fleet.RolloutRolledBack || !strings.Contains(message, "0.9, 0.2 before the upgrade") {
 		t.Errorf("got rollout state %s: %s, want RolledBack with the values", back.Status.State, back.Status.Message)
 	}
+	if check := back.Status.Failures[0].Check; check != "latency" {
+		t.Errorf("the failure names check %q, want latency", check)
+	}
 	if reason := back.Status.Failures[0].Reason; reason != "check latency is Failed: 0.9, 0.2 before the upgrade" {
 		t.Errorf("got failure reason %q, want the failed check with its values", reason)
 	}

@@ -113,7 +113,7 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 		if m.state == failed && len(failures) < maxListedFailures {
 			failures = append(failures, fleet.RuntimeFailure{
 				Runtime: runtimes[i].ID, Wave: p.spec.Waves[m.wave].Name,
-				Reason: bundle.Bounded(m.reason, maxReasonBytes),
+				Reason: bundle.Bounded(m.reason, maxReasonBytes), Check: m.failedCheck,
 			})
 		}
 	}

@@ -53,6 +53,7 @@ type member struct {
 	// isUncertain is true if the runtime looks silent but another publisher may have received a newer report.
 	isUncertain bool
 	reason      string // reason for the state failed
+	failedCheck string // name of the check that caused the state failed, or empty
 	// uncheckedMessage describes the checks that have not passed, or is empty.
 	uncheckedMessage string
 }
@@ -199,7 +200,8 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 		m.state = failed
 		m.reason = fmt.Sprintf("module is %s: %s", r.State, cmp.Or(r.Message, "no reason was reported"))
 	case p.findFailedCheck(m, r) != nil:
-		m.state, m.reason = failed, DescribeCheck(*p.findFailedCheck(m, r))
+		check := p.findFailedCheck(m, r)
+		m.state, m.reason, m.failedCheck = failed, DescribeCheck(*check), check.Name
 	case r.wasReady() && p.unpassedMessage(m, r) == "":
 		m.state = updated
 	case r.wasReady() && !quiet:

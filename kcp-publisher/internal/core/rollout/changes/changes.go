@@ -91,10 +91,10 @@ func failedChecks(before, after fleet.RolloutStatus) (all []Change) {
 
 // failuresOf describes at most maxListed runtimes of a wave that failed because of a check.
 func failuresOf(status fleet.RolloutStatus, wave, check string) (all []string) {
+	repeated := "check " + check + " is " + string(v1beta2.CheckFailed) // the note already contains the name
 	for _, f := range status.Failures {
-		outcome, ok := strings.CutPrefix(f.Reason, "check "+check+" is "+string(v1beta2.CheckFailed))
-		if ok && f.Wave == wave && len(all) < maxListed {
-			all = append(all, f.Runtime+" ("+strings.TrimPrefix(outcome, ": ")+")")
+		if f.Check == check && f.Wave == wave && len(all) < maxListed {
+			all = append(all, f.Runtime+" ("+strings.TrimPrefix(strings.TrimPrefix(f.Reason, repeated), ": ")+")")
 		}
 	}
 	return all

@@ -15,7 +15,9 @@ func TestFailedCheckWithinMaxFailuresIsReportedOnce(t *testing.T) {
 		return fleet.RolloutStatus{State: state, Waves: []fleet.WaveStatus{wave}, Failures: failures}
 	}
 	failure := func(runtime, check string) fleet.RuntimeFailure {
-		return fleet.RuntimeFailure{Runtime: runtime, Wave: "canary", Reason: "check " + check + " is Failed: 0.9"}
+		return fleet.RuntimeFailure{
+			Runtime: runtime, Wave: "canary", Check: check, Reason: "check " + check + " is Failed: 0.9",
+		}
 	}
 	const going = fleet.RolloutProgressing
 	one := status(going, 1, 0, failure("r-1", "latency"))
