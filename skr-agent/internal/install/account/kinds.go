@@ -134,7 +134,7 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object
 	}
 	for n := range definitions.Items {
 		d := &definitions.Items[n]
-		if _, group, _ := strings.Cut(d.Name, "."); group != r.Group || d.DeletionTimestamp != nil ||
+		if !isInGroup(d.Name, r.Group) || d.DeletionTimestamp != nil ||
 			removed.Has(object.KeyOf(v1beta2.Resource{Name: d.Name, GroupVersionKind: object.CRDKind})) {
 			continue
 		}
@@ -149,11 +149,17 @@ func (a *Account) Hidden(ctx context.Context, r v1beta2.Resource, removed object
 	return "", nil
 }
 
+// isInGroup reports whether the CRD with this name, PLURAL.GROUP, defines a kind of the group.
+func isInGroup(definition, group string) bool {
+	_, defined, _ := strings.Cut(definition, ".")
+	return defined == group
+}
+
 // unavailableServer returns a message if the kind's group is served by another server, or "". The API server itself
 // serves groups with CRDs, so a CRD of the group in removed saves the request.
 func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	for key := range removed {
-		if _, group, _ := strings.Cut(key.Name, "."); guard.IsCRD(key.GroupKind()) && group == r.Group {
+		if guard.IsCRD(key.GroupKind()) && isInGroup(key.Name, r.Group) {
 			return "", nil
 		}
 	}

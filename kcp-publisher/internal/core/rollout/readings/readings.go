@@ -3,12 +3,11 @@ package readings
 
 import (
 	"cmp"
-	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
 // Reading is a value that a check measured in a runtime.
@@ -32,8 +31,8 @@ func (l List) With(runtime, text string) List {
 
 // Parse parses a check's value: a finite number, or a duration such as 250ms, which it returns in seconds.
 func Parse(text string) (number float64, ok bool) {
-	if number, err := strconv.ParseFloat(text, 64); err == nil {
-		return number, !math.IsNaN(number) && !math.IsInf(number, 0)
+	if number, ok := checks.ParseNumber(text); ok {
+		return number, true
 	}
 	duration, err := time.ParseDuration(text)
 	return duration.Seconds(), err == nil
