@@ -74,7 +74,7 @@ func TestControlPlaneProblemsRemainDuringACommitHold(t *testing.T) {
 }
 
 // A report about another bundle arrives after a restore of the runtime or of the control plane.
-func TestReportAboutAnotherBundleIsNoProofOfReadyDuringACommitHold(t *testing.T) {
+func TestReadyRequiresReportAboutTheBundle(t *testing.T) {
 	for name, observed := range map[string]bundle.Observed{
 		"earlier bundle": {Epoch: 1, Sequence: 6, Digest: earlier},
 		"newer bundle":   {Epoch: 1, Sequence: 9, Digest: "sha256:unknown"},

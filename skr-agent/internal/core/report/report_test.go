@@ -108,7 +108,7 @@ func TestModuleThatBecomesManagedKeepsItsVersion(t *testing.T) {
 	}
 }
 
-func TestModuleWithoutManifestIsReportedWithTheVersionOfTheBundle(t *testing.T) {
+func TestModuleWithMissingManifestIsReported(t *testing.T) {
 	facts := Facts{Kyma: &v1beta2.Kyma{}, Bundle: &bundle.Bundle{State: bundle.DesiredState{Manifests: []bundle.Manifest{
 		{Name: "keda", Module: "keda", Channel: "fast", Version: "1.1.0"},
 		{Name: "mailer", Module: "mailer", Version: "2.0.0", Unmanaged: true},
