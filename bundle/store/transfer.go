@@ -230,20 +230,27 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a bundle to a runtime. The caller must first write the documents with ShareDocuments. The
-// function present reports whether the runtime's repository is known to contain a blob. PushBundle does not push such a
-// blob.
+// PushBundle publishes a bundle to a runtime: It calls PlaceDocuments and pushes the manifest.
 func PushBundle(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
 	present func(digest.Digest) bool,
+) error {
+	if err := PlaceDocuments(ctx, place, runtime, documents, present); err != nil {
+		return err
+	}
+	return PushBundleManifest(ctx, place, runtime, manifest)
+}
+
+// PlaceDocuments makes a bundle's documents available in the runtime's repository. The caller must first write the
+// documents with ShareDocuments. The function present reports whether the runtime's repository is known to contain a
+// blob. PlaceDocuments does not push such a blob.
+func PlaceDocuments(
+	ctx context.Context, place Store, runtime string, documents bundle.Documents, present func(digest.Digest) bool,
 ) error {
 	name := bundle.DesiredRepository(runtime)
 	repository, err := place.Repository(ctx, name)
 	if err != nil {
 		return err
-	}
-	if r, ok := repository.(*remote.Repository); ok {
-		_ = r.SetReferrersCapability(true) // skip the referrers check: a bundle has no subject
 	}
 	for _, blob := range []bundle.Blob{documents.State, documents.Catalog} {
 		if present(blob.Descriptor.Digest) {
@@ -252,6 +259,20 @@ func PushBundle(
 		if err := mount(ctx, place, repository, blob); err != nil {
 			return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)
 		}
+	}
+	return nil
+}
+
+// PushBundleManifest pushes the manifest of a runtime's bundle and tags it. The runtime's repository must contain the
+// bundle's documents.
+func PushBundleManifest(ctx context.Context, place Store, runtime string, manifest bundle.Blob) error {
+	name := bundle.DesiredRepository(runtime)
+	repository, err := place.Repository(ctx, name)
+	if err != nil {
+		return err
+	}
+	if r, ok := repository.(*remote.Repository); ok {
+		_ = r.SetReferrersCapability(true) // skip the referrers check: a bundle has no subject
 	}
 	if err := PushManifest(ctx, repository, manifest, bundle.TagDesired); err != nil {
 		return fmt.Errorf("push bundle to %s: %w", place.Name(name), err)

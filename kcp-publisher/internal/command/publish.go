@@ -414,7 +414,8 @@ func publishRecorded(
 		if err != nil {
 			return publish.Outcome{}, err
 		}
-		outcome, err := publisher.Publish(ctx, &record, rules.Runtime(kyma, nil), request, snapshot)
+		outcome, err := publisher.Publish(ctx, &record,
+			publish.Input{Runtime: rules.Runtime(kyma, nil), Request: request, Catalog: snapshot})
 		if err != nil || memory.file == nil {
 			return outcome, err
 		}

@@ -282,7 +282,8 @@ func (w *adversary) reconcile(name string, crash bool) {
 	if w.gate != nil {
 		request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *w.gate}
 	}
-	outcome, err := w.publisher.Publish(w.Context(), w.record(kyma), runtime, request, w.catalogs[w.offered])
+	outcome, err := w.publisher.Publish(w.Context(), w.record(kyma),
+		publish.Input{Runtime: runtime, Request: request, Catalog: w.catalogs[w.offered]})
 	w.must(err)
 	if outcome.Deviation != nil {
 		w.seen["deviation "+outcome.Deviation.Reason]++

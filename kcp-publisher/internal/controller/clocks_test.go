@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // The test sets the clock of the publisher or the agent to a wrong time. After the clock is corrected, the next bundle
@@ -126,7 +126,8 @@ func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 		accepted, err := read(kyma, report(func(*bundle.Report) {}))
 		h.must(err)
 		runtime := rules.Runtime(kyma, &accepted)
-		outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(berlin), runtime, resolve.Request{}, snapshot)
+		outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(berlin),
+			publish.Input{Runtime: runtime, Catalog: snapshot})
 		h.must(err)
 		published := outcome.Published.StatusEntry()
 		kyma.Status.Runtime.Published = &published

@@ -256,9 +256,10 @@ func (h *history) publish(runtime string) {
 	if m := h.model.published[runtime]; m != nil {
 		*remembered = plan.RecordedBundle{Epoch: m.epoch, Sequence: m.sequence, Digest: m.blob.Descriptor.Digest}
 	}
-	outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(runtime), plan.Runtime{
-		ID: runtime, Audience: bundle.Audience{Runtime: runtime}, RecordedBundle: remembered,
-	}, resolve.Request{Seed: spec, Requested: spec}, snapshot)
+	outcome, err := h.keys.Publisher.Publish(h.Context(), h.record(runtime), publish.Input{
+		Runtime: plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}, RecordedBundle: remembered},
+		Request: resolve.Request{Seed: spec, Requested: spec}, Catalog: snapshot,
+	})
 	if err != nil && h.model.forged > 0 && strings.Contains(err.Error(), "is a different root of trust") {
 		h.messages = append(h.messages, "  and cannot, until a person removes the forged root")
 		h.removeRoots(h.model.forged)

@@ -4,6 +4,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -112,11 +113,11 @@ const (
 	statusDelay = 300 * time.Millisecond
 )
 
-// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict,
-// it requeues the Kyma and returns no error.
+// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict
+// or a change of the decisions, it requeues the Kyma and returns no error.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
-	if apierrors.IsConflict(err) {
+	if apierrors.IsConflict(err) || errors.Is(err, publish.ErrOutdatedDecision) {
 		return ctrl.Result{RequeueAfter: jitter.JitteredIntervalDuration(min(statusDelay, k.PollInterval))}, nil
 	}
 	return result, err

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
@@ -172,8 +173,8 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 	if err != nil {
 		return
 	}
-	if rests, err := k.Publisher.IsSettled(ctx, k.publishRecord(p.kyma), p.rules.Runtime(p.kyma, nil), request,
-		view.Catalog); err == nil && rests {
+	in := publish.Input{Runtime: p.rules.Runtime(p.kyma, nil), Request: request, Catalog: view.Catalog}
+	if rests, err := k.Publisher.IsSettled(ctx, k.publishRecord(p.kyma), in); err == nil && rests {
 		p.facts.Bundle = reconcile.Yes
 	}
 }
@@ -270,7 +271,9 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		err = plan.CheckClone(kyma)
 	}
 	if err == nil {
-		p.outcome, err = k.Publisher.Publish(ctx, k.publishRecord(kyma), p.runtime, request, view.Catalog)
+		p.outcome, err = k.Publisher.Publish(ctx, k.publishRecord(kyma), publish.Input{
+			Runtime: p.runtime, Request: request, Catalog: view.Catalog, IsCurrent: k.decisionCheck(p, request),
+		})
 	}
 	if p.outcome.IsPushed {
 		k.fleet.EditCurrent(kyma, func(r *fleetstate.Runtime) { r.CountPush(k.Now()) })
@@ -290,8 +293,8 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		facts.Published, facts.SelectedVersions = &p.outcome.Published,
 			view.SelectedVersions(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.TemplateNames()...)
-	case errors.Is(err, publish.ErrPushNotAllowed):
-		return err // another process now publishes for this runtime
+	case errors.Is(err, publish.ErrPushNotAllowed), errors.Is(err, publish.ErrOutdatedDecision):
+		return err // another process now publishes for this runtime, or the next reconcile uses the new decisions
 	case store.IsUnavailable(err):
 		var down bool
 		if down, facts.PublishError = k.recordFailure(ctx, p, err); down {
@@ -313,4 +316,13 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 		publishFailures.Inc()
 	}
 	return nil
+}
+
+// decisionCheck returns a function that reports whether the request is still based on the current catalog and rollouts.
+// It returns nil for a bundle that is published while the catalog is changing.
+func (k *Kymas) decisionCheck(p *pass, request resolve.Request) func() bool {
+	if p.rules.IsChanging {
+		return nil
+	}
+	return func() bool { return p.input.View.IsCurrent(k.currentView(), p.kyma, request) }
 }

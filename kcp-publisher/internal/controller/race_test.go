@@ -103,9 +103,10 @@ func (r *race) publish(ctx context.Context, runtime, channel string) error {
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
 	record, _ := r.records.LoadOrStore(runtime, &publish.Record{})
-	_, err = r.publisher.Publish(ctx, record.(*publish.Record),
-		plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}},
-		resolve.Request{Seed: spec, Requested: spec}, snapshot)
+	_, err = r.publisher.Publish(ctx, record.(*publish.Record), publish.Input{
+		Runtime: plan.Runtime{ID: runtime, Audience: bundle.Audience{Runtime: runtime}},
+		Request: resolve.Request{Seed: spec, Requested: spec}, Catalog: snapshot,
+	})
 	return err
 }
 

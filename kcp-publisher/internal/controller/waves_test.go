@@ -158,7 +158,8 @@ func (w *waves) restart() {
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 
-func (w *waves) poll() {
+// plan reads the catalog and plans the rollouts.
+func (w *waves) plan() {
 	ctx := quiet(w.Context())
 	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
 	w.must(err)
@@ -166,6 +167,11 @@ func (w *waves) poll() {
 		_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
 		w.must(err)
 	}
+}
+
+func (w *waves) poll() {
+	ctx := quiet(w.Context())
+	w.plan()
 	for _, name := range w.names {
 		for again, count := true, 0; again && count < 5; count++ {
 			result, err := w.kymas.Reconcile(ctx, ctrl.Request{

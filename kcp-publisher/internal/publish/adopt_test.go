@@ -15,7 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
 func after(p plan.PublishedBundle) *plan.RecordedBundle {
@@ -182,5 +184,32 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		if again := f.publish(p, runtime, "regular"); !again.IsChecked {
 			t.Errorf("runtime %s: the registry was not checked", runtime.ID)
 		}
+	}
+}
+
+func TestOutdatedBundleIsNotPushed(t *testing.T) {
+	f := newFleet(t)
+	p, runtime := f.started(), runtimeNamed("one")
+	runtime.RecordedBundle = after(f.publish(p, runtime, "regular").Published)
+	before := f.lying("one")
+	spec := v1beta2.KymaSpec{Channel: "fast"}
+	in := Input{Runtime: runtime, Request: resolve.Request{Seed: spec, Requested: spec}}
+	var err error
+	if in.Catalog, err = catalog.New(nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	for remaining := range 2 { // the decisions change before the documents are written, or before the manifest is
+		in.IsCurrent = func() bool {
+			remaining--
+			return remaining >= 0
+		}
+		if _, err := p.Publish(t.Context(), f.record(p, "one"), in); !errors.Is(err, ErrOutdatedDecision) ||
+			f.lying("one") != before {
+			t.Errorf("got error %v and bundle %s, want ErrOutdatedDecision and bundle %s", err, f.lying("one"), before)
+		}
+	}
+	in.IsCurrent = nil
+	if outcome, err := p.Publish(t.Context(), f.record(p, "one"), in); err != nil || !outcome.IsPushed {
+		t.Errorf("with current decisions: got %+v, %v, want a push", outcome, err)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
-	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"golang.org/x/sync/singleflight"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -135,16 +134,24 @@ type Outcome struct {
 	KeepsDeleted bool
 }
 
+// Input contains the facts from which a runtime's bundle is computed.
+type Input struct {
+	Runtime plan.Runtime
+	Request resolve.Request
+	Catalog *catalog.Snapshot
+	// IsCurrent reports whether the Request and the Catalog are still based on the current decisions. The Publisher calls
+	// it directly before a push. If it is nil, they are always current.
+	IsCurrent func() bool
+}
+
 // Publish resolves a runtime's module request and pushes a new bundle if necessary. A module that cannot be resolved
-// keeps its last published version.
-func (p *Publisher) Publish(
-	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
-) (Outcome, error) {
-	if err := p.checkRequest(runtime, request); err != nil {
+// keeps its last published version. If the error is ErrOutdatedDecision, the caller must compute the input again.
+func (p *Publisher) Publish(ctx context.Context, record *Record, in Input) (Outcome, error) {
+	if err := p.checkRequest(in.Runtime, in.Request); err != nil {
 		return Outcome{}, err
 	}
 	for attempt := 1; ; attempt++ {
-		outcome, err := p.tryPublish(ctx, record, runtime, request, snapshot)
+		outcome, err := p.tryPublish(ctx, record, in)
 		if !errors.Is(err, errTagChanged) && !errors.Is(err, errKeysReplaced) || attempt == maxAttempts {
 			return outcome, err
 		}
@@ -167,21 +174,6 @@ func (p *Publisher) checkRequest(runtime plan.Runtime, request resolve.Request) 
 	return nil
 }
 
-// maxAttempts limits the attempts to publish a bundle. Another attempt is necessary if another process pushes a bundle
-// at the same time, or if the keys are replaced.
-const maxAttempts = 3
-
-// ErrPushNotAllowed means that MayPush returned an error, because this process does not hold the Lease.
-var ErrPushNotAllowed = errors.New("not published")
-
-// errTagChanged means that the tag of the runtime's bundle in the registry was changed between reading it and pushing
-// the new bundle.
-var errTagChanged = errors.New("another bundle was pushed at the same time")
-
-// errKeysReplaced means that the keys were replaced before the push. The bundle is not pushed, because the old keys may
-// be revoked.
-var errKeysReplaced = errors.New("the keys were replaced at the same time")
-
 type decision struct {
 	keys     *Keys
 	adopted  plan.Adoption
@@ -194,13 +186,11 @@ type decision struct {
 
 // IsSettled reports whether the runtime's published bundle is up to date and has no problems. It does not read the
 // runtime's report and does not push a bundle. An error means that the registry could not be read.
-func (p *Publisher) IsSettled(
-	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
-) (bool, error) {
-	if p.checkRequest(runtime, request) != nil {
+func (p *Publisher) IsSettled(ctx context.Context, record *Record, in Input) (bool, error) {
+	if p.checkRequest(in.Runtime, in.Request) != nil {
 		return false, nil
 	}
-	d, err := p.decideBundle(ctx, record, runtime, request, snapshot)
+	d, err := p.decideBundle(ctx, record, in)
 	if err != nil {
 		return false, err
 	}
@@ -213,13 +203,11 @@ func (p *Publisher) IsSettled(
 	}
 	notes := len(d.outcome.Problems) + len(d.outcome.Remarks) + len(d.outcome.OmittedFeatures) +
 		len(d.outcome.Removals.HeldReasons)
-	return notes == 0 && !d.adopted.IsUnrecorded(runtime.RecordedBundle) && d.outcome.SecretsError == nil, nil
+	return notes == 0 && !d.adopted.IsUnrecorded(in.Runtime.RecordedBundle) && d.outcome.SecretsError == nil, nil
 }
 
-func (p *Publisher) tryPublish(
-	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
-) (Outcome, error) {
-	d, err := p.decideBundle(ctx, record, runtime, request, snapshot)
+func (p *Publisher) tryPublish(ctx context.Context, record *Record, in Input) (Outcome, error) {
+	d, err := p.decideBundle(ctx, record, in)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -228,16 +216,16 @@ func (p *Publisher) tryPublish(
 	case d.reason == "":
 		outcome.Published = *d.adopted.LastBundle
 		return outcome, p.restoreShared(ctx, outcome.IsChecked, d.resolved.documents)
-	case d.adopted.IsUnrecorded(runtime.RecordedBundle):
+	case d.adopted.IsUnrecorded(in.Runtime.RecordedBundle):
 		outcome.Published, outcome.IsUnrecorded, outcome.Deviation = *kept, true, nil
 		return outcome, nil
 	}
 	if d.adopted.Deviation != nil {
 		p.resetShared()
 	}
-	next, err := p.pushBundle(ctx, record, runtime.ID, d.keys, d.resolved, d.predicate, kept)
+	next, err := p.pushBundle(ctx, record, in.Runtime.ID, d.keys, d.resolved, d.predicate, kept, in.IsCurrent)
 	if err != nil {
-		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+		return Outcome{}, fmt.Errorf("publish to runtime %s: %w", in.Runtime.ID, err)
 	}
 	outcome.Published, outcome.IsPushed, outcome.Reason = *next, true, d.reason
 	return outcome, nil
@@ -246,10 +234,8 @@ func (p *Publisher) tryPublish(
 // decideBundle resolves a runtime's module request and decides whether a new bundle is necessary. It does not push the
 // bundle. If module removals must wait for an operator's approval, it resolves the request again, so that the bundle
 // keeps these modules.
-func (p *Publisher) decideBundle(
-	ctx context.Context, record *Record, runtime plan.Runtime, request resolve.Request, snapshot *catalog.Snapshot,
-) (decision, error) {
-	d := decision{keys: p.keys.Load()}
+func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) (decision, error) {
+	d, runtime := decision{keys: p.keys.Load()}, in.Runtime
 	adopted, checked, err := p.adoptBundle(ctx, record, runtime, d.keys)
 	if err != nil {
 		return d, err
@@ -258,6 +244,7 @@ func (p *Publisher) decideBundle(
 	if err := adopted.CheckOwner(runtime); err != nil {
 		return d, err
 	}
+	request := in.Request
 	if applicable := adopted.Applicable(); applicable != nil {
 		request.Versions = newestVersions(request.Versions,
 			phase.MinimumVersions(request.Takeover, &applicable.State, applicable.Versions))
@@ -268,7 +255,7 @@ func (p *Publisher) decideBundle(
 	}
 	var verdict plan.RemovalDecision
 	for {
-		if err := p.setPredicate(ctx, record, &d, runtime, request, snapshot); err != nil {
+		if err := p.setPredicate(ctx, record, &d, runtime, request, in.Catalog); err != nil {
 			return d, err
 		}
 		removing := adopted.Removing(d.predicate, runtime)
@@ -278,7 +265,7 @@ func (p *Publisher) decideBundle(
 		if len(removing.Modules) == 0 || p.DecideRemovals == nil {
 			break
 		}
-		more, err := p.DecideRemovals(ctx, removing, snapshot)
+		more, err := p.DecideRemovals(ctx, removing, in.Catalog)
 		if err != nil {
 			return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 		}
@@ -366,78 +353,6 @@ func newestVersions(a, b map[string]string) map[string]string {
 		}
 	}
 	return all
-}
-
-func (p *Publisher) pushBundle(
-	ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate,
-	kept *plan.PublishedBundle,
-) (*plan.PublishedBundle, error) {
-	manifest, err := bundle.Compose(resolved.documents, predicate, keys.Signer)
-	if err != nil {
-		return nil, err
-	}
-	if err := p.publishRoots(ctx, keys); err != nil {
-		return nil, err
-	}
-	if err := p.shareDocuments(ctx, record, resolved.documents); err != nil {
-		return nil, err
-	}
-	if p.keys.Load() != keys {
-		return nil, errKeysReplaced
-	}
-	if err := p.replaceBundle(ctx, record, runtime, resolved.documents, manifest); err != nil {
-		// The failed push may have changed the tag, so the next attempt must read the registry again.
-		record.RequestCheck()
-		p.resetShared()
-		return nil, err
-	}
-	next := &plan.PublishedBundle{
-		Predicate: predicate, Digest: manifest.Descriptor.Digest, State: resolved.result.State,
-		Versions:  resolved.result.Versions,
-		StateBlob: resolved.documents.State.Descriptor, CatalogBlob: resolved.documents.Catalog.Descriptor,
-	}
-	if kept != nil {
-		next.Changes = p.changesBetween(kept, next)
-	}
-	record.setPublished(next, next.Digest, p.Now())
-	return next, nil
-}
-
-// replaceBundle pushes the bundle. It returns errTagChanged if the tag has changed since it was read.
-func (p *Publisher) replaceBundle(
-	ctx context.Context, record *Record, runtime string, documents bundle.Documents, manifest bundle.Blob,
-) error {
-	repository, err := p.Place.Repository(ctx, bundle.DesiredRepository(runtime))
-	if err != nil {
-		return err
-	}
-	there, err := store.Head(ctx, repository, bundle.TagDesired)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return err
-	}
-	if there != record.tag {
-		return errTagChanged
-	}
-	present := map[digest.Digest]bool{}
-	if last := record.lastBundle; last != nil {
-		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
-			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				// The runtime's repository does not contain this blob yet. PushBundle mounts it from the shared repository.
-				continue
-			}
-			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {
-				return err
-			}
-		}
-	}
-	if p.MayPush != nil {
-		if err := p.MayPush(); err != nil {
-			return fmt.Errorf("%w: %w", ErrPushNotAllowed, err)
-		}
-	}
-	return store.PushBundle(ctx, p.Place, runtime, documents, manifest, func(d digest.Digest) bool {
-		return present[d]
-	})
 }
 
 func (p *Publisher) resolveRequest(

@@ -103,8 +103,9 @@ func (f *fleet) try(p *Publisher, runtime plan.Runtime, channel string) (Outcome
 		f.t.Fatal(err)
 	}
 	spec := v1beta2.KymaSpec{Channel: channel}
-	return p.Publish(f.t.Context(), f.record(p, runtime.ID), runtime, resolve.Request{Seed: spec, Requested: spec},
-		snapshot)
+	return p.Publish(f.t.Context(), f.record(p, runtime.ID), Input{
+		Runtime: runtime, Request: resolve.Request{Seed: spec, Requested: spec}, Catalog: snapshot,
+	})
 }
 
 func (f *fleet) lying(runtime string) digest.Digest {
@@ -322,8 +323,8 @@ func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
 		runtime := runtimeNamed(fmt.Sprint("rests-", c.rests))
 		runtime.Secrets = c.secrets
 		spec := v1beta2.KymaSpec{Channel: "regular"}
-		request := resolve.Request{Seed: spec, Requested: spec}
-		before, err := f.started().Publish(t.Context(), &Record{}, runtime, request, snapshot)
+		in := Input{Runtime: runtime, Request: resolve.Request{Seed: spec, Requested: spec}, Catalog: snapshot}
+		before, err := f.started().Publish(t.Context(), &Record{}, in)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -333,7 +334,8 @@ func TestSettledCheckIncludesSharedDocuments(t *testing.T) {
 			Epoch: published.Predicate.Epoch, Sequence: published.Predicate.Sequence, Digest: published.Digest,
 			Versions: published.Versions,
 		}
-		rests, err := p.IsSettled(t.Context(), &Record{}, runtime, request, snapshot)
+		in.Runtime = runtime
+		rests, err := p.IsSettled(t.Context(), &Record{}, in)
 		if err != nil || rests != c.rests || (before.SecretsError == nil) != c.rests {
 			t.Errorf("%s: got rests %t, %v, Secrets error %v", what, rests, err, before.SecretsError)
 		}

@@ -50,7 +50,7 @@ func (p *Publisher) Renew(
 		resolved := &resolution{
 			result: resolve.Result{State: last.State, Versions: last.Versions}, documents: documents,
 		}
-		newest, err = p.pushBundle(ctx, record, runtime.ID, keys, resolved, next, last)
+		newest, err = p.pushBundle(ctx, record, runtime.ID, keys, resolved, next, last, nil)
 	}
 	if errors.Is(err, errTagChanged) || errors.Is(err, errKeysReplaced) {
 		record.RequestCheck()

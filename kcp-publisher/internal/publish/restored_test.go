@@ -50,7 +50,8 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 		if runtime.RecordedBundle = remembered; remembered != nil {
 			request.Versions = remembered.Versions
 		}
-		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID), runtime, request, snapshot)
+		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID),
+			Input{Runtime: runtime, Request: request, Catalog: snapshot})
 		if err != nil {
 			t.Fatal(err)
 		}

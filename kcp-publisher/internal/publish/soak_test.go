@@ -66,8 +66,9 @@ func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 			runtime := runtimeNamed(id)
 			runtime.RecordedBundle = remembered[id]
 			spec := v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-			outcome, err := p.Publish(t.Context(), f.record(p, id), runtime, resolve.Request{Seed: spec, Requested: spec},
-				snapshot)
+			outcome, err := p.Publish(t.Context(), f.record(p, id), Input{
+				Runtime: runtime, Request: resolve.Request{Seed: spec, Requested: spec}, Catalog: snapshot,
+			})
 			if err != nil || !outcome.IsPushed || outcome.Published.Versions["scaler"] != version {
 				t.Fatalf("runtime %s at %s: got %+v, %v, want version %s", id, f.now, outcome, err, version)
 			}

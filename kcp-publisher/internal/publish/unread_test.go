@@ -57,7 +57,8 @@ func TestUnreadableModuleDoesNotBlockBundle(t *testing.T) {
 		if runtime.RecordedBundle != nil {
 			request.Versions = runtime.RecordedBundle.Versions
 		}
-		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID), runtime, request, snapshot)
+		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID),
+			Input{Runtime: runtime, Request: request, Catalog: snapshot})
 		if err != nil {
 			t.Fatal(err)
 		}

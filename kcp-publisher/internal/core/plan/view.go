@@ -163,6 +163,19 @@ func (v *View) DifferenceFilter(other *View) func(Member) bool {
 	}
 }
 
+// IsCurrent reports whether a request for a Kyma that was computed from this view leads to the same bundle with the
+// current view. It returns false if current is nil, because the catalog is changing then.
+func (v *View) IsCurrent(current *View, kyma *v1beta2.Kyma, request resolve.Request) bool {
+	if v == current {
+		return true
+	}
+	if current == nil || current.Catalog.Revision != v.Catalog.Revision {
+		return false
+	}
+	follows := resolve.FollowedChannels(request, v.Catalog)
+	return !current.DifferenceFilter(v)(Member{Kyma: kyma, Runtime: RuntimeID(kyma), FollowedChannels: follows})
+}
+
 // changedCatalogTracks returns the tracks (modules in channels) whose published catalog version differs between two
 // views. Both views must have the same catalog.
 func (v *View) changedCatalogTracks(other *View) map[rollout.Track]bool {
