@@ -12,7 +12,7 @@ import (
 // the publisher has detected the copy. Then it follows the documented procedure: stop the copy, and enroll the original
 // with another key.
 func (s *stage) clone(ctx context.Context, id string) (end func() error, err error) {
-	s.checker.Cloned(id)
+	s.checker.Cloned(s.since(), id)
 	duplicate, err := s.reals[id].Copy(ctx, s.snapshot(id), copyOf(id))
 	if err != nil {
 		s.checker.Separated(s.since(), id)

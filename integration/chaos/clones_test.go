@@ -103,13 +103,13 @@ func TestCheckerDetectsDamageByClones(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, push := history()
-			c.Cloned("sim-5")
+			c.Cloned(0, "sim-5")
 			test.kept(c, push)
 			if v := c.Violations(); len(v) > 0 {
 				t.Errorf("the history that keeps the promise has violations: %v", v)
 			}
 			c, push = history()
-			c.Cloned("sim-5")
+			c.Cloned(0, "sim-5")
 			test.broken(c, push)
 			if !slices.ContainsFunc(c.Violations(), func(v Violation) bool {
 				return v.Invariant == test.invariant && strings.Contains(v.What, test.message)
@@ -117,6 +117,21 @@ func TestCheckerDetectsDamageByClones(t *testing.T) {
 				t.Errorf("got violations %v, want %q with %q", c.Violations(), test.invariant, test.message)
 			}
 		})
+	}
+}
+
+func TestCopyCanStartWhileItsManifestsAreDeleted(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		c, _ := history()
+		if deleted {
+			c.Undefined(1, "sim-5")
+		}
+		c.Cloned(2, "sim-5")
+		c.Present(3, copyOf("sim-5"), map[string]string{"scaler": "1.0.0"})
+		c.Present(4, copyOf("sim-5"), map[string]string{})
+		if v := c.Violations(); (len(v) == 0) != deleted {
+			t.Errorf("CRD deleted %t: got violations %v", deleted, v)
+		}
 	}
 }
 

@@ -12,13 +12,18 @@ func copyOf(runtime string) string { return "copy-of-" + runtime }
 const quarantineGrace = twoLeaders + 10*time.Second
 
 // Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated, the checker compares
-// the reports of each agent only with each other. The copy must keep its modules, as the original must.
-func (c *Checker) Cloned(runtime string) {
+// the reports of each agent only with each other. The copy must keep its modules, as the original must. If a user has
+// deleted the CRD of Manifests in the original, the copy can start in the middle of this deletion.
+func (c *Checker) Cloned(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.runtimes, copyOf(runtime))
 	delete(c.restoring, copyOf(runtime))
 	delete(c.objectsSeen, copyOf(runtime))
+	delete(c.undefined, copyOf(runtime))
+	if _, isUndefined := c.undefined[runtime]; isUndefined {
+		c.undefined[copyOf(runtime)] = at
+	}
 	original, twin := c.of(runtime), c.of(copyOf(runtime))
 	original.cloned = true
 	twin.signed, twin.removed, twin.cloned = original.signed, original.removed, true
