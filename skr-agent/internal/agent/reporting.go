@@ -34,7 +34,7 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 	}
 	a.resumeSequence(ctx)
 	a.checkForTwin(ctx, log, false)
-	next.Twin = a.twinDetector.twin
+	next.Confirmed, next.Twin = a.twinDetector.isConfirmed(), a.twinDetector.twin
 	a.sequence = a.nextSequence()
 	next.Sequence, next.Time, next.Follows = a.sequence, now.UTC().Truncate(time.Second), a.twinDetector.ownReport
 	err = a.pushReport(ctx, next)
@@ -124,6 +124,6 @@ func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {
 	if err := store.PushReport(ctx, a.Puller.Location(), a.Runtime, manifest); err != nil {
 		return err
 	}
-	a.twinDetector.recordReport(manifest.Descriptor.Digest)
+	a.twinDetector.recordReport(manifest.Descriptor.Digest, a.Now())
 	return nil
 }

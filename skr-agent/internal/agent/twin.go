@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
@@ -17,13 +18,20 @@ import (
 // that no other agent has its key. During these polls, a second agent with the same key would replace the report.
 const confirmingPolls = 3
 
+// minConfirmingDelay returns the minimum delay between two confirmingPolls. A notification can cause several polls
+// within one poll interval, but a second agent that receives no notifications polls only once per interval. The delay
+// is shorter than the interval, because the intervals of polls are random.
+func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollInterval * 4 / 5 }
+
 // twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The
 // registry then contains a newer report that this agent did not write.
 type twinDetector struct {
 	// ownReport is the digest of the last report that this agent sent. Empty before the first report.
 	ownReport digest.Digest
-	// confirmations counts the polls that found ownReport in the registry.
+	// confirmations counts the polls that found ownReport in the registry. confirmedAt is the time of the last counted
+	// poll, or of the first report.
 	confirmations int
+	confirmedAt   time.Time
 	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
 	// accepts no newer bundle, which could be for the other cluster.
 	twin string
@@ -32,7 +40,19 @@ type twinDetector struct {
 // isConfirmed reports whether enough polls found this agent's report and no second agent was detected.
 func (t *twinDetector) isConfirmed() bool { return t.twin == "" && t.confirmations >= confirmingPolls }
 
-func (t *twinDetector) recordReport(d digest.Digest) { t.ownReport = d }
+func (t *twinDetector) recordReport(d digest.Digest, now time.Time) {
+	if t.ownReport == "" {
+		t.confirmedAt = now
+	}
+	t.ownReport = d
+}
+
+// recordPoll counts a poll that found ownReport in the registry, unless it is too soon after the last counted poll.
+func (t *twinDetector) recordPoll(now time.Time, pollInterval time.Duration) {
+	if now.Sub(t.confirmedAt) >= minConfirmingDelay(pollInterval) {
+		t.confirmations, t.confirmedAt = min(t.confirmations+1, confirmingPolls), now
+	}
+}
 
 // detectTwin reports whether the newest report in the registry comes from a second agent. newest is the digest of this
 // report. report is nil if another key signed it. instance and sequence are the instance ID and the last sequence of
@@ -77,7 +97,7 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 	}
 	before := a.twinDetector.twin
 	if polled && newest == a.twinDetector.ownReport {
-		a.twinDetector.confirmations = min(a.twinDetector.confirmations+1, confirmingPolls)
+		a.twinDetector.recordPoll(a.Now(), a.pollInterval())
 	}
 	if !a.twinDetector.detectTwin(newest, report, a.Instance, a.sequence) {
 		return

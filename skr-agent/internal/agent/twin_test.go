@@ -2,6 +2,7 @@ package agent
 
 import (
 	"testing"
+	"time"
 
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
@@ -33,5 +34,34 @@ func TestAgentDetectsItsClone(t *testing.T) {
 		require.Equal(t, c.twin != "", found.detectTwin(c.newest, c.report, "mine", 5), name)
 		require.Equal(t, c.twin, found.twin, name)
 		require.Equal(t, c.twin == "", found.isConfirmed(), name)
+	}
+}
+
+// Notifications cause polls at any time. A second agent replaces the report within one poll interval.
+func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
+	const interval = 10 * time.Second
+	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for name, c := range map[string]struct {
+		delays    []time.Duration
+		confirmed bool
+	}{
+		"three polls at once":           {[]time.Duration{0, 0, 0}, false},
+		"many polls within an interval": {[]time.Duration{time.Second, time.Second, time.Second, time.Second}, false},
+		"two intervals":                 {[]time.Duration{interval, interval}, false},
+		"three intervals":               {[]time.Duration{interval, interval, interval}, true},
+		"shortened intervals":           {[]time.Duration{interval - time.Second, interval - time.Second, interval}, true},
+		"additional polls": {
+			[]time.Duration{interval, time.Second, interval - time.Second, time.Second, interval - time.Second}, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, now := twinDetector{}, start
+			found.recordReport(digest.FromString("own"), now)
+			for _, delay := range c.delays {
+				now = now.Add(delay)
+				found.recordPoll(now, interval)
+			}
+			require.Equal(t, c.confirmed, found.isConfirmed())
+		})
 	}
 }
