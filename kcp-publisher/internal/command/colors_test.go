@@ -7,63 +7,28 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-func painting(t *testing.T, mode string, show func(io.Writer)) string {
-	t.Helper()
-	root, _ := cli.NewRoot("program", "is tested", "v0")
-	root.AddCommand(&cobra.Command{Use: "show", RunE: func(cmd *cobra.Command, _ []string) error {
-		show(cmd.OutOrStdout())
-		return nil
-	}})
-	var out bytes.Buffer
-	if code := cli.Execute(root, nil, []string{"show", "--color", mode}, &out, &out); code != cli.ExitDone {
-		t.Fatalf("exit code %d: %s", code, out.String())
-	}
-	return out.String()
-}
-
-func TestWhyAndRolloutCommandsColorStates(t *testing.T) {
+func TestWhyCommandColorsStates(t *testing.T) {
 	why := explanation{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
 		Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}
+	clitest.CheckColors(t, why.draw, "\x1b[33mwarning\x1b[0m: m; do: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n",
+		"\x1b[32mReady\x1b[0m")
+}
+
+func TestRolloutCommandsColorStates(t *testing.T) {
 	stopped := underWay()
 	stopped.Status.State = v1alpha1.RolloutStopped
-	for name, c := range map[string]struct {
-		show func(io.Writer)
-		want []string
-	}{
-		"why": {
-			why.draw, []string{
-				"\x1b[33mwarning\x1b[0m: m; do: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n",
-				"\x1b[32mReady\x1b[0m",
-			},
-		},
-		"rollout list": {
-			func(out io.Writer) { drawRollouts(out, []v1alpha1.Rollout{*stopped}) }, []string{"\x1b[31mStopped\x1b[0m"},
-		},
-		"rollout show": {
-			func(out io.Writer) {
-				drawRollout(out, stopped, noon, cli.NewPalette(out))
-			}, []string{"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7"},
-		},
-	} {
-		got := painting(t, "always", c.show)
-		for _, want := range c.want {
-			if !strings.Contains(got, want) {
-				t.Errorf("%s: %q does not contain %q", name, got, want)
-			}
-		}
-		if got := painting(t, "never", c.show); strings.Contains(got, "\x1b") {
-			t.Errorf("%s: unwanted colors: %q", name, got)
-		}
-	}
+	clitest.CheckColors(t, func(out io.Writer) { drawRollouts(out, []v1alpha1.Rollout{*stopped}) },
+		"\x1b[31mStopped\x1b[0m")
+	clitest.CheckColors(t, func(out io.Writer) { drawRollout(out, stopped, noon, cli.NewPalette(out)) },
+		"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7")
 }
 
 func TestTerminalRowsIncludeWrappedLines(t *testing.T) {

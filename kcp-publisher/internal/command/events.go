@@ -169,7 +169,7 @@ func (f *eventFlags) draw(out io.Writer, all []corev1.Event, now time.Time) {
 			color = cli.Yellow
 		}
 		row := table.Row{
-			age.HumanDuration(now.Sub(lastSeen(e))), paintedWriter{e.Type, color, palette}, e.Reason,
+			age.HumanDuration(now.Sub(lastSeen(e))), painted(e.Type, color, palette), e.Reason,
 			cmp.Or(e.InvolvedObject.Kind, "-") + "/" + e.InvolvedObject.Name, occurrences(e), e.Message,
 		}
 		if f.everywhere {

@@ -13,12 +13,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-func TestRuntimesCannotForgeLinesOfCommands(t *testing.T) {
-	const forged = "fails\n\x1b[32mforged\x1b[0m line\r\nforged\rforged"
+func TestRuntimesCannotForgeLinesOfLogsAndTree(t *testing.T) {
+	const forged = clitest.Forged
 	report := signedReport{Time: time.Now(), kyma: &v1beta2.Kyma{}, Modules: []bundle.ReportedModule{{
 		Name: forged, Version: forged, State: v1beta2.StateError, Message: forged,
 		Details: &bundle.ModuleDetails{Problem: forged, Failing: []bundle.FailingObject{{
@@ -27,33 +28,27 @@ func TestRuntimesCannotForgeLinesOfCommands(t *testing.T) {
 			Logs: []bundle.ContainerLog{{Container: forged, Text: forged}},
 		}}},
 	}}}
+	clitest.CheckForged(t, func(out io.Writer) { report.drawLogs(out, time.Now()) })
+	clitest.CheckForged(t, func(out io.Writer) { report.drawTree(out, time.Now()) })
+}
+
+func TestRuntimesCannotForgeLinesOfWhy(t *testing.T) {
+	const forged = clitest.Forged
 	why := explanation{
 		Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing, Cause: forged, Advice: forged,
 		Warnings: []fleet.Cause{{Message: forged, Advice: forged}},
 		Modules:  []v1beta2.ModuleStatus{{Name: forged, Version: forged, State: forged, Message: forged}},
 		Trains:   []comingVersion{{Policy: forged, Position: train.Position{Version: forged}}},
 	}
-	rollout := underWay()
-	rollout.Status.Message = forged
-	rollout.Status.Failures = []v1alpha1.RuntimeFailure{{Runtime: forged, Wave: forged, Reason: forged}}
-	for name, show := range map[string]func(io.Writer){
-		"logs": func(out io.Writer) { report.drawLogs(out, time.Now()) },
-		"tree": func(out io.Writer) { report.drawTree(out, time.Now()) },
-		"why":  why.draw,
-		"rollout show": func(out io.Writer) {
-			drawRollout(out, rollout, noon, cli.NewPalette(out))
-		},
-	} {
-		got := painting(t, "always", show)
-		for line := range strings.Lines(got) {
-			if regexp.MustCompile(`^(\x1b\[\d+m|\\x1b\[32m|\s)*forged`).MatchString(line) {
-				t.Errorf("%s: a runtime added the line %q", name, line)
-			}
-		}
-		if strings.Contains(got, "\x1b[32mforged") {
-			t.Errorf("%s: a runtime colored its text: %q", name, got)
-		}
-	}
+	clitest.CheckForged(t, why.draw)
+}
+
+func TestRuntimesCannotForgeLinesOfRollouts(t *testing.T) {
+	const forged = clitest.Forged
+	r := underWay()
+	r.Status.Message = forged
+	r.Status.Failures = []v1alpha1.RuntimeFailure{{Runtime: forged, Wave: forged, Reason: forged}}
+	clitest.CheckForged(t, func(out io.Writer) { drawRollout(out, r, noon, cli.NewPalette(out)) })
 }
 
 func TestCommandsPrintExternalTextWithPrintf(t *testing.T) {

@@ -6,53 +6,18 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	gogit "github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git/gittest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-type repository struct {
-	t   *testing.T
-	dir string
-	git *gogit.Repository
-}
+type repository struct{ *gittest.Repository }
 
-func newRepository(t *testing.T) *repository {
-	t.Helper()
-	r := &repository{t: t, dir: t.TempDir()}
-	var err error
-	if r.git, err = gogit.PlainInit(r.dir, false); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-func (r *repository) url() string { return "file://" + r.dir }
-
-func (r *repository) commit() string {
-	r.t.Helper()
-	tree, err := r.git.Worktree()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	if err := tree.AddGlob("."); err != nil {
-		r.t.Fatal(err)
-	}
-	hash, err := tree.Commit("change", &gogit.CommitOptions{
-		Author: &object.Signature{Name: "Ada", Email: "ada@example.com", When: time.Unix(1_770_000_000, 0)},
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return hash.String()
-}
+func newRepository(t *testing.T) *repository { return &repository{gittest.New(t)} }
 
 func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	t.Helper()
@@ -73,23 +38,23 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 
 func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 	r, layout, keyDir := newRepository(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
-	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
+	if err := os.CopyFS(filepath.Join(r.Dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
 	}
-	first := r.commit()
+	first := r.Commit()
 	args := []string{
-		"publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir,
+		"publish", "--from", r.URL(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir,
 		"--allow-unresolved",
 	}
 	if out := done(t, args...); !strings.Contains(out, "pushed") {
 		t.Fatalf("got output\n%s\nwant a pushed bundle", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first ||
-		source.Repository != r.url() {
+		source.Repository != r.URL() {
 		t.Errorf("first bundle: got source %+v, want commit %s", source, first)
 	}
-	write(t, filepath.Join(r.dir, "fleet", "README.md"), "# hello")
-	r.commit()
+	write(t, filepath.Join(r.Dir, "fleet", "README.md"), "# hello")
+	r.Commit()
 	if out := done(t, args...); strings.Contains(out, "pushed") {
 		t.Errorf("a commit without changes was published:\n%s", out)
 	}
@@ -100,15 +65,15 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 
 func TestInvalidCommitErrorNamesFileAndLine(t *testing.T) {
 	r, layout := newRepository(t), filepath.Join(t.TempDir(), "layout")
-	if err := os.CopyFS(filepath.Join(r.dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
+	if err := os.CopyFS(filepath.Join(r.Dir, "fleet"), os.DirFS(fleetFolder(t))); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(r.dir, "fleet", "bad.yaml"),
+	write(t, filepath.Join(r.Dir, "fleet", "bad.yaml"),
 		"# a comment\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
-	hash := r.commit()
-	got := run("publish", "--from", r.url(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys",
+	hash := r.Commit()
+	got := run("publish", "--from", r.URL(), "--git-path", "fleet", "--to", "oci-layout:"+layout, "--keys",
 		keyFolder(t))
-	if want := "commit " + hash + " of " + r.url() +
+	if want := "commit " + hash + " of " + r.URL() +
 		": fleet/bad.yaml:6:3: spec.chanel: unknown field"; got.code != cli.ExitFailed ||
 		!strings.Contains(got.err, want) {
 		t.Errorf("got exit code %d\n%s\nwant %s", got.code, got.err, want)
@@ -126,30 +91,23 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	}
 	r := newRepository(t)
 	alike := func(text string) string {
-		text = strings.NewReplacer(r.url(), "URL", "https://git.example/kyma/fleet.git", "URL", "branch master",
+		text = strings.NewReplacer(r.URL(), "URL", "https://git.example/kyma/fleet.git", "URL", "branch master",
 			"branch main").Replace(text)
 		return regexp.MustCompile(`\b[0-9a-f]{4}…|\b[0-9a-f]{40}\b`).ReplaceAllString(text, "HASH")
 	}
-	write(t, filepath.Join(r.dir, "fleet", "releases", "scaler.yaml"),
+	write(t, filepath.Join(r.Dir, "fleet", "releases", "scaler.yaml"),
 		strings.NewReplacer("keda", "scaler", "1.0.0", "1.7.0", "2.0.0", "1.8.0").Replace(releasesYAML))
-	write(t, filepath.Join(r.dir, "fleet", "kymas", "three.yaml"),
+	write(t, filepath.Join(r.Dir, "fleet", "kymas", "three.yaml"),
 		"# new\n"+strings.Replace(kymaYAML("three", "r-3"), "channel:", "chanel:", 1))
-	r.commit()
-	refused := run("publish", "--from", r.url(), "--git-path", "fleet", "--to",
+	r.Commit()
+	refused := run("publish", "--from", r.URL(), "--git-path", "fleet", "--to",
 		"oci-layout:"+filepath.Join(t.TempDir(), "layout"), "--keys", keyFolder(t))
-	if err := os.Remove(filepath.Join(r.dir, "fleet", "kymas", "three.yaml")); err != nil {
+	if err := os.Remove(filepath.Join(r.Dir, "fleet", "kymas", "three.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	r.commit()
-	config, err := r.git.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Core.IsBare = true
-	if err := r.git.SetConfig(config); err != nil {
-		t.Fatal(err)
-	}
-	printed := done(t, "promote", "scaler", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to",
+	r.Commit()
+	r.MakeBare()
+	printed := done(t, "promote", "scaler", "--git-url", r.URL(), "--git-path", "fleet", "--from", "fast", "--to",
 		"regular", "--author", "Ada <ada@example.com>")
 	for begin, output := range map[string]string{"commit ": refused.err, "promoted ": printed} {
 		sample := regexp.MustCompile("(?ms)^```\n(" + begin + ".*?)\n```$").FindStringSubmatch(string(page))

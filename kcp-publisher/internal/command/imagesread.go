@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
@@ -29,22 +28,16 @@ func readReported(
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
-	d, listed := dividedRuntimes{healthy: map[types.NamespacedName]fleet.Runtime{}},
-		map[types.NamespacedName]inventory.Runtime{}
-	for _, row := range rows {
-		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
+	listed := map[types.NamespacedName]inventory.Runtime{}
+	d := divideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) {
 		r, healthy := row.RuntimeWithModules(now)
 		reported, err := time.Parse(time.RFC3339, row.ReportTime)
-		switch {
-		case healthy && err == nil:
-			d.healthy[name], listed[name] = r, inventory.ListedRuntime(&r, reported)
-		case row.State == string(v1beta2.StateReady):
-			d.others = append(d.others, name)
-		default:
-			d.unready = append(d.unready, name)
+		if healthy = healthy && err == nil; healthy {
+			listed[types.NamespacedName{Namespace: row.Namespace, Name: row.Name}] = inventory.ListedRuntime(&r, reported)
 		}
-	}
-	kymas, healthy, err := readDivided(ctx, api, of, d.ifCheaper())
+		return r, healthy
+	})
+	kymas, healthy, err := readDivided(ctx, api, of, d)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func shownKeys(t *testing.T, dir string) shownRoot {
 }
 
 // keyIn fails the test unless the role has exactly one key with the state.
-func (s shownRoot) keyIn(t *testing.T, role string, state keys.State) keys.Key {
+func keyIn(t *testing.T, s shownRoot, role string, state keys.State) keys.Key {
 	t.Helper()
 	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
 		return k.Role != role || k.State != state
@@ -59,7 +59,7 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	dir := keyFolder(t)
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	shown := shownKeys(t, dir)
-	inUse, before := shown.keyIn(t, "publisher", keys.InUse), shown.keyIn(t, "publisher", keys.Accepted)
+	inUse, before := keyIn(t, shown, "publisher", keys.InUse), keyIn(t, shown, "publisher", keys.Accepted)
 	for name, key := range map[string]string{
 		"an invalid key": "abc", "an empty key": "", "a short thumbprint": before.Thumbprint[:12],
 		"a truncated key id": before.ID[:16],
@@ -99,27 +99,27 @@ func TestRevokingAKeyInUseRequiresConfirmation(t *testing.T) {
 	dir := keyFolder(t)
 	only := shownKeys(t, dir)
 	for _, role := range []string{"publisher", "enrol", "root"} {
-		o := run("keys", "revoke", only.keyIn(t, role, keys.InUse).Thumbprint, "--yes", "--keys", dir)
+		o := run("keys", "revoke", keyIn(t, only, role, keys.InUse).Thumbprint, "--yes", "--keys", dir)
 		if o.code != cli.ExitFailed || !strings.Contains(o.err, "replace it with `keys rotate") {
 			t.Errorf("revoking the only %s key: got %+v", role, o)
 		}
 	}
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
-	inUse := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
+	inUse := keyIn(t, shownKeys(t, dir), "publisher", keys.InUse).Thumbprint
 	o := run("keys", "revoke", inUse, "--keys", dir)
 	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") ||
 		!strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
 		t.Errorf("without a terminal: got %+v, want a request for confirmation", o)
 	}
 	done(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
-	if got := shownKeys(t, dir).keyIn(t, "publisher", keys.NotListed).Thumbprint; got != inUse {
+	if got := keyIn(t, shownKeys(t, dir), "publisher", keys.NotListed).Thumbprint; got != inUse {
 		t.Errorf("key %s is not listed, want the revoked key %s", got, inUse)
 	}
 }
 
 func TestRotateRevokesReplacedKeys(t *testing.T) {
 	dir := keyFolder(t)
-	first := shownKeys(t, dir).keyIn(t, "publisher", keys.InUse).Thumbprint
+	first := keyIn(t, shownKeys(t, dir), "publisher", keys.InUse).Thumbprint
 	done(t, "keys", "rotate", "publisher", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 0 || len(got.Publishers) != 2 {
 		t.Errorf("after the first rotation: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
@@ -132,7 +132,7 @@ func TestRotateRevokesReplacedKeys(t *testing.T) {
 	if got := shownKeys(t, dir); len(got.Revoked) != 3 || len(got.Publishers) != 1 {
 		t.Errorf("after --drop-old: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
-	root := shownKeys(t, dir).keyIn(t, "root", keys.InUse).Thumbprint
+	root := keyIn(t, shownKeys(t, dir), "root", keys.InUse).Thumbprint
 	done(t, "keys", "rotate", "root", "--keys", dir)
 	if got := shownKeys(t, dir); !slices.Contains(got.Revoked, root) {
 		t.Errorf("the revoked keys %v do not contain the former root key", got.Revoked)
@@ -155,7 +155,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 		state keys.State
 	}{{"publisher", keys.InUse}, {"publisher", keys.Accepted}, {"enrol", keys.InUse}, {"enrol", keys.Next},
 		{"token", keys.InUse}, {"token", keys.Accepted}} {
-		if key := shown.keyIn(t, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" &&
+		if key := keyIn(t, shown, k.role, k.state); k.state == keys.Accepted && k.role == "publisher" &&
 			(key.AcceptedUntil == nil || !key.AcceptedUntil.Equal(shown.Expires)) {
 			t.Errorf("got %+v, want a key that is accepted until the root expires", key)
 		}

@@ -207,7 +207,7 @@ func (f *moveFlags) waitUntil(ctx context.Context, goal string, isDone func() (b
 		if reached, err := isDone(); err != nil || reached {
 			return err
 		}
-		if wait(ctx, time.Second) != nil {
+		if !cli.Sleep(ctx, time.Second) {
 			return fmt.Errorf("timed out after %s waiting for %s: check whether the publisher is running, and repeat "+
 				"the command", f.patience, goal)
 		}

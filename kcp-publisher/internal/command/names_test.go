@@ -1,6 +1,7 @@
 package command
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,5 +48,11 @@ func TestHelpGroupsAllCommands(t *testing.T) {
 	}
 	if want := []string{"completion", "help", "version"}; !slices.Equal(names, want) {
 		t.Errorf("commands without a group: got %v, want %v", names, want)
+	}
+}
+
+func TestUnhealthyRuntimesAreANegativeResult(t *testing.T) {
+	if !isRefused(fmt.Errorf("status: %w", errUnhealthy)) {
+		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}
 }

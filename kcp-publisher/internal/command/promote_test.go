@@ -26,42 +26,35 @@ spec:
 func channels(t *testing.T) (*repository, string) {
 	t.Helper()
 	r := newRepository(t)
-	write(t, filepath.Join(r.dir, "fleet", "keda.yaml"), releasesYAML)
-	write(t, filepath.Join(r.dir, "fleet", "readme.txt"), "text\n")
-	hash := r.commit()
-	config, err := r.git.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Core.IsBare = true
-	if err := r.git.SetConfig(config); err != nil {
-		t.Fatal(err)
-	}
+	write(t, filepath.Join(r.Dir, "fleet", "keda.yaml"), releasesYAML)
+	write(t, filepath.Join(r.Dir, "fleet", "readme.txt"), "text\n")
+	hash := r.Commit()
+	r.MakeBare()
 	return r, hash
 }
 
 func (r *repository) at(branch string) (message, file string) {
-	r.t.Helper()
-	reference, err := r.git.Reference(plumbing.NewBranchReferenceName(branch), true)
+	r.T.Helper()
+	reference, err := r.Git.Reference(plumbing.NewBranchReferenceName(branch), true)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	commit, err := r.git.CommitObject(reference.Hash())
+	commit, err := r.Git.CommitObject(reference.Hash())
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	found, err := commit.File("fleet/keda.yaml")
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	if file, err = found.Contents(); err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return commit.Author.String() + "\n" + commit.Message, file
 }
 
 func (r *repository) promote(args ...string) []string {
-	return append([]string{"promote", "keda", "--git-url", r.url(), "--git-path", "fleet", "--from", "fast", "--to",
+	return append([]string{"promote", "keda", "--git-url", r.URL(), "--git-path", "fleet", "--from", "fast", "--to",
 		"regular", "--author", "Ada Lovelace <ada@example.com>"}, args...)
 }
 
@@ -92,7 +85,7 @@ func TestPromoteCommitsOneLineAndSignsOff(t *testing.T) {
 func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 	r, hash := channels(t)
 	refused := run(r.promote("--to", "slow")...)
-	if head, err := r.git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
+	if head, err := r.Git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
 		t.Errorf("without --create: got %+v; master is at %v, %v", refused, head, err)
 	}
 	done(t, r.promote("--to", "slow", "--create")...)
@@ -114,7 +107,7 @@ func TestPromoteDryRunChangesNothing(t *testing.T) {
 			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
-	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
+	if head, err := r.Git.Head(); err != nil || head.Hash().String() != hash {
 		t.Errorf("after a dry run: master is at %v, %v", head, err)
 	}
 }
@@ -127,7 +120,7 @@ func TestPromotePushesToANewBranch(t *testing.T) {
 	if _, file := r.at("keda-2"); !strings.Contains(file, "regular, version: 2.0.0") {
 		t.Errorf("got file\n%s\nwant version 2.0.0 in channel regular", file)
 	}
-	if head, err := r.git.Head(); err != nil || head.Hash().String() != hash {
+	if head, err := r.Git.Head(); err != nil || head.Hash().String() != hash {
 		t.Errorf("after a push to a new branch: master is at %v, %v", head, err)
 	}
 	if again := run(r.promote("--branch", "keda-2")...); again.code != cli.ExitFailed ||
@@ -149,7 +142,7 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 		want string
 	}{
 		"promotion without an author": {
-			[]string{"promote", "keda", "--git-url", r.url(), "--from", "fast", "--to", "regular"}, cli.ExitUsage,
+			[]string{"promote", "keda", "--git-url", r.URL(), "--from", "fast", "--to", "regular"}, cli.ExitUsage,
 			"--author is required",
 		},
 		"an author without a name": {
@@ -164,7 +157,7 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 		},
 		"missing folder in the repository": {r.promote("--git-path", "nowhere"), cli.ExitFailed, "folder nowhere"},
 		"source channel without a version": {
-			r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.url() +
+			r.promote("--from", "slow"), cli.ExitFailed, "commit " + hash + " of " + r.URL() +
 				`: fleet/keda.yaml: line 8: module keda: channel "slow" has no version`,
 		},
 		"older version": {
@@ -180,7 +173,7 @@ func TestInvalidPromotionsAreRefused(t *testing.T) {
 			append(r.promote(), "--", "extra"), cli.ExitUsage, "expected a module, got 2 arguments",
 		},
 		"missing repository": {
-			r.promote("--git-url", r.dir+"/nowhere"), cli.ExitFailed, "repository does not exist",
+			r.promote("--git-url", r.Dir+"/nowhere"), cli.ExitFailed, "repository does not exist",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,19 +12,19 @@ import (
 
 // push adds a commit with other contents of the files below fleet/ to a branch, and returns its hash.
 func (r *repository) push(from, to string, files map[string][]byte) string {
-	r.t.Helper()
-	repository, err := git.Open(git.Options{URL: r.url(), Branch: from, Path: "fleet"})
+	r.T.Helper()
+	repository, err := git.Open(git.Options{URL: r.URL(), Branch: from, Path: "fleet"})
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	base, err := repository.Commit(r.t.Context())
+	base, err := repository.Commit(r.T.Context())
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
-	hash, err := repository.Push(r.t.Context(), base,
+	hash, err := repository.Push(r.T.Context(), base,
 		git.Change{Files: files, Name: "Eve", Email: "eve@example.com", Message: "change"}, to)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	return hash
 }
@@ -69,7 +69,7 @@ func TestExistingBranchMustContainOnlyThePromotion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, _ := channels(t)
 			hash := c.prepare(r)
-			repository, err := git.Open(git.Options{URL: r.url(), Path: "fleet"})
+			repository, err := git.Open(git.Options{URL: r.URL(), Path: "fleet"})
 			if err != nil {
 				t.Fatal(err)
 			}

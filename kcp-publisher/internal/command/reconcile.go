@@ -12,7 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
@@ -42,7 +41,7 @@ func newReconcile() *cobra.Command {
 			if err != nil || selected.dryRun || timeout == 0 || len(args) != 1 {
 				return err
 			}
-			return selected.show(cmd, args[0])
+			return showRuntime(cmd, &selected, args[0])
 		},
 	}
 	selected.add(cmd)
@@ -64,7 +63,7 @@ func reconcile(ctx context.Context, api client.Client, one target, timeout time.
 	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
 }
 
-func (t *targets) show(cmd *cobra.Command, id string) error {
+func showRuntime(cmd *cobra.Command, t *targets, id string) error {
 	api, err := t.connect()
 	if err != nil {
 		return err
@@ -77,11 +76,8 @@ func (t *targets) show(cmd *cobra.Command, id string) error {
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	fmt.Fprintln(out)
-	v := statusView{width: cli.Width(out), palette: cli.NewPalette(out)}
-	v.Time = time.Now()
-	v.drawRuntime(out, fleet.Judge(kyma, rollouts, v.Time))
+	fmt.Fprintln(cmd.OutOrStdout())
+	drawKyma(cmd.OutOrStdout(), kyma, rollouts, time.Now())
 	return nil
 }
 

@@ -67,7 +67,7 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, paintedWriter{string(s.State), colorOfRollout(s.State), palette}, s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, painted(string(s.State), colorOfRollout(s.State), palette), s.Wave,
 			s.Progress, s.Failed, s.Deferred, s.Message,
 		})
 	}

@@ -109,8 +109,8 @@ func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, paintedWriter{cmp.Or(string(s.State), "New"),
-				colorOfRollout(s.State), palette},
+			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted(cmp.Or(string(s.State), "New"),
+				colorOfRollout(s.State), palette),
 			s.Progress, s.Failed, formatDuration(s, now), s.Message,
 		})
 	}

@@ -164,23 +164,14 @@ func (s *shardedPublisher) waitForShardCount(ctx context.Context) error {
 		if known {
 			break
 		}
-		if err := wait(ctx, time.Second); err != nil {
-			return nil //nolint:nilerr // the context has ended
+		if !cli.Sleep(ctx, time.Second) {
+			return nil
 		}
 	}
 	ctrl.Log.Info("the number of shards has changed, waiting until no replica uses the old number")
 	if err := s.board.Announce(ctx, shard.Announcement{}); err != nil {
 		return err
 	}
-	_ = wait(ctx, replica.OutdatedAfter) // returns early if the context ends
+	_ = cli.Sleep(ctx, replica.OutdatedAfter) // returns early if the context ends
 	return nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

@@ -64,21 +64,30 @@ func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.
 // divideRuntimes separates runtimes whose table rows are sufficient from Kymas to read. It returns the zero value if
 // all Kymas must be read, or if reading all of them is cheaper.
 func (f *statusFlags) divideRuntimes(rows []fleet.Row, rollouts fleet.Rollouts, now time.Time) dividedRuntimes {
+	if f.runtime == "" && f.format != formatName && len(rows) <= listedWhole {
+		return dividedRuntimes{}
+	}
+	return divideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) {
+		r, healthy := f.knownBy(row, rollouts, now)
+		return r, healthy && (f.runtime == "" || r.ID != f.runtime && r.Kyma != f.runtime)
+	})
+}
+
+// divideRows separates runtimes whose table rows are sufficient from Kymas to read. It returns the zero value if
+// reading all Kymas is cheaper.
+func divideRows(rows []fleet.Row, sufficient func(fleet.Row) (fleet.Runtime, bool)) dividedRuntimes {
 	d := dividedRuntimes{healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {
 		name := types.NamespacedName{Namespace: row.Namespace, Name: row.Name}
-		r, healthy := f.knownBy(row, rollouts, now)
+		r, healthy := sufficient(row)
 		switch {
-		case healthy && (f.runtime == "" || r.ID != f.runtime && r.Kyma != f.runtime):
+		case healthy:
 			d.healthy[name] = r
 		case row.State == string(v1beta2.StateReady):
 			d.others = append(d.others, name)
 		default:
 			d.unready = append(d.unready, name)
 		}
-	}
-	if f.runtime == "" && f.format != formatName && len(rows) <= listedWhole {
-		return dividedRuntimes{}
 	}
 	return d.ifCheaper()
 }

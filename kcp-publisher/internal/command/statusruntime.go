@@ -16,6 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
+// drawKyma prints one runtime.
+func drawKyma(out io.Writer, kyma *v1beta2.Kyma, rollouts fleet.Rollouts, now time.Time) {
+	v := statusView{width: cli.Width(out), palette: cli.NewPalette(out)}
+	v.Time = now
+	v.drawRuntime(out, fleet.Judge(kyma, rollouts, now))
+}
+
 func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	since := ""
 	if r.Since != nil {
@@ -48,7 +55,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
 	for _, m := range r.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, m.Asked, paintedWriter{string(m.State), colorOfState(m.State), v.palette},
+			m.Name, m.Channel, m.Version, m.Asked, painted(string(m.State), colorOfState(m.State), v.palette),
 		})
 	}
 	v.render(out, t)

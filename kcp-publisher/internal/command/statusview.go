@@ -200,7 +200,7 @@ func (v statusView) drawActive(out io.Writer) {
 		under++
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, paintedWriter{string(s.State), colorOfRollout(s.State), v.palette}, s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, painted(string(s.State), colorOfRollout(s.State), v.palette), s.Wave,
 			s.Progress, s.Failed,
 		})
 	}
@@ -270,7 +270,7 @@ func (v statusView) render(out io.Writer, t table.Writer) {
 }
 
 func plainCell(cell any) string {
-	if p, is := cell.(paintedWriter); is {
+	if p, is := cell.(paintedCell); is {
 		return p.word
 	}
 	return fmt.Sprint(cell)
@@ -292,7 +292,7 @@ func (v statusView) header() table.Row {
 
 func (v statusView) row(r *fleet.Runtime) table.Row {
 	row := table.Row{
-		bundle.PrintableLine(r.ID), paintedWriter{string(r.Health), healthColor(r.Health), v.palette}, v.since(r.Since),
+		bundle.PrintableLine(r.ID), painted(string(r.Health), healthColor(r.Health), v.palette), v.since(r.Since),
 		formatReady(r.Modules),
 	}
 	if v.filter.module != "" {

@@ -75,7 +75,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		case <-tick.C:
 			refresh = true
 		case <-changed:
-			if !waitFor(ctx, changesSettle) {
+			if !cli.Sleep(ctx, changesSettle) {
 				return nil
 			}
 		}
@@ -258,15 +258,4 @@ func indexByKyma(all []fleet.Runtime) map[string]fleet.Runtime {
 		found[runtimeKey(r)] = r
 	}
 	return found
-}
-
-func waitFor(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

@@ -27,7 +27,7 @@ func printableCell(cell any) any {
 	switch c := cell.(type) {
 	case int, int32, int64, nil:
 		return cell
-	case paintedWriter:
+	case paintedCell:
 		return c.by.Paint(c.color, bundle.PrintableLine(c.word))
 	case []string:
 		lines := make([]string, len(c))
@@ -39,10 +39,15 @@ func printableCell(cell any) any {
 	return bundle.PrintableLine(fmt.Sprint(cell))
 }
 
-type paintedWriter struct {
+// paintedCell is a table cell with a color.
+type paintedCell struct {
 	word  string
 	color cli.Color
 	by    cli.Palette
+}
+
+func painted(word string, color cli.Color, by cli.Palette) paintedCell {
+	return paintedCell{word, color, by}
 }
 
 func (t lineTable) AppendRows(rows []table.Row, config ...table.RowConfig) {

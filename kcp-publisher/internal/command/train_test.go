@@ -62,13 +62,6 @@ func TestTrainStatusShowsTheLastChannelOfEachVersion(t *testing.T) {
 			t.Errorf("output does not contain %q:\n%s", want, out.String())
 		}
 	}
-	var why bytes.Buffer
-	drawComing(&why, []comingVersion{{"train", view.Versions[0]}})
-	want := "train train: version 1.8.0 is in channel fast, expected in channel regular at 2026-11-25T13:00:00Z; " +
-		"TimeNotReached: waiting for the minimum time\n"
-	if strings.TrimPrefix(why.String(), "\n") != want {
-		t.Errorf("why: got %q, want %q", why.String(), want)
-	}
 	var none bytes.Buffer
 	if drawTrains(&none, nil, now); !strings.Contains(none.String(), "create a PromotionPolicy") {
 		t.Errorf("without PromotionPolicies: got %q", none.String())

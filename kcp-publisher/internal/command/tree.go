@@ -47,7 +47,7 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 	t, shown := newTable(out), 0
 	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
 	for _, m := range r.Modules {
-		t.AppendRow(table.Row{m.Name + " " + m.Version, paintedWriter{string(m.State), colorOfState(m.State), palette},
+		t.AppendRow(table.Row{m.Name + " " + m.Version, painted(string(m.State), colorOfState(m.State), palette),
 			m.Message})
 		if m.Details == nil {
 			continue
@@ -58,7 +58,7 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 				branch = "└── "
 			}
 			shown++
-			t.AppendRow(table.Row{branch + objectName(o), paintedWriter{o.State, colorOfState(v1beta2.State(o.State)), palette},
+			t.AppendRow(table.Row{branch + objectName(o), painted(o.State, colorOfState(v1beta2.State(o.State)), palette),
 				o.Message})
 		}
 		if n := m.Details.LeftOut; n > 0 {

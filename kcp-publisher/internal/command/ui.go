@@ -221,9 +221,13 @@ func (f *uiFlags) readFirst(
 	if err != nil {
 		return err
 	}
-	unread := (&statusFlags{format: "table"}).divideRuntimes(rows, fleet.Rollouts{}, time.Now())
-	if len(unread.healthy) == 0 {
+	if len(rows) <= listedWhole {
 		return nil // the cache reads all Kymas
+	}
+	now := time.Now()
+	unread := divideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) { return row.Healthy(now) })
+	if len(unread.healthy) == 0 {
+		return nil
 	}
 	in, err := readInput(ctx, own, all, unread)
 	if err != nil {

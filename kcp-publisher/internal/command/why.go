@@ -193,7 +193,7 @@ func (a explanation) draw(out io.Writer) {
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, paintedWriter{string(m.State), colorOfState(m.State), palette}, m.Message,
+			m.Name, m.Channel, m.Version, painted(string(m.State), colorOfState(m.State), palette), m.Message,
 		})
 	}
 	t.Render()

@@ -209,10 +209,8 @@ func (f *takeoverFlags) giveBack(
 // readAgain waits for the poll interval and then reads the Kyma again.
 func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
-	select {
-	case <-ctx.Done():
+	if !cli.Sleep(ctx, pollEvery) {
 		return ctx.Err()
-	case <-time.After(pollEvery):
 	}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {
 		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
