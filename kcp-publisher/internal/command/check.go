@@ -20,6 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/charts"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/preflight"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -27,7 +29,7 @@ import (
 const rightsDir = "kcp-publisher/rbac"
 
 type checkFlags struct {
-	api                       controlPlane
+	api                       controlplane.Flags
 	keys                      keys.Folder
 	location, format, secrets string
 	rights                    []string
@@ -49,8 +51,8 @@ func newCheck() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
 	}
 	flags := cmd.Flags()
-	f.api.add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
-	publisherKeyFlags(flags, &f.keys)
+	f.api.Add(flags, "Kymas, ModuleTemplates and ModuleReleaseMetas")
+	keyfolder.AddPublisherFlags(flags, &f.keys)
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
 	flags.StringSliceVar(&f.rights, "rights", []string{"publisher", "metrics"},
 		"parts of the chart's RBAC to check, separated by commas: "+strings.Join(listParts(charts.PublisherRBAC), ", "))
@@ -167,7 +169,7 @@ func signingKeys(all []keys.Key) []preflight.Finding {
 }
 
 func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
-	config, err := f.api.cluster.Config()
+	config, err := f.api.Cluster.Config()
 	if err != nil {
 		return []preflight.Finding{preflight.Fail("API server of the control plane", err.Error(), "set --kubeconfig")}
 	}
@@ -179,7 +181,7 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	if !answers {
 		return findings
 	}
-	namespaces := map[string]string{defaultNamespace: f.api.namespace, "kcp-secrets": f.secrets}
+	namespaces := map[string]string{controlplane.DefaultNamespace: f.api.Namespace, "kcp-secrets": f.secrets}
 	findings = append(findings,
 		api.CheckRights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
 			return "the chart grants these rights; without the chart, apply charts/" + file

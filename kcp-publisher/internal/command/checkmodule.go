@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
@@ -118,13 +119,13 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 	err = f.component.withComponent(
 		cmd,
 		argument,
-		func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+		func(ctx context.Context, opened *flagset.OpenedComponents, _ *store.Registries, found component.Component) error {
 			resources := found.Descriptor.Resources
 			at := slices.IndexFunc(resources, func(r ocm.Resource) bool { return r.Name == bundle.ContentChecks })
 			if at < 0 {
 				return fmt.Errorf("component %s ships no checks: it has no resource %q", argument, bundle.ContentChecks)
 			}
-			data, err := opened.reader.Bytes(ctx, found, resources[at])
+			data, err := opened.Reader.Bytes(ctx, found, resources[at])
 			if err != nil {
 				return err
 			}

@@ -27,7 +27,7 @@ func TestRolloutCommandsColorStates(t *testing.T) {
 	stopped.Status.State = v1alpha1.RolloutStopped
 	clitest.CheckColors(t, func(out io.Writer) { drawRollouts(out, []v1alpha1.Rollout{*stopped}) },
 		"\x1b[31mStopped\x1b[0m")
-	clitest.CheckColors(t, func(out io.Writer) { drawRollout(out, stopped, noon, cli.NewPalette(out)) },
+	clitest.CheckColors(t, func(out io.Writer) { drawRollout(out, stopped, Noon, cli.NewPalette(out)) },
 		"  \x1b[31mStopped     \x1b[0m wave others", "\x1b[31mfailed\x1b[0m: r-7")
 }
 
@@ -49,7 +49,7 @@ func TestWatchFlagPrintsRolloutsAndWarnings(t *testing.T) {
 				Message: "x\x1b[2Jy"}, Active: true,
 		}
 	}
-	before := fleet.Fleet{Time: noon, Rollouts: []fleet.Rollout{
+	before := fleet.Fleet{Time: Noon, Rollouts: []fleet.Rollout{
 		one("same", v1alpha1.RolloutProgressing, "1/9"), one("stops", v1alpha1.RolloutProgressing, "1/9"),
 	},
 		Warnings: []fleet.Cause{
@@ -57,7 +57,7 @@ func TestWatchFlagPrintsRolloutsAndWarnings(t *testing.T) {
 				Situation: fleet.RootExpiresSoon, Message: "the root ends",
 			},
 		}}
-	now := fleet.Fleet{Time: noon.Add(time.Minute), Rollouts: []fleet.Rollout{
+	now := fleet.Fleet{Time: Noon.Add(time.Minute), Rollouts: []fleet.Rollout{
 		one("same", v1alpha1.RolloutProgressing, "2/9"), one("stops", v1alpha1.RolloutStopped, "1/9"),
 		one("begins", "", ""),
 	},

@@ -19,10 +19,11 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+var Noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 type outcome struct {
 	code     int
@@ -308,7 +309,7 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := issuer.IssueFor(trust.Kyma{Namespace: defaultNamespace, Name: "r-1"}, "r-1",
+	if again, err := issuer.IssueFor(trust.Kyma{Namespace: controlplane.DefaultNamespace, Name: "r-1"}, "r-1",
 		token.Expires); err != nil || again.String() != token.String() {
 		t.Errorf("the token is not valid for runtime r-1: %v", err)
 	}

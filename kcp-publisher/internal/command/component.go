@@ -16,12 +16,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
 type componentCommand struct {
-	components componentFlags
+	components flagset.ComponentFlags
 	registry   cli.Registry
 	format     string
 }
@@ -35,7 +37,7 @@ func newComponent() *cobra.Command {
 }
 
 func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
-	c.components.add(cmd.Flags(), cmd.Flags())
+	c.components.Add(cmd.Flags(), cmd.Flags())
 	c.registry.AddFlags(cmd.Flags())
 	return cmd
 }
@@ -43,7 +45,7 @@ func (c *componentCommand) add(cmd *cobra.Command) *cobra.Command {
 // withComponent reads the component version NAME:VERSION and passes it to do.
 func (c *componentCommand) withComponent(
 	cmd *cobra.Command, name string,
-	run func(context.Context, *components, *store.Registries, component.Component) error,
+	run func(context.Context, *flagset.OpenedComponents, *store.Registries, component.Component) error,
 ) (err error) {
 	name, version, ok := strings.Cut(name, ":")
 	if !ok {
@@ -54,12 +56,12 @@ func (c *componentCommand) withComponent(
 	if err != nil {
 		return err
 	}
-	opened, err := c.components.open(registries, nil, time.Hour, time.Hour)
+	opened, err := c.components.Open(registries, nil, time.Hour, time.Hour)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, opened.close()) }()
-	found, err := opened.reader.Component(cmd.Context(), name, version)
+	defer func() { err = errors.Join(err, opened.Close()) }()
+	found, err := opened.Reader.Component(cmd.Context(), name, version)
 	if err != nil {
 		return err
 	}
@@ -75,7 +77,7 @@ func newComponentShow() *cobra.Command {
 			"its full descriptor as YAML or JSON.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withComponent(cmd, args[0],
-				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+				func(ctx context.Context, opened *flagset.OpenedComponents, _ *store.Registries, found component.Component) error {
 					document, err := found.Descriptor.Document()
 					if err != nil {
 						return err
@@ -84,7 +86,7 @@ func newComponentShow() *cobra.Command {
 					if err := yaml.Unmarshal(document, &tree); err != nil {
 						return err
 					}
-					all, err := opened.reader.Closure(ctx, found)
+					all, err := opened.Reader.Closure(ctx, found)
 					if err != nil {
 						return err
 					}
@@ -100,7 +102,7 @@ func newComponentShow() *cobra.Command {
 
 func drawComponent(out io.Writer, c component.Component, all []component.Component) {
 	cli.Printf(out, "%s:%s  %s\n", c.Descriptor.Name, c.Descriptor.Version, c.Manifest.Digest)
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"RESOURCE", "VERSION", "TYPE", "ACCESS", "DIGEST"})
 	for _, r := range c.Descriptor.Resources {
 		t.AppendRow(table.Row{r.Name, r.Version, r.Type, accessText(r.Access), digestText(r.Digest)})
@@ -136,7 +138,7 @@ func digestText(d *ocm.Digest) string {
 	if d == nil {
 		return ""
 	}
-	return shortDigest(strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value)
+	return terminal.ShortDigest(strings.ToLower(strings.ReplaceAll(d.HashAlgorithm, "-", "")) + ":" + d.Value)
 }
 
 func newComponentVerify() *cobra.Command {
@@ -150,17 +152,17 @@ func newComponentVerify() *cobra.Command {
 			"it, verify prints the\n" +
 			"reason and exits with 3.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if c.components.policy == "" {
+			if c.components.Policy == "" {
 				return cli.Usage(errors.New("--signature-policy is required"))
 			}
 			return c.withComponent(cmd, args[0],
-				func(ctx context.Context, opened *components, _ *store.Registries, found component.Component) error {
+				func(ctx context.Context, opened *flagset.OpenedComponents, _ *store.Registries, found component.Component) error {
 					selection, err := bundle.Select(found.Descriptor)
 					if err != nil {
 						return err
 					}
 					for _, r := range selection.Needed() {
-						if _, err := opened.reader.Bytes(ctx, found, r); err != nil {
+						if _, err := opened.Reader.Bytes(ctx, found, r); err != nil {
 							return err
 						}
 					}
@@ -184,9 +186,9 @@ func newComponentCopy() *cobra.Command {
 				return cli.Usage(errors.New("--to is required"))
 			}
 			return c.withComponent(cmd, args[0],
-				func(ctx context.Context, opened *components, registries *store.Registries,
+				func(ctx context.Context, opened *flagset.OpenedComponents, registries *store.Registries,
 					found component.Component) error {
-					all, err := opened.reader.Closure(ctx, found)
+					all, err := opened.Reader.Closure(ctx, found)
 					if err != nil {
 						return err
 					}
@@ -202,15 +204,13 @@ func newComponentCopy() *cobra.Command {
 	return cmd
 }
 
-const archiveScheme = "ctf:"
-
 // copyComponents copies a component and its references. It writes an archive to a temporary path first, and renames it
 // once it is complete.
 func copyComponents(
 	ctx context.Context, out io.Writer, all []component.Component, to string, replace bool,
 	registries *store.Registries,
 ) error {
-	if path, ok := strings.CutPrefix(to, archiveScheme); ok {
+	if path, ok := strings.CutPrefix(to, flagset.ArchiveScheme); ok {
 		return archiveComponents(ctx, out, all, path, replace)
 	}
 	place, err := store.Open(to, registries)

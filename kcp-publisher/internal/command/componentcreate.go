@@ -23,6 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/archive"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/assemble"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/crdschema"
@@ -222,7 +224,7 @@ func resolveDigests(
 func (f *createFlags) pushComponent(
 	ctx context.Context, c *assemble.Component, registries *store.Registries,
 ) (pushed, where string, err error) {
-	if path, ok := strings.CutPrefix(f.to, archiveScheme); ok {
+	if path, ok := strings.CutPrefix(f.to, flagset.ArchiveScheme); ok {
 		writer, err := archive.Create(path, archive.FormatOf(path))
 		if err != nil {
 			return "", "", err
@@ -314,7 +316,7 @@ func (f *createFlags) checkTemplate(component string, text []byte) error {
 func (c createResult) draw(out io.Writer) {
 	cli.Printf(out, "created %s:%s in %s\n", c.Component, c.Version, c.Where)
 	cli.Printf(out, "  digest   %s\n", c.Digest)
-	cli.Printf(out, "  content  %s, %s\n", c.Type, sizeText(int64(c.SizeBytes)))
+	cli.Printf(out, "  content  %s, %s\n", c.Type, terminal.SizeText(int64(c.SizeBytes)))
 	for _, image := range c.Images {
 		cli.Printf(out, "  image    %s\n", image)
 	}

@@ -20,12 +20,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/modulerole"
 )
 
 type roleFlags struct {
-	components    componentFlags
+	components    flagset.ComponentFlags
 	registry      cli.Registry
 	name, account string
 }
@@ -50,7 +51,7 @@ func newComponentRole() *cobra.Command {
 	flags.StringVar(&f.account, "service-account", modulerole.AgentNamespace+"/skr-agent",
 		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
-	f.components.add(flags, flags)
+	f.components.Add(flags, flags)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -68,11 +69,11 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	opened, err := f.components.open(registries, nil, time.Hour, time.Hour)
+	opened, err := f.components.Open(registries, nil, time.Hour, time.Hour)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, opened.close()) }()
+	defer func() { err = errors.Join(err, opened.Close()) }()
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -85,11 +86,11 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 			return cli.Usage(fmt.Errorf("component %q: must be NAME:VERSION, such as kyma-project.io/module/keda:1.8.0",
 				arg))
 		}
-		found, err := opened.reader.Component(cmd.Context(), name, version)
+		found, err := opened.Reader.Component(cmd.Context(), name, version)
 		if err != nil {
 			return err
 		}
-		objects, err := renderComponent(cmd.Context(), opened.reader, found, confined)
+		objects, err := renderComponent(cmd.Context(), opened.Reader, found, confined)
 		if err != nil {
 			return fmt.Errorf("component %s: %w", arg, err)
 		}

@@ -18,11 +18,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 type enrollFlags struct {
-	targets
+	selection.Targets
 	dir, location, notifications, owner, uid, output string
 	validity                                         time.Duration
 	registry                                         cli.Registry
@@ -43,7 +47,7 @@ func newEnroll() *cobra.Command {
 		Short: "print the bootstrap Secret for a runtime's agent, or write the Secrets of several runtimes",
 		Long: "enroll prints a Secret with a token that allows the runtime's agent to register its key. The token is " +
 			"valid for one Kyma, by default\n" +
-			defaultNamespace +
+			controlplane.DefaultNamespace +
 			"/RUNTIME-ID. If several Kymas have the same runtime ID, the newest token that the agent used determines " +
 			"the runtime's Kyma.\n" +
 			"Use --replace for a runtime of another control plane: its agent discards its former root of trust and " +
@@ -59,17 +63,17 @@ func newEnroll() *cobra.Command {
 			"registry.example/fleet",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	f.add(cmd)
+	f.Add(cmd)
 	cmd.Args = func(_ *cobra.Command, args []string) error { return f.check(args) }
 	flags := cmd.Flags()
 	flags.Lookup("dry-run").Usage = "list the selected runtimes and write nothing"
-	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", maxUnconfirmed)
+	flags.Lookup("yes").Usage = fmt.Sprintf("enroll more than %d runtimes without asking", selection.MaxUnconfirmed)
 	flags.StringVar(&f.output, "output-dir", "",
 		"folder for one file per runtime, RUNTIME-ID.yaml; required for several runtimes")
-	keysFlag(flags, &f.dir)
+	keyfolder.AddFlag(flags, &f.dir)
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that the runtime pulls from")
 	flags.StringVar(&f.owner, "kyma", "",
-		"Kyma that the token is valid for, as [NAMESPACE/]NAME; default: "+defaultNamespace+"/RUNTIME-ID")
+		"Kyma that the token is valid for, as [NAMESPACE/]NAME; default: "+controlplane.DefaultNamespace+"/RUNTIME-ID")
 	flags.StringVar(&f.uid, "kyma-uid", "", "UID of the Kyma; the token is then valid only for this object")
 	flags.BoolVar(&f.replace, "replace", false,
 		"replace the runtime's former control plane: its agent discards the former root of trust")
@@ -89,7 +93,7 @@ func newEnroll() *cobra.Command {
 }
 
 func (f *enrollFlags) check(args []string) error {
-	if err := f.targets.check(args); err != nil {
+	if err := f.Targets.Check(args); err != nil {
 		return err
 	}
 	one := len(args) == 1
@@ -98,7 +102,7 @@ func (f *enrollFlags) check(args []string) error {
 		return cli.Usage(errors.New("--location is required: the registry prefix that the runtime pulls from"))
 	case !one && (f.owner != "" || f.uid != ""):
 		return cli.Usage(errors.New("--kyma and --kyma-uid require exactly one runtime ID"))
-	case !one && f.output == "" && !f.dryRun:
+	case !one && f.output == "" && !f.DryRun:
 		return cli.Usage(errors.New(
 			"--output-dir is required to enroll several runtimes"))
 	}
@@ -115,11 +119,11 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if f.dryRun {
+	if f.DryRun {
 		for _, one := range all {
 			cli.Printf(out, "runtime %s of Kyma %s: enroll (dry run)\n", one.id, one.kyma)
 		}
-		cli.Printf(out, "%s selected, nothing is written\n", pluralize(len(all), "runtime"))
+		cli.Printf(out, "%s selected, nothing is written\n", terminal.Pluralize(len(all), "runtime"))
 		return nil
 	}
 	if f.output == "" {
@@ -130,8 +134,8 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		_, err = cli.Raw(out).Write(manifest)
 		return err
 	}
-	if len(all) > maxUnconfirmed {
-		if err := confirm(cmd, f.yes, fmt.Sprintf("enroll %s", pluralize(len(all), "runtime"))); err != nil {
+	if len(all) > selection.MaxUnconfirmed {
+		if err := terminal.Confirm(cmd, f.Yes, fmt.Sprintf("enroll %s", terminal.Pluralize(len(all), "runtime"))); err != nil {
 			return err
 		}
 	}
@@ -149,7 +153,7 @@ func (f *enrollFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		cli.Printf(out, "runtime %s: wrote %s\n", one.id, path)
 	}
-	cli.Printf(out, "%s enrolled; the files contain secrets: delete the files after use\n", pluralize(len(all),
+	cli.Printf(out, "%s enrolled; the files contain secrets: delete the files after use\n", terminal.Pluralize(len(all),
 		"runtime"))
 	return nil
 }
@@ -174,7 +178,7 @@ func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrol
 		if err := trust.CheckRuntimeID(id); err != nil {
 			return nil, cli.Usage(err)
 		}
-		kyma, err := trust.ParseKyma(cmp.Or(f.owner, f.namespace+"/"+id))
+		kyma, err := trust.ParseKyma(cmp.Or(f.owner, f.Namespace+"/"+id))
 		if err != nil {
 			return nil, cli.Usage(fmt.Errorf("--kyma: %w", err))
 		}
@@ -187,19 +191,19 @@ func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrol
 	if len(args) > 0 {
 		return all, nil
 	}
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return nil, err
 	}
-	found, err := f.findTargets(cmd.Context(), api, nil, time.Now())
+	found, err := f.FindTargets(cmd.Context(), api, nil, time.Now())
 	if err != nil {
 		return nil, err
 	}
 	for _, one := range found {
-		if err := trust.CheckRuntimeID(one.id); err != nil {
+		if err := trust.CheckRuntimeID(one.ID); err != nil {
 			return nil, err
 		}
-		all = append(all, enrolledRuntime{one.id, trust.Kyma{Namespace: one.kyma.Namespace, Name: one.kyma.Name}})
+		all = append(all, enrolledRuntime{one.ID, trust.Kyma{Namespace: one.Kyma.Namespace, Name: one.Kyma.Name}})
 	}
 	return all, nil
 }
@@ -222,13 +226,13 @@ func (f *enrollFlags) newSecret(one enrolledRuntime) ([]byte, error) {
 		return nil, err
 	}
 	if f.password {
-		if access.DockerConfig, err = registryCredentials(access.DockerConfig, f.dir, f.location, one.id,
+		if access.DockerConfig, err = keyfolder.RegistryCredentials(access.DockerConfig, f.dir, f.location, one.id,
 			f.generation); err != nil {
 			return nil, err
 		}
 	}
 	if f.notifications != "" {
-		if access.DockerConfig, err = notificationCredentials(access.DockerConfig, f.dir, f.notifications, one.id,
+		if access.DockerConfig, err = keyfolder.NotificationCredentials(access.DockerConfig, f.dir, f.notifications, one.id,
 			f.generation); err != nil {
 			return nil, err
 		}

@@ -22,13 +22,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 )
 
 // maxListedEvents is the maximum number of Events that the command reads, to limit its memory.
 const maxListedEvents = 20_000
 
 type eventFlags struct {
-	controlPlane
+	controlplane.Flags
 	rollout, format string
 	warnings        bool
 }
@@ -46,13 +48,13 @@ func newEvents() *cobra.Command {
 		Args: func(_ *cobra.Command, args []string) error { return f.check(args) },
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	f.add(cmd.Flags(), "the Kymas")
-	f.addEverywhere(cmd.Flags())
+	f.Add(cmd.Flags(), "the Kymas")
+	f.AddEverywhere(cmd.Flags())
 	cmd.Flags().StringVar(&f.rollout, "rollout", "", "list only the Events of the Rollout with this name")
 	cmd.Flags().BoolVar(&f.warnings, "warnings", false, "list only Events of type Warning")
 	cli.OutputFlag(cmd.Flags(), &f.format)
-	cli.Complete(cmd, f.runtimes)
-	cli.CompleteFlag(cmd, "rollout", f.rollouts)
+	cli.Complete(cmd, f.Runtimes)
+	cli.CompleteFlag(cmd, "rollout", f.Rollouts)
 	return cmd
 }
 
@@ -63,7 +65,7 @@ func (f *eventFlags) check(args []string) error {
 		return cli.Usage(fmt.Errorf("expected at most one runtime ID, got %d arguments", len(args)))
 	case len(args) == 1 && f.rollout != "":
 		return cli.Usage(errors.New("--rollout cannot be combined with a runtime ID"))
-	case one && f.everywhere:
+	case one && f.Everywhere:
 		return cli.Usage(
 			errors.New("--all-namespaces cannot be combined with a runtime ID or --rollout: use --namespace"))
 	}
@@ -71,14 +73,14 @@ func (f *eventFlags) check(args []string) error {
 }
 
 func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
 	about := fields.Set{}
 	switch {
 	case len(args) == 1:
-		kyma, err := findKyma(cmd.Context(), api, f.namespace, args[0])
+		kyma, err := controlplane.FindKyma(cmd.Context(), api, f.Namespace, args[0])
 		if err != nil {
 			return err
 		}
@@ -89,7 +91,7 @@ func (f *eventFlags) run(cmd *cobra.Command, args []string) error {
 	if f.warnings {
 		about["type"] = corev1.EventTypeWarning
 	}
-	all, err := listEvents(cmd.Context(), api, f.scope(), about)
+	all, err := listEvents(cmd.Context(), api, f.Scope(), about)
 	if err != nil {
 		return err
 	}
@@ -156,9 +158,9 @@ func (f *eventFlags) draw(out io.Writer, all []corev1.Event, now time.Time) {
 		fmt.Fprintln(out, "no Events")
 		return
 	}
-	t, palette := newTable(out), cli.NewPalette(out)
+	t, palette := terminal.NewTable(out), cli.NewPalette(out)
 	header := table.Row{"AGE", "TYPE", "REASON", "OBJECT", "COUNT", "MESSAGE"}
-	if f.everywhere {
+	if f.Everywhere {
 		header = append(table.Row{"NAMESPACE"}, header...)
 	}
 	t.AppendHeader(header)
@@ -169,10 +171,10 @@ func (f *eventFlags) draw(out io.Writer, all []corev1.Event, now time.Time) {
 			color = cli.Yellow
 		}
 		row := table.Row{
-			age.HumanDuration(now.Sub(lastSeen(e))), painted(e.Type, color, palette), e.Reason,
+			age.HumanDuration(now.Sub(lastSeen(e))), terminal.Painted(e.Type, color, palette), e.Reason,
 			cmp.Or(e.InvolvedObject.Kind, "-") + "/" + e.InvolvedObject.Name, occurrences(e), e.Message,
 		}
-		if f.everywhere {
+		if f.Everywhere {
 			row = append(table.Row{e.Namespace}, row...)
 		}
 		t.AppendRow(row)

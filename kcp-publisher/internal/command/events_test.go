@@ -12,14 +12,15 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 )
 
 func eventAbout(kind, version, name string, minutes int) corev1.Event {
 	return corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: defaultNamespace, Name: fmt.Sprintf("%s.%d", name, minutes)},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: controlplane.DefaultNamespace, Name: fmt.Sprintf("%s.%d", name, minutes)},
 		InvolvedObject: corev1.ObjectReference{Kind: kind, APIVersion: version, Name: name},
 		Type:           corev1.EventTypeNormal, Reason: "Published", Message: "about " + name,
-		LastTimestamp: metav1.NewTime(noon.Add(-time.Duration(minutes) * time.Minute)),
+		LastTimestamp: metav1.NewTime(Noon.Add(-time.Duration(minutes) * time.Minute)),
 	}
 }
 
@@ -27,22 +28,22 @@ func TestEventsOfTheFleetAreListedByTime(t *testing.T) {
 	operator, rollouts := v1beta2.GroupVersion.String(), v1alpha1.GroupVersion.String()
 	series := eventAbout("Rollout", rollouts, "scaler-1", 60)
 	series.Type = corev1.EventTypeWarning
-	series.Series = &corev1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(noon.Add(-2 * time.Minute))}
+	series.Series = &corev1.EventSeries{Count: 7, LastObservedTime: metav1.NewMicroTime(Noon.Add(-2 * time.Minute))}
 	events := corev1.EventList{Items: []corev1.Event{
 		series, eventAbout("Kyma", operator, "berlin", 1), eventAbout("Kyma", operator, "oslo", 90),
 		eventAbout("Pod", "v1", "other", 5),
 	}}
-	scheme, err := newScheme()
+	scheme, err := controlplane.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithLists(&events).Build()
-	all, err := listEvents(t.Context(), api, defaultNamespace, nil)
+	all, err := listEvents(t.Context(), api, controlplane.DefaultNamespace, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	(&eventFlags{}).draw(&out, all, noon)
+	(&eventFlags{}).draw(&out, all, Noon)
 	want := "AGE  TYPE     REASON     OBJECT            COUNT  MESSAGE\n" +
 		"90m  Normal   Published  Kyma/oslo             1  about oslo\n" +
 		"2m   Warning  Published  Rollout/scaler-1      7  about scaler-1\n" +
@@ -65,12 +66,12 @@ func TestEventsCommandRefusesConflictingArguments(t *testing.T) {
 			eventFlags{}, []string{"berlin", "oslo"}, "expected at most one runtime ID, got 2 arguments",
 		},
 		"a runtime in all namespaces": {
-			eventFlags{controlPlane: controlPlane{everywhere: true}}, []string{"berlin"}, "use --namespace",
+			eventFlags{Flags: controlplane.Flags{Everywhere: true}}, []string{"berlin"}, "use --namespace",
 		},
 		"a rollout in all namespaces": {
-			eventFlags{controlPlane: controlPlane{everywhere: true}, rollout: "a"}, nil, "use --namespace",
+			eventFlags{Flags: controlplane.Flags{Everywhere: true}, rollout: "a"}, nil, "use --namespace",
 		},
-		"the fleet in all namespaces":  {eventFlags{controlPlane: controlPlane{everywhere: true}}, nil, ""},
+		"the fleet in all namespaces":  {eventFlags{Flags: controlplane.Flags{Everywhere: true}}, nil, ""},
 		"one runtime in the namespace": {eventFlags{}, []string{"berlin"}, ""},
 	} {
 		err := c.flags.check(c.args)

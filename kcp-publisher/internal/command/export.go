@@ -19,13 +19,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 type exportFlags struct {
 	from, file, volumeSize, format string
-	renderingFlags
+	flagset.RenderingFlags
 	since, platforms             []string
 	images, offers, zstd, dryRun bool
 	keys                         keys.Folder
@@ -51,7 +54,7 @@ func newExport() *cobra.Command {
 			"the digest of its applied bundle; can be repeated")
 	flags.BoolVar(&f.images, "images", false,
 		"include container images: the images in the desired state and in the objects of the modules")
-	f.add(flags, "with --images: ")
+	f.Add(flags, "with --images: ")
 	flags.BoolVar(&f.offers, "offers", true,
 		"include modules that runtimes can install on their own; see run --agent-autonomy")
 	flags.StringSliceVar(&f.platforms, "platform", nil,
@@ -62,7 +65,7 @@ func newExport() *cobra.Command {
 		"split the file into FILE.001, FILE.002, ... of at most this size, such as 4G")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the content of the file without writing it")
 	flags.StringVar(&f.format, "format", "table", "table, json or yaml")
-	publisherKeyFlags(flags, &f.keys)
+	keyfolder.AddPublisherFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -85,7 +88,7 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 	if err != nil {
 		return err
 	}
-	if note := unconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
+	if note := flagset.UnconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
 	parcel, err := export.Gather(ctx, options)
@@ -129,13 +132,13 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 		}
 	}
 	options = export.Options{Runtimes: runtimes, Images: f.images, Offers: f.offers, Sign: !f.dryRun, Now: time.Now()}
-	options.KubernetesVersion = f.kubernetes
+	options.KubernetesVersion = f.Kubernetes
 	if f.images {
-		program, err := f.program()
+		program, err := f.Program()
 		if err != nil {
 			return options, packing, cli.Usage(fmt.Errorf("--renderer: %w", err))
 		}
-		options.Rendering = newRendering(program)
+		options.Rendering = flagset.NewRendering(program)
 	}
 	if options.Since, err = f.baseDigests(runtimes); err != nil {
 		return options, packing, cli.Usage(fmt.Errorf("--since: %w", err))
@@ -151,15 +154,7 @@ func (f *exportFlags) options(ctx context.Context, runtimes []string) (export.Op
 	if options.Keys, err = f.keys.Load(ctx); err != nil {
 		return options, packing, err
 	}
-	return options, packing, checkKeys(ctx, options.Keys, options.Place)
-}
-
-func unconfinedWarning(system string) string {
-	if system == "linux" {
-		return ""
-	}
-	return "modules are rendered without a memory limit, because only Linux confines skr-agent's renderer: export " +
-		"untrusted modules on Linux or with --renderer=none"
+	return options, packing, keyfolder.CheckKeys(ctx, options.Keys, options.Place)
 }
 
 func (f *exportFlags) baseDigests(runtimes []string) (map[string]digest.Digest, error) {
@@ -235,14 +230,14 @@ func parsePlatforms(names []string) ([]ocispec.Platform, error) {
 }
 
 func (e exportResult) draw(out io.Writer) {
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"KIND", "NAME", "RUNTIMES", "BLOBS", "SIZE", "LEFT OUT"})
 	for _, c := range e.Contents {
 		t.AppendRow(table.Row{
-			c.Kind, c.Name, strings.Join(c.Runtimes, ", "), c.Blobs, sizeText(c.SizeBytes), sizeText(c.LeftOutBytes),
+			c.Kind, c.Name, strings.Join(c.Runtimes, ", "), c.Blobs, terminal.SizeText(c.SizeBytes), terminal.SizeText(c.LeftOutBytes),
 		})
 	}
-	t.AppendFooter(table.Row{"", "", "", "", sizeText(e.SizeBytes), sizeText(e.LeftOutBytes)})
+	t.AppendFooter(table.Row{"", "", "", "", terminal.SizeText(e.SizeBytes), terminal.SizeText(e.LeftOutBytes)})
 	t.Render()
 	for _, file := range e.Files {
 		fmt.Fprintln(out, file)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
@@ -142,7 +143,7 @@ func TestExportNamesModulesWithUnknownImages(t *testing.T) {
 }
 
 func TestExportWarnsAboutAnUnconfinedRenderer(t *testing.T) {
-	if unconfinedWarning("linux") != "" || !strings.Contains(unconfinedWarning("darwin"), "--renderer=none") {
-		t.Errorf("got warning %q on Linux and %q on macOS", unconfinedWarning("linux"), unconfinedWarning("darwin"))
+	if flagset.UnconfinedWarning("linux") != "" || !strings.Contains(flagset.UnconfinedWarning("darwin"), "--renderer=none") {
+		t.Errorf("got warning %q on Linux and %q on macOS", flagset.UnconfinedWarning("linux"), flagset.UnconfinedWarning("darwin"))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -21,55 +22,19 @@ import (
 
 type followFlags struct {
 	url      string
-	git      gitFlags
+	git      flagset.GitFlags
 	interval time.Duration
-	prune    pruneFlags
+	prune    flagset.PruneFlags
 	rewind   bool
-}
-
-// pruneFlags limit how many objects a Git commit can delete without an operator's approval.
-type pruneFlags struct {
-	all               bool
-	percent, maxCount int
-}
-
-func (f *pruneFlags) add(flags, settings *pflag.FlagSet) {
-	flags.BoolVar(&f.all, "git-prune-all", false,
-		"do not require an approval for any deletions by a commit, even of all objects or of Kymas with a live runtime")
-	settings.IntVar(
-		&f.percent,
-		"git-prune-percent",
-		defaultPrunePercent,
-		"percentage of earlier commits' objects that a commit can delete without an approval; Kymas with a live "+
-			"runtime always require one",
-	)
-	settings.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
-		"number of objects that a commit can delete without an approval, regardless of git-prune-percent")
-}
-
-const defaultPrunePercent, defaultPruneCount = 10, 5
-
-func (f *pruneFlags) isSet() bool {
-	return *f != pruneFlags{percent: defaultPrunePercent, maxCount: defaultPruneCount}
-}
-
-func (f *pruneFlags) pruningLimits() (follow.Pruning, error) {
-	if f.percent < 0 || f.percent > 100 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-percent %d: must be 0 to 100", f.percent))
-	}
-	if f.maxCount < 0 {
-		return follow.Pruning{}, cli.Usage(fmt.Errorf("git-prune-count %d: must be at least 0", f.maxCount))
-	}
-	return follow.Pruning{All: f.all, MaxPercent: f.percent, MaxCount: f.maxCount}, nil
 }
 
 func (f *followFlags) add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.url, "git-url", "",
 		"URL of a Git repository whose objects are applied to the control plane; default: none")
-	f.git.add(flags)
+	f.git.Add(flags)
 	settings.DurationVar(&f.interval, "git-poll-interval", 30*time.Second,
 		"interval between checks for a new commit in the Git repository")
-	f.prune.add(flags, settings)
+	f.prune.Add(flags, settings)
 	flags.BoolVar(&f.rewind, "allow-rewind", false,
 		"apply a commit of --git-url even if it does not descend from the previously applied commit")
 }
@@ -84,7 +49,7 @@ var errShard = errors.New(
 // --watch-label-selector.
 func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower, error) {
 	if f.url == "" {
-		if f.git.isSet() || f.prune.isSet() || f.rewind {
+		if f.git.IsSet() || f.prune.IsSet() || f.rewind {
 			return nil, cli.Usage(errors.New("--git-url is required if other flags or settings for Git are set"))
 		}
 		return nil, nil
@@ -95,11 +60,11 @@ func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower,
 	if f.interval <= 0 {
 		return nil, cli.Usage(fmt.Errorf("git-poll-interval %s: must be more than 0", f.interval))
 	}
-	pruning, err := f.prune.pruningLimits()
+	pruning, err := f.prune.PruningLimits()
 	if err != nil {
 		return nil, err
 	}
-	open := func() (*git.Repository, error) { return f.git.open("--git-url", f.url) }
+	open := func() (*git.Repository, error) { return f.git.Open("--git-url", f.url) }
 	if _, err := open(); err != nil {
 		return nil, err
 	}

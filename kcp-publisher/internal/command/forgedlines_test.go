@@ -48,11 +48,11 @@ func TestRuntimesCannotForgeLinesOfRollouts(t *testing.T) {
 	r := underWay()
 	r.Status.Message = forged
 	r.Status.Failures = []v1alpha1.RuntimeFailure{{Runtime: forged, Wave: forged, Reason: forged}}
-	clitest.CheckForged(t, func(out io.Writer) { drawRollout(out, r, noon, cli.NewPalette(out)) })
+	clitest.CheckForged(t, func(out io.Writer) { drawRollout(out, r, Noon, cli.NewPalette(out)) })
 }
 
 func TestCommandsPrintExternalTextWithPrintf(t *testing.T) {
-	for _, pattern := range []string{"*.go", "../takeover/command/*.go", "../../../skr-agent/internal/command/*.go"} {
+	for _, pattern := range []string{"*.go", "*/*.go", "../takeover/command/*.go", "../../../skr-agent/internal/command/*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: got %d files, error %v", pattern, len(files), err)

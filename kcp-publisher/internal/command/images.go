@@ -3,7 +3,6 @@ package command
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	goruntime "runtime"
@@ -17,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	age "k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kyma-pull/kyma-pull/bundle/store"
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 const (
@@ -31,10 +31,10 @@ const (
 )
 
 type imagesFlags struct {
-	controlPlane
+	controlplane.Flags
 	from, trust, image, module, since, until, format, cache string
 
-	rendering renderingFlags
+	rendering flagset.RenderingFlags
 	registry  cli.Registry
 }
 
@@ -55,8 +55,8 @@ func newImages() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
-	f.add(flags, "the Kymas")
-	f.addEverywhere(flags)
+	f.Add(flags, "the Kymas")
+	f.AddEverywhere(flags)
 	flags.StringVar(&f.from, "from", "", "source of the bundles: registry prefix HOST/PATH, or oci-layout:DIR")
 	flags.StringVar(&f.trust, "trust", "",
 		"file with the root of trust to verify the bundles: root.json from kcp-publisher keys init")
@@ -66,8 +66,8 @@ func newImages() *cobra.Command {
 	flags.StringVar(&f.since, "since", "",
 		"compare with the bundles at this time: RFC 3339, or a date such as 2026-11-01 (midnight UTC)")
 	flags.StringVar(&f.until, "until", "", "end of the period that --since starts; default: now")
-	f.rendering.add(flags, "")
-	flags.StringVar(&f.cache, "cache", userCache,
+	f.rendering.Add(flags, "")
+	flags.StringVar(&f.cache, "cache", flagset.UserCache,
 		"folder for the images of rendered modules, or user for a folder in the user's cache; none renders each "+
 			"module again")
 	cli.OutputFlag(flags, &f.format, formatCycloneDX, formatSPDX)
@@ -89,22 +89,22 @@ func (f *imagesFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if note := unconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
+	if note := flagset.UnconfinedWarning(goruntime.GOOS); options.Rendering != nil && note != "" {
 		fmt.Fprintln(cmd.ErrOrStderr(), note)
 	}
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	of := scope{namespace: f.scope(), selector: labels.Everything()}
+	of := controlplane.KymaSelector{Namespace: f.Scope(), Selector: labels.Everything()}
 	if asked != nil {
-		kymas, err := readKymas(ctx, api, of)
+		kymas, err := controlplane.ReadKymas(ctx, api, of)
 		if err != nil {
 			return err
 		}
 		return f.compare(ctx, cmd.OutOrStdout(), options, kymas, *asked)
 	}
-	table, err := f.tables()
+	table, err := f.Tables()
 	if err != nil {
 		return err
 	}
@@ -130,36 +130,14 @@ func (f *imagesFlags) print(out io.Writer, found inventory.Fleet, fleet string, 
 }
 
 func (f *imagesFlags) options(ctx context.Context) (export.Options, error) {
-	program, err := f.rendering.program()
+	program, err := f.rendering.Program()
 	if err != nil {
 		return export.Options{}, cli.Usage(fmt.Errorf("--renderer: %w", err))
 	}
-	options, err := bundleSource(ctx, &f.registry, "--from", f.from, f.trust)
-	options.Rendering, options.KubernetesVersion = newRendering(program), f.rendering.kubernetes
-	options.UsedCache = usedCache(program, cacheDir(f.cache))
+	options, err := published.BundleSource(ctx, &f.registry, "--from", f.from, f.trust)
+	options.Rendering, options.KubernetesVersion = flagset.NewRendering(program), f.rendering.Kubernetes
+	options.UsedCache = flagset.UsedCache(program, flagset.CacheDir(f.cache))
 	options.UsedCache.Prune(time.Now())
-	return options, err
-}
-
-// bundleSource returns a source that reads bundles from the registry at location and verifies them with a root of
-// trust. flag is the name of the flag with the location.
-func bundleSource(
-	ctx context.Context, registry *cli.Registry, flag, location, root string,
-) (options export.Options, err error) {
-	options.Place, options.Registries, err = registry.Open(flag, location,
-		store.Access{RequestTimeout: cli.TransferTimeout})
-	if err != nil {
-		return options, err
-	}
-	pinned, err := cli.ReadRoot(root)
-	if err != nil {
-		return options, err
-	}
-	newest, refusal, _, err := store.FollowRoot(ctx, options.Place, pinned)
-	if refusal != nil {
-		err = errors.Join(err, fmt.Errorf("root of trust version %d: %w", newest.Version+1, refusal))
-	}
-	options.Keys = publish.Keys{Root: newest, FormerRoots: []trust.Root{pinned}}
 	return options, err
 }
 
@@ -170,7 +148,7 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 	if len(found.Images) == 0 {
 		fmt.Fprintln(out, "no matching images in the modules that runtimes report")
 	} else {
-		t := newTable(out)
+		t := terminal.NewTable(out)
 		t.AppendHeader(table.Row{"IMAGE", "MODULE", "VERSION", "RUNTIMES", "OLDEST REPORT"})
 		for _, image := range found.Images {
 			for _, use := range image.Uses {
@@ -189,11 +167,11 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 		t.Render()
 	}
 	for _, u := range found.Unknown {
-		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
+		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, terminal.Pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	if found.Unreported > 0 {
-		cli.Printf(out, "\nnot counted: %s that never reported\n", pluralize(found.Unreported, "runtime"))
+		cli.Printf(out, "\nnot counted: %s that never reported\n", terminal.Pluralize(found.Unreported, "runtime"))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
@@ -29,7 +31,7 @@ func imagesOfModules() map[inventory.Module]inventory.Content {
 func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 	const runtimes = 5
 	now := time.Now()
-	api, _ := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
+	api, _ := controlplanetest.New(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
 		switch i {
 		case 1: // the last report is three days old
 			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour))
@@ -38,9 +40,9 @@ func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 		case 3:
 			kyma.Status.Runtime.Observed = nil
 		}
-	}).connect(t)
-	kymas, _, err := readDivided(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()},
-		dividedRuntimes{})
+	}).Connect(t)
+	kymas, _, err := controlplane.ReadDivided(t.Context(), api, controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()},
+		controlplane.DividedRuntimes{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,25 +67,25 @@ func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 func TestImagesCommandReadsOnlyUnhealthyRuntimesInFull(t *testing.T) {
 	const runtimes = 100
 	now := time.Now()
-	s := manyKymas(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
+	s := controlplanetest.New(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
 		if i%10 == 0 {
 			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour).Truncate(time.Second))
 		}
 		if i%4 == 0 {
-			runs("1.8.0", kyma)
+			controlplanetest.SetVersion("1.8.0", kyma)
 		}
-	}, unwellSome)
-	api, table := s.connect(t)
-	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
+	}, controlplanetest.BreakSome)
+	api, table := s.Connect(t)
+	of := controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()}
 	got, err := readReported(t.Context(), api, table, of, now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.whole); n > len(unhealthyAt)+3*2*export.MaxBundlesTried {
-		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.whole)
+	if n := len(s.Whole); n > len(controlplanetest.UnhealthyAt)+3*2*export.MaxBundlesTried {
+		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.Whole)
 	}
 	byID := func(a, b inventory.Runtime) int { return strings.Compare(a.ID, b.ID) }
-	want := inventory.ReportedRuntimes(s.kymas)
+	want := inventory.ReportedRuntimes(s.Kymas)
 	slices.SortFunc(got, byID)
 	slices.SortFunc(want, byID)
 	sources := map[inventory.Module]int{}
@@ -110,10 +112,10 @@ func TestImagesCommandReadsOnlyUnhealthyRuntimesInFull(t *testing.T) {
 
 func TestImagesCommandReadsAllKymasWithoutReportTimes(t *testing.T) {
 	const runtimes = 100
-	s := manyKymas(t, runtimes)
-	s.columns = slices.DeleteFunc(s.columns, func(name string) bool { return name == "Report Time" })
-	api, table := s.connect(t)
-	got, err := readReported(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()},
+	s := controlplanetest.New(t, runtimes)
+	s.Columns = slices.DeleteFunc(s.Columns, func(name string) bool { return name == "Report Time" })
+	api, table := s.Connect(t)
+	got, err := readReported(t.Context(), api, table, controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()},
 		time.Now())
 	if err != nil || len(got) != runtimes || slices.ContainsFunc(got, func(r inventory.Runtime) bool {
 		return r.Bundle == "" || r.Reported.IsZero()
@@ -135,11 +137,11 @@ func versionsIn(runtimes []inventory.Runtime) map[inventory.Module]bool {
 // BenchmarkImages measures one query for 10,000 runtimes with 10 modules each, without reading and rendering the
 // modules. The time includes the API server of the test.
 func BenchmarkImages(b *testing.B) {
-	api, table := manyKymas(b, 10_000, unwellSome).connect(b)
+	api, table := controlplanetest.New(b, 10_000, controlplanetest.BreakSome).Connect(b)
 	contents := imagesOfModules()
 	for b.Loop() {
 		runtimes, err := readReported(b.Context(), api, table,
-			scope{namespace: defaultNamespace, selector: labels.Everything()}, time.Now())
+			controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()}, time.Now())
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
@@ -89,7 +90,7 @@ func (f *imagesFlags) inventory(
 func drawDifference(out io.Writer, d inventory.Difference) {
 	cli.Printf(out, "images in published bundles from %s to %s\n\n", d.Since.Format(time.RFC3339),
 		d.Until.Format(time.RFC3339))
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"", "IMAGE", "MODULE", "VERSION", "RUNTIMES"})
 	for _, c := range d.Changes {
 		for _, side := range []struct {
@@ -110,13 +111,13 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 		t.Render()
 	}
 	for _, u := range d.Unknown {
-		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, pluralize(u.Runtimes, "runtime"),
+		cli.Printf(out, "\nincomplete: module %s %s in %s: %s\n", u.Name, u.Version, terminal.Pluralize(u.Runtimes, "runtime"),
 			u.Problem)
 	}
 	for _, u := range d.Unread[:min(len(d.Unread), maxRuntimesNamed)] {
 		cli.Printf(out, "\nincomplete: runtime %s: %s\n", u.Runtime, u.Problem)
 	}
 	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
-		cli.Printf(out, "\nincomplete: %s\n", pluralize(more, "more runtime"))
+		cli.Printf(out, "\nincomplete: %s\n", terminal.Pluralize(more, "more runtime"))
 	}
 }

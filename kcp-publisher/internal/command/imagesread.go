@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
@@ -21,15 +22,15 @@ import (
 // API server's table of Kymas, which does not contain the digests of their bundles. It reads complete Kymas only for
 // the other runtimes, and for the runtimes whose bundles export.Contents needs.
 func readReported(
-	ctx context.Context, api client.Reader, table rest.Interface, of scope, now time.Time,
+	ctx context.Context, api client.Reader, table rest.Interface, of controlplane.KymaSelector, now time.Time,
 ) ([]inventory.Runtime, error) {
-	rows, err := listRows(ctx, table, of)
+	rows, err := controlplane.ListRows(ctx, table, of)
 	// If the table expired, list the Kymas instead. If the CRD is missing, listing returns a clearer error.
 	if err != nil && !apierrors.IsResourceExpired(err) && !apierrors.IsNotFound(err) {
 		return nil, err
 	}
 	listed := map[types.NamespacedName]inventory.Runtime{}
-	d := divideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) {
+	d := controlplane.DivideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) {
 		r, healthy := row.RuntimeWithModules(now)
 		reported, err := time.Parse(time.RFC3339, row.ReportTime)
 		if healthy = healthy && err == nil; healthy {
@@ -37,7 +38,7 @@ func readReported(
 		}
 		return r, healthy
 	})
-	kymas, healthy, err := readDivided(ctx, api, of, d)
+	kymas, healthy, err := controlplane.ReadDivided(ctx, api, of, d)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func readReported(
 		remaining[name] = listed[name]
 	}
 	sources := findSources(remaining)
-	more, err := readEach(ctx, api, sources)
+	more, err := controlplane.ReadEach(ctx, api, sources)
 	if err != nil {
 		return nil, err
 	}

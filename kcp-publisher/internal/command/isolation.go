@@ -14,6 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
 
@@ -42,7 +44,7 @@ func newRegistryCheck() *cobra.Command {
 	flags.StringArrayVar(&f.runtimes, "runtime", nil,
 		"runtime ID, or ID=FILE with the docker config.json of its agent; required twice")
 	flags.IntVar(&f.generation, "registry-password-generation", 1, "generation of the derived registry passwords")
-	keysFlag(flags, &f.keys)
+	keyfolder.AddFlag(flags, &f.keys)
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddTLSFlags(flags)
 	return cmd
@@ -54,7 +56,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 	}
 	if len(f.runtimes) != 2 {
 		return cli.Usage(fmt.Errorf("--runtime must be set twice, got %s: the check tries to read the data of one "+
-			"runtime with the credentials of the other", pluralize(len(f.runtimes), "runtime")))
+			"runtime with the credentials of the other", terminal.Pluralize(len(f.runtimes), "runtime")))
 	}
 	options := isolation.Options{Location: strings.Trim(f.to, "/"), Random: rand.Reader}
 	var err error
@@ -80,7 +82,7 @@ func (f *registryCheckFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	drawn := cli.Print(cmd.OutOrStdout(), f.format, findings, func(out io.Writer) {
-		t := newTable(out)
+		t := terminal.NewTable(out)
 		t.AppendHeader(table.Row{"TRIED TO", "REQUEST", "STATUS", ""})
 		for _, finding := range findings {
 			verdict := "refused"
@@ -126,7 +128,7 @@ func (f *registryCheckFlags) runtime(text string) (isolation.Runtime, error) {
 		if config, err = os.ReadFile(path); err != nil {
 			return isolation.Runtime{}, cli.Usage(fmt.Errorf("--runtime %s: %w", id, err))
 		}
-	} else if config, err = registryCredentials(nil, f.keys, f.to, id, f.generation); err != nil {
+	} else if config, err = keyfolder.RegistryCredentials(nil, f.keys, f.to, id, f.generation); err != nil {
 		return isolation.Runtime{}, err
 	}
 	registries, err := f.registries(config)

@@ -3,17 +3,17 @@ package command
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -40,10 +40,10 @@ func newKeysInit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printMade(cmd, format, made)
+			return keyfolder.PrintWritten(cmd, format, made)
 		},
 	}
-	keysFlag(cmd.Flags(), &dir)
+	keyfolder.AddFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&beginning.Fleet, "fleet", "", "name of the fleet; default: a generated name")
 	cmd.Flags().
 		Int64Var(&beginning.Epoch, "epoch", 1,
@@ -77,17 +77,6 @@ func openFolder(dir, passphraseFile string) (keys.Folder, error) {
 	return folder, nil
 }
 
-func printMade(cmd *cobra.Command, format string, made []keys.WrittenFile) error {
-	return cli.Print(cmd.OutOrStdout(), format, made, func(out io.Writer) {
-		t := newTable(out)
-		t.AppendHeader(table.Row{"FILE", "PURPOSE", "KEEP"})
-		for _, f := range made {
-			t.AppendRow(table.Row{f.File, f.What, f.Keep})
-		}
-		t.Render()
-	})
-}
-
 type rootChange struct {
 	folder             keys.Folder
 	passphrase, format string
@@ -97,7 +86,7 @@ type rootChange struct {
 }
 
 func (c *rootChange) add(flags *pflag.FlagSet) {
-	publisherKeyFlags(flags, &c.folder)
+	keyfolder.AddPublisherFlags(flags, &c.folder)
 	passphraseFlag(flags, &c.passphrase)
 	cli.OutputFlag(flags, &c.format)
 	flags.StringArrayVar(&c.rootKeys, "root-key", nil,
@@ -142,7 +131,7 @@ func (c *rootChange) makeChange(cmd *cobra.Command, change func(*keys.Change) er
 	if err != nil {
 		return err
 	}
-	return printMade(cmd, c.format, made)
+	return keyfolder.PrintWritten(cmd, c.format, made)
 }
 
 type keyRotation struct {
@@ -216,7 +205,7 @@ func (r *keyRotation) token(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	return printMade(cmd, r.format, made)
+	return keyfolder.PrintWritten(cmd, r.format, made)
 }
 
 func newKeysRevoke() *cobra.Command {
@@ -291,7 +280,7 @@ func confirmRevocation(cmd *cobra.Command, folder keys.Folder, thumbprint string
 	question := fmt.Sprintf(
 		"key %s is in use as %s key: agents will refuse its signatures once the root is published; use `%s` to "+
 			"replace it", thumbprint, role, way)
-	return confirm(cmd, yes, question+"; revoke it")
+	return terminal.Confirm(cmd, yes, question+"; revoke it")
 }
 
 func newKeysRelease() *cobra.Command {
@@ -351,10 +340,10 @@ func newKeysSign() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printMade(cmd, c.format, made)
+			return keyfolder.PrintWritten(cmd, c.format, made)
 		},
 	}
-	keysFlag(cmd.Flags(), &c.folder.Dir)
+	keyfolder.AddFlag(cmd.Flags(), &c.folder.Dir)
 	passphraseFlag(cmd.Flags(), &c.passphrase)
 	cli.OutputFlag(cmd.Flags(), &c.format)
 	cmd.Flags().StringArrayVar(&c.rootKeys, "root-key", nil,

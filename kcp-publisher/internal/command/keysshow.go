@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -52,7 +54,7 @@ func newKeysShow() *cobra.Command {
 			return cli.Print(cmd.OutOrStdout(), format, shown, shown.draw)
 		},
 	}
-	publisherKeyFlags(cmd.Flags(), &folder)
+	keyfolder.AddPublisherFlags(cmd.Flags(), &folder)
 	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
@@ -62,7 +64,7 @@ func (s shownRoot) draw(out io.Writer) {
 	if s.Expired {
 		expires += " EXPIRED"
 	}
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"VERSION", "EPOCH", "FLEET", "EXPIRES", "PUBLISHER KEYS"})
 	t.AppendRow(table.Row{s.Version, s.Epoch, s.Fleet, expires, s.Publishers})
 	t.Render()
@@ -71,7 +73,7 @@ func (s shownRoot) draw(out io.Writer) {
 		cli.Printf(out, "enrollment keys: %s\n", strings.Join(s.Enrollers, " "))
 	}
 	fmt.Fprintln(out)
-	t = newTable(out)
+	t = terminal.NewTable(out)
 	t.AppendHeader(table.Row{"ROLE", "KEY", "STATE"})
 	for _, key := range s.Keys {
 		t.AppendRow(table.Row{keys.RoleName(key.Role), key.Thumbprint, s.stateText(key)})

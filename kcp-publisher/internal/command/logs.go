@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 )
 
 func newLogs() *cobra.Command {
@@ -53,7 +54,7 @@ func (r signedReport) drawLogs(out io.Writer, now time.Time) {
 			continue
 		}
 		shown++
-		cli.Printf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(colorOfState(m.State),
+		cli.Printf(out, "\nmodule %s %s is %s: %s\n", m.Name, m.Version, palette.Paint(terminal.ColorOfState(m.State),
 			string(m.State)), m.Message)
 		for _, o := range d.Failing {
 			drawFailing(out, o)
@@ -96,7 +97,7 @@ func drawOmitted(out io.Writer, d *bundle.ModuleDetails) {
 		cli.Printf(out, "  the agent could not read everything: %s\n", d.Problem)
 	}
 	if d.LeftOut > 0 {
-		cli.Printf(out, "  %s left out\n", pluralize(d.LeftOut, "further object"))
+		cli.Printf(out, "  %s left out\n", terminal.Pluralize(d.LeftOut, "further object"))
 	}
 	if d.Shortened {
 		fmt.Fprintln(out, "  shortened: the details of all modules exceed the size limit of a report")

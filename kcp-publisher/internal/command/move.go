@@ -17,12 +17,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 type moveFlags struct {
-	at       controlPlane
+	at       controlplane.Flags
 	dir, to  string
 	away     bool
 	keep     bool
@@ -47,8 +49,8 @@ func newMove() *cobra.Command {
 		Example: "  kcp-publisher move berlin --to berlin-2 --keys keys\n  kcp-publisher move berlin --away",
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
-	f.at.add(cmd.Flags(), "the Kymas")
-	keysFlag(cmd.Flags(), &f.dir)
+	f.at.Add(cmd.Flags(), "the Kymas")
+	keyfolder.AddFlag(cmd.Flags(), &f.dir)
 	cmd.Flags().StringVar(&f.to, "to", "", "name of the Kyma to assign the runtime to")
 	cmd.Flags().
 		BoolVar(&f.away, "away", false,
@@ -63,15 +65,15 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	if (f.to == "") == !f.away {
 		return cli.Usage(errors.New("exactly one of --to and --away is required"))
 	}
-	api, err := f.at.connect()
+	api, err := f.at.Connect()
 	if err != nil {
 		return err
 	}
 	var kymas v1beta2.KymaList
-	if err := api.List(cmd.Context(), &kymas, client.InNamespace(f.at.namespace)); err != nil {
-		return fmt.Errorf("list Kymas in namespace %s: %w", f.at.namespace, err)
+	if err := api.List(cmd.Context(), &kymas, client.InNamespace(f.at.Namespace)); err != nil {
+		return fmt.Errorf("list Kymas in namespace %s: %w", f.at.Namespace, err)
 	}
-	former, err := chooseKyma(kymas.Items, f.at.namespace, runtime)
+	former, err := controlplane.ChooseKyma(kymas.Items, f.at.Namespace, runtime)
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (f *moveFlags) findTarget(
 	ctx context.Context, api client.Client, former *v1beta2.Kyma, runtime string,
 ) (*v1beta2.Kyma, error) {
 	next := &v1beta2.Kyma{}
-	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.namespace, Name: f.to}, next)
+	err := api.Get(ctx, client.ObjectKey{Namespace: f.at.Namespace, Name: f.to}, next)
 	if err == nil && plan.RuntimeID(next) != runtime {
 		return nil,
 			fmt.Errorf("Kyma %s/%s is assigned to runtime %s: set its label %s to %s first", next.Namespace, next.Name,
@@ -149,7 +151,7 @@ func (f *moveFlags) findTarget(
 	if !apierrors.IsNotFound(err) {
 		return next, err
 	}
-	if _, err := trust.ParseKyma(f.at.namespace + "/" + f.to); err != nil {
+	if _, err := trust.ParseKyma(f.at.Namespace + "/" + f.to); err != nil {
 		return nil, cli.Usage(fmt.Errorf("--to: %w", err))
 	}
 	next = &v1beta2.Kyma{

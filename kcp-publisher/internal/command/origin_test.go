@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
 )
 
 func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
@@ -31,11 +32,11 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 		}
 		return k
 	}
-	asking := originFlags{location: store.LayoutScheme + dir, trust: filepath.Join(ours, "root.json")}
-	foreign := originFlags{location: asking.location, trust: filepath.Join(theirs, "root.json")}
+	asking := published.Flags{Location: store.LayoutScheme + dir, Trust: filepath.Join(ours, "root.json")}
+	foreign := published.Flags{Location: asking.Location, Trust: filepath.Join(theirs, "root.json")}
 
 	for name, c := range map[string]struct {
-		flags  originFlags
+		flags  published.Flags
 		digest string
 		module string
 		want   int
@@ -44,10 +45,10 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 		"Kyma without a status":         {asking, "", "", 1},
 		"a module in the bundle":        {asking, rows[0].Digest, "scaler", 1},
 		"a module outside the bundle":   {asking, rows[0].Digest, "mailer", 0},
-		"no origins without --location": {originFlags{}, rows[0].Digest, "", 0},
+		"no origins without --location": {published.Flags{}, rows[0].Digest, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			origins, err := c.flags.readOrigins(t.Context(), kyma(c.digest), c.module)
+			origins, err := c.flags.ReadOrigins(t.Context(), kyma(c.digest), c.module)
 			if err != nil || len(origins) != c.want {
 				t.Fatalf("got %+v, %v, want %d", origins, err, c.want)
 			}
@@ -62,7 +63,7 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 				t.Errorf("got origin %+v", o)
 			}
 			var out bytes.Buffer
-			drawOrigins(&out, origins)
+			published.DrawOrigins(&out, origins)
 			for _, want := range []string{rows[0].Digest, o.Bundle.PublisherKey, o.Component + ":1.7.0",
 				o.Content[0].Digest.String()} {
 				if !strings.Contains(out.String(), want) {
@@ -71,20 +72,20 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 			}
 		})
 	}
-	if c, err := asking.readChain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 ||
+	if c, err := asking.ReadChain(t.Context(), kyma(rows[0].Digest)); err != nil || len(c.Bundles) != 1 ||
 		c.EndReason != "" ||
 		c.Bundles[0].PublisherKey == "" || c.Bundles[0].Digest.String() != rows[0].Digest {
 		t.Errorf("chain of the published bundle: got %+v, %v", c, err)
 	}
-	if c, err := asking.readChain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 ||
+	if c, err := asking.ReadChain(t.Context(), kyma(rows[1].Digest)); err != nil || len(c.Bundles) != 0 ||
 		c.EndReason == "" {
 		t.Errorf("chain of another runtime's bundle: got %+v, %v", c, err)
 	}
-	if c, err := (&originFlags{}).readChain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
+	if c, err := (&published.Flags{}).ReadChain(t.Context(), kyma(rows[0].Digest)); err != nil || c.Asked {
 		t.Errorf("chain without --location: got %+v, %v", c, err)
 	}
 	for name, c := range map[string]struct {
-		flags  originFlags
+		flags  published.Flags
 		digest string
 		judge  func(error) bool
 	}{
@@ -101,11 +102,11 @@ func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 			},
 		},
 		"a location without a root of trust is a usage error": {
-			originFlags{location: asking.location}, "", func(err error) bool { return cli.IsUsage(err) },
+			published.Flags{Location: asking.Location}, "", func(err error) bool { return cli.IsUsage(err) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if origins, err := c.flags.readOrigins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
+			if origins, err := c.flags.ReadOrigins(t.Context(), kyma(c.digest), ""); !c.judge(err) {
 				t.Errorf("got origins %+v, error %v", origins, err)
 			}
 		})

@@ -15,13 +15,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/preview"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 type promoteFlags struct {
-	controlPlane
+	controlplane.Flags
 	from, to, branch, format string
 	create, yes              bool
 	restricted               []string
@@ -31,12 +34,12 @@ type promoteFlags struct {
 type commitFlags struct {
 	url, author, key string
 	dryRun           bool
-	git              gitFlags
+	git              flagset.GitFlags
 }
 
 func (f *commitFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.url, "git-url", "", "URL of the Git repository")
-	f.git.add(flags)
+	f.git.Add(flags)
 	flags.StringVar(&f.author, "author", "", `committer for commit and sign-off, "NAME <ADDRESS>"`)
 	flags.StringVar(&f.key, "git-signing-key", "", "SSH private key that signs the commit")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the commit without making it")
@@ -47,7 +50,7 @@ func (f *commitFlags) required() []cli.Required {
 }
 
 func (f *commitFlags) open() (*git.Repository, git.Change, error) {
-	if f.git.tag != "" {
+	if f.git.Tag != "" {
 		return nil, git.Change{}, cli.Usage(errors.New("--git-tag: commits need a branch; use --git-branch"))
 	}
 	author, err := readAuthor(f.author)
@@ -56,7 +59,7 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 	}
 	change := git.Change{Name: author.Name, Email: author.Address, Time: time.Now()}
 	if f.key != "" {
-		if f.git.signers == "" {
+		if f.git.Signers == "" {
 			return nil, change, cli.Usage(errors.New("--git-signing-key requires --git-signers to verify the parent " +
 				"commit, because the new signature also covers it"))
 		}
@@ -64,7 +67,7 @@ func (f *commitFlags) open() (*git.Repository, git.Change, error) {
 			return nil, change, cli.Usage(fmt.Errorf("--git-signing-key: %w", err))
 		}
 	}
-	repository, err := f.git.open("--git-url", f.url)
+	repository, err := f.git.Open("--git-url", f.url)
 	return repository, change, err
 }
 
@@ -91,12 +94,12 @@ func newPromote() *cobra.Command {
 	flags.StringVar(&f.branch, "branch", "", "new branch for the commit, for review; default: commit to --git-branch")
 	flags.BoolVar(&f.create, "create", false, "create the target channel if the module does not have it")
 	flags.BoolVar(&f.yes, "yes", false, "change the control plane without asking")
-	f.add(flags, "the ModuleReleaseMeta")
-	restrictedFlag(flags, &f.restricted)
+	f.Add(flags, "the ModuleReleaseMeta")
+	flagset.AddRestrictedFlag(flags, &f.restricted)
 	cli.OutputFlag(flags, &f.format)
-	cli.Complete(cmd, f.modules)
-	cli.CompleteFlag(cmd, "from", f.channels)
-	cli.CompleteFlag(cmd, "to", f.channels)
+	cli.Complete(cmd, f.Modules)
+	cli.CompleteFlag(cmd, "from", f.Channels)
+	cli.CompleteFlag(cmd, "to", f.Channels)
 	return cmd
 }
 
@@ -234,7 +237,7 @@ func releaseMeta(objects source.Objects, module string) (source.Written, error) 
 	}
 	switch len(found) {
 	case 0:
-		return source.Written{}, noReleaseMeta(module, known)
+		return source.Written{}, preview.NoReleaseMeta(module, known)
 	case 1:
 		return found[0], nil
 	}

@@ -13,11 +13,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/preview"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
 // patchMeta shows the affected runtimes, asks for a confirmation, and patches the ModuleReleaseMeta.
@@ -29,16 +28,16 @@ func (f *promoteFlags) patchMeta(cmd *cobra.Command, module string) error {
 		}
 	}
 	ctx := cmd.Context()
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	before, err := readFleet(ctx, api, f.namespace)
+	before, err := preview.Read(ctx, api, f.Namespace)
 	if err != nil {
 		return err
 	}
-	before.restricted = f.restricted
-	meta, err := before.releaseMeta(module)
+	before.Restricted = f.restricted
+	meta, err := before.ReleaseMeta(module)
 	if err != nil {
 		return err
 	}
@@ -56,35 +55,35 @@ func (f *promoteFlags) patchMeta(cmd *cobra.Command, module string) error {
 	if err != nil {
 		return fmt.Errorf("module %s: %w", module, err)
 	}
-	effect, err := before.promotionEffect(*next, f.namespace, time.Now())
+	effect, err := before.PromotionEffect(*next, f.Namespace, time.Now())
 	if err != nil {
 		return err
 	}
-	effect.Warnings = append(effect.Warnings, interruptedMessages(before.rollouts, promotion)...)
+	effect.Warnings = append(effect.Warnings, interruptedMessages(before.Rollouts, promotion)...)
 	return f.apply(ctx, cmd, api, meta, next, promotion, effect)
 }
 
 type directPromotion struct {
 	promote.Promotion
-	Changed bool            `json:"changed"`
-	Effect  fleetDifference `json:"effect"`
+	Changed bool               `json:"changed"`
+	Effect  preview.Difference `json:"effect"`
 }
 
 func (f *promoteFlags) apply(
 	ctx context.Context, cmd *cobra.Command, api client.Client, meta v1beta2.ModuleReleaseMeta,
-	next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect fleetDifference,
+	next *v1beta2.ModuleReleaseMeta, p promote.Promotion, effect preview.Difference,
 ) error {
 	result := directPromotion{Promotion: p, Effect: effect}
 	out := cmd.OutOrStdout()
 	if f.format == "table" {
 		cli.Printf(out, "promote %s from %s to %s in channel %s\n", p.Module, cmp.Or(p.From, "no version"), p.To,
 			p.Channel)
-		effect.draw(out)
+		effect.Draw(out)
 	}
 	if !f.commits.dryRun {
 		text := fmt.Sprintf("promote %s to %s in channel %s, which changes %s", p.Module, p.To, p.Channel,
-			pluralize(effect.Changed, "runtime"))
-		if err := confirm(cmd, f.yes, text); err != nil {
+			terminal.Pluralize(effect.Changed, "runtime"))
+		if err := terminal.Confirm(cmd, f.yes, text); err != nil {
 			return err
 		}
 		patch := client.MergeFromWithOptions(&meta, client.MergeFromWithOptimisticLock{})
@@ -121,49 +120,4 @@ func interruptedMessages(rollouts []v1alpha1.Rollout, p promote.Promotion) (mess
 		}
 	}
 	return messages
-}
-
-// releaseMeta returns the ModuleReleaseMeta of a module.
-func (c controlledObjects) releaseMeta(module string) (v1beta2.ModuleReleaseMeta, error) {
-	var found []v1beta2.ModuleReleaseMeta
-	var known []string
-	for _, m := range c.metas {
-		known = append(known, m.Spec.ModuleName)
-		if m.Spec.ModuleName == module {
-			found = append(found, m)
-		}
-	}
-	switch len(found) {
-	case 0:
-		return v1beta2.ModuleReleaseMeta{}, noReleaseMeta(module, known)
-	case 1:
-		return found[0], nil
-	}
-	return v1beta2.ModuleReleaseMeta{}, fmt.Errorf("module %s has two ModuleReleaseMetas: remove %s or %s", module,
-		found[0].Name, found[1].Name)
-}
-
-func (c controlledObjects) promotionEffect(
-	meta v1beta2.ModuleReleaseMeta, namespace string, now time.Time,
-) (fleetDifference, error) {
-	d := fleetDifference{Objects: []objectChange{{Action: "change", Kind: "ModuleReleaseMeta", Name: meta.Name}}}
-	was, err := c.previewFleet(plan.Rules{}, now)
-	if err != nil {
-		return d, err
-	}
-	is, err := c.afterCommit(source.Objects{Metas: []v1beta2.ModuleReleaseMeta{meta}}, nil, namespace,
-		now).previewFleet(plan.Rules{}, now)
-	if err != nil {
-		return d, err
-	}
-	d.Forecast, err = forecast.New(was, is, plan.RuntimeID, now)
-	return d, err
-}
-
-func noReleaseMeta(module string, known []string) error {
-	closest := cli.ClosestNames(module, known)
-	if closest == "" {
-		closest = ": create one with spec.moduleName " + module + " and the version of each channel in spec.channels"
-	}
-	return fmt.Errorf("module %s: no ModuleReleaseMeta found%s", module, closest)
 }

@@ -1,7 +1,6 @@
 package command
 
 import (
-	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/forecast"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 )
 
@@ -45,32 +43,6 @@ func TestMistakesAreReportedWithoutAControlPlane(t *testing.T) {
 	} {
 		if got := run(strings.Fields(args)...); got.code != cli.ExitUsage || !strings.Contains(got.err, want) {
 			t.Errorf("%s: got %+v, want exit code %d and %q", args, got, cli.ExitUsage, want)
-		}
-	}
-}
-
-func TestPromotionOfAModuleWithoutVersionsNamesTheFields(t *testing.T) {
-	for known, want := range map[string]string{
-		"":     "module keda: no ModuleReleaseMeta found: create one with spec.moduleName keda",
-		"keds": "module keda: no ModuleReleaseMeta found: did you mean keds?",
-	} {
-		if got := noReleaseMeta("keda", strings.Fields(known)).Error(); !strings.HasPrefix(got, want) {
-			t.Errorf("known modules %q: got %q, want %q", known, got, want)
-		}
-	}
-}
-
-func TestDiffCountsRuntimesThatChangeLater(t *testing.T) {
-	d := fleetDifference{Forecast: forecast.Forecast{Runtimes: 3, Changed: 2, Changes: []forecast.Change{
-		{Module: "keda", Channel: "regular", From: "1.0.0", To: "1.0.0", Held: "wave all",
-			Runtimes: []string{"berlin", "rome"}},
-		{Module: "nats", Channel: "regular", From: "1.0.0", To: "1.1.0", Runtimes: []string{"rome"}},
-	}}}
-	var out bytes.Buffer
-	d.draw(&out)
-	for _, want := range []string{"2 of 3 runtimes would change, 1 of them later\n", "1.0.0  unchanged  2: berlin, rome"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("output does not contain %q:\n%s", want, &out)
 		}
 	}
 }

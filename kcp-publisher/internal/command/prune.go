@@ -18,12 +18,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/prune"
 )
 
 type registryPruneFlags struct {
-	api               controlPlane
+	api               controlplane.Flags
 	to, trust, format string
 	gone              []string
 	sole, dryRun      bool
@@ -49,7 +51,7 @@ func newRegistryPrune() *cobra.Command {
 	flags.StringVar(&f.trust, "trust", "",
 		"root of trust file from kcp-publisher keys init: the oldest version whose keys signed bundles that are still "+
 			"in the registry")
-	f.api.add(flags, "the Kymas")
+	f.api.Add(flags, "the Kymas")
 	flags.StringArrayVar(&f.gone, "gone", nil,
 		"ID of a deleted runtime that has no Kyma; its data is removed immediately; can be repeated")
 	flags.BoolVar(&f.sole, "sole-publisher", false,
@@ -125,7 +127,7 @@ func (f *registryPruneFlags) run(cmd *cobra.Command) error {
 	for _, id := range prune.WithoutKyma(inventory, planned) {
 		cli.Printf(cmd.ErrOrStderr(),
 			"runtime %s has no Kyma in namespace %s, but its data is not removed: if the runtime was deleted, add "+
-				"--gone\n", id, f.api.namespace)
+				"--gone\n", id, f.api.Namespace)
 	}
 	var removed []bool
 	if !f.dryRun {
@@ -167,7 +169,7 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 		}
 		if _, there := kymas[id]; there {
 			return prune.Source{},
-				cli.Usage(fmt.Errorf("--gone %s: a Kyma in namespace %s has this runtime", id, f.api.namespace))
+				cli.Usage(fmt.Errorf("--gone %s: a Kyma in namespace %s has this runtime", id, f.api.Namespace))
 		}
 	}
 	return prune.Source{
@@ -177,19 +179,19 @@ func (f *registryPruneFlags) source(ctx context.Context, place store.Store) (pru
 }
 
 func (f *registryPruneFlags) kymas(ctx context.Context) (map[string][]digest.Digest, error) {
-	api, err := f.api.connect()
+	api, err := f.api.Connect()
 	if err != nil {
 		return nil, err
 	}
 	var list v1beta2.KymaList
-	if err := api.List(ctx, &list, client.InNamespace(f.api.namespace)); err != nil {
-		return nil, fmt.Errorf("list Kymas in %s: %w", f.api.namespace, err)
+	if err := api.List(ctx, &list, client.InNamespace(f.api.Namespace)); err != nil {
+		return nil, fmt.Errorf("list Kymas in %s: %w", f.api.Namespace, err)
 	}
 	if len(list.Items) == 0 {
 		return nil,
 			fmt.Errorf(
 				"no Kymas found in namespace %s: set --namespace to the namespace of the fleet's Kymas; an empty "+
-					"fleet is never pruned", f.api.namespace)
+					"fleet is never pruned", f.api.Namespace)
 	}
 	return bundlesOfKymas(list.Items), nil
 }
@@ -248,11 +250,11 @@ func drawPruned(out io.Writer, rows []pruneResult, planned prune.Plan, dryRun bo
 		fmt.Fprintln(out, "nothing to remove")
 		return
 	}
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"REPOSITORY", "TAG", "DIGEST", "ACTION", "REASON"})
 	for _, row := range rows {
 		t.AppendRow(table.Row{
-			row.Repository, strings.Join(row.Tags, ", "), shortDigest(row.Digest), row.Action, row.Reason,
+			row.Repository, strings.Join(row.Tags, ", "), terminal.ShortDigest(row.Digest), row.Action, row.Reason,
 		})
 	}
 	t.Render()

@@ -22,6 +22,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -34,14 +37,14 @@ import (
 type publishFlags struct {
 	from, to, format string
 	keys             keys.Folder
-	components       componentFlags
-	settings         settingsFlags
-	maintenance      maintenanceFlags
+	components       flagset.ComponentFlags
+	settings         flagset.SettingsFlags
+	maintenance      flagset.MaintenanceFlags
 	validity         time.Duration
 	concurrency      int
 	registry         cli.Registry
 	restricted       []string
-	git              gitFlags
+	git              flagset.GitFlags
 	state            string
 	dryRun           bool
 	allowUnresolved  bool
@@ -65,16 +68,16 @@ func newPublish(*cli.Root) *cobra.Command {
 	flags.StringVar(&f.from, "from", "",
 		"folder, or URL of a Git repository, with YAML files; common transport archives in it are component "+
 			"sources too")
-	f.git.add(flags)
+	f.git.Add(flags)
 	flags.StringVar(&f.to, "to", "", "registry prefix HOST/PATH, or oci-layout:DIR")
-	f.components.add(flags, flags)
-	f.settings.add(flags, flags)
-	restrictedFlag(flags, &f.restricted)
-	f.maintenance.add(flags, flags)
-	flags.DurationVar(&f.validity, "validity", defaultValidity,
+	f.components.Add(flags, flags)
+	f.settings.Add(flags, flags)
+	flagset.AddRestrictedFlag(flags, &f.restricted)
+	f.maintenance.Add(flags, flags)
+	flags.DurationVar(&f.validity, "validity", flagset.DefaultValidity,
 		"minimum validity period of a bundle; a bundle is renewed after a third of its validity period")
 	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
-	publisherKeyFlags(flags, &f.keys)
+	keyfolder.AddPublisherFlags(flags, &f.keys)
 	flags.StringVar(&f.state, "state", "",
 		"file that records the published bundles, to detect old bundles in the registry; default: published.json in "+
 			"the --keys folder")
@@ -84,9 +87,6 @@ func newPublish(*cli.Root) *cobra.Command {
 	f.registry.AddFlags(flags)
 	return cmd
 }
-
-// defaultValidity is the default validity period of a bundle. It is longer than an outage over a weekend.
-const defaultValidity = 7 * 24 * time.Hour
 
 type publishResult struct {
 	Runtime string `json:"runtime"`
@@ -108,12 +108,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	ctx := cmd.Context()
-	loaded, err := f.git.loadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
+	loaded, err := f.git.LoadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer loaded.close()
-	objects := loaded.objects
+	defer loaded.Close()
+	objects := loaded.Objects
 	snapshot, err := catalog.New(objects.Templates, objects.Metas, f.restricted...)
 	if err != nil {
 		return err
@@ -121,22 +121,22 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := checkOwners(objects.Kymas); err != nil {
 		return err
 	}
-	if err := f.settings.nameOnly(); err != nil {
+	if err := f.settings.NameOnly(); err != nil {
 		return err
 	}
-	settings, err := f.settings.settings()
+	settings, err := f.settings.Settings()
 	if err != nil {
 		return err
 	}
-	rollbacks, err := f.settings.rollbacks()
+	rollbacks, err := f.settings.Rollbacks()
 	if err != nil {
 		return err
 	}
-	carried, err := f.settings.copiedLabels()
+	carried, err := f.settings.CopiedLabels()
 	if err != nil {
 		return err
 	}
-	maintenance, err := f.maintenance.maintenance(func(remark string) {
+	maintenance, err := f.maintenance.Maintenance(func(remark string) {
 		cli.Printf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
 	})
 	if err != nil {
@@ -156,7 +156,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	rules := plan.Rules{
 		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
-		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.source,
+		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.Source,
 	}
 	kymas := prepareOffline(objects, cmd.ErrOrStderr())
 	file, err := f.openState(ctx, publisher.Place, cmd.ErrOrStderr())
@@ -204,7 +204,7 @@ func (f *publishFlags) verdict(rows []publishResult) error {
 	case len(unresolved) > 0 && !f.allowUnresolved:
 		return fmt.Errorf(
 			"modules of %d of %d runtimes did not resolve (%s): fix the listed problems, or set "+
-				"--allow-unresolved", len(unresolved), len(rows), joinRuntimes(unresolved))
+				"--allow-unresolved", len(unresolved), len(rows), terminal.JoinRuntimes(unresolved))
 	}
 	return nil
 }
@@ -265,38 +265,31 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if err := loaded.PublishRoots(ctx, place); err != nil {
 		return nil, nil, err
 	}
-	if err := checkKeys(ctx, loaded, place); err != nil {
+	if err := keyfolder.CheckKeys(ctx, loaded, place); err != nil {
 		return nil, nil, err
 	}
 	if store.IsLayout(place) {
 		f.concurrency = 1 // an OCI layout has one index file
 	}
-	components, err := f.components.open(registries, objects.Components, time.Hour, time.Hour)
+	components, err := f.components.Open(registries, objects.Components, time.Hour, time.Hour)
 	if err != nil {
 		return nil, nil, err
 	}
-	done := func() { _ = components.close() } // components are only read, so closing cannot lose data
-	if components.verifier != nil {
-		if err := components.verifier.SetSecrets(objects.Secrets); err != nil {
+	done := func() { _ = components.Close() } // components are only read, so closing cannot lose data
+	if components.Verifier != nil {
+		if err := components.Verifier.SetSecrets(objects.Secrets); err != nil {
 			done()
 			return nil, nil, err
 		}
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, RecheckInterval: time.Hour,
-		Components: components.reader, RequiresSignature: components.signatureFilter(),
+		Components: components.Reader, RequiresSignature: components.SignatureFilter(),
 	})
 	if err != nil {
 		done()
 	}
 	return publisher, done, err
-}
-
-func checkKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
-	if err := loaded.CheckFit(time.Now()); err != nil {
-		return err
-	}
-	return loaded.CheckNewest(ctx, place)
 }
 
 // openState opens the state file and warns if it is new. It returns nil if --state is not set and the key folder is not
@@ -430,7 +423,7 @@ func publishRecorded(
 }
 
 func drawPublished(out io.Writer, rows []publishResult) {
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "REASON", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
 	for _, row := range rows {
 		problems := make([]string, 0, len(row.Problems))
@@ -443,7 +436,7 @@ func drawPublished(out io.Writer, rows []publishResult) {
 			}
 		}
 		t.AppendRow(table.Row{
-			row.Runtime, row.Action, row.Reason, row.Sequence, shortDigest(row.Digest), strings.Join(row.Modules, ", "),
+			row.Runtime, row.Action, row.Reason, row.Sequence, terminal.ShortDigest(row.Digest), strings.Join(row.Modules, ", "),
 			problems,
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -268,7 +269,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 		ship.State.Settings.Autonomy != "Catalog" {
 		t.Errorf("the bundle of r-ship is valid for %s with settings %+v", life, ship.State.Settings)
 	}
-	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != defaultValidity ||
+	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != flagset.DefaultValidity ||
 		usual.CatalogBlob.Digest == bare.CatalogBlob.Digest {
 		t.Errorf("the bundle of r-1 is valid for %s with catalog %s", life, usual.CatalogBlob.Digest)
 	}

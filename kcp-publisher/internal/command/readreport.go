@@ -14,20 +14,21 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 // reportFlags select a signed report: a runtime's latest report in the registry, or a file.
 type reportFlags struct {
-	controlPlane
+	controlplane.Flags
 	location, file, format string
 	registry               cli.Registry
 }
 
 func (f *reportFlags) addTo(cmd *cobra.Command) {
-	f.add(cmd.Flags(), "the Kymas")
+	f.Add(cmd.Flags(), "the Kymas")
 	f.addSource(cmd)
-	cli.Complete(cmd, f.runtimes, f.modules)
+	cli.Complete(cmd, f.Runtimes, f.Modules)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 && len(args) != 2 {
 			return cli.Usage(errors.New("expected a runtime ID and optionally a module"))
@@ -66,11 +67,11 @@ type signedReport struct {
 // signed the report.
 func (f *reportFlags) readReport(cmd *cobra.Command, args []string) (signedReport, error) {
 	ctx := cmd.Context()
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return signedReport{}, err
 	}
-	kyma, err := findKyma(ctx, api, f.namespace, args[0])
+	kyma, err := controlplane.FindKyma(ctx, api, f.Namespace, args[0])
 	if err != nil {
 		return signedReport{}, err
 	}

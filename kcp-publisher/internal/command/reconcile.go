@@ -12,13 +12,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 const handledPoll = 300 * time.Millisecond
 
 func newReconcile() *cobra.Command {
-	var selected targets
+	var selected selection.Targets
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
@@ -34,45 +36,45 @@ func newReconcile() *cobra.Command {
 			if timeout < 0 {
 				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", timeout))
 			}
-			err := selected.run(cmd, args, "reconcile",
-				func(ctx context.Context, api client.Client, one target) (string, error) {
+			err := selected.Run(cmd, args, "reconcile",
+				func(ctx context.Context, api client.Client, one selection.Target) (string, error) {
 					return reconcile(ctx, api, one, timeout)
 				})
-			if err != nil || selected.dryRun || timeout == 0 || len(args) != 1 {
+			if err != nil || selected.DryRun || timeout == 0 || len(args) != 1 {
 				return err
 			}
 			return showRuntime(cmd, &selected, args[0])
 		},
 	}
-	selected.add(cmd)
+	selected.Add(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
 		"maximum time to wait for the publisher, per runtime; 0 does not wait")
 	return cmd
 }
 
 // reconcile triggers the reconciliation of one runtime. It waits for the publisher, unless the timeout is 0.
-func reconcile(ctx context.Context, api client.Client, one target, timeout time.Duration) (string, error) {
+func reconcile(ctx context.Context, api client.Client, one selection.Target, timeout time.Duration) (string, error) {
 	started := time.Now()
-	effect, err := one.apply(ctx, api, actions.Reconcile(started))
+	effect, err := one.Apply(ctx, api, actions.Reconcile(started))
 	if err != nil || timeout == 0 {
 		return effect, err
 	}
-	if err := waitHandled(ctx, api, one.kyma, timeout); err != nil {
-		return "", fmt.Errorf("runtime %s: %w", one.id, err)
+	if err := waitHandled(ctx, api, one.Kyma, timeout); err != nil {
+		return "", fmt.Errorf("runtime %s: %w", one.ID, err)
 	}
 	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
 }
 
-func showRuntime(cmd *cobra.Command, t *targets, id string) error {
-	api, err := t.connect()
+func showRuntime(cmd *cobra.Command, t *selection.Targets, id string) error {
+	api, err := t.Connect()
 	if err != nil {
 		return err
 	}
-	kyma, err := findKyma(cmd.Context(), api, t.namespace, id)
+	kyma, err := controlplane.FindKyma(cmd.Context(), api, t.Namespace, id)
 	if err != nil {
 		return err
 	}
-	rollouts, err := readRollouts(cmd.Context(), api, kyma.Namespace)
+	rollouts, err := controlplane.ReadRollouts(cmd.Context(), api, kyma.Namespace)
 	if err != nil {
 		return err
 	}

@@ -2,18 +2,16 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
@@ -40,10 +38,10 @@ func newRegistryInit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return printMade(cmd, format, made)
+			return keyfolder.PrintWritten(cmd, format, made)
 		},
 	}
-	keysFlag(cmd.Flags(), &dir)
+	keyfolder.AddFlag(cmd.Flags(), &dir)
 	cli.OutputFlag(cmd.Flags(), &format)
 	return cmd
 }
@@ -126,7 +124,7 @@ func newRegistryCredentials() *cobra.Command {
 			" (to read bundles and reports, as the UI does).\n" +
 			"The output is a secret.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			config, err := registryCredentials(nil, dir, location, args[0], generation)
+			config, err := keyfolder.RegistryCredentials(nil, dir, location, args[0], generation)
 			if err != nil {
 				return err
 			}
@@ -134,34 +132,11 @@ func newRegistryCredentials() *cobra.Command {
 			return err
 		},
 	}
-	keysFlag(cmd.Flags(), &dir)
+	keyfolder.AddFlag(cmd.Flags(), &dir)
 	cmd.Flags().StringVar(&location, "location", "", "registry prefix HOST/PATH of the fleet")
 	cmd.Flags().
 		IntVar(&generation, "generation", 1,
 			"generation of the password; a higher generation in the token service's --generations revokes earlier "+
 				"passwords")
 	return cmd
-}
-
-func notificationCredentials(config []byte, dir, address, runtime string, generation int) ([]byte, error) {
-	if err := store.CheckStreamURL(address); err != nil {
-		// the URL can contain credentials
-		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err))
-	}
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--notifications-url: %w", err))
-	}
-	var known struct {
-		Auths map[string]json.RawMessage `json:"auths"`
-	}
-	if len(config) > 0 {
-		if err := json.Unmarshal(config, &known); err != nil {
-			return nil, cli.Usage(errors.New("--registry-config: must be a JSON object with auths"))
-		}
-	}
-	if _, ok := known.Auths[parsed.Host]; ok {
-		return config, nil
-	}
-	return addCredentials(config, dir, parsed.Host, runtime, generation)
 }

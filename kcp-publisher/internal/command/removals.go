@@ -15,12 +15,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 )
 
 func newRemovals() *cobra.Command {
-	var api controlPlane
+	var api controlplane.Flags
 	var format string
 	cmd := &cobra.Command{
 		Use: "removals", Short: "list module removals that require approval", Args: cli.Exactly(0, "no arguments"),
@@ -29,43 +31,43 @@ func newRemovals() *cobra.Command {
 			"commit, an edited ModuleReleaseMeta or label, deleted Kymas, a deleted namespace, or a restored " +
 			"control plane.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			client, err := api.connect()
+			client, err := api.Connect()
 			if err != nil {
 				return err
 			}
-			found, err := readRemovals(cmd.Context(), client, api.namespace)
+			found, err := readRemovals(cmd.Context(), client, api.Namespace)
 			if err != nil {
 				return err
 			}
 			return cli.Print(cmd.OutOrStdout(), format, found, found.draw)
 		},
 	}
-	api.add(cmd.Flags(), "the Kymas")
+	api.Add(cmd.Flags(), "the Kymas")
 	cli.OutputFlag(cmd.Flags(), &format)
 	cmd.AddCommand(newRemovalsApprove())
 	return cmd
 }
 
 func newRemovalsApprove() *cobra.Command {
-	var api controlPlane
+	var api controlplane.Flags
 	cmd := &cobra.Command{
 		Use: "approve ID", Short: "approve held removals", Args: cli.Exactly(1, "the ID of held removals"),
 		Long: "approve permits the publisher to perform the removals that `kcp-publisher removals` lists under an " +
 			"ID. Each ID identifies one set\n" +
 			"of runtimes: if this set has changed, the command fails and approves nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			client, err := api.connect()
+			client, err := api.Connect()
 			if err != nil {
 				return err
 			}
-			message, err := approveRemovals(cmd.Context(), client, api.namespace, args[0])
+			message, err := approveRemovals(cmd.Context(), client, api.Namespace, args[0])
 			if message != "" {
 				fmt.Fprintln(cmd.OutOrStdout(), message)
 			}
 			return err
 		},
 	}
-	api.add(cmd.Flags(), "the Kymas")
+	api.Add(cmd.Flags(), "the Kymas")
 	return cmd
 }
 
@@ -111,7 +113,7 @@ func readRemovals(ctx context.Context, api client.Reader, namespace string) (fou
 }
 
 func heldRemovals(ctx context.Context, api client.Reader, namespace string) ([]plan.HeldRemoval, error) {
-	kymas, err := readKymas(ctx, api, scope{namespace: namespace})
+	kymas, err := controlplane.ReadKymas(ctx, api, controlplane.KymaSelector{Namespace: namespace})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (w waitingRemovals) draw(out io.Writer) {
 		fmt.Fprintln(out, "no removals require approval")
 		return
 	}
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"ID", "REMOVES", "RUNTIMES", "REASON", "SINCE", "MESSAGE"})
 	for _, row := range w.Waiting {
 		removes, since := "all modules", ""

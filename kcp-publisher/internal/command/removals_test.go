@@ -13,11 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 func TestPartialApprovalReportsTheApprovedRuntimes(t *testing.T) {
-	scheme, err := newScheme()
+	scheme, err := controlplane.NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +26,7 @@ func TestPartialApprovalReportsTheApprovedRuntimes(t *testing.T) {
 	var kymas []v1beta2.Kyma
 	for _, name := range []string{"berlin", "oslo", "rome"} {
 		kymas = append(kymas, v1beta2.Kyma{
-			ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: name},
+			ObjectMeta: metav1.ObjectMeta{Namespace: controlplane.DefaultNamespace, Name: name},
 			Status: v1beta2.KymaStatus{Runtime: &v1beta2.RuntimeStatus{Removals: []v1beta2.ModuleRemoval{
 				{Module: "keda", Decision: v1beta2.RemovalHeld, Time: at},
 			}}},
@@ -44,12 +45,12 @@ func TestPartialApprovalReportsTheApprovedRuntimes(t *testing.T) {
 		}
 		return c.Patch(ctx, o, patch, options...)
 	}}).Build()
-	message, err := approveRemovals(t.Context(), api, defaultNamespace, plan.HeldRemovals(kymas)[0].ID)
+	message, err := approveRemovals(t.Context(), api, controlplane.DefaultNamespace, plan.HeldRemovals(kymas)[0].ID)
 	if err == nil || !strings.Contains(err.Error(), "oslo") || !strings.Contains(message, "in 2 of 3 runtimes") {
 		t.Errorf("got %q, %v, want two approvals and an error about oslo", message, err)
 	}
 	fails = false
-	message, err = approveRemovals(t.Context(), api, defaultNamespace, plan.HeldRemovals(kymas[1:2])[0].ID)
+	message, err = approveRemovals(t.Context(), api, controlplane.DefaultNamespace, plan.HeldRemovals(kymas[1:2])[0].ID)
 	if err != nil || message != "approved removals in 1 runtimes" {
 		t.Errorf("got %q, %v, want one approval", message, err)
 	}

@@ -9,21 +9,22 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
 )
 
 func newRevoke() *cobra.Command {
-	var selected targets
+	var selected selection.Targets
 	cmd := &cobra.Command{
 		Use: "revoke [RUNTIME...]", Short: "revoke the agent keys of runtimes",
 		Long: "revoke adds the current key of each selected runtime's agent to the annotation " +
 			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
 			"The publisher refuses reports signed with a revoked key, until the agent enrolls again with another key.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := selected.run(cmd, args, "revoke the agent keys of",
-				func(ctx context.Context, api client.Client, one target) (string, error) {
-					return one.apply(ctx, api, actions.Revoke())
+			err := selected.Run(cmd, args, "revoke the agent keys of",
+				func(ctx context.Context, api client.Client, one selection.Target) (string, error) {
+					return one.Apply(ctx, api, actions.Revoke())
 				})
-			if err != nil || selected.dryRun {
+			if err != nil || selected.DryRun {
 				return err
 			}
 			runtime := "RUNTIME"
@@ -36,6 +37,6 @@ func newRevoke() *cobra.Command {
 			return err
 		},
 	}
-	selected.add(cmd)
+	selected.Add(cmd)
 	return cmd
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 )
 
 func newRollout() *cobra.Command {
@@ -26,7 +29,7 @@ func newRollout() *cobra.Command {
 		f.newAction("abort", "stop a rollout permanently; runtimes keep their versions", actions.Abort()),
 		f.newActionOnNewest("undo", "roll back every runtime that the rollout updated", actions.Undo),
 		f.newActionOnNewest("retry", "retry a stopped or rolled back rollout", actions.Retry))
-	f.add(cmd.PersistentFlags(), "the Rollouts")
+	f.Add(cmd.PersistentFlags(), "the Rollouts")
 	return cmd
 }
 
@@ -35,15 +38,15 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 		Use: "list", Short: "list rollouts, active ones first", Args: cli.Exactly(0, "no arguments"),
 		SuggestFor: []string{"get"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
 			var all v1alpha1.RolloutList
-			if err := api.List(cmd.Context(), &all, client.InNamespace(f.scope())); err != nil {
-				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.Scope())); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.Namespace, err)
 			}
-			slices.SortFunc(all.Items, compareRollouts)
+			slices.SortFunc(all.Items, controlplane.CompareRollouts)
 			for i := range all.Items {
 				all.Items[i].ManagedFields = nil
 			}
@@ -53,7 +56,7 @@ func newRolloutList(f *rolloutFlags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
-	f.addEverywhere(cmd.Flags())
+	f.AddEverywhere(cmd.Flags())
 	return cmd
 }
 
@@ -62,12 +65,12 @@ func drawRollouts(out io.Writer, all []v1alpha1.Rollout) {
 		fmt.Fprintln(out, "no rollouts: a promotion in a channel with a RolloutPolicy starts one")
 		return
 	}
-	t, palette := newTable(out), cli.NewPalette(out)
+	t, palette := terminal.NewTable(out), cli.NewPalette(out)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED", "DEFERRED", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, painted(string(s.State), colorOfRollout(s.State), palette), s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, terminal.Painted(string(s.State), terminal.ColorOfRollout(s.State), palette), s.Wave,
 			s.Progress, s.Failed, s.Deferred, s.Message,
 		})
 	}
@@ -80,7 +83,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 		Use: "show ROLLOUT", Short: "show the progress of a rollout, and follow it on a terminal",
 		Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
@@ -107,7 +110,7 @@ func newRolloutShow(f *rolloutFlags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "follow the rollout until it ends; default: true on a terminal")
 	cli.OutputFlag(cmd.Flags(), &f.format)
-	cli.Complete(cmd, f.rollouts)
+	cli.Complete(cmd, f.Rollouts)
 	return cmd
 }
 
@@ -116,7 +119,7 @@ func (f *rolloutFlags) newAction(name, short string, action actions.Rollout) *co
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.change(cmd, args[0], action) },
 	}
-	cli.Complete(cmd, f.rollouts)
+	cli.Complete(cmd, f.Rollouts)
 	return cmd
 }
 
@@ -134,7 +137,7 @@ func newRolloutApprove(f *rolloutFlags) *cobra.Command {
 			return err
 		},
 	}
-	cli.Complete(cmd, f.rollouts, f.waves)
+	cli.Complete(cmd, f.Rollouts, f.Waves)
 	return cmd
 }
 
@@ -146,30 +149,30 @@ func (f *rolloutFlags) newActionOnNewest(
 	cmd := &cobra.Command{
 		Use: name + " ROLLOUT", Short: short, Args: cli.Exactly(1, "the name of a rollout"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
 			var all v1alpha1.RolloutList
-			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
-				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.Namespace)); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.Namespace, err)
 			}
 			return f.change(cmd, args[0], change(all.Items))
 		},
 	}
-	cli.Complete(cmd, f.rollouts)
+	cli.Complete(cmd, f.Rollouts)
 	return cmd
 }
 
 func (f *rolloutFlags) change(cmd *cobra.Command, name string, action actions.Rollout) error {
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	result, err := actions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.namespace, Name: name}, "", action)
+	result, err := actions.Apply(cmd.Context(), api, client.ObjectKey{Namespace: f.Namespace, Name: name}, "", action)
 	if err != nil {
 		return addListHint(fmt.Errorf("rollout %s: %w", name, err))
 	}
-	cli.Printf(cmd.OutOrStdout(), "rollout %s %s\n", name, describeEffect(result))
+	cli.Printf(cmd.OutOrStdout(), "rollout %s %s\n", name, selection.DescribeEffect(result))
 	return nil
 }

@@ -14,12 +14,13 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 )
 
 func underWay() *v1alpha1.Rollout {
-	started := metav1.NewTime(noon)
-	soaked := metav1.NewTime(noon.Add(2 * time.Minute))
-	end := metav1.NewTime(noon.Add(10 * time.Minute))
+	started := metav1.NewTime(Noon)
+	soaked := metav1.NewTime(Noon.Add(2 * time.Minute))
+	end := metav1.NewTime(Noon.Add(10 * time.Minute))
 	return &v1alpha1.Rollout{
 		ObjectMeta: metav1.ObjectMeta{Name: "keda-regular-1"},
 		Spec: v1alpha1.RolloutSpec{
@@ -50,7 +51,7 @@ func underWay() *v1alpha1.Rollout {
 
 func TestRolloutShowListsFailuresFirst(t *testing.T) {
 	var out bytes.Buffer
-	drawRollout(&out, underWay(), noon.Add(3*time.Minute), cli.Palette{})
+	drawRollout(&out, underWay(), Noon.Add(3*time.Minute), cli.Palette{})
 	want := `rollout keda-regular-1: module keda in channel regular from 1.0.0 to 2.0.0, policy careful
   Progressing  wave others: soaking before the next wave starts
   time         started 3m0s ago, about 7m0s left
@@ -77,7 +78,7 @@ func TestRolloutShowListsTheChecksOfEachWave(t *testing.T) {
 		{Name: "works", Inconclusive: 2},
 	}
 	var out bytes.Buffer
-	drawRollout(&out, r, noon.Add(3*time.Minute), cli.Palette{})
+	drawRollout(&out, r, Noon.Add(3*time.Minute), cli.Palette{})
 	want := `
 WAVE      CHECK    PASSED  FAILED  INCONCLUSIVE  MEDIAN                       WORST                        RUNTIME
 canaries  latency       1       1             0  0.2, 0.1 before the upgrade  0.9, 0.2 before the upgrade  r-3
@@ -117,7 +118,7 @@ func TestRolloutShowPrintsTheCommandThatApprovesTheWave(t *testing.T) {
 		},
 	} {
 		var out bytes.Buffer
-		drawRollout(&out, c.rollout, noon.Add(3*time.Minute), cli.Palette{})
+		drawRollout(&out, c.rollout, Noon.Add(3*time.Minute), cli.Palette{})
 		if got := strings.Contains(out.String(), command); got != c.want {
 			t.Errorf("%s: output contains the command: %t, want %t\n%s", name, got, c.want, out.String())
 		}
@@ -182,8 +183,8 @@ func TestRolloutIsFollowedToItsEnd(t *testing.T) {
 func TestActiveRolloutsAreListedFirst(t *testing.T) {
 	older, over := *underWay(), *underWay()
 	over.Name, over.Status.State, over.CreationTimestamp = "keda-regular-0", v1alpha1.RolloutSucceeded,
-		metav1.NewTime(noon)
-	if compareRollouts(older, over) >= 0 || compareRollouts(over, older) <= 0 {
+		metav1.NewTime(Noon)
+	if controlplane.CompareRollouts(older, over) >= 0 || controlplane.CompareRollouts(over, older) <= 0 {
 		t.Error("a finished rollout is listed before an active one")
 	}
 	var out bytes.Buffer

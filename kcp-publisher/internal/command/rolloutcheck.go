@@ -23,6 +23,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -71,7 +74,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 			return f.checkSource()
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			f.controlPlane = common.controlPlane
+			f.Flags = common.Flags
 			return f.run(cmd, args[0], args[1])
 		},
 	}
@@ -81,7 +84,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all checks; can be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
-	cli.Complete(cmd, common.runtimes, common.modules)
+	cli.Complete(cmd, common.Runtimes, common.Modules)
 	return cmd
 }
 
@@ -98,11 +101,11 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 		}
 		return f.show(cmd.OutOrStdout(), report)
 	}
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
-	kyma, err := findKyma(cmd.Context(), api, f.namespace, runtime)
+	kyma, err := controlplane.FindKyma(cmd.Context(), api, f.Namespace, runtime)
 	if err != nil {
 		return err
 	}
@@ -110,12 +113,12 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	if err != nil {
 		return fmt.Errorf("runtime %s: %w", runtime, err)
 	}
-	one := target{id: runtime, kyma: kyma}
-	if _, err := one.apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
+	one := selection.Target{ID: runtime, Kyma: kyma}
+	if _, err := one.Apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
 		return err
 	}
 	cli.Printf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
-		pluralize(len(run.Checks), "check"), module, runtime)
+		terminal.Pluralize(len(run.Checks), "check"), module, runtime)
 	if f.timeout == 0 {
 		return nil
 	}
@@ -125,7 +128,7 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), endTimeout)
 	defer cancel()
-	if _, err := one.apply(ctx, api, actions.EndCheckRun(run.ID)); err != nil {
+	if _, err := one.Apply(ctx, api, actions.EndCheckRun(run.ID)); err != nil {
 		cli.Printf(cmd.ErrOrStderr(), "failed to remove the request from the Kyma: %v\n", err)
 	}
 	return f.show(cmd.OutOrStdout(), report)
@@ -271,7 +274,7 @@ func drawCheckRun(out io.Writer, report signedReport, now time.Time) {
 	}
 	cli.Printf(out, "module %s %s in runtime %s, measured %s ago\n\n", run.Module, run.Version, report.Runtime,
 		age.HumanDuration(now.Sub(run.Measured)))
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"CHECK", "RESULT", "VALUE", "MESSAGE"})
 	for _, c := range run.Checks {
 		t.AppendRow(table.Row{c.Name, c.Result, rollout.DescribeValues(c.Value, c.Before), c.Message})

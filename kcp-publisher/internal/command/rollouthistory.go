@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -24,7 +25,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not " +
 			"succeed, or does not end within --timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
@@ -54,7 +55,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", true, "wait for the end of the rollout")
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "maximum time to wait; 0 waits indefinitely")
-	cli.Complete(cmd, f.rollouts)
+	cli.Complete(cmd, f.Rollouts)
 	return cmd
 }
 
@@ -63,13 +64,13 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history MODULE", Short: "list the rollouts of a module, newest first", Args: cli.Exactly(1, "a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
 			var all v1alpha1.RolloutList
-			if err := api.List(cmd.Context(), &all, client.InNamespace(f.namespace)); err != nil {
-				return fmt.Errorf("list Rollouts in %s: %w", f.namespace, err)
+			if err := api.List(cmd.Context(), &all, client.InNamespace(f.Namespace)); err != nil {
+				return fmt.Errorf("list Rollouts in %s: %w", f.Namespace, err)
 			}
 			found := rolloutHistory(all.Items, args[0], channel)
 			return cli.Print(cmd.OutOrStdout(), f.format, found, func(out io.Writer) {
@@ -80,8 +81,8 @@ func newRolloutHistory(f *rolloutFlags) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&channel, "channel", "", "list only rollouts in this channel")
 	cli.OutputFlag(cmd.Flags(), &f.format)
-	cli.Complete(cmd, f.modules)
-	cli.CompleteFlag(cmd, "channel", f.channels)
+	cli.Complete(cmd, f.Modules)
+	cli.CompleteFlag(cmd, "channel", f.Channels)
 	return cmd
 }
 
@@ -104,13 +105,13 @@ func drawHistory(out io.Writer, module string, all []v1alpha1.Rollout, now time.
 		cli.Printf(out, "no rollouts of module %s\n", module)
 		return
 	}
-	t, palette := newTable(out), cli.NewPalette(out)
+	t, palette := terminal.NewTable(out), cli.NewPalette(out)
 	t.AppendHeader(table.Row{"ROLLOUT", "CHANNEL", "FROM", "TO", "STATE", "UPDATED", "FAILED", "TIME", "MESSAGE"})
 	for _, r := range all {
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, painted(cmp.Or(string(s.State), "New"),
-				colorOfRollout(s.State), palette),
+			r.Name, r.Spec.Channel, r.Spec.From, r.Spec.To, terminal.Painted(cmp.Or(string(s.State), "New"),
+				terminal.ColorOfRollout(s.State), palette),
 			s.Progress, s.Failed, formatDuration(s, now), s.Message,
 		})
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -93,7 +94,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	cli.Printf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
 		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
 	cli.Printf(out, "  %s %s\n",
-		palette.Paint(colorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
+		palette.Paint(terminal.ColorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
 	cli.Printf(out, "  %-12s %s\n", "time", formatDuration(s, now))
 	if wave := approvableWave(r); wave != "" {
 		cli.Printf(out, "  %-12s kcp-publisher rollout approve %s %s\n", "approve", r.Name, wave)
@@ -108,7 +109,7 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	if len(s.Failures) > 0 {
 		fmt.Fprintln(out)
 	}
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"WAVE", "STATE", "PROGRESS", "UPDATED", "IN FLIGHT", "FAILED", "DEFERRED"})
 	for i, w := range s.Waves {
 		state := string(w.State)
@@ -140,7 +141,7 @@ func approvableWave(r *v1alpha1.Rollout) string {
 }
 
 func drawChecks(out io.Writer, waves []v1alpha1.WaveStatus) {
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"WAVE", "CHECK", "PASSED", "FAILED", "INCONCLUSIVE", "MEDIAN", "WORST", "RUNTIME"})
 	for _, w := range waves {
 		for _, c := range w.Checks {

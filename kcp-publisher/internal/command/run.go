@@ -23,6 +23,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -46,9 +49,9 @@ type runFlags struct {
 	silence, deletionTimeout time.Duration
 	componentsPoll, keysPoll time.Duration
 	certificates             time.Duration
-	components               componentFlags
-	settings                 settingsFlags
-	maintenance              maintenanceFlags
+	components               flagset.ComponentFlags
+	settings                 flagset.SettingsFlags
+	maintenance              flagset.MaintenanceFlags
 	registry                 cli.Registry
 	webhooks                 admission.Options
 	restricted               []string
@@ -74,18 +77,18 @@ func newRun(g *cli.Root) *cobra.Command {
 	flags.IntVar(&f.shards, "shards", 1,
 		"number of shards of the fleet, which Leases assign to the replicas; with 1, one replica is active "+
 			"and the others are on standby")
-	namespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
+	controlplane.AddNamespaceFlag(flags, &f.namespace, "Kymas, ModuleTemplates and ModuleReleaseMetas")
 	flags.StringVar(&f.secretsNamespace, "secrets-namespace", "",
 		"namespace of the Secrets for runtimes; default: none, the publisher reads no Secrets")
 	flags.StringVar(&f.signaturesNamespace, "signature-keys-namespace", "",
 		"namespace of the Secrets with public keys for --signature-policy; default: the namespace of the Kymas")
 	flags.StringVar(&f.location, "location", "", "registry prefix HOST/PATH that bundles are published to")
-	f.components.add(flags, settings)
-	f.settings.add(flags, settings)
-	restrictedFlag(flags, &f.restricted)
-	f.maintenance.add(flags, settings)
+	f.components.Add(flags, settings)
+	f.settings.Add(flags, settings)
+	flagset.AddRestrictedFlag(flags, &f.restricted)
+	f.maintenance.Add(flags, settings)
 	flags.IntVar(&f.concurrency, "concurrency", 16, "number of runtimes to reconcile at once")
-	flags.DurationVar(&f.validity, "validity", defaultValidity,
+	flags.DurationVar(&f.validity, "validity", flagset.DefaultValidity,
 		"validity period of a bundle; a bundle is renewed after a third of its validity period")
 	settings.DurationVar(&f.reportPoll, "report-poll-interval", 30*time.Second,
 		"report polling interval; doubled, up to 1m, for idle runtimes")
@@ -117,7 +120,7 @@ func newRun(g *cli.Root) *cobra.Command {
 	f.follow.add(flags, settings)
 	f.removals.add(settings)
 	f.notifications.add(flags, settings)
-	publisherKeyFlags(flags, &f.keys)
+	keyfolder.AddPublisherFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
 	return cmd
 }
@@ -137,7 +140,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	share, err := newShare(f.selector)
+	share, err := flagset.NewShare(f.selector)
 	if err != nil {
 		return err
 	}
@@ -190,15 +193,6 @@ func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) err
 	return mgr.Start(ctx)
 }
 
-// newShare returns a share with the Kymas that match the value of --watch-label-selector.
-func newShare(selector string) (shard.Share, error) {
-	kymas, err := cli.ParseSelector("--watch-label-selector", selector)
-	if err != nil {
-		return shard.Share{}, err
-	}
-	return shard.Share{Selector: kymas}, nil
-}
-
 // lease returns the name of the publisher's Lease. With shards, the planner holds this Lease.
 func (f *runFlags) lease() string { return manager.Identity(controller.LeaseName, f.selector) }
 
@@ -235,23 +229,23 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings, err := f.settings.settings()
+	settings, err := f.settings.Settings()
 	if err != nil {
 		return nil, err
 	}
-	pullSecret, err := f.settings.pullSecretIn(f.secretsNamespace)
+	pullSecret, err := f.settings.PullSecretIn(f.secretsNamespace)
 	if err != nil {
 		return nil, err
 	}
-	rollbacks, err := f.settings.rollbacks()
+	rollbacks, err := f.settings.Rollbacks()
 	if err != nil {
 		return nil, err
 	}
-	carried, err := f.settings.copiedLabels()
+	carried, err := f.settings.CopiedLabels()
 	if err != nil {
 		return nil, err
 	}
-	maintenance, err := f.maintenance.maintenance(func(remark string) {
+	maintenance, err := f.maintenance.Maintenance(func(remark string) {
 		ctrl.Log.Info("maintenance policy has an ineffective rule", "remark", remark)
 	})
 	if err != nil {
@@ -261,14 +255,14 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("events: %w", err))
 	}
-	components, err := f.components.open(registries, nil, f.componentsPoll, 5*time.Second)
+	components, err := f.components.Open(registries, nil, f.componentsPoll, 5*time.Second)
 	if err != nil {
 		return nil, err
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
 		RecheckInterval: f.registryCheck,
-		Components:      components.reader, RequiresSignature: components.signatureFilter(),
+		Components:      components.Reader, RequiresSignature: components.SignatureFilter(),
 	})
 	if err != nil {
 		return nil, err
@@ -288,8 +282,8 @@ func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
 		DeletionTimeout: f.deletionTimeout, Now: time.Now,
 		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried,
 			Maintenance: maintenance, SilenceTimeout: f.silence},
-		Signatures: controller.SignatureKeys{Verifier: components.verifier, Components: components.reader,
+		Signatures: controller.SignatureKeys{Verifier: components.Verifier, Components: components.Reader,
 			Namespace:  cmp.Or(f.signaturesNamespace, f.namespace),
-			PolicyFile: f.components.policy, Interval: f.keysPoll},
+			PolicyFile: f.components.Policy, Interval: f.keysPoll},
 	}, nil
 }

@@ -11,13 +11,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 )
 
 func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	for selector, want := range map[string]bool{"": true, "shard=one": true, "shard!=two": true, "shard=two": false,
 		"!shard": false} {
-		share, err := newShare(selector)
+		share, err := flagset.NewShare(selector)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestOnlySelectedKymasAreWatched(t *testing.T) {
 			t.Errorf("%q: got %+v", selector, options)
 		}
 	}
-	if _, err := newShare("shard in one"); !cli.IsUsage(err) {
+	if _, err := flagset.NewShare("shard in one"); !cli.IsUsage(err) {
 		t.Errorf("got %v, want a usage error", err)
 	}
 }

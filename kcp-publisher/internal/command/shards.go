@@ -128,7 +128,7 @@ func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease)
 		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
 		Shards:  f.shards, Selected: s.all.HasSelector(),
 		PollInterval:      f.reportPoll,
-		AgentPollInterval: f.settings.poll, ReportInterval: f.settings.report, TrustAuthors: f.trustAuthors,
+		AgentPollInterval: f.settings.Poll, ReportInterval: f.settings.Report, TrustAuthors: f.trustAuthors,
 		ReportTimes: s.board.ReportTimes, MayWrite: lease.CheckHeld, Now: time.Now,
 		Announce: func(ctx context.Context, a shard.Announcement) error {
 			if err := lease.CheckHeld(); err != nil {

@@ -12,16 +12,19 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 type statusFlags struct {
-	controlPlane
+	controlplane.Flags
 	runtimeFilter
 	selector, format string
 	all, watch       bool
 	exitCode         bool
-	registry         originFlags
+	registry         published.Flags
 }
 
 func newStatus() *cobra.Command {
@@ -52,8 +55,8 @@ func newStatus() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	f.controlPlane.add(flags, "the Kymas")
-	f.addEverywhere(flags)
+	f.Flags.Add(flags, "the Kymas")
+	f.AddEverywhere(flags)
 	f.runtimeFilter.add(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "",
 		"label selector of Kymas; only show and count the matching runtimes")
@@ -61,12 +64,12 @@ func newStatus() *cobra.Command {
 	flags.BoolVarP(&f.watch, "watch", "w", false, "keep watching, and print a line for each change of a runtime")
 	flags.BoolVar(&f.exitCode, "exit-code", false,
 		"exit with 3 if a selected runtime is Failing, Silent or NeverReported")
-	f.registry.add(flags)
+	f.registry.Add(flags)
 	cli.OutputFlag(flags, &f.format, formatWide, formatName)
-	cli.Complete(cmd, f.runtimes)
-	cli.CompleteFlag(cmd, "module", f.modules)
-	cli.CompleteFlag(cmd, "version", f.versions)
-	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return healthNames(), nil })
+	cli.Complete(cmd, f.Runtimes)
+	cli.CompleteFlag(cmd, "module", f.Modules)
+	cli.CompleteFlag(cmd, "version", f.Versions)
+	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return selection.HealthNames(), nil })
 	cmd.SuggestFor = []string{"get", "list", "describe"}
 	return cmd
 }
@@ -90,10 +93,10 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
 	}
-	if err := checkHealth(f.healths()); err != nil {
+	if err := selection.CheckHealth(f.healths()); err != nil {
 		return err
 	}
-	asked, err := f.registry.isSet()
+	asked, err := f.registry.IsSet()
 	switch {
 	case err != nil:
 		return err
@@ -125,7 +128,7 @@ func (f *statusFlags) checkModuleExists(all []fleet.Module) error {
 	if f.module == "" || slices.Contains(names, f.module) {
 		return nil
 	}
-	return fmt.Errorf("--module %s is not in any channel or runtime in %s%s", f.module, f.describeNamespace(),
+	return fmt.Errorf("--module %s is not in any channel or runtime in %s%s", f.module, f.DescribeNamespace(),
 		cli.ClosestNames(f.module, names))
 }
 
@@ -138,7 +141,7 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 		at := slices.IndexFunc(kymas, func(k v1beta2.Kyma) bool {
 			return k.Namespace == r.Namespace && k.Name == r.Kyma
 		})
-		chain, err := f.registry.readChain(ctx, &kymas[at])
+		chain, err := f.registry.ReadChain(ctx, &kymas[at])
 		if err != nil {
 			return err
 		}
@@ -154,12 +157,12 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 		for i := range whole.Runtimes {
 			names = append(names, whole.Runtimes[i].ID, whole.Runtimes[i].Kyma)
 		}
-		return unknownRuntime(f.runtime, f.describeNamespace(), names)
+		return controlplane.UnknownRuntime(f.runtime, f.DescribeNamespace(), names)
 	}
 	v := statusView{
 		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), uncut: !cli.IsTerminal(out),
-		palette: cli.NewPalette(out), wide: f.format == formatWide, all: f.all, everywhere: f.everywhere,
-		where:    f.describeNamespace(),
+		palette: cli.NewPalette(out), wide: f.format == formatWide, all: f.all, everywhere: f.Everywhere,
+		where:    f.DescribeNamespace(),
 		selector: f.selector,
 	}
 	if err := f.show(out, v); err != nil {
@@ -193,11 +196,4 @@ func (f *statusFlags) show(out io.Writer, v statusView) error {
 	}
 	v.Runtimes = v.selected
 	return cli.Print(out, f.format, v.Fleet, nil)
-}
-
-func (c *controlPlane) describeNamespace() string {
-	if c.everywhere {
-		return "any namespace"
-	}
-	return "namespace " + c.namespace
 }

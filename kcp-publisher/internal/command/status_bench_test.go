@@ -7,14 +7,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 func TestStatusReadsAFleetInPages(t *testing.T) {
-	const runtimes = 2*pageOf + 1
-	api, _ := manyKymas(t, runtimes).connect(t)
-	in, err := readInput(t.Context(), api, scope{namespace: defaultNamespace, selector: labels.Everything()},
-		dividedRuntimes{})
+	const runtimes = 2*controlplane.PageSize + 1
+	api, _ := controlplanetest.New(t, runtimes).Connect(t)
+	in, err := controlplane.ReadInput(t.Context(), api, controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()},
+		controlplane.DividedRuntimes{})
 	if err != nil || len(in.Kymas) != runtimes {
 		t.Fatalf("read %d Kymas, %v", len(in.Kymas), err)
 	}
@@ -27,13 +29,13 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 // BenchmarkStatus measures `status` for 10,000 healthy runtimes, by default and with --all. It includes the time of the
 // test server.
 func BenchmarkStatus(b *testing.B) {
-	api, table := manyKymas(b, 10_000).connect(b)
+	api, table := controlplanetest.New(b, 10_000).Connect(b)
 	for name, all := range map[string]bool{"default": false, "all": true} {
 		b.Run(name, func(b *testing.B) {
-			flags := statusFlags{controlPlane: controlPlane{namespace: defaultNamespace}, format: "table", all: all}
+			flags := statusFlags{Flags: controlplane.Flags{Namespace: controlplane.DefaultNamespace}, format: "table", all: all}
 			for b.Loop() {
-				in, err := flags.readBy(b.Context(), api, table, scope{
-					namespace: defaultNamespace, selector: labels.Everything(),
+				in, err := flags.readBy(b.Context(), api, table, controlplane.KymaSelector{
+					Namespace: controlplane.DefaultNamespace, Selector: labels.Everything(),
 				})
 				if err != nil {
 					b.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -37,7 +38,7 @@ func golden(t *testing.T, name, got string) {
 }
 
 func sickFleet() fleet.Fleet {
-	ago := func(d time.Duration) *time.Time { return new(noon.Add(-d)) }
+	ago := func(d time.Duration) *time.Time { return new(Noon.Add(-d)) }
 	module := func(name, version string, state v1beta2.State, message string) fleet.RuntimeModule {
 		return fleet.RuntimeModule{
 			Name: name, Channel: "regular", Version: version, Asked: "1.7.0", State: state, Message: message,
@@ -84,7 +85,7 @@ func sickFleet() fleet.Fleet {
 				Advice: "enroll it: kcp-publisher enroll rome"}},
 	}
 	f := fleet.Fleet{
-		Time: noon, Runtimes: all, Warnings: []fleet.Cause{
+		Time: Noon, Runtimes: all, Warnings: []fleet.Cause{
 			{
 				Situation: fleet.RootExpiresSoon, Message: "the root of trust expires at 2026-05-20T00:00:00Z",
 				Advice: "renew it",
@@ -112,7 +113,7 @@ func shown(t *testing.T, f fleet.Fleet, flags statusFlags) (string, error) {
 	if flags.format == "" {
 		flags.format = "table"
 	}
-	flags.namespace = defaultNamespace
+	flags.Namespace = controlplane.DefaultNamespace
 	var out bytes.Buffer
 	err := flags.print(&out, f)
 	return out.String(), err
@@ -129,7 +130,7 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 		"name.txt":        {format: formatName, runtimeFilter: runtimeFilter{silent: true}},
 		"runtime.yaml":    {format: "yaml", runtimeFilter: runtimeFilter{runtime: "oslo"}},
 		"nobody.txt":      {runtimeFilter: runtimeFilter{version: "9.9.9"}},
-		"everywhere.txt":  {controlPlane: controlPlane{everywhere: true}},
+		"everywhere.txt":  {Flags: controlplane.Flags{Everywhere: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := shown(t, sickFleet(), flags)
@@ -148,7 +149,7 @@ func TestStatusShowsTheWorstProblemsFirst(t *testing.T) {
 }
 
 func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
-	f := fleet.Assess(fleet.Input{Now: noon})
+	f := fleet.Assess(fleet.Input{Now: Noon})
 	if got, err := shown(t, f, statusFlags{}); err != nil ||
 		got != "no runtimes in namespace kcp-system: create a Kyma to add one\n" {
 		t.Errorf("got %q, %v", got, err)
@@ -205,7 +206,7 @@ func TestStatusRefusesUnknownModule(t *testing.T) {
 		"scalar": "--module scalar is not in any channel or runtime in namespace kcp-system: did you mean scaler?",
 	} {
 		f := statusFlags{
-			controlPlane: controlPlane{namespace: defaultNamespace}, runtimeFilter: runtimeFilter{module: module},
+			Flags: controlplane.Flags{Namespace: controlplane.DefaultNamespace}, runtimeFilter: runtimeFilter{module: module},
 		}
 		got := ""
 		if err := f.checkModuleExists(all); err != nil {

@@ -14,21 +14,17 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
-
-func runs(version string, k *v1beta2.Kyma) {
-	k.Status.Modules[1].Version = version
-	k.Status.Runtime.Published.Versions["module-b"] = version
-	k.Status.Runtime.Running = fleet.RunningModules(k)
-}
 
 func versionsOfSome(i int, k *v1beta2.Kyma) {
 	if i == 20 {
 		k.Status.Modules[2].State = v1beta2.StateUnmanaged
 	}
 	if i%5 == 0 {
-		runs("1.8.0", k)
+		controlplanetest.SetVersion("1.8.0", k)
 	}
 }
 
@@ -45,13 +41,13 @@ func elsewhere(i int, k *v1beta2.Kyma) {
 
 func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 	var unwell, inKCP []string
-	for _, i := range slices.Sorted(maps.Keys(unhealthyAt)) {
+	for _, i := range slices.Sorted(maps.Keys(controlplanetest.UnhealthyAt)) {
 		unwell = append(unwell, fmt.Sprintf("runtime-%05d", i))
 		if i < 90 {
 			inKCP = append(inKCP, unwell[len(unwell)-1])
 		}
 	}
-	everywhere := controlPlane{everywhere: true}
+	everywhere := controlplane.Flags{Everywhere: true}
 	for name, c := range map[string]struct {
 		f    statusFlags
 		want []string
@@ -62,37 +58,37 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 		"names with module and version filters": {
 			statusFlags{format: formatName, runtimeFilter: runtimeFilter{module: "module-b", version: "1.8.0"}}, inKCP,
 		},
-		"all namespaces":                 {statusFlags{format: "table", controlPlane: everywhere}, unwell},
-		"all runtimes of all namespaces": {statusFlags{format: "table", all: true, controlPlane: everywhere}, unwell},
+		"all namespaces":                 {statusFlags{format: "table", Flags: everywhere}, unwell},
+		"all runtimes of all namespaces": {statusFlags{format: "table", all: true, Flags: everywhere}, unwell},
 	} {
-		s := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere)
+		s := controlplanetest.New(t, 100, versionsOfSome, controlplanetest.BreakSome, elsewhere)
 		statusOf(t, s, c.f, false, time.Now())
-		if slices.Sort(s.whole); !slices.Equal(s.whole, c.want) {
-			t.Errorf("%s: read Kymas %v, want %v", name, s.whole, c.want)
+		if slices.Sort(s.Whole); !slices.Equal(s.Whole, c.want) {
+			t.Errorf("%s: read Kymas %v, want %v", name, s.Whole, c.want)
 		}
 	}
 }
 
 func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
-	older := manyKymas(t, 100)
-	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Running" })
-	for name, s := range map[string]*kymaServer{
+	older := controlplanetest.New(t, 100)
+	older.Columns = slices.DeleteFunc(older.Columns, func(name string) bool { return name == "Running" })
+	for name, s := range map[string]*controlplanetest.Server{
 		"a CRD of an older release": older,
-		"an older publisher": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
+		"an older publisher": controlplanetest.New(t, 100, func(_ int, k *v1beta2.Kyma) {
 			k.Status.Runtime.Running = ""
 		}),
-		"a downgraded publisher": manyKymas(t, 100, func(_ int, k *v1beta2.Kyma) {
+		"a downgraded publisher": controlplanetest.New(t, 100, func(_ int, k *v1beta2.Kyma) {
 			k.Status.Runtime.Published.Sequence++
 		}),
 	} {
 		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false,
 			time.Now())
-		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.whole, []string{"list "}) {
-			t.Errorf("%s: read Kymas %v and printed %s", name, s.whole, got)
+		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.Whole, []string{"list "}) {
+			t.Errorf("%s: read Kymas %v and printed %s", name, s.Whole, got)
 		}
-		s.whole = nil
-		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.whole) > 0 {
-			t.Errorf("%s: read Kymas %v, want only the table", name, s.whole)
+		s.Whole = nil
+		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.Whole) > 0 {
+			t.Errorf("%s: read Kymas %v, want only the table", name, s.Whole)
 		}
 	}
 }
@@ -100,14 +96,14 @@ func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 // A rollout can hold a runtime at its version, but the API server's table of Kymas does not show this.
 func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
-	s := manyKymas(t, 100, func(i int, k *v1beta2.Kyma) {
+	s := controlplanetest.New(t, 100, func(i int, k *v1beta2.Kyma) {
 		k.Spec.Modules[1].Managed = true
 		if i >= 10 {
-			runs("1.8.0", k)
+			controlplanetest.SetVersion("1.8.0", k)
 		}
 	})
-	s.rollout = &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
-		Namespace: defaultNamespace, Name: "module-b-regular-1",
+	s.Rollout = &v1alpha1.Rollout{ObjectMeta: metav1.ObjectMeta{
+		Namespace: controlplane.DefaultNamespace, Name: "module-b-regular-1",
 	},
 		Spec: v1alpha1.RolloutSpec{Policy: "waves", Module: "module-b", Channel: "regular", Revision: 1, From: "1.7.0",
 			To:     "1.8.0",
@@ -135,9 +131,9 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 		"the whole fleet": {statusFlags{format: "table"}, 0},
 	} {
 		want := statusOf(t, s, c.f, true, now)
-		s.whole = nil
-		if got := statusOf(t, s, c.f, false, now); got != want || len(s.whole) != c.want {
-			t.Errorf("%s: read %v and printed\n%s\nwant\n%s", name, s.whole, got, want)
+		s.Whole = nil
+		if got := statusOf(t, s, c.f, false, now); got != want || len(s.Whole) != c.want {
+			t.Errorf("%s: read %v and printed\n%s\nwant\n%s", name, s.Whole, got, want)
 		}
 	}
 	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole,
@@ -147,22 +143,22 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 }
 
 func TestUnknownModuleIsReportedByTableAndWatch(t *testing.T) {
-	s := manyKymas(t, 100)
-	s.meta = &v1beta2.ModuleReleaseMeta{
-		ObjectMeta: metav1.ObjectMeta{Namespace: defaultNamespace, Name: "module-y"},
+	s := controlplanetest.New(t, 100)
+	s.Meta = &v1beta2.ModuleReleaseMeta{
+		ObjectMeta: metav1.ObjectMeta{Namespace: controlplane.DefaultNamespace, Name: "module-y"},
 		Spec:       v1beta2.ModuleReleaseMetaSpec{ModuleName: "module-y"},
 	}
-	api, table := s.connect(t)
+	api, table := s.Connect(t)
 	for module, want := range map[string]string{"module-z": "--module module-z is not in", "module-y": "",
 		"module-a": ""} {
-		s.whole = nil
+		s.Whole = nil
 		f := statusFlags{
 			format: "table", runtimeFilter: runtimeFilter{module: module},
-			controlPlane: controlPlane{namespace: defaultNamespace},
+			Flags: controlplane.Flags{Namespace: controlplane.DefaultNamespace},
 		}
-		in, err := f.readBy(t.Context(), api, table, scope{namespace: defaultNamespace, selector: labels.Everything()})
-		if err != nil || len(s.whole) > 0 {
-			t.Fatalf("read Kymas %v, want none: %v", s.whole, err)
+		in, err := f.readBy(t.Context(), api, table, controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()})
+		if err != nil || len(s.Whole) > 0 {
+			t.Fatalf("read Kymas %v, want none: %v", s.Whole, err)
 		}
 		around, err := f.readOffered(t.Context(), api)
 		if err != nil {

@@ -9,10 +9,10 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -28,7 +28,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	if r.Since != nil {
 		since = " since " + v.since(r.Since)
 	}
-	cli.Printf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(healthColor(r.Health), string(r.Health)),
+	cli.Printf(out, "runtime %s is %s%s\n", bundle.PrintableLine(r.ID), v.paint(terminal.HealthColor(r.Health), string(r.Health)),
 		since)
 	line := func(what, words string) {
 		if words != "" {
@@ -51,11 +51,11 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(nil)
+	t := terminal.NewTable(nil)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
 	for _, m := range r.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, m.Asked, painted(string(m.State), colorOfState(m.State), v.palette),
+			m.Name, m.Channel, m.Version, m.Asked, terminal.Painted(string(m.State), terminal.ColorOfState(m.State), v.palette),
 		})
 	}
 	v.render(out, t)
@@ -72,7 +72,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 		return
 	}
 	fmt.Fprintln(out)
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"BUNDLE", "PUBLISHED", "WHY", "APPLIED", "OUTCOME", "COMMIT", "SIGNED BY"})
 	verified, unverified := false, ""
 	for i := range bundles {
@@ -136,42 +136,4 @@ func formatBundle(r fleet.Runtime) string {
 		return fmt.Sprintf("%d is in force", r.InForce)
 	}
 	return fmt.Sprintf("%d is published, %d is in force", r.Published, r.InForce)
-}
-
-func healthColor(health fleet.Health) cli.Color {
-	switch health {
-	case fleet.Failing, fleet.Silent:
-		return cli.Red
-	case fleet.NeverReported, fleet.Behind:
-		return cli.Yellow
-	case fleet.Healthy:
-		return cli.Green
-	case fleet.Suspended, fleet.Deleting:
-		return cli.Faint
-	}
-	return cli.Plain
-}
-
-func colorOfState(state v1beta2.State) cli.Color {
-	switch state {
-	case v1beta2.StateError:
-		return cli.Red
-	case v1beta2.StateWarning, v1beta2.StateProcessing:
-		return cli.Yellow
-	case v1beta2.StateReady:
-		return cli.Green
-	case v1beta2.StateDeleting, v1beta2.StateUnmanaged:
-		return cli.Faint
-	}
-	return cli.Plain
-}
-
-func colorOfRollout(state v1alpha1.RolloutState) cli.Color {
-	switch state {
-	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack, v1alpha1.RolloutStopped:
-		return cli.Red
-	case v1alpha1.RolloutSucceeded:
-		return cli.Green
-	}
-	return cli.Plain
 }

@@ -9,45 +9,22 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-var unhealthyAt = map[int]func(*v1beta2.Kyma){
-	3:  broken,
-	14: func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelSkipReconciliation] = "true" },
-	15: func(k *v1beta2.Kyma) { k.DeletionTimestamp = &metav1.Time{Time: time.Now().Add(-time.Minute)} },
-	92: func(k *v1beta2.Kyma) { k.Status.Runtime.HealthyUntil = nil },
-	65: func(k *v1beta2.Kyma) {
-		long := metav1.NewTime(time.Now().Add(-72 * time.Hour))
-		k.Status.Runtime.Observed.Time, k.Status.Runtime.Observed.Heard = long, &long
-		k.Status.Runtime.HealthyUntil = &metav1.Time{Time: long.Add(25 * time.Hour)}
-	},
-}
-
-func broken(k *v1beta2.Kyma) {
-	k.Status.State, k.Status.Runtime.HealthyUntil = v1beta2.StateError, nil
-	k.Status.Modules[0].State, k.Status.Modules[0].Message = v1beta2.StateError, "crashes"
-	k.Status.Conditions[0].Status, k.Status.Conditions[0].Reason = metav1.ConditionFalse, v1beta2.ReasonNotReady
-}
-
-func unwellSome(i int, kyma *v1beta2.Kyma) {
-	if change := unhealthyAt[i]; change != nil {
-		change(kyma)
-	}
-}
-
-func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.Time) string {
+func statusOf(t *testing.T, s *controlplanetest.Server, f statusFlags, whole bool, now time.Time) string {
 	t.Helper()
-	f.namespace = defaultNamespace
-	api, table := s.connect(t)
-	of := scope{namespace: f.scope(), selector: labels.Everything()}
+	f.Namespace = controlplane.DefaultNamespace
+	api, table := s.Connect(t)
+	of := controlplane.KymaSelector{Namespace: f.Scope(), Selector: labels.Everything()}
 	in, err := f.readBy(t.Context(), api, table, of)
 	if whole {
-		in, err = readInput(t.Context(), api, of, dividedRuntimes{})
+		in, err = controlplane.ReadInput(t.Context(), api, of, controlplane.DividedRuntimes{})
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +38,7 @@ func statusOf(t *testing.T, s *kymaServer, f statusFlags, whole bool, now time.T
 }
 
 func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
-	s, now := manyKymas(t, 100, versionsOfSome, unwellSome, elsewhere), time.Now()
+	s, now := controlplanetest.New(t, 100, versionsOfSome, controlplanetest.BreakSome, elsewhere), time.Now()
 	for name, f := range map[string]statusFlags{
 		"fleet as a table":       {format: "table"},
 		"fleet as a wide table":  {format: formatWide},
@@ -82,11 +59,11 @@ func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 		"failing runtimes with a module": {
 			format: "table", runtimeFilter: runtimeFilter{module: "module-a", failing: true},
 		},
-		"all namespaces":                 {format: "table", controlPlane: controlPlane{everywhere: true}},
-		"all runtimes of all namespaces": {format: formatWide, all: true, controlPlane: controlPlane{everywhere: true}},
+		"all namespaces":                 {format: "table", Flags: controlplane.Flags{Everywhere: true}},
+		"all runtimes of all namespaces": {format: formatWide, all: true, Flags: controlplane.Flags{Everywhere: true}},
 		"one runtime of all namespaces": {
 			format: "table", runtimeFilter: runtimeFilter{runtime: "runtime-00009"},
-			controlPlane: controlPlane{everywhere: true},
+			Flags: controlplane.Flags{Everywhere: true},
 		},
 	} {
 		want := statusOf(t, s, f, true, now)
@@ -97,42 +74,42 @@ func TestStatusFromTableEqualsStatusFromAllKymas(t *testing.T) {
 }
 
 func TestStatusReadsOnlyUnhealthyKymasInFull(t *testing.T) {
-	s := manyKymas(t, 2*pageOf+1, unwellSome)
+	s := controlplanetest.New(t, 1001, controlplanetest.BreakSome)
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy\n") {
 		t.Fatalf("got status %s, want 997 healthy runtimes", got)
 	}
-	slices.Sort(s.whole)
+	slices.Sort(s.Whole)
 	var want []string
-	for _, i := range slices.Sorted(maps.Keys(unhealthyAt)) {
+	for _, i := range slices.Sorted(maps.Keys(controlplanetest.UnhealthyAt)) {
 		want = append(want, fmt.Sprintf("runtime-%05d", i))
 	}
-	if !slices.Equal(s.whole, want) {
-		t.Errorf("read Kymas %v, want %v", s.whole, want)
+	if !slices.Equal(s.Whole, want) {
+		t.Errorf("read Kymas %v, want %v", s.Whole, want)
 	}
 }
 
 func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
-	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
-		if i < 2*readersOfKymas {
-			broken(kyma)
+	s := controlplanetest.New(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 16 {
+			controlplanetest.Break(kyma)
 		}
 	})
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
 		"16 failing, 84 healthy\n") {
 		t.Errorf("got status %s, want 16 failing and 84 healthy runtimes", got)
 	}
-	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.whole, want) {
-		t.Errorf("read Kymas %v, want %v", s.whole, want)
+	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.Whole, want) {
+		t.Errorf("read Kymas %v, want %v", s.Whole, want)
 	}
 }
 
 func TestStatusReadsAllKymasWithoutSelectableFields(t *testing.T) {
-	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
-		if i < 2*readersOfKymas {
-			broken(kyma)
+	s := controlplanetest.New(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 16 {
+			controlplanetest.Break(kyma)
 		}
 	})
-	s.fieldless = true
+	s.Fieldless = true
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got,
 		"16 failing, 84 healthy\n") {
 		t.Errorf("got status %s, want 16 failing and 84 healthy runtimes", got)
@@ -140,44 +117,44 @@ func TestStatusReadsAllKymasWithoutSelectableFields(t *testing.T) {
 }
 
 func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
-	older := manyKymas(t, 100)
-	older.columns = slices.DeleteFunc(older.columns, func(name string) bool { return name == "Healthy Until" })
-	unvouched := manyKymas(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
-	expired := manyKymas(t, pageOf+1)
-	expired.expires = true
-	for name, s := range map[string]*kymaServer{"an expired table": expired,
+	older := controlplanetest.New(t, 100)
+	older.Columns = slices.DeleteFunc(older.Columns, func(name string) bool { return name == "Healthy Until" })
+	unvouched := controlplanetest.New(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
+	expired := controlplanetest.New(t, controlplane.PageSize+1)
+	expired.Expires = true
+	for name, s := range map[string]*controlplanetest.Server{"an expired table": expired,
 		"a CRD of an older release": older, "an older publisher": unvouched,
-		"a small fleet": manyKymas(t, listedWhole)} {
-		want := fmt.Sprintf("none of %d runtimes needs attention: %d healthy", len(s.kymas), len(s.kymas))
-		pages := slices.Repeat([]string{"list "}, (len(s.kymas)+pageOf-1)/pageOf)
+		"a small fleet": controlplanetest.New(t, controlplane.SmallFleet)} {
+		want := fmt.Sprintf("none of %d runtimes needs attention: %d healthy", len(s.Kymas), len(s.Kymas))
+		pages := slices.Repeat([]string{"list "}, (len(s.Kymas)+controlplane.PageSize-1)/controlplane.PageSize)
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		if !slices.Equal(s.whole, pages) {
-			t.Errorf("%s: read %v, want %v", name, s.whole, pages)
+		if !slices.Equal(s.Whole, pages) {
+			t.Errorf("%s: read %v, want %v", name, s.Whole, pages)
 		}
 	}
 }
 
 // A Kyma that becomes unhealthy after the table was read must not appear as healthy.
 func TestStatusIncludesAKymaThatFailsDuringTheRead(t *testing.T) {
-	s := manyKymas(t, 100, func(i int, kyma *v1beta2.Kyma) {
-		if i < 2*readersOfKymas {
-			broken(kyma)
+	s := controlplanetest.New(t, 100, func(i int, kyma *v1beta2.Kyma) {
+		if i < 16 {
+			controlplanetest.Break(kyma)
 		}
 	})
-	api, table := s.connect(t)
-	of := scope{namespace: defaultNamespace, selector: labels.Everything()}
-	rows, err := listRows(t.Context(), table, of)
+	api, table := s.Connect(t)
+	of := controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()}
+	rows, err := controlplane.ListRows(t.Context(), table, of)
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken(&s.kymas[50])
-	if s.items[50], err = json.Marshal(&s.kymas[50]); err != nil {
+	controlplanetest.Break(&s.Kymas[50])
+	if s.Items[50], err = json.Marshal(&s.Kymas[50]); err != nil {
 		t.Fatal(err)
 	}
 	f := statusFlags{format: "table"}
-	in, err := readInput(t.Context(), api, of, f.divideRuntimes(rows, fleet.Rollouts{}, time.Now()))
+	in, err := controlplane.ReadInput(t.Context(), api, of, f.divideRuntimes(rows, fleet.Rollouts{}, time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,9 +165,9 @@ func TestStatusIncludesAKymaThatFailsDuringTheRead(t *testing.T) {
 }
 
 func TestStatusFailsWithoutKymaCRD(t *testing.T) {
-	api, table := (&kymaServer{undefined: true}).connect(t)
-	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, scope{
-		namespace: defaultNamespace, selector: labels.Everything(),
+	api, table := (&controlplanetest.Server{Undefined: true}).Connect(t)
+	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, controlplane.KymaSelector{
+		Namespace: controlplane.DefaultNamespace, Selector: labels.Everything(),
 	})
 	// a client that knows the cluster's kinds adds a hint
 	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") {

@@ -15,11 +15,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
 const (
-	listedWhole             = 40
 	causesShown, namesShown = 5, 3
 	// minText is the minimum width of wrapped text. minCell is the minimum width of the MESSAGE column.
 	minText, minCell = 20, 8
@@ -65,12 +66,12 @@ func (v statusView) verdict() string {
 	}
 	if v.Summary.Total == 0 {
 		other := ""
-		if !v.everywhere && v.where != "namespace "+defaultNamespace {
+		if !v.everywhere && v.where != "namespace "+controlplane.DefaultNamespace {
 			other = ", or search all namespaces with -A"
 		}
 		return "no runtimes in " + v.where + ": create a Kyma to add one" + other
 	}
-	total := pluralize(v.Summary.Total, "runtime")
+	total := terminal.Pluralize(v.Summary.Total, "runtime")
 	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")
 	switch {
 	case v.Summary.Attention() > 0:
@@ -81,7 +82,7 @@ func (v statusView) verdict() string {
 		fleetwide = v.paint(cli.Red, fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need))
 	case len(v.Warnings) > 0:
 		fleetwide = v.paint(cli.Yellow,
-			fmt.Sprintf("none of %s needs attention, with %s", total, pluralize(len(v.Warnings), "warning")))
+			fmt.Sprintf("none of %s needs attention, with %s", total, terminal.Pluralize(len(v.Warnings), "warning")))
 	}
 	if !v.filter.isSet() {
 		return fleetwide + ": " + formatCounts(v.Summary.Health)
@@ -110,13 +111,6 @@ func formatCounts(by map[fleet.Health]int) string {
 var healthWords = map[fleet.Health]string{
 	fleet.Failing: "failing", fleet.Silent: "silent", fleet.NeverReported: "never reported", fleet.Behind: "behind",
 	fleet.Deleting: "being deleted", fleet.Suspended: "suspended", fleet.Healthy: "healthy",
-}
-
-func pluralize(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // group contains the runtimes that have the same health and the same most urgent problem.
@@ -160,7 +154,7 @@ func (g group) title(v statusView) string {
 		lines[i] = bundle.PrintableLine(name)
 	}
 	return fmt.Sprintf("%s (%s): %s%s",
-		v.paint(healthColor(g.health), fmt.Sprintf("%d %s", len(g.names), healthWords[g.health])), g.cause.Situation,
+		v.paint(terminal.HealthColor(g.health), fmt.Sprintf("%d %s", len(g.names), healthWords[g.health])), g.cause.Situation,
 		strings.Join(lines, ", "), more)
 }
 
@@ -190,7 +184,7 @@ func (v statusView) wrapped(words string, indent int) []string {
 func (v statusView) paint(color cli.Color, word string) string { return v.palette.Paint(color, word) }
 
 func (v statusView) drawActive(out io.Writer) {
-	t := newTable(nil)
+	t := terminal.NewTable(nil)
 	t.AppendHeader(table.Row{"ROLLOUT", "FROM", "TO", "STATE", "WAVE", "UPDATED", "FAILED"})
 	under := 0
 	for _, r := range v.Rollouts {
@@ -200,7 +194,7 @@ func (v statusView) drawActive(out io.Writer) {
 		under++
 		s := r.Status
 		t.AppendRow(table.Row{
-			r.Name, r.Spec.From, r.Spec.To, painted(string(s.State), colorOfRollout(s.State), v.palette), s.Wave,
+			r.Name, r.Spec.From, r.Spec.To, terminal.Painted(string(s.State), terminal.ColorOfRollout(s.State), v.palette), s.Wave,
 			s.Progress, s.Failed,
 		})
 	}
@@ -213,7 +207,7 @@ func (v statusView) drawActive(out io.Writer) {
 
 func (v statusView) drawRuntimes(out io.Writer) {
 	listed, left := v.selected, 0
-	if !v.all && !v.filter.isSet() && len(listed) > listedWhole {
+	if !v.all && !v.filter.isSet() && len(listed) > controlplane.SmallFleet {
 		listed = slices.DeleteFunc(slices.Clone(listed), func(r fleet.Runtime) bool {
 			return r.Health == fleet.Healthy
 		})
@@ -227,7 +221,7 @@ func (v statusView) drawRuntimes(out io.Writer) {
 		fmt.Fprintln(out, "\nno runtimes match the filter")
 	}
 	if left > 0 {
-		cli.Printf(out, "\n%s not listed: use --all\n", pluralize(left, "healthy runtime"))
+		cli.Printf(out, "\n%s not listed: use --all\n", terminal.Pluralize(left, "healthy runtime"))
 	}
 }
 
@@ -248,7 +242,7 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	for _, width := range widths[:last] {
 		room -= width + 2
 	}
-	t := newTable(nil)
+	t := terminal.NewTable(nil)
 	t.AppendHeader(header)
 	for _, row := range rows {
 		if !v.wide && !v.uncut {
@@ -270,8 +264,8 @@ func (v statusView) render(out io.Writer, t table.Writer) {
 }
 
 func plainCell(cell any) string {
-	if p, is := cell.(paintedCell); is {
-		return p.word
+	if p, is := cell.(terminal.PaintedCell); is {
+		return p.Word
 	}
 	return fmt.Sprint(cell)
 }
@@ -292,7 +286,7 @@ func (v statusView) header() table.Row {
 
 func (v statusView) row(r *fleet.Runtime) table.Row {
 	row := table.Row{
-		bundle.PrintableLine(r.ID), painted(string(r.Health), healthColor(r.Health), v.palette), v.since(r.Since),
+		bundle.PrintableLine(r.ID), terminal.Painted(string(r.Health), terminal.HealthColor(r.Health), v.palette), v.since(r.Since),
 		formatReady(r.Modules),
 	}
 	if v.filter.module != "" {

@@ -22,6 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
@@ -38,7 +40,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	if err != nil {
 		return err
 	}
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
@@ -52,8 +54,8 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 	tick := time.NewTicker(refreshAnyway)
 	defer tick.Stop()
 	for refresh := true; ; {
-		if refresh && !f.everywhere {
-			if err := readCircumstances(ctx, api, f.namespace, &around); err != nil && before == nil {
+		if refresh && !f.Everywhere {
+			if err := controlplane.ReadCircumstances(ctx, api, f.Namespace, &around); err != nil && before == nil {
 				return err
 			}
 		}
@@ -84,7 +86,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 
 func (f *statusFlags) readOffered(ctx context.Context, api client.Reader) (fleet.Input, error) {
 	var metas v1beta2.ModuleReleaseMetaList
-	if err := api.List(ctx, &metas, client.InNamespace(f.scope())); err != nil {
+	if err := api.List(ctx, &metas, client.InNamespace(f.Scope())); err != nil {
 		return fleet.Input{}, fmt.Errorf("read the control plane: %w", err)
 	}
 	return fleet.Input{Metas: metas.Items}, nil
@@ -106,12 +108,12 @@ func (f *statusFlags) watchControlPlane(
 	ctx context.Context, selector labels.Selector,
 ) (cache.Cache, <-chan struct{}, error) {
 	ctrl.SetLogger(logr.Discard()) // the cache would log each failed request
-	config, err := f.cluster.Config()
+	config, err := f.Cluster.Config()
 	if err != nil {
 		return nil, nil, err
 	}
 	config.Timeout = 0 // a timeout would end watches
-	scheme, err := newScheme()
+	scheme, err := controlplane.NewScheme()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -120,7 +122,7 @@ func (f *statusFlags) watchControlPlane(
 			&v1beta2.Kyma{}: {Label: selector, Transform: controller.NewSlimmer().Transform},
 		},
 	}
-	if scope := f.scope(); scope != "" {
+	if scope := f.Scope(); scope != "" {
 		options.DefaultNamespaces = map[string]cache.Config{scope: {}}
 	}
 	known, err := cache.New(config, options)
@@ -192,7 +194,7 @@ func (f *statusFlags) printNews(out io.Writer, before, now fleet.Fleet) error {
 				was.Status.Wave == r.Status.Wave
 		}
 		if !slices.ContainsFunc(before.Rollouts, same) {
-			say(colorOfRollout(r.Status.State), "rollout "+bundle.PrintableLine(r.Name)+"  ",
+			say(terminal.ColorOfRollout(r.Status.State), "rollout "+bundle.PrintableLine(r.Name)+"  ",
 				cmp.Or(string(r.Status.State), "New"), r.Status.Message)
 		}
 	}
@@ -233,7 +235,7 @@ func (f *statusFlags) printChange(out io.Writer, at time.Time, r fleet.Runtime, 
 		message = bundle.PrintableLine(r.Cause.Message)
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s%s  %s  %s\n", at.Format(time.TimeOnly), bundle.PrintableLine(r.ID),
-		cli.NewPalette(out).Paint(healthColor(r.Health), string(r.Health)), remark, formatReady(r.Modules), message)
+		cli.NewPalette(out).Paint(terminal.HealthColor(r.Health), string(r.Health)), remark, formatReady(r.Modules), message)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
 )
 
 func newSuspend() *cobra.Command {
@@ -34,16 +35,16 @@ func newResume() *cobra.Command {
 }
 
 func changeRuntimes(verb, short string, action func() actions.Runtime) *cobra.Command {
-	var selected targets
+	var selected selection.Targets
 	cmd := &cobra.Command{
 		Use: verb + " [RUNTIME...]", Short: short,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return selected.run(cmd, args, verb,
-				func(ctx context.Context, api client.Client, one target) (string, error) {
-					return one.apply(ctx, api, action())
+			return selected.Run(cmd, args, verb,
+				func(ctx context.Context, api client.Client, one selection.Target) (string, error) {
+					return one.Apply(ctx, api, action())
 				})
 		},
 	}
-	selected.add(cmd)
+	selected.Add(cmd)
 	return cmd
 }

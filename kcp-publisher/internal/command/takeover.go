@@ -8,52 +8,56 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/preview"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	takeover "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/command"
 )
 
 type takeoverHost struct {
-	controlPlane
+	controlplane.Flags
 	restricted  []string
-	maintenance maintenanceFlags
+	maintenance flagset.MaintenanceFlags
 }
 
 func newTakeover() *cobra.Command {
 	h := &takeoverHost{}
 	return takeover.New(takeover.Host{
-		AddFlags: func(flags *pflag.FlagSet) { h.add(flags, "the Kymas and of lifecycle-manager's Manifests") },
+		AddFlags: func(flags *pflag.FlagSet) { h.Add(flags, "the Kymas and of lifecycle-manager's Manifests") },
 		AddPlanFlags: func(flags *pflag.FlagSet) {
-			h.maintenance.add(flags, flags)
-			restrictedFlag(flags, &h.restricted)
+			h.maintenance.Add(flags, flags)
+			flagset.AddRestrictedFlag(flags, &h.restricted)
 		},
-		Complete:    func(cmd *cobra.Command) { completeEach(cmd, h.kymaNames) },
-		Connect:     h.connect,
-		Namespace:   func() string { return h.namespace },
+		Complete:    func(cmd *cobra.Command) { controlplane.CompleteEach(cmd, h.KymaNames) },
+		Connect:     h.Connect,
+		Namespace:   func() string { return h.Namespace },
 		Fleet:       h.fleet,
-		Maintenance: h.maintenance.maintenance,
-		NewTable:    newTable,
+		Maintenance: h.maintenance.Maintenance,
+		NewTable:    terminal.NewTable,
 	})
 }
 
 func (h *takeoverHost) fleet(ctx context.Context, api client.Reader) (plan.Fleet, error) {
-	all, err := readFleet(ctx, api, h.namespace)
+	all, err := preview.Read(ctx, api, h.Namespace)
 	if err != nil {
 		return plan.Fleet{}, err
 	}
-	fleet := plan.Fleet{Rollouts: all.rollouts}
-	for _, kyma := range all.kymas {
+	fleet := plan.Fleet{Rollouts: all.Rollouts}
+	for _, kyma := range all.Kymas {
 		fleet.Kymas = append(fleet.Kymas, *kyma)
 	}
-	for _, p := range all.policies {
+	for _, p := range all.Policies {
 		fleet.Policies = append(fleet.Policies, p)
 	}
 	var templates []v1beta2.ModuleTemplate
-	for _, t := range all.templates {
+	for _, t := range all.Templates {
 		templates = append(templates, t)
 	}
 	var metas []v1beta2.ModuleReleaseMeta
-	for _, m := range all.metas {
+	for _, m := range all.Metas {
 		metas = append(metas, m)
 	}
 	fleet.Catalog, err = catalog.New(templates, metas, h.restricted...)

@@ -15,6 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/webserver"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
@@ -54,7 +56,7 @@ func newTokenService(g *cli.Root) *cobra.Command {
 	flags.StringVar(&f.certificate, "tls-certificate", "",
 		"PEM file with the TLS certificate; default: plain HTTP, behind a proxy that terminates TLS")
 	flags.StringVar(&f.key, "tls-key", "", "PEM file with the private key of the TLS certificate")
-	keysFlag(flags, &f.keys)
+	keyfolder.AddFlag(flags, &f.keys)
 	return cmd
 }
 
@@ -75,7 +77,7 @@ func (f *tokenServiceFlags) run(ctx context.Context, log logr.Logger) error {
 		return fmt.Errorf("--bind-address: %w", err)
 	}
 	log.Info("listening", "address", listener.Addr().String(), "location", f.location)
-	return serveUntil(ctx, log, server, listener, f.certificate, f.key)
+	return webserver.Serve(ctx, log, server, listener, f.certificate, f.key)
 }
 
 // tokenLimits keep the memory for unauthenticated requests below half of the memory limit in the chart, also with TLS.

@@ -10,13 +10,14 @@ import (
 	age "k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
 func newTrain() *cobra.Command {
 	f := &trainFlags{}
 	cmd := cli.Group("train", "show and perform promotions of PromotionPolicies", newTrainStatus(f), newTrainPromote(f))
-	f.add(cmd.PersistentFlags(), "the PromotionPolicies")
+	f.Add(cmd.PersistentFlags(), "the PromotionPolicies")
 	return cmd
 }
 
@@ -30,7 +31,7 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 			"channel.",
 		Args: atMostOnePolicy, SuggestFor: []string{"get", "list", "show", "describe"},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			api, err := f.connect()
+			api, err := f.Connect()
 			if err != nil {
 				return err
 			}
@@ -48,7 +49,7 @@ func newTrainStatus(f *trainFlags) *cobra.Command {
 		},
 	}
 	cli.OutputFlag(cmd.Flags(), &f.format)
-	f.addEverywhere(cmd.Flags())
+	f.AddEverywhere(cmd.Flags())
 	cli.Complete(cmd, f.policyNames)
 	return cmd
 }
@@ -63,7 +64,7 @@ func drawTrains(out io.Writer, trains []train.View, now time.Time) {
 			cli.Printf(out, "policy %s: %s\n", one.Policy, one.Message)
 		}
 	}
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"POLICY", "MODULE", "VERSION", "CHANNEL", "FOR", "NEXT", "ARRIVAL", "STATE", "WAITS FOR"})
 	for _, one := range trains {
 		for _, v := range one.Versions {

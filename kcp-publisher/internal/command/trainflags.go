@@ -11,10 +11,11 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 )
 
 type trainFlags struct {
-	controlPlane
+	controlplane.Flags
 	format string
 }
 
@@ -29,8 +30,8 @@ func (f *trainFlags) policies(
 	ctx context.Context, api client.Reader, args []string,
 ) ([]v1alpha1.PromotionPolicy, error) {
 	var list v1alpha1.PromotionPolicyList
-	if err := api.List(ctx, &list, client.InNamespace(f.scope())); err != nil {
-		return nil, fmt.Errorf("list PromotionPolicies in %s: %w", f.namespace, err)
+	if err := api.List(ctx, &list, client.InNamespace(f.Scope())); err != nil {
+		return nil, fmt.Errorf("list PromotionPolicies in %s: %w", f.Namespace, err)
 	}
 	all := list.Items
 	if len(args) == 1 {
@@ -41,7 +42,7 @@ func (f *trainFlags) policies(
 		all = slices.DeleteFunc(all, func(p v1alpha1.PromotionPolicy) bool { return p.Name != args[0] })
 		if len(all) == 0 {
 			return nil,
-				fmt.Errorf("PromotionPolicy %s not found in %s%s", args[0], f.namespace, cli.ClosestNames(args[0], known))
+				fmt.Errorf("PromotionPolicy %s not found in %s%s", args[0], f.Namespace, cli.ClosestNames(args[0], known))
 		}
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.PromotionPolicy) int {
@@ -52,7 +53,7 @@ func (f *trainFlags) policies(
 
 func (f *trainFlags) policyNames(ctx context.Context, _ []string) ([]string, error) {
 	var list v1alpha1.PromotionPolicyList
-	if err := f.list(ctx, &list); err != nil {
+	if err := f.List(ctx, &list); err != nil {
 		return nil, err
 	}
 	names := make([]string, len(list.Items))

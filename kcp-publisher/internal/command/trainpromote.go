@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/preview"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
@@ -59,7 +60,7 @@ func (f *trainPromoteFlags) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	api, err := f.connect()
+	api, err := f.Connect()
 	if err != nil {
 		return err
 	}
@@ -103,23 +104,23 @@ func (f *trainFlags) duePromotions(
 	if err != nil {
 		return nil, err
 	}
-	known, err := readFleet(ctx, api, f.namespace)
+	known, err := preview.Read(ctx, api, f.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	in := train.Input{
 		Policies:        all,
-		Metas:           slices.Collect(maps.Values(known.metas)),
-		Templates:       slices.Collect(maps.Values(known.templates)),
-		Rollouts:        known.rollouts,
-		RolloutPolicies: slices.Collect(maps.Values(known.policies)),
+		Metas:           slices.Collect(maps.Values(known.Metas)),
+		Templates:       slices.Collect(maps.Values(known.Templates)),
+		Rollouts:        known.Rollouts,
+		RolloutPolicies: slices.Collect(maps.Values(known.Policies)),
 		Now:             now,
 	}
 	snapshot, err := catalog.New(in.Templates, in.Metas)
 	if err != nil {
 		return nil, err
 	}
-	in.Fleet = train.Count(plan.Members(known.listKymas(), snapshot))
+	in.Fleet = train.Count(plan.Members(known.ListKymas(), snapshot))
 	var due []train.Promotion
 	for _, one := range train.Plan(in) {
 		if len(args) == 1 && args[0] != one.Policy.Name || !isRecorded(one.Policy) {

@@ -12,6 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 )
 
 func newTree() *cobra.Command {
@@ -44,10 +45,10 @@ func newTree() *cobra.Command {
 func (r signedReport) drawTree(out io.Writer, now time.Time) {
 	palette := cli.NewPalette(out)
 	cli.Printf(out, "report of %s, %s ago\n\n", r.Time.UTC().Format(time.RFC3339), age.HumanDuration(now.Sub(r.Time)))
-	t, shown := newTable(out), 0
+	t, shown := terminal.NewTable(out), 0
 	t.AppendHeader(table.Row{"OBJECT", "STATE", "MESSAGE"})
 	for _, m := range r.Modules {
-		t.AppendRow(table.Row{m.Name + " " + m.Version, painted(string(m.State), colorOfState(m.State), palette),
+		t.AppendRow(table.Row{m.Name + " " + m.Version, terminal.Painted(string(m.State), terminal.ColorOfState(m.State), palette),
 			m.Message})
 		if m.Details == nil {
 			continue
@@ -58,11 +59,11 @@ func (r signedReport) drawTree(out io.Writer, now time.Time) {
 				branch = "└── "
 			}
 			shown++
-			t.AppendRow(table.Row{branch + objectName(o), painted(o.State, colorOfState(v1beta2.State(o.State)), palette),
+			t.AppendRow(table.Row{branch + objectName(o), terminal.Painted(o.State, terminal.ColorOfState(v1beta2.State(o.State)), palette),
 				o.Message})
 		}
 		if n := m.Details.LeftOut; n > 0 {
-			t.AppendRow(table.Row{"└── " + pluralize(n, "further object") + " left out", "", ""})
+			t.AppendRow(table.Row{"└── " + terminal.Pluralize(n, "further object") + " left out", "", ""})
 		}
 	}
 	t.Render()

@@ -30,6 +30,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/webserver"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
@@ -42,10 +45,10 @@ import (
 const pollInterval = 10 * time.Second
 
 type uiFlags struct {
-	controlPlane
+	controlplane.Flags
 	address string
 	open    bool
-	origins originFlags
+	origins published.Flags
 	signIn  signInFlags
 }
 
@@ -59,11 +62,11 @@ func newUI(g *cli.Root) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
 	}
 	flags := cmd.Flags()
-	f.add(flags, "the Kymas")
+	f.Add(flags, "the Kymas")
 	flags.StringVar(&f.address, "bind-address", "127.0.0.1:8085",
 		"address to listen on; must be a loopback address unless --external-url is set")
 	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
-	f.origins.add(flags)
+	f.origins.Add(flags)
 	f.signIn.add(flags)
 	return cmd
 }
@@ -72,7 +75,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err := f.signIn.check(); err != nil {
 		return cli.Usage(err)
 	}
-	if (f.origins.location == "") != (f.origins.trust == "") {
+	if (f.origins.Location == "") != (f.origins.Trust == "") {
 		return cli.Usage(errors.New("--location and --trust: set both or neither"))
 	}
 	if !f.signIn.enabled() && !isLoopback(f.address) {
@@ -85,11 +88,11 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		)
 	}
 	crlog.SetLogger(log)
-	config, err := f.cluster.Config()
+	config, err := f.Cluster.Config()
 	if err != nil {
 		return err
 	}
-	scheme, err := newScheme()
+	scheme, err := controlplane.NewScheme()
 	if err != nil {
 		return err
 	}
@@ -99,7 +102,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		config,
 		cache.Options{
 			Scheme:            scheme,
-			DefaultNamespaces: map[string]cache.Config{f.namespace: {}},
+			DefaultNamespaces: map[string]cache.Config{f.Namespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{&v1beta2.Kyma{}: {Transform: func(object any) (any, error) {
 				read.Add(1)
@@ -121,11 +124,11 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 	if err != nil {
 		return err
 	}
-	table, err := newTableClient(config)
+	table, err := controlplane.NewTableClient(config)
 	if err != nil {
 		return err
 	}
-	source := ui.NewSource(objects, f.namespace, assess, time.Now)
+	source := ui.NewSource(objects, f.Namespace, assess, time.Now)
 	listener, err := serve.Listen(ctx, f.address, nil, pageLimits)
 	if err != nil {
 		return fmt.Errorf("--bind-address: %w", err)
@@ -148,7 +151,7 @@ func (f *uiFlags) run(ctx context.Context, out io.Writer, log logr.Logger) error
 		return nil
 	})
 	group.Go(func() error {
-		return serveUntil(running, log, serve.New(withProbes(source.Ready, handler), pageLimits), listener,
+		return webserver.Serve(running, log, serve.New(withProbes(source.Ready, handler), pageLimits), listener,
 			f.signIn.certificate, f.signIn.tls)
 	})
 	return group.Wait()
@@ -159,15 +162,15 @@ func (f *uiFlags) handler(
 	out io.Writer, address string, config *rest.Config, own client.Client, source *ui.Source, log logr.Logger,
 ) (http.Handler, error) {
 	options := ui.Options{Source: source, Log: log, Now: time.Now}
-	if f.origins.location != "" || f.origins.trust != "" {
+	if f.origins.Location != "" || f.origins.Trust != "" {
 		options.Origins = func(ctx context.Context, kyma *v1beta2.Kyma) ([]bundle.Origin, error) {
-			return f.origins.readOrigins(ctx, kyma, "")
+			return f.origins.ReadOrigins(ctx, kyma, "")
 		}
-		options.Chain = f.origins.readChain
+		options.Chain = f.origins.ReadChain
 		options.Contents, options.Report = f.contents, f.report
 	}
 	if f.signIn.enabled() {
-		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.namespace,
+		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.Namespace,
 			log)
 		if err != nil {
 			return nil, err
@@ -185,7 +188,7 @@ func (f *uiFlags) handler(
 	if err != nil {
 		return nil, err
 	}
-	cli.Printf(out, "fleet UI for namespace %s, with your rights: %s\n", f.namespace, local.Address())
+	cli.Printf(out, "fleet UI for namespace %s, with your rights: %s\n", f.Namespace, local.Address())
 	if f.open {
 		openBrowser(local.AddressOnce(), log)
 	}
@@ -194,7 +197,7 @@ func (f *uiFlags) handler(
 
 // report returns the runtime's latest verified report.
 func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report, error) {
-	from := reportFlags{location: f.origins.location, registry: f.origins.registry}
+	from := reportFlags{location: f.origins.Location, registry: f.origins.Registry}
 	report, err := verifiedReport(kyma,
 		func() (bundle.Fetched, error) { return from.fetch(ctx, plan.RuntimeID(kyma)) })
 	return report.Report, err
@@ -204,7 +207,7 @@ func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report
 func (f *uiFlags) contents(
 	ctx context.Context, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
-	source, err := bundleSource(ctx, &f.origins.registry, "--location", f.origins.location, f.origins.trust)
+	source, err := published.BundleSource(ctx, &f.origins.Registry, "--location", f.origins.Location, f.origins.Trust)
 	if err != nil {
 		return nil, err
 	}
@@ -216,20 +219,20 @@ func (f *uiFlags) contents(
 func (f *uiFlags) readFirst(
 	ctx context.Context, table rest.Interface, own client.Reader, show func(fleet.Fleet),
 ) error {
-	all := scope{namespace: f.namespace, selector: labels.Everything()}
-	rows, err := listRows(ctx, table, all)
+	all := controlplane.KymaSelector{Namespace: f.Namespace, Selector: labels.Everything()}
+	rows, err := controlplane.ListRows(ctx, table, all)
 	if err != nil {
 		return err
 	}
-	if len(rows) <= listedWhole {
+	if len(rows) <= controlplane.SmallFleet {
 		return nil // the cache reads all Kymas
 	}
 	now := time.Now()
-	unread := divideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) { return row.Healthy(now) })
-	if len(unread.healthy) == 0 {
+	unread := controlplane.DivideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) { return row.Healthy(now) })
+	if len(unread.Healthy) == 0 {
 		return nil
 	}
-	in, err := readInput(ctx, own, all, unread)
+	in, err := controlplane.ReadInput(ctx, own, all, unread)
 	if err != nil {
 		return err
 	}
@@ -243,10 +246,10 @@ func (f *uiFlags) readFirst(
 func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Input) fleet.Fleet, error) {
 	var root trust.Root
 	readRoot := func() error {
-		if f.origins.trust == "" {
+		if f.origins.Trust == "" {
 			return nil
 		}
-		current, err := cli.ReadRoot(f.origins.trust)
+		current, err := cli.ReadRoot(f.origins.Trust)
 		if err == nil {
 			root = current
 		}
@@ -261,7 +264,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 		if in.Now.Sub(asked) >= pollInterval {
 			asked = in.Now
 			var now fleet.Input
-			if err := readCircumstances(ctx, own, f.namespace, &now); err == nil {
+			if err := controlplane.ReadCircumstances(ctx, own, f.Namespace, &now); err == nil {
 				known = now // if the read fails, keep the previous state
 			}
 			if err := readRoot(); err != nil { // a mounted file changes after a rotation
@@ -282,9 +285,9 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {
-		if err := own.List(ctx, list, client.InNamespace(f.namespace), client.Limit(1)); err != nil &&
+		if err := own.List(ctx, list, client.InNamespace(f.Namespace), client.Limit(1)); err != nil &&
 			!meta.IsNoMatchError(err) {
-			return fmt.Errorf("read the fleet in namespace %s: %w", f.namespace, err)
+			return fmt.Errorf("read the fleet in namespace %s: %w", f.Namespace, err)
 		}
 	}
 	return nil

@@ -12,9 +12,9 @@ func TestStatusWatchPrintsAllWarningsWithTheSameCause(t *testing.T) {
 	blocked := func(subject, message string) fleet.Cause {
 		return fleet.Cause{Situation: fleet.TrainBlocked, Subject: subject, Message: message}
 	}
-	before := fleet.Fleet{Time: noon, Warnings: []fleet.Cause{blocked("keda", "keda: 1 of 9 failed")}}
+	before := fleet.Fleet{Time: Noon, Warnings: []fleet.Cause{blocked("keda", "keda: 1 of 9 failed")}}
 	now := fleet.Fleet{
-		Time:     noon,
+		Time:     Noon,
 		Warnings: []fleet.Cause{blocked("keda", "keda: 2 of 9 failed"), blocked("nats", "nats: 1 of 3 failed")},
 	}
 	f := &statusFlags{format: "table"}

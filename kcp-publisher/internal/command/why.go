@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,21 +9,21 @@ import (
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 func newWhy() *cobra.Command {
-	var api controlPlane
+	var api controlplane.Flags
 	var format string
-	var registry originFlags
+	var registry published.Flags
 	cmd := &cobra.Command{
 		Use: "why RUNTIME [MODULE]", Short: "explain why a runtime or module is not ready",
 		Long: "why reads the Kyma in the control plane, and the Rollouts that can hold its modules. With --location " +
@@ -38,15 +37,15 @@ func newWhy() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kymas, err := api.connect()
+			kymas, err := api.Connect()
 			if err != nil {
 				return err
 			}
-			kyma, err := findKyma(cmd.Context(), kymas, api.namespace, args[0])
+			kyma, err := controlplane.FindKyma(cmd.Context(), kymas, api.Namespace, args[0])
 			if err != nil {
 				return err
 			}
-			rollouts, err := readRollouts(cmd.Context(), kymas, kyma.Namespace)
+			rollouts, err := controlplane.ReadRollouts(cmd.Context(), kymas, kyma.Namespace)
 			if err != nil {
 				return err
 			}
@@ -59,7 +58,7 @@ func newWhy() *cobra.Command {
 				return err
 			}
 			var whole fleet.Input
-			if err := readCircumstances(cmd.Context(), kymas, api.namespace, &whole); err != nil {
+			if err := controlplane.ReadCircumstances(cmd.Context(), kymas, api.Namespace, &whole); err != nil {
 				return err
 			}
 			if whole.Held != "" {
@@ -68,7 +67,7 @@ func newWhy() *cobra.Command {
 			if ends := fleet.RootExpiryWarning(whole.RootExpires, time.Now()); ends != nil {
 				answer.Warnings = append(answer.Warnings, *ends)
 			}
-			if answer.Origins, err = registry.readOrigins(cmd.Context(), kyma, module); err != nil {
+			if answer.Origins, err = registry.ReadOrigins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}
 			if module != "" {
@@ -76,7 +75,7 @@ func newWhy() *cobra.Command {
 					return err
 				}
 			} else {
-				chain, err := registry.readChain(cmd.Context(), kyma)
+				chain, err := registry.ReadChain(cmd.Context(), kyma)
 				if err != nil {
 					return err
 				}
@@ -85,10 +84,10 @@ func newWhy() *cobra.Command {
 			return cli.Print(cmd.OutOrStdout(), format, answer, answer.draw)
 		},
 	}
-	api.add(cmd.Flags(), "the Kymas")
-	cli.Complete(cmd, api.runtimes, api.modules)
+	api.Add(cmd.Flags(), "the Kymas")
+	cli.Complete(cmd, api.Runtimes, api.Modules)
 	cli.OutputFlag(cmd.Flags(), &format)
-	registry.add(cmd.Flags())
+	registry.Add(cmd.Flags())
 	return cmd
 }
 
@@ -117,15 +116,6 @@ type explanation struct {
 	Origins []bundle.Origin `json:"origins,omitempty"`
 	// Trains are the versions that promotion trains will promote to the module's channel.
 	Trains []comingVersion `json:"trains,omitempty"`
-}
-
-func readRollouts(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
-	var rollouts v1alpha1.RolloutList
-	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
-	if err != nil && !meta.IsNoMatchError(err) {
-		return fleet.Rollouts{}, fmt.Errorf("list Rollouts that can hold back versions: %w", err)
-	}
-	return fleet.NewRollouts(rollouts.Items), nil
 }
 
 func requestedModules(r fleet.Runtime) []string {
@@ -189,25 +179,25 @@ func (a explanation) draw(out io.Writer) {
 		cli.Printf(out, "  do this    %s\n", a.Advice)
 	}
 	cli.Printf(out, "  report     %s\n\n", a.reportAge())
-	t := newTable(out)
+	t := terminal.NewTable(out)
 	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "STATE", "MESSAGE"})
 	for _, m := range a.Modules {
 		t.AppendRow(table.Row{
-			m.Name, m.Channel, m.Version, painted(string(m.State), colorOfState(m.State), palette), m.Message,
+			m.Name, m.Channel, m.Version, terminal.Painted(string(m.State), terminal.ColorOfState(m.State), palette), m.Message,
 		})
 	}
 	t.Render()
 	drawComing(out, a.Trains)
 	drawBundles(out, a.Bundles)
-	drawOrigins(out, a.Origins)
+	published.DrawOrigins(out, a.Origins)
 }
 
 func (a explanation) stateText(palette cli.Palette) string {
 	state := cmp.Or(string(a.State), "unknown")
 	if a.Health != fleet.Suspended {
-		return palette.Paint(healthColor(a.Health), state)
+		return palette.Paint(terminal.HealthColor(a.Health), state)
 	}
-	text := palette.Paint(healthColor(a.Health), string(a.Health))
+	text := palette.Paint(terminal.HealthColor(a.Health), string(a.Health))
 	if a.Since != nil {
 		text += " since " + a.Since.UTC().Format(time.RFC3339)
 	}

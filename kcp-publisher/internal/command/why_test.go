@@ -28,7 +28,7 @@ func kymaWith(state v1beta2.State, modules []v1beta2.ModuleStatus, conditions ..
 		ObjectMeta: metav1.ObjectMeta{Name: "one", Labels: map[string]string{v1beta2.LabelRuntimeID: "r-1"}},
 		Status: v1beta2.KymaStatus{State: state, Modules: modules, Conditions: conditions,
 			Runtime: &v1beta2.RuntimeStatus{
-				Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(noon.Add(-time.Minute))},
+				Observed: &v1beta2.ObservedBundle{Time: metav1.NewTime(Noon.Add(-time.Minute))},
 			}},
 	}
 }
@@ -87,7 +87,7 @@ func TestWhyCommandNamesTheFirstCause(t *testing.T) {
 			"module keda is Processing: no reason was reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := explainRuntime(c.kyma, c.module, fleet.Rollouts{}, noon)
+			a, err := explainRuntime(c.kyma, c.module, fleet.Rollouts{}, Noon)
 			if err != nil || a.Cause != c.cause || a.Runtime != "r-1" || a.Age != "1m0s" {
 				t.Errorf("got %+v, %v; want %q", a, err, c.cause)
 			}
@@ -99,7 +99,7 @@ func TestWhyCommandNamesTheFirstCause(t *testing.T) {
 }
 
 func TestWhyCommandRefusesAnUnrequestedModule(t *testing.T) {
-	_, err := explainRuntime(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, noon)
+	_, err := explainRuntime(kymaWith("Ready", nil), "keda", fleet.Rollouts{}, Noon)
 	if err == nil || err.Error() != "runtime r-1: module keda is not requested and not installed" {
 		t.Errorf("got %v, want an error about module keda", err)
 	}
@@ -114,7 +114,7 @@ func TestWhyCommandDescribesTheAgeOfReports(t *testing.T) {
 		{condition("Reporting", "Silent", "silent"), "1m0s ago"},
 		{condition("Reporting", "Carried", ""), "1m0s ago"},
 	} {
-		a, err := explainRuntime(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, noon)
+		a, err := explainRuntime(kymaWith("Ready", nil, c.reporting), "", fleet.Rollouts{}, Noon)
 		if got := a.reportAge(); err != nil || got != c.want {
 			t.Errorf("%s: got %q, %v, want %q", c.reporting.Reason, got, err, c.want)
 		}
@@ -125,7 +125,7 @@ func TestWhyCommandExplainsRuntimeWithoutReports(t *testing.T) {
 	kyma := kymaWith("Processing", nil, condition("Ready", "NotReady", "x"), condition("Accepted", "Accepted", ""),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Labels, kyma.Status.Runtime = nil, nil
-	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
+	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, Noon)
 	if err != nil || a.Age != "" || a.Runtime != "one" || a.Cause != "the runtime has never reported" {
 		t.Errorf("got answer %+v, %v", a, err)
 	}
@@ -135,7 +135,7 @@ func TestWhyCommandPrintsReadableText(t *testing.T) {
 	a, err := explainRuntime(kymaWith("Error", []v1beta2.ModuleStatus{
 		{Name: "mail", Channel: "fast", Version: "1.0.0", State: v1beta2.StateError, Message: "no such image"},
 	},
-		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, noon)
+		condition("Ready", "NotReady", "x")), "", fleet.Rollouts{}, Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestWhyCommandPrintsJSON(t *testing.T) {
 		condition("Accepted", "Pending", "waiting for the runtime to report bundle 7"),
 		condition("Reporting", "NeverReported", "the runtime has never reported"))
 	kyma.Status.Runtime.Observed = nil
-	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
+	a, err := explainRuntime(kyma, "", fleet.Rollouts{}, Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestWhyCommandShowsTheSuspensionFirst(t *testing.T) {
 	kyma := kymaWith("Ready", nil, condition("Ready", "Ready", ""))
 	kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
 	stated := func() string {
-		a, err := explainRuntime(kyma, "", fleet.Rollouts{}, noon)
+		a, err := explainRuntime(kyma, "", fleet.Rollouts{}, Noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,10 +209,10 @@ func TestWhyCommandShowsTheSuspensionFirst(t *testing.T) {
 	if got := stated(); got != "runtime r-1 is Suspended; its state was Ready" {
 		t.Errorf("without managed fields: got %q", got)
 	}
-	at := metav1.NewTime(noon.Add(-time.Hour))
+	at := metav1.NewTime(Noon.Add(-time.Hour))
 	kyma.ManagedFields = []metav1.ManagedFieldsEntry{
 		{
-			Manager: "kcp-publisher", Time: &metav1.Time{Time: noon},
+			Manager: "kcp-publisher", Time: &metav1.Time{Time: Noon},
 			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:finalizers":{}}}`),
 		},
 		{

@@ -1,0 +1,65 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
+)
+
+// ReadInput reads the objects that determine the health of the fleet.
+func ReadInput(ctx context.Context, api client.Reader, of KymaSelector, d DividedRuntimes) (fleet.Input, error) {
+	var in fleet.Input
+	var err error
+	if in.Kymas, in.Healthy, err = ReadDivided(ctx, api, of, d); err != nil {
+		return in, err
+	}
+	var rollouts v1alpha1.RolloutList
+	var metas v1beta2.ModuleReleaseMetaList
+	for _, list := range []client.ObjectList{&rollouts, &metas} {
+		if err := api.List(ctx, list, client.InNamespace(of.Namespace)); err != nil {
+			return in, fmt.Errorf("read the control plane: %w", err)
+		}
+	}
+	in.Rollouts, in.Metas = rollouts.Items, metas.Items
+	if of.Namespace != "" {
+		err = ReadCircumstances(ctx, api, of.Namespace, &in)
+	}
+	return in, err
+}
+
+// ReadCircumstances reads the state that affects all runtimes, such as the expiry of the root of trust, into input. If
+// a read fails, it does not change input.
+func ReadCircumstances(ctx context.Context, api client.Reader, namespace string, input *fleet.Input) error {
+	held, err := follow.WhyHeld(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	expires, err := rootExpires(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	trains, err := access.TrainsBy(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	input.Held, input.RootExpires, input.Trains = held, expires, trains
+	return nil
+}
+
+// ReadRollouts reads the Rollouts that can hold back versions.
+func ReadRollouts(ctx context.Context, api client.Reader, namespace string) (fleet.Rollouts, error) {
+	var rollouts v1alpha1.RolloutList
+	err := api.List(ctx, &rollouts, client.InNamespace(namespace))
+	if err != nil && !meta.IsNoMatchError(err) {
+		return fleet.Rollouts{}, fmt.Errorf("list Rollouts that can hold back versions: %w", err)
+	}
+	return fleet.NewRollouts(rollouts.Items), nil
+}

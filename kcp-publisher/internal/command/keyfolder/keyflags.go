@@ -1,0 +1,35 @@
+// Package keyfolder contains the flags of the folder with the keys, and the output and credentials that commands derive
+// from its keys.
+package keyfolder
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// AddPublisherFlags adds the flags of the key folder and of the publisher key.
+func AddPublisherFlags(flags *pflag.FlagSet, into *keys.Folder) {
+	AddFlag(flags, &into.Dir)
+	flags.StringVar(&into.PublisherKey, "publisher-key", "",
+		"key that signs bundles: a file, or a KMS reference SCHEME://... for a sigstore KMS plugin; default: "+
+			"publisher.key in the --keys folder")
+}
+
+// AddFlag adds the flag --keys.
+func AddFlag(flags *pflag.FlagSet, into *string) {
+	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
+}
+
+// CheckKeys checks that agents accept bundles that are signed with the keys.
+func CheckKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
+	if err := loaded.CheckFit(time.Now()); err != nil {
+		return err
+	}
+	return loaded.CheckNewest(ctx, place)
+}

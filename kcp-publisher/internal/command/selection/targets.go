@@ -1,0 +1,235 @@
+// Package selection selects the runtimes that a command changes, asks for a confirmation, and changes them.
+package selection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+)
+
+const (
+	// MaxUnconfirmed is the maximum number of runtimes that a command changes without a confirmation.
+	MaxUnconfirmed = 10
+	changedAtOnce  = 8
+)
+
+// Targets selects runtimes by ID, labels or health.
+type Targets struct {
+	controlplane.Flags
+	selector    string
+	all         bool
+	health      []string
+	DryRun, Yes bool
+}
+
+// Target is one selected runtime.
+type Target struct {
+	ID   string
+	Kyma *v1beta2.Kyma
+}
+
+// Add adds the flags, the check of the arguments, and their completion.
+func (t *Targets) Add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	t.Flags.Add(flags, "the Kymas")
+	flags.StringVarP(&t.selector, "selector", "l", "", "select the runtimes whose Kymas have matching labels")
+	flags.BoolVar(&t.all, "all", false, "select all runtimes of the namespace")
+	flags.StringSliceVar(&t.health, "health", nil,
+		"select the runtimes with one of these health values, such as Failing,Silent")
+	flags.BoolVar(&t.DryRun, "dry-run", false, "list the selected runtimes without changing them")
+	flags.BoolVar(&t.Yes, "yes", false, fmt.Sprintf("change more than %d runtimes without asking", MaxUnconfirmed))
+	cmd.Args = func(_ *cobra.Command, args []string) error { return t.Check(args) }
+	controlplane.CompleteEach(cmd, t.Runtimes)
+	cli.CompleteFlag(cmd, "health", func(context.Context, []string) ([]string, error) { return HealthNames(), nil })
+}
+
+// HealthNames lists the health values.
+func HealthNames() []string {
+	var names []string
+	for _, h := range fleet.Healths() {
+		names = append(names, string(h))
+	}
+	return names
+}
+
+// Check returns a usage error if the flags and names do not select runtimes.
+func (t *Targets) Check(names []string) error {
+	byFlag := t.selector != "" || len(t.health) > 0
+	switch {
+	case len(names) > 0 && (t.all || byFlag):
+		return cli.Usage(
+			errors.New("runtime IDs cannot be combined with --selector, --health or --all"))
+	case t.all && byFlag:
+		return cli.Usage(errors.New("--all cannot be combined with --selector or --health"))
+	case len(names) == 0 && !t.all && !byFlag:
+		return cli.Usage(errors.New("no runtimes selected: specify runtime IDs, or set --selector, --health or --all"))
+	}
+	if _, err := cli.ParseSelector("--selector", t.selector); err != nil {
+		return err
+	}
+	return CheckHealth(t.health)
+}
+
+// CheckHealth checks the values of --health.
+func CheckHealth(values []string) error {
+	for _, h := range values {
+		if !slices.Contains(HealthNames(), h) {
+			return cli.Usage(fmt.Errorf("--health %q: must be one of %s", h, strings.Join(HealthNames(), ", ")))
+		}
+	}
+	return nil
+}
+
+// FindTargets returns the selected runtimes, sorted by ID. An empty selection is an error.
+func (t *Targets) FindTargets(ctx context.Context, api client.Reader, names []string, now time.Time) ([]Target, error) {
+	if len(names) > 0 {
+		return t.findNamed(ctx, api, names)
+	}
+	selector, err := cli.ParseSelector("--selector", t.selector)
+	if err != nil {
+		return nil, err
+	}
+	in, err := controlplane.ReadInput(ctx, api, controlplane.KymaSelector{Namespace: t.Namespace, Selector: selector}, controlplane.DividedRuntimes{})
+	if err != nil {
+		return nil, err
+	}
+	in.Now = now
+	kymas := map[string]*v1beta2.Kyma{}
+	for i := range in.Kymas {
+		kymas[in.Kymas[i].Name] = &in.Kymas[i]
+	}
+	var found []Target
+	for _, r := range fleet.Assess(in).Runtimes {
+		if len(t.health) == 0 || slices.Contains(t.health, string(r.Health)) {
+			found = append(found, Target{r.ID, kymas[r.Kyma]})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("no runtimes in namespace %s match the selection", t.Namespace)
+	}
+	return found, nil
+}
+
+func (t *Targets) findNamed(ctx context.Context, api client.Reader, names []string) ([]Target, error) {
+	kymas, err := controlplane.ReadKymas(ctx, api, controlplane.KymaSelector{Namespace: t.Namespace})
+	if err != nil {
+		return nil, err
+	}
+	var found []Target
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		kyma, err := controlplane.ChooseKyma(kymas, t.Namespace, name)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, Target{name, kyma})
+	}
+	return found, nil
+}
+
+// Run calls change for each selected runtime. For more than maxUnconfirmed runtimes, it first asks for a confirmation.
+// verb starts the question, such as "suspend 12 runtimes".
+func (t *Targets) Run(
+	cmd *cobra.Command, names []string, verb string,
+	change func(context.Context, client.Client, Target) (string, error),
+) error {
+	api, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	found, err := t.FindTargets(cmd.Context(), api, names, time.Now())
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if t.DryRun {
+		listSelected(out, verb, found)
+		return nil
+	}
+	if len(found) > MaxUnconfirmed {
+		if err := terminal.Confirm(cmd, t.Yes,
+			fmt.Sprintf("%s %s in namespace %s", verb, terminal.Pluralize(len(found), "runtime"), t.Namespace)); err != nil {
+			return err
+		}
+	}
+	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one Target) (string, error) {
+		return change(ctx, api, one)
+	})
+}
+
+func listSelected(out io.Writer, verb string, all []Target) {
+	for _, one := range all {
+		cli.Printf(out, "%s runtime %s (dry run)\n", verb, one.ID)
+	}
+	cli.Printf(out, "%s selected, nothing is changed\n", terminal.Pluralize(len(all), "runtime"))
+}
+
+// changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.
+func changeAll(
+	ctx context.Context, out io.Writer, all []Target, change func(context.Context, Target) (string, error),
+) error {
+	if len(all) == 1 {
+		result, err := change(ctx, all[0])
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "runtime %s %s\n", all[0].ID, result)
+		return err
+	}
+	var lock sync.Mutex
+	failed := 0
+	var group errgroup.Group
+	group.SetLimit(changedAtOnce)
+	for _, one := range all {
+		group.Go(func() error {
+			result, err := change(ctx, one)
+			lock.Lock()
+			defer lock.Unlock()
+			if err != nil {
+				failed++
+				cli.Printf(out, "failed: %v\n", err)
+				return nil
+			}
+			cli.Printf(out, "runtime %s %s\n", one.ID, result)
+			return nil
+		})
+	}
+	_ = group.Wait() // failed counts the errors
+	if failed > 0 {
+		return fmt.Errorf("%d of %s failed", failed, terminal.Pluralize(len(all), "runtime"))
+	}
+	cli.Printf(out, "%s changed\n", terminal.Pluralize(len(all), "runtime"))
+	return nil
+}
+
+// Apply changes the Kyma of the runtime, and describes the effect.
+func (t Target) Apply(ctx context.Context, api client.Client, action actions.Runtime) (string, error) {
+	result, err := actions.Apply(ctx, api, client.ObjectKeyFromObject(t.Kyma), "", action)
+	if err != nil {
+		return "", fmt.Errorf("runtime %s: %w", t.ID, err)
+	}
+	return DescribeEffect(result), nil
+}
+
+// DescribeEffect describes the result of an action.
+func DescribeEffect(result actions.Result) string {
+	if result.Unrecorded != nil {
+		return result.Effect + " (not recorded: " + result.Unrecorded.Error() + ")"
+	}
+	return result.Effect
+}
