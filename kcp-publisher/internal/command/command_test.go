@@ -23,8 +23,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-var Noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-
 type outcome struct {
 	code     int
 	out, err string

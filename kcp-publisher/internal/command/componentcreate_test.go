@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/render"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/component"
 )
 
 const (
@@ -66,7 +67,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 			"--module-template", filepath.Join(from, "mailer.yaml"), "--default-cr", cr, "-o", "json",
 		}
 	}
-	var row createResult
+	var row component.Created
 	if err := json.Unmarshal([]byte(done(t, create(ctf)...)), &row); err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	}
 
 	t.Run("The same files create the same component", func(t *testing.T) {
-		var again createResult
+		var again component.Created
 		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)),
 			&again); err != nil ||
 			again.Digest != row.Digest {
@@ -136,7 +137,8 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 }
 
 func TestMain(m *testing.M) {
-	if len(os.Args) == 2 && os.Args[1] == renderCommand { // component create runs this binary as its child process
+	// component create runs this binary as its child process
+	if len(os.Args) == 2 && os.Args[1] == component.RenderCommand {
 		if err := render.Child(os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 )
 
 func TestConfigFileSetsUnsetFlags(t *testing.T) {
@@ -54,7 +55,7 @@ func TestConfigFileSetsUnsetFlags(t *testing.T) {
 			"components: [registry.example/one, registry.example/two]\nconcurrency: 3\nvalidity: 48h\nplain-http: "+
 				"true\n")
 		root, g := cli.NewRoot("kcp-publisher", "", "v0.0.0-test")
-		cmd := newPublish(g)
+		cmd := publishcommand.New(g)
 		cmd.RunE = func(*cobra.Command, []string) error { return nil }
 		root.AddCommand(cmd)
 		root.SetArgs([]string{"publish", "--config", config})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -97,7 +98,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		var rows []publishResult
+		var rows []publishcommand.Result
 		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 ||
 			rows[0].Action != "unchanged" {
 			t.Errorf("got bundles %+v, %v, want two unchanged ones", rows, err)

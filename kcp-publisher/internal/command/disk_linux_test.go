@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
+	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
@@ -123,7 +124,7 @@ func TestKeysCommandsCanBeRepeatedAfterDiskFull(t *testing.T) {
 
 func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 	from := fleetFolder(t)
-	var want []publishResult
+	var want []publishcommand.Result
 	undisturbed := filepath.Join(t.TempDir(), "layout")
 	want = publishTo(t, from, undisturbed, keyFolder(t))
 	publish := []string{

@@ -15,13 +15,14 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyring"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
 func TestRotateReplacesTheEnrollmentKey(t *testing.T) {
 	dir := keyFolder(t)
 	shown := func() []string {
-		var root shownRoot
+		var root keyring.ShownRoot
 		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
 			t.Fatal(err)
 		}
@@ -34,9 +35,9 @@ func TestRotateReplacesTheEnrollmentKey(t *testing.T) {
 	}
 }
 
-func shownKeys(t *testing.T, dir string) shownRoot {
+func shownKeys(t *testing.T, dir string) keyring.ShownRoot {
 	t.Helper()
-	var root shownRoot
+	var root keyring.ShownRoot
 	if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,7 @@ func shownKeys(t *testing.T, dir string) shownRoot {
 }
 
 // keyIn fails the test unless the role has exactly one key with the state.
-func keyIn(t *testing.T, s shownRoot, role string, state keys.State) keys.Key {
+func keyIn(t *testing.T, s keyring.ShownRoot, role string, state keys.State) keys.Key {
 	t.Helper()
 	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
 		return k.Role != role || k.State != state

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/status"
 )
 
 func TestShellCompletionListsNamesInTheControlPlane(t *testing.T) {
@@ -52,7 +54,7 @@ func TestHelpGroupsAllCommands(t *testing.T) {
 }
 
 func TestUnhealthyRuntimesAreANegativeResult(t *testing.T) {
-	if !isRefused(fmt.Errorf("status: %w", errUnhealthy)) {
+	if !isRefused(fmt.Errorf("status: %w", status.ErrUnhealthy)) {
 		t.Error("errUnhealthy does not cause the exit code of a negative result")
 	}
 }

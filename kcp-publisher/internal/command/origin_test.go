@@ -14,12 +14,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
 )
 
 func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
-	var rows []publishResult
+	var rows []publishcommand.Result
 	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",
 		store.LayoutScheme+dir, "--keys", ours, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {

@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/promote"
 )
 
 const releasesYAML = `# what the team agreed on
@@ -60,7 +61,7 @@ func (r *repository) promote(args ...string) []string {
 
 func TestPromoteCommitsOneLineAndSignsOff(t *testing.T) {
 	r, _ := channels(t)
-	var row promoteResult
+	var row promote.Result
 	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
 		t.Fatal(err)
 	}

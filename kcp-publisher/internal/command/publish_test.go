@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -38,9 +39,9 @@ func fleetFolder(t *testing.T) string {
 	return from
 }
 
-func publishTo(t *testing.T, from, layout, keys string) []publishResult {
+func publishTo(t *testing.T, from, layout, keys string) []publishcommand.Result {
 	t.Helper()
-	var rows []publishResult
+	var rows []publishcommand.Result
 	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 		"--allow-unresolved", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
@@ -103,8 +104,8 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 func TestPublishDryRunWritesNothing(t *testing.T) {
 	from, dir, keys := fleetFolder(t), t.TempDir(), keyFolder(t)
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
-	dry := func() []publishResult {
-		var rows []publishResult
+	dry := func() []publishcommand.Result {
+		var rows []publishcommand.Result
 		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 			"--allow-unresolved", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
@@ -152,7 +153,7 @@ func TestPublishFailsForUnresolvedModuleUnlessAllowed(t *testing.T) {
 	from, layout, keys := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keys, "-o", "json"}
 	o := run(args...)
-	var rows []publishResult
+	var rows []publishcommand.Result
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || rows[0].Action != "pushed" ||
 		rows[1].Action != "pushed" {
 		t.Errorf("the resolved modules were not published: %v, %+v", err, rows)
@@ -232,7 +233,7 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 			"[keda], waves: [{name: all, percent: 100}]}\n")
 
 	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyDir, "-o", "json")
-	var rows []publishResult
+	var rows []publishcommand.Result
 	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || o.code != cli.ExitFailed {
 		t.Fatalf("parse the output: %v; got %+v, want exit code 1", err, o)
 	}

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"flag"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -23,3 +24,5 @@ func TestCommandsInDocsAreValid(t *testing.T) {
 func TestReferenceOfConfigurationIsCurrent(t *testing.T) {
 	clitest.CheckConfiguration(t, func() *cobra.Command { return newProgram("v0") }, "../../../docs", *update)
 }
+
+var update = flag.Bool("update", false, "update the golden files and references")

@@ -9,6 +9,24 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/check"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/component"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/diff"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/enrollment"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/events"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/export"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/fleetui"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/images"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyring"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/operator"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/promote"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/registry"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/removals"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/reports"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/rollout"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/runtimes"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/status"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/isolation"
 )
@@ -26,15 +44,21 @@ func newProgram(version string) *cobra.Command {
 		commands  []*cobra.Command
 	}{
 		{"watch", "Watch a fleet:", []*cobra.Command{
-			newStatus(), newWhy(), newLogs(), newTree(), newEvents(), newImages(), newUI(g), newCheck(),
+			status.New(), status.NewWhy(), reports.NewLogs(), reports.NewTree(), events.New(), images.New(),
+			fleetui.New(g), check.New(),
 		}},
 		{"change", "Change a fleet:", []*cobra.Command{
-			newDiff(), newRemovals(), newPromote(), newTrain(), newRollout(), newReconcile(), newSuspend(), newResume(),
+			diff.New(), removals.New(), promote.New(), promote.NewTrain(), rollout.New(), runtimes.NewReconcile(),
+			runtimes.NewSuspend(), runtimes.NewResume(),
 		}},
-		{"serve", "Publish:", []*cobra.Command{newRun(g), newPublish(g), newRegistry(), newTokenService(g)}},
-		{"trust", "Keys and enrollment:", []*cobra.Command{newKeys(), newEnroll(), newRevoke(), newMove()}},
-		{"modules", "Modules:", []*cobra.Command{newComponent(), newCheckModule()}},
-		{"carry", "Air-gapped runtimes:", []*cobra.Command{newExport(), newImportReport()}},
+		{"serve", "Publish:", []*cobra.Command{
+			operator.New(g), publish.New(g), registry.New(), registry.NewTokenService(g),
+		}},
+		{"trust", "Keys and enrollment:", []*cobra.Command{
+			keyring.New(), enrollment.NewEnroll(), enrollment.NewRevoke(), enrollment.NewMove(),
+		}},
+		{"modules", "Modules:", []*cobra.Command{component.New(), component.NewCheckModule()}},
+		{"carry", "Air-gapped runtimes:", []*cobra.Command{export.New(), reports.NewImportReport()}},
 		{"migrate", "Migrate from lifecycle-manager:", []*cobra.Command{newTakeover()}},
 	} {
 		root.AddGroup(&cobra.Group{ID: part.id, Title: part.title})
@@ -43,7 +67,7 @@ func newProgram(version string) *cobra.Command {
 		}
 		root.AddCommand(part.commands...)
 	}
-	root.AddCommand(newRender())
+	root.AddCommand(component.NewRender())
 	cli.CompleteConnections(root)
 	return root
 }
@@ -53,6 +77,6 @@ func newProgram(version string) *cobra.Command {
 func isRefused(err error) bool {
 	var unsigned signature.Refusal
 	var leak *isolation.Leak
-	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrMismatch) || errors.Is(err, errUnhealthy) ||
-		errors.Is(err, errDiffers) || errors.As(err, &leak)
+	return errors.As(err, &unsigned) || errors.Is(err, ocm.ErrMismatch) || errors.Is(err, status.ErrUnhealthy) ||
+		errors.Is(err, diff.ErrDiffers) || errors.As(err, &leak)
 }

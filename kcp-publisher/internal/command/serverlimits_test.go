@@ -9,6 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/fleetui"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/registry"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/notify"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
 )
@@ -35,8 +37,8 @@ func TestConnectionsFitIntoHalfOfTheMemoryOfTheChart(t *testing.T) {
 		servers []serve.Limits
 	}{
 		"publisher":     {values.container, []serve.Limits{notify.Limits, receiver.Limits, serve.Small, serve.Small}},
-		"token service": {values.TokenService, []serve.Limits{tokenLimits}},
-		"fleet UI":      {values.UI, []serve.Limits{pageLimits}},
+		"token service": {values.TokenService, []serve.Limits{registry.TokenLimits}},
+		"fleet UI":      {values.UI, []serve.Limits{fleetui.PageLimits}},
 	} {
 		var most int64
 		for _, server := range c.servers {

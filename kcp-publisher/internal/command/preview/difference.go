@@ -79,7 +79,8 @@ func (d Difference) Draw(out io.Writer) {
 		cli.Printf(out, "  %d would be added: %s\n", len(d.CreatedRuntimes), terminal.JoinRuntimes(d.CreatedRuntimes))
 	}
 	if len(d.Leaving) > 0 {
-		cli.Printf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving), terminal.JoinRuntimes(d.Leaving))
+		cli.Printf(out, "  %d would be removed with all their modules: %s\n", len(d.Leaving),
+			terminal.JoinRuntimes(d.Leaving))
 	}
 	if len(d.Changes) == 0 {
 		return

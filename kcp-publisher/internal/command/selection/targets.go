@@ -105,7 +105,8 @@ func (t *Targets) FindTargets(ctx context.Context, api client.Reader, names []st
 	if err != nil {
 		return nil, err
 	}
-	in, err := controlplane.ReadInput(ctx, api, controlplane.KymaSelector{Namespace: t.Namespace, Selector: selector}, controlplane.DividedRuntimes{})
+	of := controlplane.KymaSelector{Namespace: t.Namespace, Selector: selector}
+	in, err := controlplane.ReadInput(ctx, api, of, controlplane.DividedRuntimes{})
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,8 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	}
 	for name, want := range map[string]string{"eu-1": "true", "eu-2": "", "eu-3": "true"} {
 		var kyma v1beta2.Kyma
-		if err := api.Get(t.Context(), client.ObjectKey{Namespace: controlplane.DefaultNamespace, Name: name}, &kyma); err != nil ||
+		key := client.ObjectKey{Namespace: controlplane.DefaultNamespace, Name: name}
+		if err := api.Get(t.Context(), key, &kyma); err != nil ||
 			kyma.Labels[v1beta2.LabelSkipReconciliation] != want {
 			t.Errorf("%s: labels %v, %v", name, kyma.Labels, err)
 		}

@@ -1,0 +1,21 @@
+package component
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/render"
+)
+
+// RenderCommand is the name of the hidden command that renders content.
+const RenderCommand = "render"
+
+// NewRender returns the command of the child process that renders content.
+func NewRender() *cobra.Command {
+	return &cobra.Command{
+		Use: RenderCommand, Short: "render the content on standard input", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return render.Child(cmd.InOrStdin(), cli.Raw(cmd.OutOrStdout()))
+		},
+	}
+}

@@ -1,0 +1,5 @@
+package events
+
+import "time"
+
+var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)

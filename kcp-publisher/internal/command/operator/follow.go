@@ -1,0 +1,133 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
+)
+
+type followFlags struct {
+	url      string
+	git      flagset.GitFlags
+	interval time.Duration
+	prune    flagset.PruneFlags
+	rewind   bool
+}
+
+func (f *followFlags) add(flags, settings *pflag.FlagSet) {
+	flags.StringVar(&f.url, "git-url", "",
+		"URL of a Git repository whose objects are applied to the control plane; default: none")
+	f.git.Add(flags)
+	settings.DurationVar(&f.interval, "git-poll-interval", 30*time.Second,
+		"interval between checks for a new commit in the Git repository")
+	f.prune.Add(flags, settings)
+	flags.BoolVar(&f.rewind, "allow-rewind", false,
+		"apply a commit of --git-url even if it does not descend from the previously applied commit")
+}
+
+// errShard rejects --git-url for a publisher that reconciles only some Kymas.
+var errShard = errors.New(
+	"--git-url cannot be combined with --watch-label-selector: other publishers would not wait for a partially " +
+		"applied commit; run a single publisher without a selector",
+)
+
+// newFollower returns the follower of the repository in --git-url, or nil without --git-url. selector is the value of
+// --watch-label-selector.
+func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower, error) {
+	if f.url == "" {
+		if f.git.IsSet() || f.prune.IsSet() || f.rewind {
+			return nil, cli.Usage(errors.New("--git-url is required if other flags or settings for Git are set"))
+		}
+		return nil, nil
+	}
+	if selector != "" {
+		return nil, cli.Usage(errShard)
+	}
+	if f.interval <= 0 {
+		return nil, cli.Usage(fmt.Errorf("git-poll-interval %s: must be more than 0", f.interval))
+	}
+	pruning, err := f.prune.PruningLimits()
+	if err != nil {
+		return nil, err
+	}
+	open := func() (*git.Repository, error) { return f.git.Open("--git-url", f.url) }
+	if _, err := open(); err != nil {
+		return nil, err
+	}
+	return &follow.Follower{
+		Open:        open,
+		Namespace:   namespace,
+		Interval:    f.interval,
+		Pruning:     pruning,
+		AllowRewind: f.rewind,
+	}, nil
+}
+
+// followWith runs the follower in a publisher without shards, which has only one active replica.
+func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
+	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
+	kymas.Source, kymas.LastComparison, kymas.RequestComparison = follower.Source, follower.ComparedAt,
+		follower.RequestComparison
+	kymas.HoldReason, kymas.ApprovedByCommit = follower.HoldReason, follower.ApprovedAt
+	return addFollower(mgr, follower)
+}
+
+// planWith runs the follower in the planner of a publisher with shards.
+func planWith(
+	mgr ctrl.Manager, follower *follow.Follower, planner *controller.Planner, board *replica.Board,
+) error {
+	follower.Hold, follower.Stop, follower.MayWrite = planner.Hold, planner.Stop, planner.MayWrite
+	follower.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
+		data, err := board.Approvals(ctx)
+		if err != nil {
+			return shard.Approvals{}, err
+		}
+		return recalledApprovals(ctx, data), nil
+	}
+	planner.Git = &controller.PlannedGit{
+		Source: follower.Source, Compared: follower.ComparedAt, Compare: follower.RequestComparison,
+		Requested: board.ComparisonRequested, Holding: follower.HoldReason, Approvals: follower.Approvals,
+		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
+	}
+	return addFollower(mgr, follower)
+}
+
+// recalledApprovals returns the stored approvals. It returns none if the data is invalid, because the fleet would
+// otherwise wait until an operator repairs the ConfigMap. Removals without an approval wait for an operator.
+func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
+	approvals, err := shard.DecodeApprovals(data)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "failed to read the approved removals of the current commit")
+		return shard.Approvals{}
+	}
+	return approvals
+}
+
+func addFollower(mgr ctrl.Manager, follower *follow.Follower) error {
+	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
+		mgr.GetEventRecorder("kcp-publisher")
+	follower.HoldUntilStarted()
+	err := follower.Watch(context.Background(), mgr.GetCache(), &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{},
+		&v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{}, &v1alpha1.PromotionPolicy{})
+	if err != nil {
+		return fmt.Errorf("follow the Git repository: %w", err)
+	}
+	if err := mgr.Add(follower); err != nil {
+		return fmt.Errorf("follow the Git repository: %w", err)
+	}
+	return nil
+}

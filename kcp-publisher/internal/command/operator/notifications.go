@@ -1,0 +1,214 @@
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/spf13/pflag"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/serve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/notify"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
+)
+
+type notificationFlags struct {
+	receiverAddress, receiverToken string
+	address, generations           string
+	connections                    int
+	certificate, key               string
+
+	tokens *receiver.TokenFile // nil until check has read the token file
+}
+
+// maxConnections is the largest value of --notifications-connections. A process cannot have more file descriptors.
+const maxConnections = 1_000_000
+
+func (f *notificationFlags) add(flags, settings *pflag.FlagSet) {
+	flags.StringVar(&f.receiverAddress, "receiver-bind-address", "",
+		"address of the receiver for registry notifications, POST "+receiver.Path+
+			"; default: none, the publisher only polls reports")
+	flags.StringVar(&f.receiverToken, "receiver-token", "",
+		"file with the token that registries send to the receiver, or two tokens on separate lines during a rotation; "+
+			"required with --receiver-bind-address")
+	flags.StringVar(&f.address, "notifications-bind-address", "",
+		"address for the notification streams of agents, GET "+bundle.NotificationsPath+
+			"; default: none, agents only poll")
+	settings.IntVar(&f.connections, "notifications-connections", 10_000,
+		"maximum number of agents with a notification stream")
+	settings.StringVar(&f.generations, "notifications-generations", "",
+		"YAML file with the lowest accepted password generation of users, as USER: GENERATION, like --generations "+
+			"of token-service")
+	settings.StringVar(&f.certificate, "notifications-tls-certificate", "",
+		"PEM file with the TLS certificate for both bind addresses; default: plain HTTP, behind a proxy that "+
+			"terminates TLS")
+	settings.StringVar(&f.key, "notifications-tls-key", "", "PEM file with the private key of the TLS certificate")
+}
+
+func (f *notificationFlags) check() (err error) {
+	switch {
+	case (f.receiverAddress == "") != (f.receiverToken == ""):
+		err = errors.New("--receiver-bind-address and --receiver-token: set both or neither")
+	case (f.certificate == "") != (f.key == ""):
+		err = errors.New("notifications-tls-certificate and notifications-tls-key: set both or neither")
+	case f.certificate != "" && f.receiverAddress == "" && f.address == "":
+		err = errors.New(
+			"notifications-tls-certificate requires --receiver-bind-address or --notifications-bind-address")
+	case f.connections < 1 || f.connections > maxConnections:
+		err = fmt.Errorf("notifications-connections %d: must be 1 to %d", f.connections, maxConnections)
+	case f.receiverAddress != "":
+		if f.tokens, err = receiver.OpenTokenFile(f.receiverToken); err != nil {
+			err = fmt.Errorf("--receiver-token: %w", err)
+		}
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	return nil
+}
+
+// served is the publishing part of a process. The receiver of registry notifications and the endpoint for agents use
+// it.
+type served interface {
+	// leading reports whether the process accepts notifications.
+	leading() bool
+	// owns reports whether the process publishes to the runtime.
+	owns(runtime string) bool
+	// has reports whether a Kyma of the process has this runtime ID.
+	has(runtime string) bool
+	// readReport reads the report of a runtime without waiting for the next poll.
+	readReport(ctx context.Context, runtime string) error
+	// pass forwards a notification about a runtime of another process to that process. It returns false if the
+	// notification cannot be forwarded.
+	pass(runtime string) bool
+	// notifyWith sets the function that notifies an agent of a new bundle.
+	notifyWith(subscribers *notify.Subscribers)
+}
+
+// setUp adds the endpoints to the manager. It returns the queue of report reads, or nil without a receiver.
+func (f *notificationFlags) setUp(
+	mgr ctrl.Manager, runtimes served, folder keys.Folder, location string,
+) (*receiver.ReadQueue, error) {
+	secure, err := f.secure(mgr)
+	if err != nil {
+		return nil, err
+	}
+	reads, err := f.setUpReceiver(mgr, runtimes, location, secure)
+	if err != nil {
+		return nil, err
+	}
+	return reads, f.setUpSubscribers(mgr, runtimes, folder, secure)
+}
+
+func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
+	if f.certificate == "" {
+		return nil, nil
+	}
+	watcher, err := certwatcher.New(f.certificate, f.key)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("notifications-tls-certificate and notifications-tls-key: %w", err))
+	}
+	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
+}
+
+func (f *notificationFlags) setUpReceiver(
+	mgr ctrl.Manager, runtimes served, location string, secure *tls.Config,
+) (*receiver.ReadQueue, error) {
+	if f.receiverAddress == "" {
+		return nil, nil
+	}
+	_, prefix, err := token.SplitLocation(location)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
+	}
+	reads := receiver.NewReads(runtimes.readReport, time.Now)
+	if err := mgr.Add(reads); err != nil {
+		return nil, err
+	}
+	handler := receiver.New(receiver.Options{
+		Prefix: prefix, Tokens: f.tokens, Leading: runtimes.leading, Log: ctrl.Log.WithName("receiver"),
+		Request: func(runtime string) bool {
+			switch {
+			case !runtimes.owns(runtime):
+				return runtimes.pass(runtime)
+			case !runtimes.has(runtime):
+				return false
+			}
+			reads.Add(runtime)
+			return true
+		},
+	})
+	mux := http.NewServeMux()
+	mux.Handle(receiver.Path, handler)
+	if err := serve.Add(mgr, "receiver", f.receiverAddress, secure, mux, receiver.Limits); err != nil {
+		return nil, cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
+	}
+	return reads, nil
+}
+
+func (f *notificationFlags) setUpSubscribers(
+	mgr ctrl.Manager, runtimes served, folder keys.Folder, secure *tls.Config,
+) error {
+	if f.address == "" {
+		return nil
+	}
+	generations, err := token.OpenGenerations(f.generations)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("notifications-generations: %w", err))
+	}
+	secrets, err := keys.OpenTokenFile(folder)
+	if err != nil {
+		return err
+	}
+	subscribers, handler := notify.New(notify.Options{
+		Connections: f.connections, Passwords: token.Passwords{Secrets: secrets.Secrets, InForce: generations.InForce},
+		Serves: runtimes.owns, Log: ctrl.Log.WithName("notifications"),
+	})
+	if err := mgr.Add(subscribers); err != nil {
+		return err
+	}
+	runtimes.notifyWith(subscribers)
+	mux := http.NewServeMux()
+	mux.Handle(bundle.NotificationsPath, handler)
+	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits); err != nil {
+		return cli.Usage(fmt.Errorf("--notifications-bind-address: %w", err))
+	}
+	return nil
+}
+
+// whole is a publisher without shards: its only active replica publishes to all runtimes.
+type whole struct {
+	mgr   ctrl.Manager
+	kymas *controller.Kymas
+}
+
+func (w whole) leading() bool {
+	select {
+	case <-w.mgr.Elected():
+		return true
+	default:
+		return false
+	}
+}
+
+func (w whole) owns(string) bool { return w.leading() }
+
+func (w whole) has(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }
+
+func (w whole) readReport(ctx context.Context, runtime string) error {
+	return w.kymas.ReadReport(ctx, runtime)
+}
+
+func (w whole) pass(string) bool { return false }
+
+func (w whole) notifyWith(subscribers *notify.Subscribers) { w.kymas.Notify = subscribers.Notify }

@@ -1,0 +1,119 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/notify"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
+)
+
+// owned contains the shards of one replica. A registry can send a notification to any replica, so owned forwards
+// notifications about runtimes of other shards to the other replicas. It is safe for concurrent use.
+type owned struct {
+	// count is the number of shards in the fleet.
+	count int
+	// forward forwards a notification about a runtime to the other replicas. It does not block.
+	forward func(runtime string)
+	// reads is the queue of report reads, or nil without a receiver. subscribers are the connected agents, or nil
+	// without an endpoint for agents. Both are set before the first shard starts.
+	reads       *receiver.ReadQueue
+	subscribers *notify.Subscribers
+
+	mu sync.Mutex // guards shards
+	// shards contains the running shards by number.
+	shards map[int]running
+}
+
+// running is a shard whose caches are complete. ctx is canceled when the shard stops.
+type running struct {
+	ctx   context.Context
+	kymas *controller.Kymas
+}
+
+func newOwned(count int, forward func(runtime string)) *owned {
+	return &owned{count: count, forward: forward, shards: map[int]running{}}
+}
+
+// add makes owned contain the shard with this number while the shard's manager runs.
+func (o *owned) add(mgr ctrl.Manager, number int, kymas *controller.Kymas) error {
+	if o.subscribers != nil {
+		kymas.Notify = o.subscribers.Notify
+	}
+	// The manager starts the function after its caches are complete.
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		o.set(number, &running{ctx, kymas})
+		<-ctx.Done()
+		o.set(number, nil)
+		if o.subscribers != nil {
+			o.subscribers.Disconnect(func(runtime string) bool { return shard.ShardOf(runtime, o.count) == number })
+		}
+		return nil
+	}))
+}
+
+func (o *owned) set(number int, shard *running) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if shard == nil {
+		delete(o.shards, number)
+	} else {
+		o.shards[number] = *shard
+	}
+}
+
+func (o *owned) of(runtime string) (running, bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	found, ok := o.shards[shard.ShardOf(runtime, o.count)]
+	return found, ok
+}
+
+// leading returns true, because every replica accepts notifications and passes them on.
+func (o *owned) leading() bool { return true }
+
+func (o *owned) owns(runtime string) bool {
+	_, ok := o.of(runtime)
+	return ok
+}
+
+func (o *owned) has(runtime string) bool {
+	found, ok := o.of(runtime)
+	return ok && found.kymas.HasKyma(found.ctx, runtime)
+}
+
+func (o *owned) readReport(ctx context.Context, runtime string) error {
+	found, ok := o.of(runtime)
+	if !ok {
+		return errors.New("another replica publishes for the runtime") // the next poll reads the report
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(found.ctx, cancel)()
+	return found.kymas.ReadReport(ctx, runtime)
+}
+
+func (o *owned) pass(runtime string) bool {
+	o.forward(runtime)
+	return true
+}
+
+func (o *owned) notifyWith(subscribers *notify.Subscribers) { o.subscribers = subscribers }
+
+// handleForwarded reads the reports of runtimes about which other replicas received notifications.
+func (o *owned) handleForwarded(runtimes []string) {
+	if o.reads == nil {
+		return
+	}
+	for _, runtime := range runtimes {
+		if o.has(runtime) {
+			o.reads.Add(runtime)
+		}
+	}
+}
