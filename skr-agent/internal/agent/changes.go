@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/opencontainers/go-digest"
@@ -16,11 +17,28 @@ type changeLog struct {
 	mu sync.Mutex // guards all fields below
 	// definitions is true if one of the agent's CRDs was changed or deleted.
 	definitions bool
-	// contents contains the digests of stored blobs whose Secrets were changed or deleted. The value is true if a
-	// Secret was deleted.
-	contents map[digest.Digest]bool
+	// contents contains the stored blobs whose Secrets were changed or deleted.
+	contents map[digest.Digest]contentChange
 	// secrets contains the names of deleted Secrets that held the agent's state.
 	secrets map[string]bool
+}
+
+// contentChange is the change of a stored blob.
+type contentChange struct {
+	// isLost is true if a Secret of the blob was deleted, or if the blob can be damaged.
+	isLost bool
+	// versions contains the resource versions of changed Secrets by name.
+	versions map[string]string
+}
+
+// isOwn reports whether only this process changed the blob.
+func (c contentChange) isOwn(s *contentstore.Store) bool {
+	for name, version := range c.versions {
+		if !s.Wrote(name, version) {
+			return false
+		}
+	}
+	return !c.isLost
 }
 
 func (c *changeLog) recordDefinition() {
@@ -29,28 +47,44 @@ func (c *changeLog) recordDefinition() {
 	c.definitions = true
 }
 
-func (c *changeLog) recordContents(touched []digest.Digest, deleted bool) {
+// recordLost records blobs that can be missing or damaged.
+func (c *changeLog) recordLost(blobs []digest.Digest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, d := range blobs {
+		c.recordContent(d, contentChange{isLost: true})
+	}
+}
+
+// recordContent adds a change of a blob. The caller must hold mu.
+func (c *changeLog) recordContent(d digest.Digest, change contentChange) {
 	if c.contents == nil {
-		c.contents = map[digest.Digest]bool{}
+		c.contents = map[digest.Digest]contentChange{}
 	}
-	for _, d := range touched {
-		c.contents[d] = c.contents[d] || deleted
+	known := c.contents[d]
+	if known.versions == nil {
+		known.versions = map[string]string{}
 	}
+	known.isLost = known.isLost || change.isLost
+	maps.Copy(known.versions, change.versions)
+	c.contents[d] = known
 }
 
 // recordSecret records a changed Secret. It returns true if the change must start a reconciliation.
 func (c *changeLog) recordSecret(secret *metav1.PartialObjectMetadata, deleted bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if d := contentstore.BlobDigest(secret.Annotations); d.Validate() == nil {
-		c.recordContents([]digest.Digest{d}, deleted)
+		change := contentChange{isLost: deleted}
+		if !deleted {
+			change.versions = map[string]string{secret.Name: secret.ResourceVersion}
+		}
+		c.recordContent(d, change)
 		return true
 	}
 	if !deleted || secret.Name != pull.StateSecret && secret.Name != objects.MemorySecret {
 		return false
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.secrets == nil {
 		c.secrets = map[string]bool{}
 	}
@@ -58,7 +92,7 @@ func (c *changeLog) recordSecret(secret *metav1.PartialObjectMetadata, deleted b
 	return true
 }
 
-func (c *changeLog) take() (definitions bool, contents map[digest.Digest]bool, secrets map[string]bool) {
+func (c *changeLog) take() (definitions bool, contents map[digest.Digest]contentChange, secrets map[string]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	definitions, contents, secrets = c.definitions, c.contents, c.secrets

@@ -201,26 +201,27 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// verifyContents verifies stored contents whose Secrets changed, and fetches damaged documents of the last accepted
-// bundle again. The next fetch replaces damaged contents of modules.
+// verifyContents verifies stored contents whose Secrets another client changed, and fetches damaged documents of the
+// last accepted bundle again. The next fetch replaces damaged contents of modules.
 func (a *Agent) verifyContents(
-	ctx context.Context, log logr.Logger, changed map[digest.Digest]bool,
+	ctx context.Context, log logr.Logger, changed map[digest.Digest]contentChange,
 ) (postponed bool, err error) {
 	var kept, later []digest.Digest
 	for _, d := range slices.Sorted(maps.Keys(changed)) {
-		switch deleted := changed[d]; {
+		switch change := changed[d]; {
 		case a.isContentMissing(d): // still missing after the last fetch, so not lost
+		case change.isOwn(a.Store):
 		case a.keptDigests[d]:
 			kept = append(kept, d)
-		case deleted && a.needsPrune:
+		case change.isLost && a.needsPrune:
 			later = append(later, d)
 		}
 	}
-	a.changes.recordContents(later, true)
+	a.changes.recordLost(later)
 	postponed = len(later) > 0 && a.staging != nil
 	lost, err := a.Puller.VerifyContents(ctx, kept)
 	if err != nil {
-		a.changes.recordContents(kept, true)
+		a.changes.recordLost(kept)
 		return postponed, err
 	}
 	if news := a.lost.newLosses(lost); len(news) > 0 {
@@ -245,7 +246,7 @@ func (a *Agent) verifyFailedModules(manifests []v1beta2.Manifest, fetched bool) 
 			continue
 		}
 		if a.suspected.Update(m.Name, fmt.Sprint(c.ObservedGeneration, c.LastTransitionTime, c.Reason)) {
-			a.changes.recordContents(contentDigests(m), true)
+			a.changes.recordLost(contentDigests(m))
 		}
 		if fetched && a.contentErrors[m.Module()] == nil {
 			select {

@@ -27,7 +27,7 @@ type pass struct {
 	log   logr.Logger
 	facts round.Facts
 	// contents and secrets are the changes of stored contents and of the agent's Secrets since the last round.
-	contents map[digest.Digest]bool
+	contents map[digest.Digest]contentChange
 	secrets  map[string]bool
 	// unrestored contains the errors of restorations, by the kind of the objects.
 	unrestored map[string]string

@@ -107,7 +107,7 @@ func (a *Agent) prune(ctx context.Context, facts report.Facts) error {
 	if maps.Equal(keep, a.keptDigests) && !a.needsPrune {
 		return nil
 	}
-	if _, err := a.Store.Prune(ctx, keep); err != nil {
+	if err := a.Store.Prune(ctx, keep); err != nil {
 		return err
 	}
 	a.keptDigests, a.needsPrune = keep, false

@@ -147,20 +147,55 @@ func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
 		require.NoError(t, err)
 		return postponed
 	}
-	a.changes.recordContents([]digest.Digest{lost}, true)
-	a.changes.recordContents([]digest.Digest{lost, written}, false)
+	a.changes.recordLost([]digest.Digest{lost})
+	for _, d := range []digest.Digest{lost, written} {
+		a.changes.recordSecret(contentSecret(d, "another-1", "1"), false)
+	}
 	a.stagedKey = "these"
 	for range 2 {
 		require.True(t, poll())
-		require.Equal(t, map[digest.Digest]bool{lost: true}, a.changes.contents,
-			"content that the agent wrote needs no recheck")
+		require.Len(t, a.changes.contents, 1, "content that is not complete yet needs no recheck")
+		require.True(t, a.changes.contents[lost].isLost)
 	}
 	a.keptDigests, a.needsPrune, a.staging = map[digest.Digest]bool{lost: true, written: true}, false, nil
 	require.False(t, poll())
 	require.Empty(t, a.stagedKey, "lost content must be fetched again")
-	a.changes.recordContents([]digest.Digest{old}, true)
+	a.changes.recordLost([]digest.Digest{old})
 	require.False(t, poll())
 	require.Empty(t, a.changes.contents, "unneeded content must not be rechecked")
+}
+
+func contentSecret(d digest.Digest, name, version string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: name, ResourceVersion: version, Annotations: map[string]string{v1beta2.AnnotationContentDigest: d.String()},
+	}}
+}
+
+func TestOwnWritesOfContentAreNotRechecked(t *testing.T) {
+	cluster := fake.NewClientBuilder().Build()
+	store := contentstore.New(cluster, cluster, v1beta2.RuntimeNamespace)
+	a := New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
+	d := digest.FromString("content")
+	require.NoError(t, store.Add(t.Context(), d, []byte("content")))
+	var written corev1.SecretList
+	require.NoError(t, cluster.List(t.Context(), &written))
+	require.Len(t, written.Items, 1)
+	own, at := written.Items[0].Name, written.Items[0].ResourceVersion
+	a.keptDigests = map[digest.Digest]bool{d: true}
+	rechecks := func(version string, deleted bool) bool {
+		a.changes.recordSecret(contentSecret(d, own, at), false)
+		a.changes.recordSecret(contentSecret(d, own, version), deleted)
+		_, contents, _ := a.changes.take()
+		a.stagedKey = "these"
+		require.NoError(t, cluster.DeleteAllOf(t.Context(), &corev1.Secret{}, client.InNamespace(v1beta2.RuntimeNamespace)))
+		_, err := a.verifyContents(t.Context(), logr.Discard(), contents)
+		require.NoError(t, err)
+		return a.stagedKey == ""
+	}
+	require.False(t, rechecks(at, false), "the agent wrote this version")
+	require.True(t, rechecks("another", false), "another client wrote a newer version")
+	require.NoError(t, store.Add(t.Context(), d, []byte("content")))
+	require.True(t, rechecks(at, true), "another client deleted the Secret")
 }
 
 func TestPollDuringFetchRetriesFailedContent(t *testing.T) {

@@ -1,8 +1,8 @@
 // Package contentstore stores blobs in the cluster, so that the agent can correct drift without the registry.
 //
 // A blob is compressed and divided into chunks that fit into Secrets. The index of a blob is written after its
-// chunks, so a blob with an index is complete. Secrets are immutable and named after the digest. Each read verifies
-// the digest of the blob.
+// chunks, so a blob with an index is complete. A blob of one chunk needs no index: the chunk has the index's
+// annotations. Secrets are immutable and named after the digest. Each read verifies the digest of the blob.
 //
 // The package reads single Secrets and lists metadata by label. It does not need a cache of Secrets.
 package contentstore
@@ -50,6 +50,7 @@ type Store struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
+	written   writes
 }
 
 // New returns a store in the Secrets of a namespace. The reader must not be cached, because it would cache all
@@ -106,8 +107,8 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 	return err
 }
 
-// put writes the chunks of a blob and then its index. If a write fails, put deletes the chunks, because incomplete
-// blobs would use up the quota.
+// put writes the chunks of a blob and, if it has several, its index. If a write fails, put deletes the chunks, because
+// incomplete blobs would use up the quota.
 func (s *Store) put(
 	ctx context.Context, d digest.Digest, data []byte, writeSecret func(context.Context, *corev1.Secret) error,
 ) error {
@@ -126,17 +127,17 @@ func (s *Store) put(
 		err := writeSecret(ctx, part)
 		if err == nil {
 			written = append(written, part.Name)
+			s.written.add(part)
 			return nil
 		}
 		_ = s.deleteSecrets(ctx, written...) // ignore the error; the next Put replaces chunks that still exist
 		return fmt.Errorf("store content %s: %w", d, err)
 	}
+	if len(chunks) == 1 {
+		return add(describe(s.newSecret(d, chunkName(d, 0), roleChunk, map[string][]byte{chunkKey: chunks[0]})))
+	}
 	for i, chunk := range chunks {
-		part := s.newSecret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})
-		if len(chunks) == 1 {
-			describe(part)
-		}
-		if err := add(part); err != nil {
+		if err := add(s.newSecret(d, chunkName(d, i), roleChunk, map[string][]byte{chunkKey: chunk})); err != nil {
 			return err
 		}
 	}
@@ -238,6 +239,11 @@ func isComplete(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
 	for _, part := range parts {
 		present[part.Name] = part
 	}
+	if only, ok := present[chunkName(d, 0)]; ok {
+		if count, _, err := parseShape(only.Annotations); err == nil && count == 1 {
+			return true
+		}
+	}
 	index, ok := present[indexName(d)]
 	if !ok {
 		return false
@@ -259,15 +265,15 @@ func BlobDigest(annotations map[string]string) digest.Digest {
 	return digest.Digest(annotations[v1beta2.AnnotationContentDigest])
 }
 
-// Recheck reports whether a blob exists and matches its digest. It deletes the index of a damaged blob, so that Has
-// returns false.
+// Recheck reports whether a blob exists and matches its digest. It deletes the first chunk and the index of a damaged
+// blob, so that Has returns false.
 func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	whole, err := s.Has(ctx, d)
 	if err == nil && whole {
 		_, err = s.Load(ctx, d)
 	}
 	if err == nil && !whole || errors.Is(err, ErrBroken) || errors.Is(err, ErrMissing) {
-		if err := s.deleteSecrets(ctx, indexName(d)); err != nil {
+		if err := s.deleteSecrets(ctx, chunkName(d, 0), indexName(d)); err != nil {
 			return false, fmt.Errorf("delete damaged content %s: %w", d, err)
 		}
 		return false, nil
@@ -275,12 +281,11 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 	return err == nil, err
 }
 
-// Prune deletes all blobs except those in keep, and returns the number of deleted blobs. keep must include blobs that
-// are being written.
-func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, error) {
+// Prune deletes all blobs except those in keep. keep must include blobs that are being written.
+func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) error {
 	parts, err := s.listSecrets(ctx, client.HasLabels{v1beta2.LabelContent})
 	if err != nil {
-		return 0, fmt.Errorf("prune content: %w", err)
+		return fmt.Errorf("prune content: %w", err)
 	}
 	var indexes, chunks []string
 	for _, part := range parts {
@@ -294,9 +299,9 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) (int, er
 	}
 	// Delete indexes first, so that an interruption leaves no index without chunks.
 	if err := s.deleteSecrets(ctx, append(indexes, chunks...)...); err != nil {
-		return 0, fmt.Errorf("prune content: %w", err)
+		return fmt.Errorf("prune content: %w", err)
 	}
-	return len(indexes), nil
+	return nil
 }
 
 func (s *Store) listSecrets(ctx context.Context, selector client.ListOption) ([]metav1.PartialObjectMetadata, error) {
@@ -337,6 +342,7 @@ func (s *Store) deleteSecrets(ctx context.Context, names ...string) error {
 		if err := s.writer.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
 			return err
 		}
+		s.written.remove(name)
 	}
 	return nil
 }

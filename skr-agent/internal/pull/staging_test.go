@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -55,13 +56,13 @@ func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.D
 // the first part of another content.
 type narrow struct {
 	client.Client
-	most    int
-	waiting sync.WaitGroup
-	creates atomic.Int64
+	most, first int
+	waiting     sync.WaitGroup
+	creates     atomic.Int64
 }
 
 func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
-	if n.creates.Add(1) <= int64(n.most) {
+	if n.creates.Add(1) <= int64(n.first) {
 		err := n.Client.Create(ctx, o, opts...)
 		n.waiting.Done()
 		n.waiting.Wait()
@@ -88,24 +89,26 @@ func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
 	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
 	require.NoError(t, err)
 	var state bundle.DesiredState
-	for i := range stageWorkers {
-		text := fmt.Sprint("own-", i)
+	const contents = 4 // the agent fetches at most 4 MiB at a time
+	for i := range contents {
+		text := make([]byte, 1<<20)
+		source := rand.NewChaCha8([32]byte{byte(i)})
+		_, _ = source.Read(text)
 		c := bundle.Content{
 			Name:       "raw-manifest",
 			Repository: "./" + bundle.ContentRepository,
 			MediaType:  "application/octet-stream",
-			Digest:     digest.FromString(text),
+			Digest:     digest.FromBytes(text),
 			SizeBytes:  int64(len(text)),
 		}
-		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader([]byte(text))))
+		require.NoError(t, repository.Push(ctx, c.Descriptor(), bytes.NewReader(text)))
 		state.Manifests = append(state.Manifests, bundle.Manifest{
 			Name: fmt.Sprint("m", i), Module: fmt.Sprint("m", i), Content: []bundle.Content{c},
 		})
 	}
-	_, err = w.puller.Store.Prune(ctx, nil)
-	require.NoError(t, err)
-	tight := &narrow{Client: w.client, most: stageWorkers}
-	tight.waiting.Add(stageWorkers)
+	require.NoError(t, w.puller.Store.Prune(ctx, nil))
+	tight := &narrow{Client: w.client, most: 3 * contents / 2, first: contents} // two chunks and an index per content
+	tight.waiting.Add(contents)
 	w.puller.Store = contentstore.New(tight, tight, w.namespace)
 	staging := w.puller.StartStaging(state, nil)
 	var problems map[string]error
@@ -113,10 +116,10 @@ func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
 		problems, done, err = staging.Continue(ctx, time.Minute)
 		require.NoError(t, err)
 	}
-	require.Len(t, problems, stageWorkers/2, "each content must need two Secrets")
+	require.Len(t, problems, contents/2, "each content must need three Secrets")
 	whole, err := w.puller.Store.ListComplete(ctx)
 	require.NoError(t, err)
-	require.Len(t, whole, stageWorkers/2)
+	require.Len(t, whole, contents/2)
 	require.True(t, w.puller.StartStaging(state, problems).isSequential,
 		"the next poll must continue without concurrent writes")
 }
@@ -190,7 +193,7 @@ func TestFetchingContentNeedsFewRequests(t *testing.T) {
 	require.False(t, staging.IsMissing(state.Manifests[4].Content[1].Digest))
 	require.EqualValues(t, 1, counted.lists.Load())
 	require.Zero(t, counted.gets.Load())
-	require.EqualValues(t, 2*5, counted.creates.Load())
+	require.EqualValues(t, 5, counted.creates.Load())
 	require.Zero(t, counted.deletes.Load())
 	for _, m := range state.Manifests[2:] {
 		for _, c := range m.Content {
@@ -208,7 +211,7 @@ func TestFetchingContentNeedsFewRequests(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, done)
 	require.NoError(t, staging.PendingErrors()["m9"])
-	require.EqualValues(t, 2*6, counted.creates.Load())
+	require.EqualValues(t, 6, counted.creates.Load())
 	problems, done, err = staging.Continue(ctx, time.Minute)
 	require.NoError(t, err)
 	require.True(t, done)
