@@ -52,7 +52,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 	return distinct, err
 }
 
-// AllRequests returns every request of the users in Options.Audit. A watch appears twice, because the audit log
+// AllRequests returns every request of the users in Options.Audit. It counts a watch once, although the audit log
 // contains its start and its end.
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
@@ -63,11 +63,13 @@ func (c *Cluster) AllRequests() ([]Request, error) {
 		return nil, err
 	}
 	var found []Request
+	seen := map[string]bool{}
 	for line := range bytes.Lines(data[c.place.Audited:]) {
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			break // the API server is still writing the line
 		}
 		var event struct {
+			AuditID          string
 			Verb             string
 			User             struct{ Username string }
 			ImpersonatedUser struct{ Username string }
@@ -77,6 +79,10 @@ func (c *Cluster) AllRequests() ([]Request, error) {
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
+		if seen[event.AuditID] {
+			continue
+		}
+		seen[event.AuditID] = true
 		on := event.ObjectRef
 		r := Request{
 			User: event.User.Username, As: event.ImpersonatedUser.Username,

@@ -219,13 +219,13 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	newest := inForce(w.puller)
 	last, err := standby.ReportedSequence(t.Context())
 	require.NoError(t, err)
-	require.EqualValues(t, 9, last, "the standby must continue from the leader's sequence")
-	require.NoError(t, standby.SaveReported(t.Context(), 10))
+	require.GreaterOrEqual(t, last, int64(9), "the standby must continue from the leader's sequence")
+	require.NoError(t, standby.SaveReported(t.Context(), last+1))
 	require.NoError(t, standby.Restore(t.Context()), "the standby must restore the state when it becomes the leader")
 	require.Equal(t, newest, inForce(standby))
 	w.restart()
 	require.Equal(t, newest, inForce(w.puller), "the standby must restore the leader's bundle")
-	require.EqualValues(t, 10, w.reported())
+	require.Greater(t, w.reported(), last)
 }
 
 func TestReportSequenceSurvivesRestart(t *testing.T) {
@@ -233,16 +233,17 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.Zero(t, w.reported())
 	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "the sequence must be saved before the first bundle")
 	w.restart()
-	require.EqualValues(t, 7, w.reported())
+	first := w.reported()
+	require.GreaterOrEqual(t, first, int64(7))
 
 	w.publish()
 	_, err := w.puller.Pull(t.Context())
 	require.NoError(t, err)
 	w.restart()
-	require.EqualValues(t, 7, w.reported(), "an accepted bundle must not change the sequence")
-	require.NoError(t, w.puller.SaveReported(t.Context(), 8))
+	require.GreaterOrEqual(t, w.reported(), first, "an accepted bundle must not lower the sequence")
+	require.NoError(t, w.puller.SaveReported(t.Context(), first+1))
 	w.restart()
-	require.EqualValues(t, 8, w.reported())
+	require.Greater(t, w.reported(), first)
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "a saved sequence must not change the bundle")
 
 	var secret corev1.Secret
@@ -254,18 +255,53 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "an invalid sequence must not affect the bundle")
 }
 
-func TestSavingTheReportSequenceReadsNoSecret(t *testing.T) {
+func TestReportSequencesAreSavedOncePerMinute(t *testing.T) {
 	w := newWorld(t)
 	w.publish()
 	counted := &counting{Client: w.client}
 	puller := w.started(counted)
 	_, err := puller.Pull(t.Context())
 	require.NoError(t, err)
+	start := w.puller.Now()
+	now := start
+	puller.Now = func() time.Time { return now }
 	counted.gets.Store(0)
-	for sequence := range int64(2) {
-		require.NoError(t, puller.SaveReported(t.Context(), sequence+1))
+	counted.updates.Store(0)
+	var sequence int64
+	send := func() {
+		t.Helper()
+		sequence = bundle.NextReportSequence(sequence, now, time.Time{})
+		require.NoError(t, puller.SaveReported(t.Context(), sequence))
+		require.GreaterOrEqual(t, w.reported(), sequence, "a restarted agent must continue after the last report")
 	}
+	for range 60 {
+		send()
+		now = now.Add(time.Second)
+	}
+	require.EqualValues(t, 1, counted.updates.Load())
+	now = now.Add(time.Second)
+	send()
+	require.EqualValues(t, 2, counted.updates.Load())
 	require.Zero(t, counted.gets.Load(), "the agent must update the Secret that it wrote last")
+
+	w.publish()
+	_, err = puller.Pull(t.Context())
+	require.NoError(t, err)
+	counted.updates.Store(0)
+	now = now.Add(30 * time.Second)
+	send()
+	require.Zero(t, counted.updates.Load(), "the write of an accepted bundle covers the next reports")
+
+	t.Log("an agent that restarts after each report stays at most a minute ahead of the clock")
+	for range 100 {
+		puller = w.started(w.client)
+		puller.Now = func() time.Time { return now }
+		if sequence, err = puller.ReportedSequence(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		send()
+	}
+	require.Less(t, time.UnixMilli(sequence).Sub(now), reservedTime+time.Second)
 }
 
 func TestClusterMirrorsOverrideBundleMirrors(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,8 +16,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// ReportedSequence returns the sequence of the last sent report, or 0 before the first report. It reads the Secret,
-// because another replica of the agent can have sent a report as the leader.
+// reservedTime limits how far the saved sequence of reports is ahead of the clock. During this time, further reports
+// need no write.
+const reservedTime = time.Minute
+
+// ReportedSequence returns a sequence that is at least as high as that of the last sent report, or 0 before the first
+// report. It reads the Secret, because another replica of the agent can have sent a report as the leader.
 func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	saved, err := p.readSecret(ctx)
 	if err == nil {
@@ -35,7 +40,8 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 }
 
 // SaveReported saves the sequence of a sent report in the Secret, because the registry can be restored from an older
-// copy. It writes no other state, because another replica of the agent can have accepted a bundle.
+// copy. It writes no other state, because another replica of the agent can have accepted a bundle. It sends no request
+// if the saved sequence is high enough.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reportedSequence = sequence
 	if p.Preview {
@@ -43,6 +49,9 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	}
 	// Try the last written Secret first. Read the Secret only if another process has changed it.
 	known := p.writtenSecret
+	if known != nil && sequence <= p.reservedSequence {
+		return nil
+	}
 	err := p.updateReported(ctx, known)
 	if known == nil || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		var secret *corev1.Secret
@@ -69,7 +78,7 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[stateReported] = p.encodedReported()
+	p.reserve(secret)
 	err := p.Client.Update(ctx, secret)
 	if err == nil {
 		p.writtenSecret = secret
@@ -77,7 +86,14 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	return err
 }
 
-func (p *Puller) encodedReported() []byte { return strconv.AppendInt(nil, p.reportedSequence, 10) }
+// reserve sets the sequence of reports in secret. The sequence also covers the reports of the next minute, which
+// therefore need no write. A restarted agent continues after this sequence. It is never further ahead of the clock, so
+// an agent that restarts repeatedly does not reach the limit for the times of reports.
+func (p *Puller) reserve(secret *corev1.Secret) {
+	p.reservedSequence = max(p.reportedSequence,
+		bundle.NextReportSequence(0, p.CurrentTime().Add(reservedTime), p.accepted.NewestTime))
+	secret.Data[stateReported] = strconv.AppendInt(nil, p.reservedSequence, 10)
+}
 
 func (p *Puller) restoreReported(state map[string][]byte) error {
 	if len(state[stateReported]) == 0 {
@@ -137,10 +153,10 @@ func (p *Puller) Save(ctx context.Context) error {
 	if err := p.signState(secret.Data); err != nil {
 		return err
 	}
+	p.writtenSecret, p.reservedSequence = nil, 0
 	if p.reportedSequence > 0 {
-		secret.Data[stateReported] = p.encodedReported()
+		p.reserve(secret)
 	}
-	p.writtenSecret = nil
 	err := p.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
 		err = p.Client.Create(ctx, secret)
