@@ -1,7 +1,7 @@
 # Tools are pinned in hack/tools/go.mod and run from there; nothing is installed.
 TOOL := go tool -modfile=hack/tools/go.mod
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-GO_BUILD := CGO_ENABLED=0 go build -ldflags '-s -w -X main.version=$(VERSION)'
+GO_BUILD := CGO_ENABLED=0 go build -ldflags '-s -w -funcalign=16 -X main.version=$(VERSION)'
 FUZZTIME ?= 10s
 TIMEOUT ?= 45m
 LONG_TIMEOUT ?= 120m

@@ -21,8 +21,9 @@ const (
 	krewFile        = "kyma-pull.yaml"
 )
 
-// ldflags returns the linker flags of the programs.
-func ldflags(version string) string { return "-s -w -X main.version=" + version }
+// ldflags returns the linker flags of the programs. Functions at multiples of 16 instead of 32 bytes make the programs
+// one percent smaller.
+func ldflags(version string) string { return "-s -w -funcalign=16 -X main.version=" + version }
 
 func archiveFile(program, version string, p platform) string {
 	return fmt.Sprintf("%s_%s_%s_%s.tar.gz", program, version, p.os, p.arch)

@@ -83,7 +83,7 @@ func (p packer) compile(ctx context.Context, version, name string, programs ...s
 		output += "/"
 	}
 	cmd := exec.CommandContext(ctx, "go",
-		append([]string{"build", "-ldflags", "-s -w -X main.version=" + version, "-o", output},
+		append([]string{"build", "-ldflags", "-s -w -funcalign=16 -X main.version=" + version, "-o", output},
 			programs...)...)
 	cmd.Dir, cmd.Env = p.checkout, append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux")
 	if _, err := run(ctx, cmd); err != nil {

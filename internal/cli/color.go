@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -34,6 +35,12 @@ type Palette struct {
 	// marker is part of each color sequence. It is random, so text from runtimes, registries and charts cannot contain a
 	// color sequence that a command's output accepts.
 	marker string
+}
+
+// IsTerminal reports whether out is a terminal.
+func IsTerminal(out io.Writer) bool {
+	file, ok := Raw(out).(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // NewPalette returns the palette of a command that writes to out.

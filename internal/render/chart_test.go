@@ -376,6 +376,10 @@ func TestContentThatIsNotAChartIsRefused(t *testing.T) {
 	}
 }
 
+func TestInstallOrderMatchesHelm(t *testing.T) {
+	require.Equal(t, []string(releaseutil.InstallOrder), installOrder)
+}
+
 func TestOutputIsSplitLikeInHelm(t *testing.T) {
 	for _, text := range []string{
 		"", "\n\n", "a: 1", "---\na: 1\n", "a: 1\n---\nb: 1", "a: 1\n--- # comment\nb: 1\n---", "---a: 1\n  ---\n",

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"helm.sh/helm/v3/pkg/releaseutil"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -173,11 +172,23 @@ func byKind(a, b placedObject) int {
 	return cmp.Compare(kindA, kindB)
 }
 
-// installRanks contains a negative number for each kind in Helm's install order. Other kinds are applied last.
+// installOrder contains the kinds that Helm applies first, in this order.
+//
+// Source: Helm's releaseutil.InstallOrder. The package would link Helm's releases into the agent.
+var installOrder = []string{
+	"PriorityClass", "Namespace", "NetworkPolicy", "ResourceQuota", "LimitRange", "PodSecurityPolicy",
+	"PodDisruptionBudget", "ServiceAccount", "Secret", "SecretList", "ConfigMap", "StorageClass", "PersistentVolume",
+	"PersistentVolumeClaim", "CustomResourceDefinition", "ClusterRole", "ClusterRoleList", "ClusterRoleBinding",
+	"ClusterRoleBindingList", "Role", "RoleList", "RoleBinding", "RoleBindingList", "Service", "DaemonSet", "Pod",
+	"ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob",
+	"IngressClass", "Ingress", "APIService",
+}
+
+// installRanks contains a negative number for each kind in installOrder. Other kinds are applied last.
 var installRanks = func() map[string]int {
 	known := map[string]int{}
-	for i, kind := range releaseutil.InstallOrder {
-		known[kind] = i - len(releaseutil.InstallOrder)
+	for i, kind := range installOrder {
+		known[kind] = i - len(installOrder)
 	}
 	return known
 }()

@@ -90,10 +90,24 @@ func newImporter(registry *cli.Registry, to, trustFile string) (importer.Importe
 func importOne(
 	ctx context.Context, cmd *cobra.Command, target importer.Importer, paths []string,
 ) (importer.Outcome, error) {
-	advance, done := cli.Bytes(cmd.ErrOrStderr(), "checking and importing", -1)
-	defer done()
-	target.OnProgress = advance
+	if out := cmd.ErrOrStderr(); cli.IsTerminal(out) {
+		target.OnProgress = printProgress(out)
+	}
 	return target.Import(ctx, paths)
+}
+
+// progressStep is the number of bytes between two lines about the progress of an import. A large file takes minutes.
+const progressStep = 64 << 20
+
+// printProgress returns a function that adds up processed bytes and prints a line after each progressStep.
+func printProgress(out io.Writer) func(int64) {
+	var processed, printed int64
+	return func(n int64) {
+		if processed += n; processed-printed >= progressStep {
+			printed = processed
+			cli.Printf(out, "checked and imported %d MiB\n", processed>>20)
+		}
+	}
 }
 
 // imported is an entry in the output of the command import.

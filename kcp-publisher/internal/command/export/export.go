@@ -105,7 +105,7 @@ func (f *exportFlags) run(cmd *cobra.Command, runtimes []string) error {
 		result.LeftOutBytes += entry.LeftOutBytes
 	}
 	if !f.dryRun {
-		advance, done := cli.Bytes(cmd.ErrOrStderr(), "exporting", result.SizeBytes)
+		advance, done := terminal.Bytes(cmd.ErrOrStderr(), "exporting", result.SizeBytes)
 		result.Files, err = airgap.Write(ctx, f.file, parcel.Layout, packing, advance)
 		done()
 		if err != nil {
