@@ -13,15 +13,15 @@
 {{- end }}
 
 {{- define "kcp-publisher.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "kcp-publisher.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "kcp-publisher.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "kcp-publisher.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.serviceAccountName" -}}
@@ -57,7 +57,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "agent-poll-interval" .Values.agents.pollInterval "agent-report-interval" .Values.agents.reportInterval
   "agent-autonomy" .Values.agents.autonomy "agent-image" .Values.agents.image "next-location" .Values.agents.nextLocation
   "validity" .Values.validity "allowed-silence" .Values.allowedSilence
-  "secrets-namespace" .Values.secretsNamespace "watch-label-selector" .Values.watchLabelSelector "concurrency" .Values.concurrency "log-level" .Values.log.level "log-format" .Values.log.format
+  "secrets-namespace" .Values.secretsNamespace "watch-label-selector" .Values.watchLabelSelector "concurrency" (int .Values.concurrency) "log-level" .Values.log.level "log-format" .Values.log.format
   "set=certificate-validity" .Values.certificateValidity "set=deletion-timeout" .Values.deletionTimeout
   "set=report-poll-interval" .Values.reportPollInterval "set=component-poll-interval" .Values.componentPollInterval
   "set=min-maintenance-window-size" .Values.minMaintenanceWindowSize }}
@@ -86,7 +86,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if .receiver.enabled }}{{ $args = concat $args (list "--receiver-bind-address=:8083" "--receiver-token=/etc/kcp-publisher/receiver/token") }}{{ end }}
 {{- if .agents.enabled }}
 {{- $args = append $args "--notifications-bind-address=:8084" }}
-{{- if .agents.connections }}{{ $args = append $args (printf "--set=notifications-connections=%v" .agents.connections) }}{{ end }}
+{{- if .agents.connections }}{{ $args = append $args (printf "--set=notifications-connections=%d" (int .agents.connections)) }}{{ end }}
 {{- if $.Values.tokenService.generationsConfigMapName }}{{ $args = append $args "--set=notifications-generations=/etc/kcp-publisher/generations/generations.yaml" }}{{ end }}
 {{- end }}
 {{- if and .tlsSecretName (or .receiver.enabled .agents.enabled) }}
@@ -154,15 +154,15 @@ helmRepositories and events.url. */}}
 {{- end }}
 
 {{- define "kcp-publisher.tokenServiceSelectorLabels" -}}
-app.kubernetes.io/name: {{ include "kcp-publisher.name" . | trunc 49 | trimSuffix "-" }}-token-service
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: "{{ include "kcp-publisher.name" . | trunc 49 | trimSuffix "-" }}-token-service"
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.tokenServiceLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "kcp-publisher.tokenServiceSelectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.tokenServiceArgs" -}}
@@ -185,15 +185,15 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
 {{- define "kcp-publisher.uiSelectorLabels" -}}
-app.kubernetes.io/name: {{ include "kcp-publisher.name" . | trunc 60 | trimSuffix "-" }}-ui
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: "{{ include "kcp-publisher.name" . | trunc 60 | trimSuffix "-" }}-ui"
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "kcp-publisher.uiLabels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "kcp-publisher.uiSelectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{/* Flags of `kcp-publisher ui`. An empty value sets no flag, so the program's default applies. */}}

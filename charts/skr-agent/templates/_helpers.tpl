@@ -1,13 +1,13 @@
 {{- define "skr-agent.selectorLabels" -}}
 app.kubernetes.io/name: skr-agent
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "skr-agent.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "skr-agent.selectorLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end }}
 
 {{- define "skr-agent.image" -}}
@@ -28,7 +28,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $args := list "run" }}
 {{- if include "skr-agent.selfUpgrade" . }}{{ $args = concat $args (list "--deployment=skr-agent" "--pod=$(POD_NAME)") }}{{ end }}
 {{- range $flag, $value := dict
-  "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" .Values.concurrency
+  "poll-interval" .Values.pollInterval "report-interval" .Values.reportInterval "concurrency" (int .Values.concurrency)
   "upgrade-deadline" .Values.upgradeDeadline "notifications-url" .Values.notifications.url
   "log-level" .Values.log.level "log-format" .Values.log.format }}
 {{- if $value }}{{ $args = append $args (printf "--%s=%v" $flag $value) }}{{ end }}
