@@ -71,7 +71,9 @@ func (g *gatherer) assignedStates(
 			if err != nil {
 				return nil, fmt.Errorf("read bundle %s: %w", next, err)
 			}
-			state := inventory.Runtime{ID: r.ID, Reported: p.IssuedAt, Bundle: next, Modules: bundleModules(b)}
+			state := inventory.Runtime{
+				ID: r.ID, Reported: p.IssuedAt, Bundle: next, Modules: bundleModules(b), Kubernetes: r.Kubernetes,
+			}
 			for n := range times {
 				if inForce(n) {
 					found[n], open = &state, open-1

@@ -37,6 +37,8 @@ var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 type fleet struct {
 	// later is the duration after noon at which publish issues the next bundles.
 	later time.Duration
+	// values are the values in the next bundles.
+	values bundle.Values
 
 	t          *testing.T
 	host       string
@@ -145,6 +147,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 		Audience: bundle.Audience{
 			Runtime: runtime,
 		}, Epoch: f.keys.Root.Epoch, RootVersion: 1, Sequence: sequence, Previous: f.last[runtime],
+		Values:   f.values,
 		IssuedAt: noon.Add(f.later), ExpiresAt: noon.Add(f.later + time.Hour),
 	}, f.keys.Signer)
 	f.must(err)

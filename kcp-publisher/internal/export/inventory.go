@@ -4,19 +4,25 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
 // Contents finds the images of the module versions that runtimes have reported: the images that components list, and
 // the images in rendered objects. To find a version's content, it reads the bundles of up to MaxBundlesTried runtimes
-// with this version. Options.Runtimes, Since and Images have no effect.
+// with this version. It renders a version for each Kubernetes version in runtimes. Options.Runtimes, Since and Images
+// have no effect.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
 	g := &gatherer{Options: options, usedImages: usedImages{}}
 	found := map[inventory.Module]inventory.Content{}
 	tried := map[inventory.Module]int{}
+	versions := kubernetesVersions(runtimes)
 	for i := range runtimes {
 		r := &runtimes[i]
 		pending := func(m inventory.Module) bool {
@@ -36,17 +42,19 @@ func Contents(
 			}
 			tried[m]++
 			if err != nil {
-				found[m] = inventory.Content{
-					Problem: fmt.Sprintf("read bundle %s of runtime %s: %v", r.Bundle, r.ID, err),
+				if len(found[m].Images) == 0 {
+					found[m] = inventory.Content{
+						Problem: fmt.Sprintf("read bundle %s of runtime %s: %v", r.Bundle, r.ID, err),
+					}
 				}
 				continue
 			}
-			content, inBundle := g.findContent(ctx, r.ID, m, b)
+			content, inBundle := g.findContent(ctx, r, m, b, versions[m])
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
 			}
 			if inBundle {
-				found[m] = content
+				found[m] = found[m].Merge(content)
 			}
 		}
 	}
@@ -56,32 +64,72 @@ func Contents(
 // MaxBundlesTried limits the number of bundles that Contents reads for one module version.
 const MaxBundlesTried = 3
 
-func (g *gatherer) findContent(
-	ctx context.Context, runtime string, of inventory.Module, b publishedBundle,
-) (inventory.Content, bool) {
-	for _, m := range b.State.All() {
-		if m.Module != of.Name || m.Version != of.Version {
+// kubernetesVersions returns the Kubernetes versions of the runtimes with each module version, sorted.
+func kubernetesVersions(runtimes []inventory.Runtime) map[inventory.Module][]string {
+	all := map[inventory.Module][]string{}
+	for i := range runtimes {
+		r := &runtimes[i]
+		if _, err := version.ParseSemantic(r.Kubernetes); err != nil {
 			continue
 		}
-		content := inventory.Content{Images: slices.Clone(m.Spec.LocalizedImages)}
-		if g.Rendering == nil {
-			return content, true
+		for _, m := range r.Modules {
+			if at, known := slices.BinarySearch(all[m], r.Kubernetes); !known {
+				all[m] = slices.Insert(all[m], at, r.Kubernetes)
+			}
 		}
-		kubernetes := g.KubernetesVersion
-		var err error
-		if kubernetes == "" {
-			kubernetes, err = g.kubernetes(ctx, runtime)
+	}
+	return all
+}
+
+// findContent returns the images of a module version in a bundle of a runtime, and its images in other Kubernetes
+// versions.
+func (g *gatherer) findContent(
+	ctx context.Context, r *inventory.Runtime, of inventory.Module, b publishedBundle, versions []string,
+) (inventory.Content, bool) {
+	for _, m := range b.State.All() {
+		if m.Module == of.Name && m.Version == of.Version {
+			return g.contentOf(ctx, r, m, b, versions), true
 		}
-		var used []string
-		if err == nil {
-			used, err = g.usedBy(ctx, m, b, kubernetes)
-		}
-		if err != nil {
-			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
-			return content, true
-		}
-		content.Images = append(content.Images, unlistedImages(used, content.Images)...)
-		return content, true
 	}
 	return inventory.Content{}, false
+}
+
+func (g *gatherer) contentOf(
+	ctx context.Context, r *inventory.Runtime, m bundle.Manifest, b publishedBundle, versions []string,
+) inventory.Content {
+	content := inventory.Content{Images: slices.Clone(m.Spec.LocalizedImages)}
+	if g.Rendering == nil {
+		return content
+	}
+	if g.KubernetesVersion != "" || len(versions) == 0 {
+		versions = []string{g.KubernetesVersion}
+	}
+	if versions[0] == "" {
+		var err error
+		if versions[0], err = g.kubernetes(ctx, r.ID); err != nil {
+			content.Problem = fmt.Sprintf("find the images of its objects: %v", err)
+			return content
+		}
+	}
+	listed, rendered := content.Images, false
+	for _, kubernetes := range versions {
+		used, err := g.usedBy(ctx, m, b, kubernetes)
+		images := slices.Concat(listed, unlistedImages(used, listed))
+		switch {
+		case err != nil:
+			content.Problem = fmt.Sprintf("find the images of its objects with Kubernetes %q: %v", kubernetes, err)
+		case !rendered:
+			content.Images, rendered = images, true
+		case !slices.Equal(images, content.Images):
+			if content.Kubernetes == nil {
+				content.Kubernetes = map[string][]string{}
+			}
+			content.Kubernetes[kubernetes] = images
+		}
+	}
+	if names := m.UsedValues(); len(names) > 0 && m.Spec.Config != nil && content.Problem == "" {
+		content.Problem = fmt.Sprintf("the chart uses values of the runtimes (%s), so the images can differ; the list "+
+			"shows the images of at most %d runtimes as images of all runtimes", strings.Join(names, ", "), MaxBundlesTried)
+	}
+	return content
 }

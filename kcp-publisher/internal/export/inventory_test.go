@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
@@ -56,6 +58,52 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	f.must(err)
 	if len(got[keda].Images) != 2 || got[keda].Problem != "" || !strings.Contains(got[mail].Problem, "runtime berlin") {
 		t.Errorf("with a bundle of another runtime: got %+v", got)
+	}
+}
+
+func TestImagesThatDependOnTheRuntimeAreNotHidden(t *testing.T) {
+	f := newFleet(t)
+	keda, mail := inventory.Module{Name: "keda", Version: "1.0.0"}, inventory.Module{Name: "mail", Version: "1.0.0"}
+	mailer := f.installed("mail")
+	mailer.Annotations = map[string]string{v1beta2.AnnotationUsesValues: "region"}
+	mailer.Spec.Config = &v1beta2.ImageSpec{}
+	options := f.options()
+	options.Rendering = func(_ context.Context, q airgap.UsedRequest) ([]string, error) {
+		switch {
+		case q.Manifest.Module == "mail":
+			return []string{"lab/mail-" + q.Values["region"] + ":1"}, nil
+		case q.KubernetesVersion == "v9.0.0":
+			return nil, errors.New("the chart requires an older Kubernetes")
+		}
+		return []string{"lab/keda-" + q.KubernetesVersion + ":1"}, nil
+	}
+	var runtimes []inventory.Runtime
+	for i, r := range []struct{ kubernetes, region string }{{"v1.33.0", "eu"}, {"v1.34.0", "us"}, {"v9.0.0", "us"}} {
+		id := string(rune('a' + i))
+		f.values = bundle.Values{"region": r.region}
+		runtimes = append(runtimes, inventory.Runtime{
+			ID: id, Reported: noon, Bundle: f.publish(id, f.installed("keda"), mailer).String(), Kubernetes: r.kubernetes,
+			Modules: []inventory.Module{keda, mail},
+		})
+	}
+	contents, err := Contents(t.Context(), options, runtimes)
+	f.must(err)
+	got := inventory.New(runtimes, contents)
+	holders := map[string]string{}
+	for _, image := range got.Images {
+		for _, h := range image.Uses[0].Runtimes {
+			holders[image.Reference] += h.Runtime
+		}
+	}
+	want := map[string]string{
+		"lab/keda-v1.33.0:1": "ac", "lab/keda-v1.34.0:1": "b", "lab/mail-eu:1": "abc", "lab/mail-us:1": "abc",
+	}
+	if !reflect.DeepEqual(holders, want) {
+		t.Errorf("got runtimes %v by image, want %v", holders, want)
+	}
+	if len(got.Unknown) != 2 || !strings.Contains(got.Unknown[0].Problem, "with Kubernetes \"v9.0.0\"") ||
+		!strings.Contains(got.Unknown[1].Problem, "values of the runtimes (region)") {
+		t.Errorf("got unknown versions %+v, want the Kubernetes version and the value", got.Unknown)
 	}
 }
 

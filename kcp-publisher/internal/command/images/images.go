@@ -47,7 +47,7 @@ func New() *cobra.Command {
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds " +
 			"the images in signed\n" +
 			"bundles: images that the module lists, and images that its rendered objects use. Each version is read " +
-			"and rendered once.\n\n" +
+			"and rendered once\nfor each Kubernetes version of the runtimes.\n\n" +
 			"With --since, it compares the published bundles at two times: rows with + and - list the runtimes " +
 			"whose bundle gained or\n" +
 			"lost an image. It follows the signed chain of each runtime's bundles, as far back as the " +

@@ -31,6 +31,8 @@ type Runtime struct {
 	// last published bundle.
 	Bundle  string
 	Modules []Module
+	// Kubernetes is the Kubernetes version in the last report, or empty.
+	Kubernetes string
 }
 
 // Holder is a runtime that runs an image, with the time of its report.
@@ -78,7 +80,7 @@ func (i Image) Oldest() time.Time {
 	return oldest
 }
 
-// Unknown is a module version whose images could not be determined.
+// Unknown is a module version whose images could not be determined, or not for all runtimes.
 type Unknown struct {
 	Module
 	Runtimes int    `json:"runtimes"`
@@ -92,22 +94,57 @@ const NoBundle = "no bundle with this version was found"
 type Fleet struct {
 	// Images are sorted by reference.
 	Images []Image `json:"images"`
-	// Unknown lists the module versions whose images could not be determined, sorted.
+	// Unknown lists the module versions whose images could not be determined for all runtimes, sorted.
 	Unknown []Unknown `json:"unknown,omitempty"`
 	// Unreported is the number of runtimes that never reported. The inventory does not include them.
 	Unreported int `json:"unreported,omitempty"`
 }
 
-// Content contains the images of a module version. If the images could not be determined, Problem is the reason.
+// Content contains the images of a module version. If the images could not be determined for all runtimes, Problem is
+// the reason.
 type Content struct {
 	Images  []string
 	Problem string
+	// Kubernetes contains the images in runtimes with a Kubernetes version, if they differ from Images.
+	Kubernetes map[string][]string
+}
+
+// imagesOn returns the images in runtimes with a Kubernetes version.
+func (c Content) imagesOn(kubernetes string) []string {
+	if images, differ := c.Kubernetes[kubernetes]; differ {
+		return images
+	}
+	return c.Images
+}
+
+// Merge adds the images in another bundle with the same module version. The problem of the other content applies.
+func (c Content) Merge(other Content) Content {
+	merged := Content{Images: union(c.Images, other.Images), Problem: other.Problem}
+	for _, differing := range []map[string][]string{c.Kubernetes, other.Kubernetes} {
+		for kubernetes := range differing {
+			if merged.Kubernetes == nil {
+				merged.Kubernetes = map[string][]string{}
+			}
+			merged.Kubernetes[kubernetes] = union(c.imagesOn(kubernetes), other.imagesOn(kubernetes))
+		}
+	}
+	return merged
+}
+
+func union(a, b []string) []string {
+	all := slices.Clone(a)
+	for _, text := range b {
+		if !slices.Contains(all, text) {
+			all = append(all, text)
+		}
+	}
+	return all
 }
 
 // New returns the inventory of the runtimes. contents contains the images of each module version.
 func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	fleet := Fleet{Images: []Image{}}
-	holders := map[Module][]Holder{}
+	holders := map[Module][]Runtime{}
 	byID := slices.SortedFunc(slices.Values(runtimes), func(a, b Runtime) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range byID {
 		r := &byID[i]
@@ -116,7 +153,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 			continue
 		}
 		for _, m := range r.Modules {
-			holders[m] = append(holders[m], Holder{r.ID, r.Reported})
+			holders[m] = append(holders[m], *r)
 		}
 	}
 	images := map[string][]Use{}
@@ -125,8 +162,14 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 		if problem := content.Problem; problem != "" || !known {
 			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)})
 		}
-		for _, text := range content.Images {
-			images[text] = append(images[text], Use{m, holders[m]})
+		used := map[string][]Holder{}
+		for _, r := range holders[m] {
+			for _, text := range content.imagesOn(r.Kubernetes) {
+				used[text] = append(used[text], Holder{r.ID, r.Reported})
+			}
+		}
+		for text, by := range used {
+			images[text] = append(images[text], Use{m, by})
 		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(images)) {

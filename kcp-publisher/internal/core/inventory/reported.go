@@ -16,6 +16,7 @@ func ReportedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 		r := Runtime{ID: plan.RuntimeID(kyma)}
 		if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
 			r.Reported, r.Bundle = status.Observed.Time.Time, status.Observed.Digest
+			r.Kubernetes = status.Observed.KubernetesVersion
 			for _, m := range kyma.Status.Modules {
 				if m.Version != "" {
 					r.Modules = append(r.Modules, Module{Name: m.Name, Version: m.Version})
@@ -30,7 +31,7 @@ func ReportedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 // ListedRuntime converts a runtime that was read from a table row of the API server. The result has no bundle. reported
 // is the time of the runtime's last report.
 func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
-	listed := Runtime{ID: r.ID, Reported: reported}
+	listed := Runtime{ID: r.ID, Reported: reported, Kubernetes: r.Kubernetes}
 	for _, m := range r.Modules {
 		if m.Version != "" {
 			listed.Modules = append(listed.Modules, Module{Name: m.Name, Version: m.Version})
@@ -39,13 +40,17 @@ func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
 	return listed
 }
 
-// PublishedRuntimes returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle,
-// but no modules.
+// PublishedRuntimes returns the runtimes of the Kymas. Each Runtime contains the digest of its latest published bundle
+// and its reported Kubernetes version, but no modules.
 func PublishedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 	all := make([]Runtime, 0, len(kymas))
 	for i := range kymas {
 		if status := kymas[i].Status.Runtime; status != nil && status.Published != nil {
-			all = append(all, Runtime{ID: plan.RuntimeID(&kymas[i]), Bundle: status.Published.Digest})
+			r := Runtime{ID: plan.RuntimeID(&kymas[i]), Bundle: status.Published.Digest}
+			if status.Observed != nil {
+				r.Kubernetes = status.Observed.KubernetesVersion
+			}
+			all = append(all, r)
 		}
 	}
 	return all
