@@ -155,10 +155,28 @@ func (w *wave) unprovenMessage() string {
 	return "checks are not Passed in " + joinListed(unproven)
 }
 
+// isProvenWithout reports whether minReady allows the wave to continue without the runtimes whose checks have not passed
+// in time, or whose agents do not support checks. Otherwise, a single runtime could stop the rollout for all.
+func (w *wave) isProvenWithout() bool {
+	return w.minReady >= 0 && w.updated >= max(w.minReady, 1) && w.measuring == w.overdue && len(w.failedEarlier) == 0
+}
+
+// occupied returns the number of runtimes that count toward maxConcurrent. It omits runtimes whose checks have not
+// passed in time, as far as minReady allows it.
+func (w *wave) occupied() int {
+	if w.minReady < 0 {
+		return w.inFlight
+	}
+	return w.inFlight - min(w.overdue, max(0, w.total-w.deferred-w.failed-w.minReady))
+}
+
 // isStalled reports whether the wave can make no progress because the only pending runtimes wait for checks that have
 // not passed in time.
 func (w *wave) isStalled() bool {
-	full := w.maxConcurrent >= 0 && w.inFlight >= w.maxConcurrent
+	if w.isProvenWithout() {
+		return false
+	}
+	full := w.maxConcurrent >= 0 && w.occupied() >= w.maxConcurrent
 	return w.overdue+w.outdated+len(w.failedEarlier) > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 
@@ -178,7 +196,10 @@ func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 		}
 		return "waits: " + w.unprovenMessage() + "; correct the cause, or " + instead
 	case unready == "" && soaked:
-		return cmp.Or(w.unreadMessage(), w.unprovenMessage())
+		if why := w.unreadMessage(); why != "" || w.isProvenWithout() {
+			return why
+		}
+		return w.unprovenMessage()
 	}
 	return unready
 }
