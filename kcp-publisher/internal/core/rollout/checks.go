@@ -155,7 +155,7 @@ func (w *wave) unprovenMessage() string {
 	return "checks are not Passed in " + joinListed(unproven)
 }
 
-// isProvenWithout reports whether minReady allows the wave to continue without the runtimes whose checks have not passed
+// isProvenWithout reports whether minReady lets the wave continue without the runtimes whose checks have not passed
 // in time, or whose agents do not support checks. Otherwise, a single runtime could stop the rollout for all.
 func (w *wave) isProvenWithout() bool {
 	return w.minReady >= 0 && w.updated >= max(w.minReady, 1) && w.measuring == w.overdue && len(w.failedEarlier) == 0
