@@ -16,7 +16,7 @@ import (
 func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
-	objects := 0
+	objects, bytes := 0, 0
 	for _, manifest := range ManifestsOf(kyma, manifests) {
 		module := moduleName(kyma, &manifest)
 		version := installedVersion(kyma, module, &manifest)
@@ -29,9 +29,10 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 			Name: module, Version: version, Channel: manifest.Labels[v1beta2.LabelChannel],
 		}
 		for _, o := range manifest.Status.Synced {
-			if isInheritable(o) && objects < bundle.MaxInherited {
+			if size := resourceBytes(o); isInheritable(o) && objects < bundle.MaxInherited &&
+				bytes+size <= maxInheritedBytes {
 				inherited.Objects = append(inherited.Objects, o)
-				objects++
+				objects, bytes = objects+1, bytes+size
 			}
 		}
 		memory.Modules = append(memory.Modules, inherited)
@@ -46,6 +47,16 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	}
 	slices.SortFunc(memory.Modules, func(a, b v1beta2.InheritedModule) int { return strings.Compare(a.Name, b.Name) })
 	return memory
+}
+
+// maxInheritedBytes limits the size of the recorded objects in JSON. Otherwise, the API server could refuse the status of
+// the Kyma.
+const maxInheritedBytes = 1 << 20
+
+// resourceBytes returns the approximate size of a reference to an object in JSON.
+func resourceBytes(o v1beta2.Resource) int {
+	return len(`{"name":"","namespace":"","group":"","version":"","kind":""},`) + len(o.Name) + len(o.Namespace) +
+		len(o.Group) + len(o.Version) + len(o.Kind)
 }
 
 // ManifestsOf returns lifecycle-manager's Manifests of a Kyma, sorted by name.

@@ -1,7 +1,9 @@
 package takeover
 
 import (
+	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -105,6 +107,30 @@ func TestRecordedObjectsAreLimited(t *testing.T) {
 	got := RecordModules(kymaNamed("one"), []v1beta2.Manifest{huge})
 	if len(got.Modules[0].Objects) != bundle.MaxInherited {
 		t.Errorf("got %d recorded objects, want %d", len(got.Modules[0].Objects), bundle.MaxInherited)
+	}
+}
+
+// The names of the objects come from modules. Their records must fit into the Kyma's status.
+func TestRecordedObjectsAreLimitedInBytes(t *testing.T) {
+	long := deployment
+	long.Name = strings.Repeat("k", 250)
+	long.Group = strings.Repeat("g", 250)
+	var manifests []v1beta2.Manifest
+	for _, module := range []string{"a", "b", "c", "d"} {
+		m := manifestOf("one", module, "1.0.0")
+		m.Status.Synced = slices.Repeat([]v1beta2.Resource{long}, 1_000)
+		manifests = append(manifests, m)
+	}
+	kyma := kymaNamed("one")
+	data, err := json.Marshal(RecordModules(kyma, manifests))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(data) > maxInheritedBytes+1<<10 || len(data) < maxInheritedBytes/2 {
+		t.Errorf("the record has %d bytes, must have at most %d", len(data), maxInheritedBytes)
+	}
+	if all := strings.Join(listObstacles(kyma, manifests), "; "); !strings.Contains(all, "bytes, must have at most") {
+		t.Errorf("got obstacles %q, want the size of the names", all)
 	}
 }
 

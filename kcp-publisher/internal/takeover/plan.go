@@ -150,10 +150,13 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 			"%s=%s",
 			kyma.Namespace, kyma.Name, v1beta2.LabelTakeover, v1beta2.TakeoverActive))
 	}
-	objects := 0
+	objects, bytes := 0, 0
 	for i := range manifests {
 		m := &manifests[i]
 		objects += len(m.Status.Synced)
+		for _, o := range m.Status.Synced {
+			bytes += resourceBytes(o)
+		}
 		module := moduleName(kyma, m)
 		reported := ""
 		for _, s := range kyma.Status.Modules {
@@ -185,6 +188,10 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 		all = append(all,
 			fmt.Sprintf("the modules have %d objects, must have at most %d", objects,
 				bundle.MaxInherited))
+	}
+	if bytes > maxInheritedBytes {
+		all = append(all,
+			fmt.Sprintf("the names of the modules' objects have %d bytes, must have at most %d", bytes, maxInheritedBytes))
 	}
 	return all
 }
