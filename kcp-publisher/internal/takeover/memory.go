@@ -49,8 +49,8 @@ func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	return memory
 }
 
-// maxInheritedBytes limits the size of the recorded objects in JSON. Otherwise, the API server could refuse the status of
-// the Kyma.
+// maxInheritedBytes limits the size of the recorded objects in JSON. Otherwise, the API server could refuse the Kyma's
+// status.
 const maxInheritedBytes = 1 << 20
 
 // resourceBytes returns the approximate size of a reference to an object in JSON.
