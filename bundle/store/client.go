@@ -10,13 +10,26 @@ import (
 
 // client sends requests to registries. It removes the query from URLs in errors, because the URL of a redirect to a
 // storage bucket contains a short-lived credential in its query.
-type client struct{ *auth.Client }
+type client struct {
+	*auth.Client
+	chunked *chunkedHosts
+}
 
-// Do sends a request. If the response for a manifest or blob has no digest or length, Do adds them.
+// Do sends a request. If the response for a manifest or blob has no digest or length, Do adds them. If the registry
+// refuses HEAD requests, Do sends a GET request.
 func (c client) Do(request *http.Request) (*http.Response, error) {
-	response, err := c.Client.Do(request)
+	if isUpload(request) {
+		return c.send(request, c.upload)
+	}
+	return c.send(request, c.Client.Do)
+}
+
+func (c client) send(request *http.Request, do func(*http.Request) (*http.Response, error)) (*http.Response, error) {
+	response, err := do(request)
 	switch {
 	case err != nil:
+	case refusesHead(request, response):
+		response, err = c.getInstead(request, response)
 	case missingDigest(request, response):
 		response, err = c.withDigest(request, response)
 	case missingLength(request, response):

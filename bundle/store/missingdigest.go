@@ -37,6 +37,46 @@ func missingLength(request *http.Request, response *http.Response) bool {
 		strings.Contains(request.URL.Path, "/blobs/")
 }
 
+// refusesHead reports whether a registry does not support HEAD requests for a manifest or blob.
+func refusesHead(request *http.Request, response *http.Response) bool {
+	return request.Method == http.MethodHead &&
+		(response.StatusCode == http.StatusMethodNotAllowed || response.StatusCode == http.StatusNotImplemented) &&
+		(strings.Contains(request.URL.Path, "/manifests/") || strings.Contains(request.URL.Path, "/blobs/"))
+}
+
+// getInstead replaces the response to a refused HEAD request with the response to a GET request.
+func (c client) getInstead(request *http.Request, refused *http.Response) (*http.Response, error) {
+	if strings.Contains(request.URL.Path, "/manifests/") {
+		return c.withDigest(request, refused)
+	}
+	_ = refused.Body.Close()
+	again := request.Clone(request.Context())
+	again.Method = http.MethodGet
+	whole, err := c.Client.Do(again)
+	if err != nil || whole.StatusCode != http.StatusOK {
+		return whole, err
+	}
+	if whole.ContentLength < 0 {
+		if err := countLength(whole); err != nil {
+			_ = whole.Body.Close()
+			return nil, err
+		}
+	}
+	_ = whole.Body.Close() // the caller needs only the header
+	whole.Body = http.NoBody
+	return whole, nil
+}
+
+// countLength sets the length of a response to the number of bytes in its body. It keeps an unknown length if the body
+// is larger than every blob that this program reads.
+func countLength(response *http.Response) error {
+	length, err := io.Copy(io.Discard, io.LimitReader(response.Body, bundle.MaxLayerBytes+1))
+	if err == nil && length <= bundle.MaxLayerBytes {
+		response.ContentLength = length
+	}
+	return err
+}
+
 // withLength adds the length to the response for a blob. It takes the length from the response to a GET request, or
 // counts the bytes. If this response is not OK, withLength does not change the first response.
 func (c client) withLength(request *http.Request, response *http.Response) (*http.Response, error) {
@@ -51,16 +91,13 @@ func (c client) withLength(request *http.Request, response *http.Response) (*htt
 	if whole.StatusCode != http.StatusOK {
 		return response, nil
 	}
-	length := whole.ContentLength
-	if length < 0 {
-		if length, err = io.Copy(io.Discard, io.LimitReader(whole.Body, bundle.MaxLayerBytes+1)); err != nil {
+	if whole.ContentLength < 0 {
+		if err := countLength(whole); err != nil {
 			_ = response.Body.Close()
 			return nil, err
 		}
 	}
-	if length <= bundle.MaxLayerBytes || whole.ContentLength >= 0 {
-		response.ContentLength = length
-	}
+	response.ContentLength = whole.ContentLength
 	return response, nil
 }
 

@@ -130,13 +130,16 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return 0
 }
 
-// RetryPaused calls transfer again if the registry returned 429 or 503. transfer must skip the parts that it has
-// already transferred.
+// RetryPaused calls transfer again if the registry returned 429 or 503, or if it refused an upload that the next call
+// sends in chunks. transfer must skip the parts that it has already transferred.
 func RetryPaused(transfer func() error) error {
 	const attempts = 4
 	var err error
-	for range attempts {
+	for attempt := range attempts {
 		err = transfer()
+		if attempt == 0 && isRefusedUpload(err) {
+			continue
+		}
 		status, answered := StatusOf(err)
 		if !answered || !isOverloaded(status) || errors.As(err, new(*PausedError)) {
 			return err

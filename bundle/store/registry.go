@@ -21,6 +21,7 @@ import (
 type Registries struct {
 	client    *auth.Client
 	egress    *egress
+	chunked   *chunkedHosts
 	plainHTTP bool
 	secured   bool
 	renewal   renewal
@@ -67,7 +68,7 @@ func NewRegistries(access Access) (*Registries, error) {
 		return nil, err
 	}
 	r := &Registries{
-		client: client, egress: limited, plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0,
+		client: client, egress: limited, chunked: newChunkedHosts(), plainHTTP: access.PlainHTTP, secured: len(access.CA) > 0,
 		renewal: renewal{access: access, stored: stored, next: time.Now().Add(renewEvery)},
 	}
 	client.Credential = r.credential
@@ -95,7 +96,7 @@ func (r *Registries) repository(name string, configured bool) (*remote.Repositor
 		return nil, fmt.Errorf("repository %q: remove the tag or digest", name)
 	}
 	r.egress.allowHost(repository.Reference.Host(), configured)
-	repository.Client = client{r.client}
+	repository.Client = client{r.client, r.chunked}
 	repository.PlainHTTP = r.plainHTTP || !r.secured && isLoopback(repository.Reference.Host())
 	repository.MaxMetadataBytes = bundle.MaxManifestBytes
 	return repository, nil

@@ -195,6 +195,95 @@ func TestBlobWithoutLengthHeaderIsFound(t *testing.T) {
 	}
 }
 
+func TestRegistryWithoutHeadRequestsWorks(t *testing.T) {
+	for _, status := range []int{http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+				if r.Method == http.MethodHead {
+					w.WriteHeader(status)
+				}
+				return w, r.Method == http.MethodHead
+			})
+			place := quirkyStore(t, host, Access{NoRetry: true})
+			for range 2 {
+				if err := publishAndRead(t, place); err != nil {
+					t.Error(err)
+				}
+			}
+			repository, err := place.Repository(t.Context(), bundle.DocumentsRepository)
+			if err != nil {
+				t.Fatal(err)
+			}
+			absent := bundle.NewBlob("application/octet-stream", []byte("absent"))
+			if there, err := Has(t.Context(), repository, absent.Descriptor); err != nil || there {
+				t.Errorf("got %t, error %v, want a missing blob", there, err)
+			}
+			if _, err := Head(t.Context(), repository, "absent"); !errors.Is(err, ErrNotFound) {
+				t.Errorf("got error %v, want ErrNotFound", err)
+			}
+		})
+	}
+}
+
+func TestBlobIsUploadedInChunksIfTheRegistryRequiresIt(t *testing.T) {
+	for _, status := range []int{400, 404, 405, 411, 415, 416, 422, 501} {
+		t.Run(http.StatusText(status), func(t *testing.T) {
+			var refused, chunks atomic.Int32
+			host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+				if r.Method == http.MethodPatch {
+					chunks.Add(1)
+				}
+				if r.Method != http.MethodPut || !strings.Contains(r.URL.Path, "/blobs/uploads/") || r.ContentLength == 0 {
+					return w, false
+				}
+				refused.Add(1)
+				http.Error(w, `{"errors":[{"code":"UNSUPPORTED","message":"chunks only"}]}`, status)
+				return w, true
+			})
+			place := quirkyStore(t, host, Access{NoRetry: true})
+			if err := publishAndRead(t, place); err != nil {
+				t.Fatal(err)
+			}
+			if refused.Load() != 1 || chunks.Load() == 0 {
+				t.Errorf("got %d refused uploads and %d chunks, want 1 and at least 1", refused.Load(), chunks.Load())
+			}
+
+			t.Log("a stream is uploaded by another client")
+			repository, err := quirkyStore(t, host, Access{NoRetry: true}).Repository(t.Context(), "streamed")
+			if err != nil {
+				t.Fatal(err)
+			}
+			blob := bundle.NewBlob("application/octet-stream", []byte("streamed"))
+			err = RetryPaused(func() error {
+				return PushStream(t.Context(), repository, blob.Descriptor, io.MultiReader(bytes.NewReader(blob.Bytes)))
+			})
+			if there, found := Has(t.Context(), repository, blob.Descriptor); err != nil || found != nil || !there {
+				t.Errorf("got blob %t, errors %v and %v", there, err, found)
+			}
+		})
+	}
+}
+
+func TestRefusedBlobIsReported(t *testing.T) {
+	host := quirkyRegistry(t, func(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, bool) {
+		if r.Method == http.MethodPut || r.Method == http.MethodPatch {
+			http.Error(w, `{"errors":[{"code":"DIGEST_INVALID","message":"refused `+r.Method+`"}]}`, http.StatusBadRequest)
+			return w, true
+		}
+		return w, false
+	})
+	repository, err := quirkyStore(t, host, Access{NoRetry: true}).Repository(t.Context(), "refused")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := PushBlob(t.Context(), repository, bundle.EmptyBlob()); err == nil ||
+			!strings.Contains(err.Error(), "refused PUT") {
+			t.Errorf("got error %v, want the response to the first upload", err)
+		}
+	}
+}
+
 // flushed sends the headers before the body, so that the server does not add a length.
 type flushed struct{ withoutHeaders }
 

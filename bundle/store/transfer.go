@@ -104,6 +104,11 @@ func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Veri
 // PushBlob writes a blob unless it exists.
 func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
 	err := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes))
+	if isRefusedUpload(err) {
+		if again := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes)); again == nil {
+			err = nil
+		}
+	}
 	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return fmt.Errorf("push blob %s: %w", blob.Descriptor.Digest, err)
 	}

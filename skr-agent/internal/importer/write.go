@@ -190,12 +190,15 @@ func (w *targetWriter) copyBlob(ctx context.Context, to store.ReadWriter, d ocis
 		w.OnProgress(d.Size)
 		return nil
 	}
-	body, err := w.file.Repository("").Fetch(ctx, d)
+	err = store.RetryPaused(func() error {
+		body, err := w.file.Repository("").Fetch(ctx, d)
+		if err != nil {
+			return err
+		}
+		defer body.Close()
+		return store.PushStream(ctx, to, d, contextReader{ctx, body})
+	})
 	if err != nil {
-		return err
-	}
-	defer body.Close()
-	if err := store.PushStream(ctx, to, d, contextReader{ctx, body}); err != nil {
 		return err
 	}
 	w.outcome.WrittenCount++
