@@ -201,7 +201,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
 		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
 		Revisions: options.Restorer.Revisions,
-		Accounts:  checked.accounts, Signer: options.Signer, Requeue: tryAgain, IsIncomplete: options.Syncer.IsIncomplete,
+		Accounts:  checked.accounts, Signer: options.Signer, Requeue: tryAgain,
+		IsIncomplete: options.Syncer.IsIncomplete, Unwritten: options.Syncer.Unwritten,
 	})
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)

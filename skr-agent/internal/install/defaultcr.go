@@ -14,7 +14,8 @@ import (
 )
 
 // createDefaultCR creates the default CR if it does not exist. It does not change the spec of an existing CR, because
-// users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created.
+// users may have edited it. It adds the module's labels and annotations to a CR that lifecycle-manager created, and to
+// a CR that another module does not need anymore.
 func (ap *applier) createDefaultCR(
 	ctx context.Context, a *account.Account, by object.Owner, known *memo, p planning.Plan,
 ) (created bool, wait string, err error) {
@@ -39,7 +40,8 @@ func (ap *applier) createDefaultCR(
 		case err != nil:
 			return false, "", err
 		case live != nil:
-			return false, "", a.AdoptDefaultCR(ctx, live, by)
+			takes := p.TakesOver(object.KeyOf(r), live.Annotations[v1beta2.AnnotationOwnedBy], by)
+			return false, "", a.AdoptDefaultCR(ctx, live, by, takes)
 		}
 	}
 	made := p.DefaultCR.DeepCopy()

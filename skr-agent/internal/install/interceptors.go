@@ -22,11 +22,11 @@ func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest,
 	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
 		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
-	mine, _, err := dr.planner.handOver(ctx, m, dropped)
-	if err != nil || len(mine) == 0 {
+	found, err := dr.planner.handOver(ctx, m, dropped)
+	if err != nil || len(found.mine) == 0 {
 		return err
 	}
-	_, err = dr.deleter.deleteObjects(ctx, m, mine, dr.planner.mayDelete(m))
+	_, err = dr.deleter.deleteObjects(ctx, m, found.mine, dr.planner.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}

@@ -45,8 +45,9 @@ type memo struct {
 	heldReason string
 	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
-	// them.
-	handingOver string
+	// them. handOverAgain is the delay until the next check of these objects.
+	handingOver   string
+	handOverAgain time.Duration
 	// dropped contains the objects in the inventory that are not in the current version.
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
@@ -17,35 +17,44 @@ import (
 // module contains it. The first module keeps the object until the second module has set its own annotation owned-by on
 // it. The object is never deleted.
 
-// handOverInterval is the interval between two checks of objects that another module must take over.
-const handOverInterval = time.Second
+// handOverInterval is the interval between two checks of objects that another module must take over. If the new version
+// of this module is not requested yet, for example because it waits for its maintenance window, the interval is
+// unwrittenInterval.
+const (
+	handOverInterval  = time.Second
+	unwrittenInterval = time.Minute
+)
 
-// wanted returns the objects in the content of the requested version. It returns false if the content cannot be
-// rendered or installed.
-func (pl *planner) wanted(ctx context.Context, m *v1beta2.Manifest) (object.Keys, bool, error) {
-	content, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
+// wanted returns the objects of the requested version, with its default CR. problem is the reason why the content
+// cannot be rendered or installed.
+func (pl *planner) wanted(
+	ctx context.Context, m *v1beta2.Manifest,
+) (wants object.Keys, problem *outcome.Finding, err error) {
+	p, problem, err := pl.content(ctx, m, nil)
 	if err != nil || problem != nil {
-		return nil, false, err
+		return nil, problem, err
 	}
-	p, err := planning.Make(content.Objects, content.DefaultCR, nil, pl.owner(m), pl.accounts.Own().Scope)
-	if err != nil {
-		if account.IsTemporary(err) {
-			return nil, false, err
-		}
-		return nil, false, nil
+	wants = object.KeysOf(p.Inventory)
+	if p.DefaultCR != nil {
+		wants[guard.KeyOf(p.DefaultCR)] = struct{}{}
 	}
-	if guard.Check(p.All(), pl.namespace) != nil {
-		return nil, false, nil
-	}
-	return object.KeysOf(p.Inventory), true, nil
+	return wants, nil, nil
 }
 
-// newOwners finds modules that take over objects that this module does not need anymore. The result contains the name
-// of the new module for each such object. A module whose content is refused takes over nothing, so that it cannot delay
-// the removal of this module.
+// newOwner is a module that takes over an object.
+type newOwner struct {
+	// name is the module's name in messages.
+	name string
+	// isUnwritten is true if the cluster does not request the module's new version yet.
+	isUnwritten bool
+}
+
+// newOwners finds modules that take over objects that this module does not need anymore. A module whose content is
+// refused takes over nothing, so that it cannot delay the removal of this module. A module whose content is missing can
+// take over every object.
 func (pl *planner) newOwners(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
-) (map[guard.Key]string, error) {
+) (map[guard.Key]newOwner, error) {
 	if len(dropped) == 0 {
 		return nil, nil
 	}
@@ -53,32 +62,60 @@ func (pl *planner) newOwners(
 	if err != nil {
 		return nil, err
 	}
-	takers := map[guard.Key]string{}
-	for _, other := range others {
-		if !planning.IsActive(pl.records, other) {
-			continue
+	takers := map[guard.Key]newOwner{}
+	add := func(other *v1beta2.Manifest, isUnwritten bool) error {
+		wants, isInstalled, isMissing := object.KeysOf(other.Status.Synced), planning.Installed(other), false
+		if r, ok := pl.defaultCR(other); ok {
+			wants[object.KeyOf(r)] = struct{}{}
 		}
-		wants, complete := object.KeysOf(other.Status.Synced), planning.Installed(other)
-		if !complete {
-			p, problem, err := pl.plan(ctx, other)
+		if !isInstalled {
+			now, problem, err := pl.wanted(ctx, other)
 			if err != nil {
-				return nil, fmt.Errorf("render module %s to find the objects that it takes over: %w", other.Module(), err)
+				return fmt.Errorf("render module %s to find the objects that it takes over: %w", other.Module(), err)
 			}
-			// A conflict with another module can still end, so the module can take over the objects later.
-			if problem == nil || problem.Reason == v1beta2.ReasonConflict {
-				wants = object.KeysOf(p.Inventory)
-			}
+			wants, isMissing = now, problem != nil && problem.Reason == v1beta2.ReasonContentMissing
 		}
 		for _, r := range dropped {
 			k := object.KeyOf(r)
 			// Do not keep a webhook or policy for a module that is not installed yet. Its deletion loses no data, and
 			// the module creates it again.
-			if wants.Has(k) && (complete || !object.Intercepts(k.GroupKind())) {
-				takers[k] = other.Module()
+			if _, known := takers[k]; known || !isInstalled && object.Intercepts(k.GroupKind()) {
+				continue
 			}
+			switch {
+			case wants.Has(k):
+				takers[k] = newOwner{"module " + other.Module(), isUnwritten}
+			case isMissing:
+				takers[k] = newOwner{"module " + other.Module() + ", whose content is missing", isUnwritten}
+			}
+		}
+		return nil
+	}
+	for _, other := range others {
+		if !other.DeletionTimestamp.IsZero() || pl.records.IsUnmanaged(other) {
+			continue
+		}
+		if err := add(other, !planning.IsActive(pl.records, other)); err != nil {
+			return nil, err
+		}
+	}
+	for _, other := range pl.unwrittenManifests() {
+		if other.Name == m.Name {
+			continue
+		}
+		if err := add(&other, true); err != nil {
+			return nil, err
 		}
 	}
 	return takers, nil
+}
+
+// unwrittenManifests returns the Manifests of the latest bundle that the runtime's Manifests do not match yet.
+func (pl *planner) unwrittenManifests() []v1beta2.Manifest {
+	if pl.unwritten == nil {
+		return nil
+	}
+	return pl.unwritten()
 }
 
 // releases returns a function that reports whether another Manifest does not need an object anymore, because its
@@ -92,12 +129,12 @@ func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k
 		}
 		wants, done := rendered[other.Name]
 		if !done {
-			now, known, err := pl.wanted(ctx, other)
+			now, problem, err := pl.wanted(ctx, other)
 			if err != nil {
 				return false, fmt.Errorf("render module %s, the owner of %s: %w", other.Module(), k, err)
 			}
-			if wants = now; !known {
-				wants = object.KeysOf(other.Status.Synced)
+			if wants = now; problem != nil {
+				wants = pl.kept(other)
 			}
 			rendered[other.Name] = wants
 		}
@@ -107,44 +144,56 @@ func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k
 
 func (pl *planner) isIncomplete() bool { return pl.incomplete != nil && pl.incomplete() }
 
-// handOver returns the objects in dropped that this module can delete now. waiting is the reason to wait if other
-// modules must take over some of the objects first.
+// handover is the result of the search for new owners of objects that a module does not need anymore.
+type handover struct {
+	// mine contains the objects that the module can delete now.
+	mine []v1beta2.Resource
+	// waiting is the reason to wait if other modules must take over some of the objects first, or "". again is the
+	// delay until the next check.
+	waiting string
+	again   time.Duration
+}
+
+// handOver finds the objects in dropped that this module can delete now.
 func (pl *planner) handOver(
 	ctx context.Context, m *v1beta2.Manifest, dropped []v1beta2.Resource,
-) (mine []v1beta2.Resource, waiting string, err error) {
+) (handover, error) {
 	if len(dropped) == 0 {
-		return nil, "", nil
+		return handover{}, nil
 	}
 	if pl.isIncomplete() {
-		return nil, "waiting until all Manifests of the bundle are written, because one of them may take over " +
-				object.KeyOf(dropped[0]).String(),
-			nil
+		return handover{again: handOverInterval, waiting: "waiting until all Manifests of the bundle are written, because " +
+			"one of them may take over " + object.KeyOf(dropped[0]).String()}, nil
 	}
 	takers, err := pl.newOwners(ctx, m, dropped)
 	if err != nil {
-		return nil, "", err
+		return handover{}, err
 	}
-	deletes := pl.mayDelete(m)
+	found, deletes, owner := handover{again: unwrittenInterval}, pl.mayDelete(m), pl.owner(m)
+	defaultCR, _ := pl.defaultCR(m)
 	var moving []string
 	for _, r := range dropped {
-		module, wanted := takers[object.KeyOf(r)]
+		taker, wanted := takers[object.KeyOf(r)]
 		if !wanted {
-			mine = append(mine, r)
+			found.mine = append(found.mine, r)
 			continue
 		}
 		live, err := pl.accounts.Of(m).Metadata(ctx, r)
 		if err != nil {
-			return nil, "", fmt.Errorf("%s: %w", object.KeyOf(r), err)
+			return handover{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
-		if live == nil || !deletes(live) {
+		if live == nil || !deletes(live) && (object.KeyOf(r) != object.KeyOf(defaultCR) || !owner.OwnsDefaultCR(live)) {
 			// If the object has another owner, deleteObjects does not delete it.
-			mine = append(mine, r)
+			found.mine = append(found.mine, r)
 			continue
 		}
-		moving = append(moving, fmt.Sprintf("%s by module %s", object.KeyOf(r), module))
+		if !taker.isUnwritten {
+			found.again = handOverInterval
+		}
+		moving = append(moving, fmt.Sprintf("%s by %s", object.KeyOf(r), taker.name))
 	}
 	if len(moving) > 0 {
-		waiting = "waiting for the takeover of " + excerpt.FirstFew(moving)
+		found.waiting = "waiting for the takeover of " + excerpt.FirstFew(moving)
 	}
-	return mine, waiting, nil
+	return found, nil
 }

@@ -68,15 +68,26 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 	a := c.planner.accounts.Of(m)
 	search := foreignSearch{actor: a, plan: p}
 	type test = func(*metav1.PartialObjectMetadata) bool
+	takes := func(k guard.Key, live *metav1.PartialObjectMetadata) bool {
+		return live.DeletionTimestamp.IsZero() && (p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
+			planning.IsAbandoned(c.planner.records, k, live, others))
+	}
 	acceptedObject := func(k guard.Key) test {
 		return func(live *metav1.PartialObjectMetadata) bool {
-			takes := live.DeletionTimestamp.IsZero() &&
-				(p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
-					planning.IsAbandoned(c.planner.records, k, live, others))
-			return by.Owns(live) || takes || before.Has(k) && object.WasAppliedBy(live, c.fieldManager)
+			return by.Owns(live) || takes(k, live) || before.Has(k) && object.WasAppliedBy(live, c.fieldManager)
 		}
 	}
-	acceptedCR := func(live *metav1.PartialObjectMetadata) bool { return by.Owns(live) || !by.BelongsToOther(live) }
+	acceptedCR := func(live *metav1.PartialObjectMetadata) bool {
+		if by.Owns(live) || !by.BelongsToOther(live) {
+			return true
+		}
+		k := guard.KeyOf(p.DefaultCR)
+		if !takes(k, live) {
+			return false
+		}
+		p.Takes[k] = live.Annotations[v1beta2.AnnotationOwnedBy] // createDefaultCR marks the CR as an object of this module
+		return true
+	}
 	// Examine CRDs first, because objects of a kind without a CRD do not exist.
 	rest := append(slices.Concat(p.Stages[1:]...), p.DefaultCR)
 	for _, part := range [2][]*unstructured.Unstructured{slices.Clone(p.Stages[0]), rest} {

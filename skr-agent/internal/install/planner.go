@@ -31,16 +31,30 @@ type planner struct {
 	namespace string
 	// incomplete reports whether the agent is still writing the Manifests of a bundle. It can be nil.
 	incomplete func() bool
+	// unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet. It can be nil.
+	unwritten func() []v1beta2.Manifest
 }
 
 // plan renders the content of a Manifest and returns the plan. The finding is a problem that the module causes. All
 // errors are temporary.
 func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan, *outcome.Finding, error) {
+	p, problem, err := pl.content(ctx, m, m.Status.Synced)
+	if err != nil || problem != nil {
+		return planning.Plan{}, problem, err
+	}
+	problem, err = pl.claimed(ctx, m, &p)
+	return p, problem, err
+}
+
+// content returns the plan of a Manifest without the objects of other Manifests. inventory is the Manifest's inventory.
+func (pl *planner) content(
+	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource,
+) (planning.Plan, *outcome.Finding, error) {
 	content, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
 	if err != nil || problem != nil {
 		return planning.Plan{}, problem, err
 	}
-	p, err := planning.Make(content.Objects, content.DefaultCR, m.Status.Synced, pl.owner(m), pl.accounts.Own().Scope)
+	p, err := planning.Make(content.Objects, content.DefaultCR, inventory, pl.owner(m), pl.accounts.Own().Scope)
 	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
 		p.DefaultCR = nil
 	}
@@ -58,8 +72,7 @@ func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan
 	}
 	p.Resources, p.Images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
 		Message: fmt.Sprintf("content has %d objects", len(content.Objects))}, content.Images
-	problem, err = pl.claimed(ctx, m, &p)
-	return p, problem, err
+	return p, nil, nil
 }
 
 // planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It uses the

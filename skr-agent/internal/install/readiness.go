@@ -28,7 +28,10 @@ func (up *upgrader) addReadiness(
 		out.Ready.Reason = v1beta2.ReasonImagePull
 	}
 	if known.handingOver != "" {
-		out.Again = shortestDelay(out.Again, handOverInterval)
+		out.Again = shortestDelay(out.Again, known.handOverAgain)
+		if out.Ready.OK && known.handOverAgain > handOverInterval {
+			out.Ready.Message += ", " + known.handingOver
+		}
 	}
 	if out.Ready.OK {
 		known.pendingGeneration, known.checks = 0, 0

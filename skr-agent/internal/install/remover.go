@@ -50,16 +50,20 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		return out, nil
 	}
 	known := rm.memos.of(m)
-	mine, moving, err := rm.planner.handOver(ctx, m, m.Status.Synced)
+	all := m.Status.Synced
+	defaultCR, hasDefaultCR := rm.planner.defaultCR(m)
+	if hasDefaultCR {
+		all = object.Union(all, []v1beta2.Resource{defaultCR})
+	}
+	found, err := rm.planner.handOver(ctx, m, all)
 	if err != nil {
 		return outcome.Outcome{}, err
 	}
-	if len(mine) == 0 && moving != "" && rm.planner.isIncomplete() {
-		out = rm.pacer.removing(m, known, out, []string{moving})
-		out.Again = handOverInterval
-		return out, nil
+	if len(found.mine) == 0 && found.waiting != "" && rm.planner.isIncomplete() {
+		return rm.handingOver(m, known, out, found), nil
 	}
-	byUsers, err := rm.deleter.userObjects(ctx, m, mine)
+	mine := object.KeysOf(found.mine)
+	byUsers, err := rm.deleter.userObjects(ctx, m, found.mine)
 	if err != nil {
 		return outcome.Outcome{}, err
 	}
@@ -76,8 +80,8 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		out.Again = known.nextCheck(m.Generation, rm.now(), rm.lookInterval)
 		return out, nil
 	}
-	if r, ok := rm.planner.defaultCR(m); ok {
-		left, err := rm.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, rm.planner.owner(m).OwnsDefaultCR)
+	if hasDefaultCR && mine.Has(object.KeyOf(defaultCR)) {
+		left, err := rm.deleter.deleteObjects(ctx, m, []v1beta2.Resource{defaultCR}, rm.planner.owner(m).OwnsDefaultCR)
 		if err != nil {
 			return outcome.Outcome{}, err
 		}
@@ -86,7 +90,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 			return rm.pacer.removing(m, known, out, left.texts), err
 		}
 	}
-	stages := planning.RemovalStages(object.Among(out.Inventory, object.KeysOf(mine)))
+	stages := planning.RemovalStages(object.Among(out.Inventory, mine))
 	for n, stage := range stages {
 		gone := object.KeysOf(stage)
 		if stage, err = rm.deleter.keepNamespaces(ctx, m, stage); err != nil {
@@ -105,12 +109,17 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 			return rm.pacer.removing(m, known, out, left.texts), err
 		}
 	}
-	if moving != "" {
-		out = rm.pacer.removing(m, known, out, []string{moving})
-		out.Again = handOverInterval
-		return out, nil
+	if found.waiting != "" {
+		return rm.handingOver(m, known, out, found), nil
 	}
 	return outcome.Outcome{Gone: true}, nil
+}
+
+// handingOver returns the outcome of a removal that waits until other modules take over objects.
+func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Outcome, found handover) outcome.Outcome {
+	out = rm.pacer.removing(m, known, out, []string{found.waiting})
+	out.Again = min(found.again, max(out.Again, handOverInterval))
+	return out
 }
 
 // unblock handles a removal that waits for the deletion of the default CR. If the API server cannot call a webhook for

@@ -51,6 +51,10 @@ type Options struct {
 	// installer prunes no objects, because one of the missing Manifests can take them over. If IsIncomplete is nil, the
 	// installer assumes that all Manifests are written.
 	IsIncomplete func() bool
+	// Unwritten returns the Manifests of the bundle that the runtime's Manifests do not match yet, for example because an
+	// upgrade waits for its maintenance window. The installer does not delete objects that one of them takes over. If
+	// Unwritten is nil, the installer assumes that all Manifests match the bundle.
+	Unwritten func() []v1beta2.Manifest
 	// Namespace is the namespace of Manifests and the default namespace of objects. Default: kyma-system.
 	Namespace string
 	// FieldManager is the field manager of applied objects. Default: kyma-pull. If it changes, the agent does not
@@ -108,7 +112,7 @@ func newInstaller(
 	pl := &planner{
 		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
 		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},
-		namespace: options.Namespace, incomplete: options.IsIncomplete,
+		namespace: options.Namespace, incomplete: options.IsIncomplete, unwritten: options.Unwritten,
 	}
 	rp := &reporter{cluster: cluster, events: events, now: now}
 	l := &ledger{cluster: cluster, records: records}

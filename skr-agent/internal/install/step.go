@@ -33,7 +33,7 @@ func nextStep(m *v1beta2.Manifest, known memo, changed object.Keys, now time.Tim
 		planning.HasWrongRecord(m) && !known.recordFailed:
 		return stepApply
 	case known.heldReason != "" && now.Sub(known.checkedAt) >= known.heldFor,
-		known.handingOver != "" && now.Sub(known.checkedAt) >= handOverInterval:
+		known.handingOver != "" && now.Sub(known.checkedAt) >= known.handOverAgain:
 		return stepApply
 	case changed.Overlaps(known.dropped):
 		// A changed object that this module does not need anymore may now belong to another module.

@@ -209,13 +209,13 @@ func (up *upgrader) prune(
 	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan, out outcome.Outcome,
 ) (outcome.Outcome, error) {
 	known.heldReason, known.heldFor = "", deleteRetryInterval
-	mine, moving, err := up.planner.handOver(ctx, m, p.Prune)
+	found, err := up.planner.handOver(ctx, m, p.Prune)
 	if err != nil {
 		return out, err
 	}
-	known.handingOver = moving
+	known.handingOver, known.handOverAgain = found.waiting, found.again
 	var data, leaving []string
-	for _, stage := range planning.RemovalStages(mine) {
+	for _, stage := range planning.RemovalStages(found.mine) {
 		for _, r := range stage {
 			why, err := up.deleter.keepsData(ctx, m, r)
 			if err != nil {
@@ -244,6 +244,10 @@ func (up *upgrader) prune(
 		known.heldReason = "waiting for the deletion of " + excerpt.FirstFew(leaving)
 	case len(data) > 0:
 		known.heldReason, known.heldFor = excerpt.FirstFew(data), dataInterval
+	}
+	if p.DefaultCR != nil {
+		// The default CR of this version can be part of the content of an earlier version.
+		out.Inventory = object.Without(out.Inventory, object.KeysOf([]v1beta2.Resource{object.ResourceOf(p.DefaultCR)}))
 	}
 	known.dropped = object.KeysOf(p.Prune)
 	if len(p.Prune) > 0 {

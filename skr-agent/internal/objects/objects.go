@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -47,26 +46,7 @@ type Syncer struct {
 	// seededGeneration is the generation of the runtime's Kyma after the agent last changed its spec. 0 if this process
 	// has not changed it.
 	seededGeneration int64
-	// writtenBundle is the digest of the last bundle that was written completely. isComplete is false while a newer
-	// bundle is being written.
-	writtenBundle string
-	isComplete    atomic.Bool
-}
-
-// IsIncomplete reports whether Manifests of the latest bundle are still being written. It is safe for concurrent use.
-func (s *Syncer) IsIncomplete() bool { return !s.isComplete.Load() }
-
-// begin marks a new bundle as incomplete.
-func (s *Syncer) begin(b *bundle.Bundle) {
-	if s.writtenBundle != b.Digest.String() {
-		s.isComplete.Store(false)
-	}
-}
-
-// finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
-func (s *Syncer) finish(b *bundle.Bundle) {
-	s.writtenBundle = b.Digest.String()
-	s.isComplete.Store(true)
+	progress
 }
 
 const namespace = v1beta2.RuntimeNamespace
@@ -132,15 +112,31 @@ func (s *Syncer) install(
 	s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.syncKyma(ctx, b) })
 	s.syncCatalog(ctx, b.Modules)
 	for _, manifest := range manifests {
-		if !manifest.Unmanaged && contentErrors[manifest.Module] != nil {
+		if manifest.Unmanaged {
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
+				return s.unmanageManifest(ctx, manifest.Name)
+			})
 			continue
 		}
-		s.attempts.try("Manifest", manifest.Name, manifest.Module, func() error {
-			if manifest.Unmanaged {
-				return s.unmanageManifest(ctx, manifest.Name)
-			}
-			return s.syncManifest(ctx, completeManifest(manifest, b), gate)
-		})
+		manifest, matches := completeManifest(manifest, b), false
+		if contentErrors[manifest.Module] == nil {
+			s.attempts.try("Manifest", manifest.Name, manifest.Module, func() (err error) {
+				matches, err = s.syncManifest(ctx, manifest, gate)
+				return err
+			})
+		}
+		if !matches {
+			s.unwritten = append(s.unwritten, newManifest(manifest))
+		}
+	}
+}
+
+func newManifest(want bundle.Manifest) v1beta2.Manifest {
+	return v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations,
+		},
+		Spec: want.Spec,
 	}
 }
 
@@ -210,61 +206,67 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 	return nil
 }
 
-func (s *Syncer) syncManifest(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
+// syncManifest creates or updates a Manifest. matches is true if the Manifest in the cache already matched the bundle.
+// A Manifest that was just written does not count as matching, because other parts of the agent can still read an older
+// copy from the cache.
+func (s *Syncer) syncManifest(
+	ctx context.Context, want bundle.Manifest, gate maintenance.Gate,
+) (matches bool, err error) {
 	manifest := &v1beta2.Manifest{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
+	err = s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
 		client.UnsafeDisableDeepCopy)
 	if err == nil && s.settled.isSettled("Manifest", manifest) {
-		return nil
-	}
-	manifest = manifest.DeepCopy()
-	if apierrors.IsNotFound(err) && gate.BlocksInstall(want) {
-		return nil
+		return true, nil
 	}
 	if apierrors.IsNotFound(err) {
-		if known, err := s.Restorer.RestoreOne(ctx, want.Name); known || err != nil {
-			return err // the next reconciliation updates the spec of the restored Manifest
+		if gate.BlocksInstall(want) {
+			return false, nil
 		}
-		manifest = &v1beta2.Manifest{
-			ObjectMeta: metav1.ObjectMeta{
-				Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations,
-			},
-			Spec: want.Spec,
-		}
-		if len(want.Inherited) > 0 {
-			// The field Restoring of the record stops the installer until the inherited objects are in the Manifest's
-			// inventory.
-			manifest.Annotations = maps.Clone(want.Annotations)
-			if err := s.Records.Set(manifest, record.Record{Restoring: true}); err != nil {
-				return err
-			}
-		}
-		switch err := s.Client.Create(ctx, manifest); {
-		case apierrors.IsAlreadyExists(err):
-			return nil
-		case err != nil:
-			return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
-		}
-		return s.takeoverWriter().Inherit(ctx, manifest, want.Inherited)
+		return false, s.createManifest(ctx, want)
 	}
 	if err != nil {
-		return fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
+		return false, fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
 	}
+	manifest = manifest.DeepCopy()
 	if !manifest.DeletionTimestamp.IsZero() {
-		return s.updateBeforeRemoval(ctx, manifest, want, gate) // when the Manifest is gone, the next call creates it again
+		// When the Manifest is gone, the next call creates it again.
+		return false, s.updateBeforeRemoval(ctx, manifest, want, gate)
 	}
 	if err := s.takeoverWriter().Inherit(ctx, manifest, want.Inherited); err != nil {
-		return err
+		return false, err
 	}
 	if gate.BlocksUpgrade(manifest, want) {
-		return nil
+		return false, nil
 	}
 	before := manifest.ResourceVersion
-	err = s.updateManifest(ctx, manifest, want)
-	if err == nil && manifest.ResourceVersion == before {
-		s.settled.markSettled("Manifest", manifest)
+	if err := s.updateManifest(ctx, manifest, want); err != nil || manifest.ResourceVersion != before {
+		return false, err
 	}
-	return err
+	s.settled.markSettled("Manifest", manifest)
+	return true, nil
+}
+
+// createManifest creates a Manifest, or restores it if another client deleted it.
+func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error {
+	if known, err := s.Restorer.RestoreOne(ctx, want.Name); known || err != nil {
+		return err // the next reconciliation updates the spec of the restored Manifest
+	}
+	manifest := newManifest(want)
+	if len(want.Inherited) > 0 {
+		// The field Restoring of the record stops the installer until the inherited objects are in the Manifest's
+		// inventory.
+		manifest.Annotations = maps.Clone(want.Annotations)
+		if err := s.Records.Set(&manifest, record.Record{Restoring: true}); err != nil {
+			return err
+		}
+	}
+	switch err := s.Client.Create(ctx, &manifest); {
+	case apierrors.IsAlreadyExists(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
+	}
+	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
 }
 
 // updateRemoved updates the Manifest of a module that is being removed, see updateBeforeRemoval.

@@ -94,9 +94,12 @@ func (a *Account) ApplyAndTake(ctx context.Context, o *unstructured.Unstructured
 }
 
 // AdoptDefaultCR adds the module's labels and annotations to a default CR that lifecycle-manager created, so that
-// watches select the CR. It does nothing if the account lacks the permission.
-func (a *Account) AdoptDefaultCR(ctx context.Context, live *metav1.PartialObjectMetadata, by object.Owner) error {
-	if by.IsAnnotatedOwner(live) || !by.OwnsDefaultCR(live) {
+// watches select the CR. If takes is true, it also does so for a CR of another module. It does nothing if the account
+// lacks the permission.
+func (a *Account) AdoptDefaultCR(
+	ctx context.Context, live *metav1.PartialObjectMetadata, by object.Owner, takes bool,
+) error {
+	if by.IsAnnotatedOwner(live) || !takes && !by.OwnsDefaultCR(live) {
 		return nil
 	}
 	labels, annotations := by.Marks()

@@ -13,7 +13,7 @@ import (
 
 // ClaimedByOther returns a conflict if another Manifest owns an object of the plan. If both Manifests have the object
 // in their inventories, the older Manifest owns it. takes contains the objects that other Manifests do not need
-// anymore.
+// anymore. The default CRs of both Manifests are included.
 func ClaimedByOther(
 	m *v1beta2.Manifest, p Plan, others []*v1beta2.Manifest, defaultCR func(*v1beta2.Manifest) (v1beta2.Resource, bool),
 	givesUp func(*v1beta2.Manifest, guard.Key) (bool, error),
@@ -39,7 +39,7 @@ func ClaimedByOther(
 			}
 			if givenUp, err := givesUp(other, k); err != nil {
 				return nil, "", err
-			} else if givenUp && want.Has(k) {
+			} else if givenUp {
 				takes[k] = other.Namespace + "/" + other.Name
 				continue
 			}
@@ -47,8 +47,17 @@ func ClaimedByOther(
 				return nil, taken(k), nil
 			}
 		}
-		if r, ok := defaultCR(other); ok && want.Has(object.KeyOf(r)) && !mine.Has(object.KeyOf(r)) {
-			return nil, taken(object.KeyOf(r)), nil
+		r, ok := defaultCR(other)
+		k := object.KeyOf(r)
+		if !ok || !own.Has(k) && (!want.Has(k) || mine.Has(k)) {
+			continue
+		}
+		if givenUp, err := givesUp(other, k); err != nil {
+			return nil, "", err
+		} else if givenUp {
+			takes[k] = other.Namespace + "/" + other.Name
+		} else if want.Has(k) {
+			return nil, taken(k), nil
 		}
 	}
 	return takes, "", nil

@@ -203,7 +203,9 @@ func TestObjectIsOwnedByOneModule(t *testing.T) {
 				takes, conflict, err := ClaimedByOther(&c.me, c.wanted, others, defaultCR,
 					func(*v1beta2.Manifest, guard.Key) (bool, error) { return isSet, nil })
 				require.NoError(t, err)
-				has := len(c.other.Status.Synced) > 0 && c.other.Name != c.me.Name && len(c.wanted.Inventory) > 0
+				_, isDefaultCR := defaultCR(&c.other)
+				has := c.other.Name != c.me.Name && (len(c.other.Status.Synced) > 0 ||
+					isDefaultCR && len(c.me.Status.Synced) == 0)
 				if !isSet || !has {
 					require.Equal(t, c.refused, conflict != "", conflict)
 					require.Empty(t, takes)

@@ -1,0 +1,161 @@
+package install
+
+import (
+	"encoding/json"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+)
+
+// unwritten returns the Manifest of a version that the cluster does not request yet.
+func (w *world) unwritten(name, yaml string, isStored bool) v1beta2.Manifest {
+	w.Helper()
+	d := digest.FromString(yaml)
+	if isStored {
+		require.NoError(w, w.content.Put(w.Context(), d, []byte(yaml)))
+	}
+	source, err := json.Marshal(v1beta2.ImageSpec{Name: name, Ref: d.String(), Type: v1beta2.OCIRef})
+	require.NoError(w, err)
+	live := w.manifest(name)
+	m := v1beta2.Manifest{Spec: live.Spec}
+	m.Namespace, m.Name, m.Labels, m.Annotations = live.Namespace, live.Name, live.Labels, live.Annotations
+	m.Spec.Version, m.Spec.Install.Source.Raw = "2.0.0", source
+	return m
+}
+
+func TestObjectStaysUntilTheUpgradeThatTakesItOver(t *testing.T) {
+	var unwritten atomic.Pointer[[]v1beta2.Manifest]
+	unwritten.Store(&[]v1beta2.Manifest{})
+	w := newWorldWith(t, Options{Unwritten: func() []v1beta2.Manifest { return *unwritten.Load() }})
+	ready := func(modules ...string) {
+		w.Helper()
+		for _, module := range modules {
+			w.eventually(module+" is installed", func() bool { return planning.Installed(w.manifest(module)) })
+			w.state(module, v1beta2.StateReady, "")
+		}
+	}
+	moved := &corev1.ConfigMap{}
+	w.wants("loses", aConfigMap("loses")+aConfigMap("moved"), version("1.0.0"))
+	w.wants("removed", aConfigMap("removed")+aConfigMap("left"), version("1.0.0"))
+	w.wants("takes", aConfigMap("takes"), version("1.0.0"))
+	ready("loses", "removed", "takes")
+	before := []types.UID{w.uid(moved, "moved"), w.uid(moved, "left")}
+
+	t.Log("the upgrade of the other module waits, and its content is not fetched yet")
+	content := aConfigMap("takes") + aConfigMap("moved") + aConfigMap("left")
+	unwritten.Store(&[]v1beta2.Manifest{w.unwritten("takes", content, false)})
+	w.wants("loses", aConfigMap("loses"), version("2.0.0"))
+	w.state("loses", v1beta2.StateReady,
+		"waiting for the takeover of ConfigMap kyma-system/moved by module takes, whose content is missing")
+
+	t.Log("the upgrade of the other module waits for its window")
+	unwritten.Store(&[]v1beta2.Manifest{w.unwritten("takes", content, true)})
+	w.remove("removed")
+	w.state("removed", v1beta2.StateDeleting, "waiting for the takeover of ConfigMap kyma-system/left by module takes")
+	w.wants("loses", aConfigMap("loses")+aConfigMap("other"), version("2.1.0"))
+	w.state("loses", v1beta2.StateReady, "waiting for the takeover of ConfigMap kyma-system/moved by module takes")
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "removed"))
+
+	t.Log("the agent starts again, and the window opens")
+	w.halt()
+	w.start()
+	w.wants("takes", content, version("2.0.0"))
+	ready("takes")
+	unwritten.Store(&[]v1beta2.Manifest{})
+	w.eventually("the object has moved", func() bool {
+		return strings.Contains(named(w.manifest("takes").Status.Synced), "moved") &&
+			!strings.Contains(named(w.manifest("loses").Status.Synced), "moved")
+	})
+	w.eventually("the module is removed", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "removed") })
+	require.Equal(t, before, []types.UID{w.uid(moved, "moved"), w.uid(moved, "left")})
+	require.Equal(t, "kyma-system/takes", moved.Annotations[v1beta2.AnnotationOwnedBy])
+
+	t.Log("an object is deleted if the new bundle does not move it anymore")
+	unwritten.Store(&[]v1beta2.Manifest{w.unwritten("takes", content+aConfigMap("other"), true)})
+	w.wants("loses", aConfigMap("loses"), version("3.0.0"))
+	w.state("loses", v1beta2.StateReady, "waiting for the takeover of ConfigMap kyma-system/other")
+	unwritten.Store(&[]v1beta2.Manifest{})
+	w.wants("loses", aConfigMap("loses")+aConfigMap("last"), version("3.1.0"))
+	w.eventually("the object is deleted", func() bool { return !w.exists(moved, home, "other") })
+	ready("loses")
+}
+
+func TestDefaultCRMovesWithoutDeletion(t *testing.T) {
+	w := newWorld(t)
+	const group = "moving.example.org"
+	w.wants("crds", crdOf("Mover", group), version("1.0.0"))
+	w.state("crds", v1beta2.StateReady, "")
+	// An object is part of a module's content, is its default CR, or is neither.
+	type role int
+	const (
+		unused role = iota
+		inContent
+		isDefaultCR
+	)
+	for name, c := range map[string]struct {
+		name string
+		// before and after are the roles in the first module's versions. taker is the role in the second module's second
+		// version.
+		before, after, taker role
+		isRemoved            bool
+	}{
+		"content becomes default CR":                  {"one", inContent, isDefaultCR, unused, false},
+		"default CR becomes content":                  {"two", isDefaultCR, inContent, unused, false},
+		"content becomes other module's default CR":   {"three", inContent, unused, isDefaultCR, false},
+		"default CR becomes other module's content":   {"four", isDefaultCR, unused, inContent, false},
+		"default CR moves to other module":            {"five", isDefaultCR, unused, isDefaultCR, false},
+		"removed module's content becomes default CR": {"six", inContent, unused, isDefaultCR, true},
+		"removed module's default CR becomes content": {"seven", isDefaultCR, unused, inContent, true},
+		"removed module's default CR moves":           {"eight", isDefaultCR, unused, isDefaultCR, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			first, second := "a-"+c.name, "b-"+c.name
+			wants := func(module, v string, is role) {
+				content := aConfigMap(module)
+				if is == inContent {
+					content += customText("Mover", group, c.name)
+				}
+				w.wants(module, content, version(v), func(m *v1beta2.Manifest) {
+					m.Spec.Resource, m.Spec.CustomResourcePolicy = nil, ""
+					if is == isDefaultCR {
+						m.Spec.Resource = custom(group+"/v1", "Mover", home, c.name)
+						m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
+					}
+				})
+			}
+			wants(first, "1.0.0", c.before)
+			wants(second, "1.0.0", unused)
+			w.state(first, v1beta2.StateReady, "")
+			w.state(second, v1beta2.StateReady, "")
+			o := custom(group+"/v1", "Mover", home, c.name)
+			before := w.uid(o, c.name)
+			wants(second, "2.0.0", c.taker)
+			if c.isRemoved {
+				w.remove(first)
+				w.eventually("the module is removed", func() bool { return !w.exists(&v1beta2.Manifest{}, home, first) })
+			} else {
+				wants(first, "2.0.0", c.after)
+			}
+			owner := first
+			if c.taker != unused {
+				owner = second
+			}
+			w.eventually("the new version is installed", func() bool {
+				m := w.manifest(owner)
+				return m.Status.State == v1beta2.StateReady && planning.Installed(m) && m.Spec.Version == "2.0.0" &&
+					w.exists(o, home, c.name) && o.GetAnnotations()[v1beta2.AnnotationOwnedBy] == home+"/"+owner
+			})
+			require.Equal(t, before, o.GetUID())
+			w.remove(owner)
+			w.eventually("the CR is removed with its new owner", func() bool { return !w.exists(o, home, c.name) })
+		})
+	}
+}
