@@ -116,11 +116,19 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent sets the condition Reporting to False if the runtime has not reported for longer than allowed.
+// setSilent records the newest report in the status, and sets the condition Reporting to False if the runtime has not
+// reported for longer than allowed.
 func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
 	// Ignore an invalid annotation here. The reconcile that publishes the next bundle reports the error.
 	allowed, carried, _ := k.Rules.SilenceTimeoutFor(p.kyma)
 	k.applyReport(p.kyma, newest)
+	if newest.Refused == nil {
+		// No module must have a better state than in the report that the status names.
+		facts := ingest.Facts{
+			Generation: p.kyma.Generation, Report: newest.Accepted, IsDeleting: p.facts.IsDeleted,
+		}
+		p.kyma.Status = ingest.HeldStatus(p.kyma.Status, facts, "", k.Now())
+	}
 	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
 		k.reports.unrecordedUntil(p.kyma), k.Now())
 	return silent
