@@ -103,6 +103,8 @@ func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) 
 		return
 	}
 	a.delivery.content = "" // report again, to replace the second agent's report
+	// The control plane accepts only increasing sequences. The second agent's sequences can be ahead of the clock.
+	a.sequence = max(a.sequence, report.Sequence)
 	if a.twinDetector.twin != before {
 		why := a.twinMessage()
 		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")

@@ -4,10 +4,18 @@ import (
 	"testing"
 	"time"
 
+	"filippo.io/age"
+	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
 func TestAgentDetectsItsClone(t *testing.T) {
@@ -62,6 +70,55 @@ func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 				found.recordPoll(now, interval)
 			}
 			require.Equal(t, c.confirmed, found.isConfirmed())
+		})
+	}
+}
+
+// The sequences of one of two agents are ahead of the clock, for example because it continues after reserved sequences.
+func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
+	key, place := trusttest.NewSigner(t), store.NewMemory()
+	public, err := key.PublicKey()
+	require.NoError(t, err)
+	identity, err := age.GenerateX25519Identity()
+	require.NoError(t, err)
+	now := trusttest.Now
+	clock := func() time.Time { return now }
+	started := func(instance string, ahead time.Duration) *Agent {
+		a := New(Options{
+			Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Reconciler{Identity: identity},
+			Instance: instance, Client: nothing{}, Puller: pull.New(pull.Options{
+				ConfiguredLocation: place, Client: nothing{}, Now: clock,
+				Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
+				Trust: bundle.Trust{Root: trusttest.RootFor(t, trusttest.NewSigner(t)), Runtime: trusttest.Runtime},
+			}),
+		})
+		a.sequence, a.hasResumed = now.Add(ahead).UnixMilli(), true
+		return a
+	}
+	for name, ahead := range map[string][2]time.Duration{
+		"copy is ahead":     {0, time.Minute},
+		"original is ahead": {time.Minute, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			agents := []*Agent{started("original", ahead[0]), started("copy", ahead[1])}
+			last, twin := int64(0), ""
+			for round := range 4 {
+				a := agents[round%2]
+				now = now.Add(time.Second)
+				a.checkForTwin(t.Context(), logr.Discard(), true)
+				a.sendReport(t.Context(), logr.Discard(), report.Facts{})
+				repository, err := place.Reading(t.Context(), bundle.ReportRepository(trusttest.Runtime))
+				require.NoError(t, err)
+				fetched, err := store.Fetch(t.Context(), repository, bundle.TagLatest)
+				require.NoError(t, err)
+				accepted, err := bundle.VerifyReport(fetched, bundle.Reporter{
+					Runtime: trusttest.Runtime, Key: public, LastSequence: last, Now: now,
+				})
+				if err == nil {
+					last, twin = accepted.Sequence, accepted.Twin
+				}
+			}
+			require.NotEmpty(t, twin, "the control plane must learn that two agents report")
 		})
 	}
 }
