@@ -58,8 +58,8 @@ type Puller struct {
 	refused  []bundle.RefusedBundle
 	// manifest is the last accepted bundle's manifest. acceptedRoot is the root of trust that verified it.
 	manifest, acceptedRoot []byte
-	// reportedSequence is the sequence of the last sent report. reservedSequence is the sequence in writtenSecret.
-	reportedSequence, reservedSequence int64
+	// reportedSequence is the sequence of the last sent report. savedSequence is the sequence in writtenSecret.
+	reportedSequence, savedSequence int64
 	// lastRootCheck is the last result of verifying the current bundle with the newest root of trust.
 	lastRootCheck rootCheck
 	// signedState is the signed text of the last saved state. stateSignature is its signature.
@@ -81,8 +81,8 @@ const (
 	// of trust that verified the last accepted bundle.
 	stateRoot       = "root.json"
 	stateBundleRoot = "bundle-root.json"
-	// stateReported is the key in the Secret for a sequence, as a decimal number. All sent reports have this sequence or
-	// a lower one.
+	// stateReported is the key in the Secret for the sequence of a sent report, as a decimal number. Later reports have
+	// sequences that are higher by less than maxUnsavedTime.
 	stateReported = "report-sequence"
 	// stateLocation is the key in the Secret for the current location (savedLocation). The Secret does not have this
 	// key while the agent uses the configured location.

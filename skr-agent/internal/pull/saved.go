@@ -16,16 +16,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// reservedTime limits how far the saved sequence of reports is ahead of the clock. During this time, further reports
-// need no write.
-const reservedTime = time.Minute
+// maxUnsavedTime limits how far the sequences of sent reports are ahead of the saved one. During this time, further
+// reports need no write, because sequences follow the clock.
+const maxUnsavedTime = time.Minute
 
-// ReportedSequence returns a sequence that is at least as high as that of the last sent report, or 0 before the first
-// report. It reads the Secret, because another replica of the agent can have sent a report as the leader.
+// ReportedSequence returns the saved sequence of reports, or 0 before the first report. If the clock was set back, it
+// returns a sequence that is at least as high as that of the last sent report. It reads the Secret, because another
+// replica of the agent can have sent a report as the leader.
+//
+// The sequence is never ahead of the clock without a reason. Otherwise, the agent of a copied or restored cluster could
+// send a sequence that the other agent already used.
 func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	saved, err := p.readSecret(ctx)
 	if err == nil {
 		err = p.restoreReported(saved.Data)
+	}
+	if err == nil && p.reportedSequence > 0 && p.CurrentTime().UnixMilli() <= p.reportedSequence {
+		p.reportedSequence += maxUnsavedTime.Milliseconds()
 	}
 	return p.reportedSequence, client.IgnoreNotFound(err)
 }
@@ -41,7 +48,7 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 
 // SaveReported saves the sequence of a sent report in the Secret, because the registry can be restored from an older
 // copy. It writes no other state, because another replica of the agent can have accepted a bundle. It sends no request
-// if the saved sequence is high enough.
+// if the saved sequence is at most maxUnsavedTime older.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	p.reportedSequence = sequence
 	if p.Preview {
@@ -49,7 +56,7 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	}
 	// Try the last written Secret first. Read the Secret only if another process has changed it.
 	known := p.writtenSecret
-	if known != nil && sequence <= p.reservedSequence {
+	if known != nil && sequence < p.savedSequence+maxUnsavedTime.Milliseconds() {
 		return nil
 	}
 	err := p.updateReported(ctx, known)
@@ -78,7 +85,7 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	p.reserve(secret)
+	p.addReported(secret)
 	err := p.Client.Update(ctx, secret)
 	if err == nil {
 		p.writtenSecret = secret
@@ -86,13 +93,10 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	return err
 }
 
-// reserve sets the sequence of reports in secret. The sequence also covers the reports of the next minute, which
-// therefore need no write. A restarted agent continues after this sequence. It is never further ahead of the clock, so
-// an agent that restarts repeatedly does not reach the limit for the times of reports.
-func (p *Puller) reserve(secret *corev1.Secret) {
-	p.reservedSequence = max(p.reportedSequence,
-		bundle.NextReportSequence(0, p.CurrentTime().Add(reservedTime), p.accepted.NewestTime))
-	secret.Data[stateReported] = strconv.AppendInt(nil, p.reservedSequence, 10)
+// addReported sets the sequence of the last sent report in secret.
+func (p *Puller) addReported(secret *corev1.Secret) {
+	p.savedSequence = p.reportedSequence
+	secret.Data[stateReported] = strconv.AppendInt(nil, p.savedSequence, 10)
 }
 
 func (p *Puller) restoreReported(state map[string][]byte) error {
@@ -153,9 +157,9 @@ func (p *Puller) Save(ctx context.Context) error {
 	if err := p.signState(secret.Data); err != nil {
 		return err
 	}
-	p.writtenSecret, p.reservedSequence = nil, 0
+	p.writtenSecret, p.savedSequence = nil, 0
 	if p.reportedSequence > 0 {
-		p.reserve(secret)
+		p.addReported(secret)
 	}
 	err := p.Client.Update(ctx, secret)
 	if apierrors.IsNotFound(err) {
