@@ -26,7 +26,8 @@ func (s *stage) clone(ctx context.Context, id string) (end func() error, err err
 	})
 	ctx = context.WithoutCancel(ctx)
 	return func() error {
-		s.insist(ctx, "detect the copy of "+id, func() error { return s.isQuarantined(ctx, id, true) })
+		// Other faults can stop the publishers, the registry or the control plane for most of retryTimeout.
+		s.insistFor(ctx, 3*retryTimeout, "detect the copy of "+id, func() error { return s.isQuarantined(ctx, id, true) })
 		s.mu.Lock()
 		delete(s.copies, id)
 		s.mu.Unlock()
