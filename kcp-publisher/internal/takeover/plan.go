@@ -150,13 +150,8 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 			"%s=%s",
 			kyma.Namespace, kyma.Name, v1beta2.LabelTakeover, v1beta2.TakeoverActive))
 	}
-	objects, bytes := 0, 0
 	for i := range manifests {
 		m := &manifests[i]
-		objects += len(m.Status.Synced)
-		for _, o := range m.Status.Synced {
-			bytes += resourceBytes(o)
-		}
 		module := moduleName(kyma, m)
 		reported := ""
 		for _, s := range kyma.Status.Modules {
@@ -182,6 +177,18 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 			all = append(all,
 				fmt.Sprintf("%s is being upgraded from %s to %s: wait until lifecycle-manager has reconciled it", name,
 					reported, m.Spec.Version))
+		}
+	}
+	return append(all, listExceededLimits(manifests)...)
+}
+
+// listExceededLimits returns the limits of RecordModules that the objects of the modules exceed.
+func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
+	objects, bytes := 0, 0
+	for i := range manifests {
+		objects += len(manifests[i].Status.Synced)
+		for _, o := range manifests[i].Status.Synced {
+			bytes += resourceBytes(o)
 		}
 	}
 	if objects > bundle.MaxInherited {
