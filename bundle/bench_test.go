@@ -59,9 +59,9 @@ func BenchmarkVerify(b *testing.B) {
 
 // BenchmarkNextRoot measures one update of the root of trust, signed by two of three holders.
 func BenchmarkNextRoot(b *testing.B) {
-	m := trusttest.NewMaker(b)
+	m := trusttest.NewRootFixture(b)
 	first := m.First()
-	data := m.After(first, trusttest.Nothing, m.Keys[:2]...)
+	data := m.After(first, trusttest.NoChange, m.Keys[:2]...)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := first.Next(data); err != nil {

@@ -47,7 +47,7 @@ func (r *CheckRun) check() error {
 	case len(r.Checks) == 0:
 		return errors.New("check run: checks: at least one is required")
 	}
-	if err := CheckChecks(r.Checks, false); err != nil {
+	if err := ValidateChecks(r.Checks, false); err != nil {
 		return fmt.Errorf("check run: %w", err)
 	}
 	return nil

@@ -34,9 +34,9 @@ const (
 	maxThreshold       = 100
 )
 
-// CheckChecks returns an error for checks that agents refuse to run. shipped is true if the checks come from the
+// ValidateChecks returns an error for checks that agents refuse to run. shipped is true if the checks come from the
 // module's component. Only such checks can start a Job.
-func CheckChecks(checks []fleet.Check, shipped bool) error {
+func ValidateChecks(checks []fleet.Check, shipped bool) error {
 	if len(checks) > MaxChecks {
 		return fmt.Errorf("checks: %d checks, must be at most %d", len(checks), MaxChecks)
 	}

@@ -154,7 +154,7 @@ func TestChecksOutsideTheLimitsAreRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckChecks(c.checks, c.shipped)
+			err := ValidateChecks(c.checks, c.shipped)
 			if c.want == "" {
 				require.NoError(t, err)
 				return

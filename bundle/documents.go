@@ -235,7 +235,7 @@ func (m Manifest) Check() error {
 	if d := m.CheckFor.Duration; d < 0 || d > MaxCheckFor {
 		return fmt.Errorf("checkFor: %s, must be at most %s", d, MaxCheckFor)
 	}
-	return CheckChecks(m.Checks, false)
+	return ValidateChecks(m.Checks, false)
 }
 
 // ContentBytes returns the size of all blobs that the agent fetches for the manifest.

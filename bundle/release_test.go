@@ -26,7 +26,7 @@ import (
 
 func locked(t *testing.T, threshold int, keys ...*rsa.PrivateKey) trust.Root {
 	t.Helper()
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	draft := trust.DraftRoot("fleet-a", 1, trusttest.Now.AddDate(1, 0, 0))
 	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
 	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBundlesOfRevokedKeysAreRefused(t *testing.T) {
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	first, replacement := m.First(), trusttest.NewSigner(t)
 	second, err := first.Next(m.After(first, func(d *trust.RootDraft) {
 		m.Must(d.Revoke(trusttest.Thumbprint(t, m.Publisher)))

@@ -43,8 +43,8 @@ type Predicate struct {
 	KymaGeneration int64 `json:"kymaGeneration,omitempty"`
 	// KymaSpec is the RequestDigest of a Kyma spec, or empty. The bundle was built for this spec.
 	KymaSpec digest.Digest `json:"kymaSpec,omitempty"`
-	// Removals lists the modules to remove, sorted. A module in neither this list nor the desired state stays
-	// installed.
+	// Removals lists the modules to remove, sorted. A module that is missing from both this list and the desired state
+	// stays installed.
 	Removals []string `json:"removals,omitempty"`
 	// Rollback lists the modules that return to an older version, sorted by name. The agent refuses a bundle with any
 	// other downgrade.

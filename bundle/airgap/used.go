@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// MaxUsedAnswerBytes limits the size of a UsedResponse.
-const MaxUsedAnswerBytes = 4 << 20
+// MaxUsedResponseBytes limits the size of a UsedResponse.
+const MaxUsedResponseBytes = 4 << 20
 
 // UsedRequest asks which images the objects of a module use. kcp-publisher sends it to the program skr-agent, because
 // only the agent contains the code that finds and rewrites image references.

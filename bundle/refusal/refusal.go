@@ -23,8 +23,8 @@ const (
 	WrongRuntime  Reason = "WrongRuntime"  // the artifact is for another runtime
 	WrongCluster  Reason = "WrongCluster"  // the artifact is for another cluster with the same runtime ID
 	WrongEpoch    Reason = "WrongEpoch"    // the artifact has another epoch than the root of trust
-	Expired       Reason = "Expired"       // the artifact has a validity period that has ended
-	NotYetIssued  Reason = "NotYetIssued"  // the artifact has a time of issue too far in the future
+	Expired       Reason = "Expired"       // the artifact's validity period has ended
+	NotYetIssued  Reason = "NotYetIssued"  // the artifact's time of issue is too far in the future
 	Rollback      Reason = "Rollback"      // the artifact is older than the last accepted bundle or report
 	Equivocation  Reason = "Equivocation"  // the artifact has the sequence of an accepted bundle, but other content
 	Downgrade     Reason = "Downgrade"     // the artifact downgrades a module, but the statement does not allow it
@@ -63,8 +63,8 @@ func Known(r Reason) Reason {
 // AboutRoot reports whether the refused artifact is the root of trust and not a bundle.
 func (r Reason) AboutRoot() bool { return r == BadRoot }
 
-// MayFollowFromRoot reports whether the reader could accept the same bundle after an update of its root of trust.
-func (r Reason) MayFollowFromRoot() bool {
+// MayPassNewerRoot reports whether the reader could accept the same bundle after an update of its root of trust.
+func (r Reason) MayPassNewerRoot() bool {
 	switch r {
 	case UnknownKey, WrongEpoch, RootExpired, NotReleased:
 		return true
@@ -72,10 +72,10 @@ func (r Reason) MayFollowFromRoot() bool {
 	return false
 }
 
-// MayEndLater reports whether an importer could accept the same air-gap file later, for example after an update of its
+// MayPassLater reports whether an importer could accept the same air-gap file later, for example after an update of its
 // root of trust.
-func (r Reason) MayEndLater() bool {
-	return r == Incomplete || r == NotYetIssued || r.MayFollowFromRoot()
+func (r Reason) MayPassLater() bool {
+	return r == Incomplete || r == NotYetIssued || r.MayPassNewerRoot()
 }
 
 // Error is the error for a refused bundle, report, root of trust or air-gap file.

@@ -15,13 +15,13 @@ import (
 )
 
 func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	first := m.First()
 	place, err := Open(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)
 	m.Must(err)
 	last := first
 	for range trust.MaxRootHops + 3 {
-		last, err = last.Next(m.After(last, trusttest.Nothing, m.Keys[:2]...))
+		last, err = last.Next(m.After(last, trusttest.NoChange, m.Keys[:2]...))
 		m.Must(err)
 		m.Must(PushRoot(t.Context(), place, last))
 	}
@@ -36,7 +36,7 @@ func TestChainOfRootsIsFollowedInLimitedSteps(t *testing.T) {
 }
 
 func TestPublishedRootIsNeverReplaced(t *testing.T) {
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	first := m.First()
 	place, err := Open(LayoutScheme+filepath.Join(t.TempDir(), "layout"), nil)
 	m.Must(err)
@@ -50,7 +50,7 @@ func TestPublishedRootIsNeverReplaced(t *testing.T) {
 	if _, _, err := FetchRoot(t.Context(), place, 2); !errors.Is(err, ErrNotFound) {
 		t.Errorf("missing version: got error %v, want ErrNotFound", err)
 	}
-	other := trusttest.NewMaker(t).First()
+	other := trusttest.NewRootFixture(t).First()
 	if err := PushRoot(t.Context(), place, other); err == nil ||
 		!strings.Contains(err.Error(), "is a different root of trust") {
 		t.Errorf("different root with the same version: got error %v, want a conflict", err)

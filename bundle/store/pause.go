@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxPatience is the longest Retry-After time that a request waits for. If the time is longer, the request fails.
-	maxPatience = 20 * time.Second
+	// maxRetryAfter is the longest Retry-After time that a request waits for. If the time is longer, the request fails.
+	maxRetryAfter = 20 * time.Second
 	// maxPause limits the time that a Retry-After header can block requests. Otherwise, one wrong header could stop a
 	// fleet.
 	maxPause = 15 * time.Minute
@@ -37,10 +37,10 @@ var retryPolicy = &retry.GenericPolicy{
 // same host until this time. It delays reads and writes separately, because registries limit them separately.
 type pauseTransport struct {
 	http.RoundTripper
-	// patience is the longest time that RoundTrip waits. If the remaining time is longer, RoundTrip returns a
+	// maxWait is the longest time that RoundTrip waits. If the remaining time is longer, RoundTrip returns a
 	// *PausedError.
-	patience time.Duration
-	now      func() time.Time
+	maxWait time.Duration
+	now     func() time.Time
 
 	mu          sync.Mutex // guards pausedUntil
 	pausedUntil map[pauseKey]*PausedError
@@ -83,7 +83,7 @@ func (p *pauseTransport) wait(ctx context.Context, key pauseKey) error {
 	switch {
 	case left <= 0:
 		return nil
-	case left > p.patience:
+	case left > p.maxWait:
 		return paused
 	}
 	timer := time.NewTimer(left + rand.N(left/10+1))

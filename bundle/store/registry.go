@@ -49,7 +49,7 @@ func NewRegistries(access Access) (*Registries, error) {
 	}
 	pauses := newPauses(detailsTransport{sender})
 	if !access.NoRetry {
-		pauses.patience = maxPatience
+		pauses.maxWait = maxRetryAfter
 	}
 	sender = pauses
 	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{

@@ -92,8 +92,8 @@ func (r *Registries) TrustAlso(announced []byte) error {
 	return nil
 }
 
-// ShareCredentials makes requests to hosts without own credentials use the credentials of the host lender. A second
-// call replaces the hosts of the first call. All names are HOST or HOST:PORT.
+// ShareCredentials lets requests to the given hosts use the credentials of the host lender, unless a host has
+// credentials of its own. A second call replaces the hosts of the first call. All names are HOST or HOST:PORT.
 func (r *Registries) ShareCredentials(lender string, hosts ...string) {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 func enrolled(t testing.TB, fleet string) (trust.Root, trust.Signer) {
 	t.Helper()
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	enroll := trusttest.NewSigner(t)
 	draft := trust.DraftRoot(fleet, 1, trusttest.Now.AddDate(1, 0, 0))
 	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))

@@ -45,7 +45,7 @@ func (r Root) Next(data []byte) (Root, error) {
 }
 
 // NewestRoot returns the newer of two roots of trust: followed is the latest version from the registry, and pinned is
-// the version in the agent's installation. A higher epoch counts before a higher version.
+// the version in the agent's installation. It compares epochs first, and then versions.
 func NewestRoot(followed, pinned Root) Root {
 	if pinned.Epoch > followed.Epoch || pinned.Epoch == followed.Epoch && pinned.Version > followed.Version {
 		return pinned

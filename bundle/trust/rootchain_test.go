@@ -9,7 +9,7 @@ import (
 )
 
 func TestRootMustFollowThePreviousRoot(t *testing.T) {
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	first := m.First()
 	stranger, other := trusttest.NewSigner(t), trusttest.NewSigner(t)
 	rotateAll := func(d *trust.RootDraft) {
@@ -20,9 +20,9 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		m.Must(d.Add(trust.RoleRoot, trusttest.PublicKey(t, other)))
 	}
 	skipped := func() []byte {
-		second, err := first.Next(m.After(first, trusttest.Nothing, m.Keys...))
+		second, err := first.Next(m.After(first, trusttest.NoChange, m.Keys...))
 		m.Must(err)
-		return m.After(second, trusttest.Nothing, m.Keys...)
+		return m.After(second, trusttest.NoChange, m.Keys...)
 	}
 	revoked := func() trust.Root {
 		second, err := first.Next(m.After(first, func(d *trust.RootDraft) { m.Must(d.Revoke("dGhpZWY=")) }, m.Keys...))
@@ -34,7 +34,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"signed by two of three root keys": {first, m.After(first, trusttest.Nothing, m.Keys[1:]...), ""},
+		"signed by two of three root keys": {first, m.After(first, trusttest.NoChange, m.Keys[1:]...), ""},
 		"all root keys change, old and new keys sign": {
 			first, m.After(first, rotateAll, m.Keys[0], m.Keys[2], stranger, other), "",
 		},
@@ -43,13 +43,13 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 			first, m.After(first, rotateAll, stranger, other), "is not signed by the keys of version 1",
 		},
 		"one of two required keys signs": {
-			first, m.After(first, trusttest.Nothing, m.Keys[0]), "root of trust: ",
+			first, m.After(first, trusttest.NoChange, m.Keys[0]), "root of trust: ",
 		},
 		"one key signs twice": {
-			first, m.After(first, trusttest.Nothing, m.Keys[0], m.Keys[0]), "root of trust: ",
+			first, m.After(first, trusttest.NoChange, m.Keys[0], m.Keys[0]), "root of trust: ",
 		},
 		"one required key and an unknown key sign": {
-			first, m.After(first, trusttest.Nothing, m.Keys[0], stranger), "root of trust: ",
+			first, m.After(first, trusttest.NoChange, m.Keys[0], stranger), "root of trust: ",
 		},
 		"root with the same version": {first, first.Raw, "version 1 does not follow version 1"},
 		"skipped version":            {first, skipped(), "version 3 does not follow version 1"},
@@ -91,7 +91,7 @@ func TestRootMustFollowThePreviousRoot(t *testing.T) {
 		},
 		"empty object": {first, []byte("{}"), "root of trust: "},
 		"root changed after signing": {
-			first, []byte(strings.Replace(string(m.After(first, trusttest.Nothing, m.Keys...)), "fleet-a", "fleet-c",
+			first, []byte(strings.Replace(string(m.After(first, trusttest.NoChange, m.Keys...)), "fleet-a", "fleet-c",
 				1)), "root of trust: ",
 		},
 		"release key added": {first, m.After(first, func(d *trust.RootDraft) {

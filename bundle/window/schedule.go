@@ -61,22 +61,22 @@ func (s Schedule) Next(now time.Time) (Span, bool) {
 	return nextSpan([]Window{*s.Default}, s.Minimum.Duration, now)
 }
 
-// CheckChosen reports whether an upgrade can start now because the runtime's admin chose the time at for an early
-// upgrade. From the start of the next window after at, the choice has no effect. If at is in the future and before the
-// next window, open is false and from is at.
-func (s Schedule) CheckChosen(at, now time.Time) (open bool, from time.Time) {
-	if !s.Early || at.IsZero() {
+// CheckChosen reports whether an early upgrade can start now. chosen is the time that the runtime's admin chose for it.
+// The choice has no effect once the next window after the chosen time has begun. If the chosen time is in the future
+// and before the next window, open is false and from is the chosen time.
+func (s Schedule) CheckChosen(chosen, now time.Time) (open bool, from time.Time) {
+	if !s.Early || chosen.IsZero() {
 		return false, time.Time{}
 	}
-	window, ahead := s.Next(at)
+	window, ahead := s.Next(chosen)
 	switch {
-	case ahead && !window.Begin.After(at):
+	case ahead && !window.Begin.After(chosen):
 		return false, time.Time{} // the chosen time is inside a window
-	case at.After(now):
-		if next, is := s.Next(now); is && next.Begin.Before(at) {
+	case chosen.After(now):
+		if next, is := s.Next(now); is && next.Begin.Before(chosen) {
 			return false, time.Time{}
 		}
-		return false, at
+		return false, chosen
 	}
 	return ahead && now.Before(window.Begin), time.Time{}
 }

@@ -200,7 +200,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 				Runtime{Region: "me-central2"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-20T17:00:00Z > 2026-11-20T21:00:00Z",
 			},
-			// "central│us" is not an alternative: Kyma's file contains a table's border here.
+			// The pattern "central│us" in Kyma's file contains the box-drawing character │ instead of a vertical bar.
 			{
 				Runtime{Region: "centralindia"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",

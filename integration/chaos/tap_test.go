@@ -90,7 +90,7 @@ func TestObserverReportsBundleOfUnknownKey(t *testing.T) {
 // predecessor.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
-	maker := trusttest.NewMaker(p)
+	maker := trusttest.NewRootFixture(p)
 	maker.Publisher, p.tap.roots = keys[0], nil
 	data := maker.First().Raw
 	for i := range keys {

@@ -36,7 +36,7 @@ func ParseShipped(data []byte) ([]fleet.Check, error) {
 		err = errors.New(`field "checks" is required`)
 	}
 	if err == nil {
-		err = bundle.CheckChecks(document.Checks, true)
+		err = bundle.ValidateChecks(document.Checks, true)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("content %s: %w", bundle.ContentChecks, err)

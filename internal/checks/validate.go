@@ -10,7 +10,7 @@ import (
 )
 
 // Validate returns the first field of the checks at a path that makes a check useless: an expression that does not
-// compile, or a latency limit that cannot be exceeded. bundle.CheckChecks checks all other fields.
+// compile, or a latency limit that cannot be exceeded. bundle.ValidateChecks checks all other fields.
 func Validate(checks []fleet.Check, at *field.Path) *field.Error {
 	for i, c := range checks {
 		if err := validateCheck(c, at.Index(i)); err != nil {

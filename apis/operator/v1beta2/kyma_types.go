@@ -337,9 +337,9 @@ type PublishedBundle struct {
 	// Given records the module versions that rollouts assigned to the runtime, by module.
 	// +optional
 	Given map[string]GivenVersion `json:"given,omitempty"`
-	// Earlier lists the bundles before the latest bundle that the runtime can still report, newest first, at most five.
-	// The list is empty once the runtime has reported the latest bundle. It omits a bundle if all modules have changed
-	// since that bundle.
+	// Earlier lists older bundles that the runtime's reports can still refer to, newest first, at most five. The list is
+	// empty once the runtime has reported the latest bundle. It omits a bundle if all modules have changed since that
+	// bundle.
 	// +optional
 	Earlier []EarlierBundle `json:"earlier,omitempty"`
 }

@@ -161,9 +161,8 @@ const (
 	// that it omits.
 	AnnotationAllowPrune = "kyma-pull.dev/allow-prune"
 	// AnnotationApprovedRemovals on a Kyma in KCP lists the module removals that an operator approved, separated by
-	// commas. Each item has the form MODULE@TIME, with the fields module and time of an entry in
-	// status.runtime.removals whose decision is Held. If the Kyma is deleted, which removes all modules, MODULE is
-	// empty.
+	// commas. Each item has the form MODULE@TIME. MODULE and TIME are the fields of an entry in status.runtime.removals
+	// with the decision Held. MODULE is empty if the Kyma is deleted, which removes all modules.
 	AnnotationApprovedRemovals = "kyma-pull.dev/approved-removals"
 	// AnnotationMaintenanceWindows on a Kyma in KCP contains the maintenance windows of its runtime, in JSON. They
 	// replace the windows of the publisher's maintenance policy. Times have a fixed offset from UTC and ignore daylight

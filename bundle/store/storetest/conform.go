@@ -132,9 +132,9 @@ func report(t *testing.T, s store.Store) {
 }
 
 func roots(t *testing.T, s store.Store) {
-	maker := trusttest.NewMaker(t)
+	maker := trusttest.NewRootFixture(t)
 	first := maker.First()
-	second, err := first.Next(maker.After(first, trusttest.Nothing, maker.Keys[:2]...))
+	second, err := first.Next(maker.After(first, trusttest.NoChange, maker.Keys[:2]...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,9 +147,9 @@ func roots(t *testing.T, s store.Store) {
 	if err != nil || refused != nil || newest.Version != 2 {
 		t.Errorf("got root version %d, refusal %v, error %v, want version 2", newest.Version, refused, err)
 	}
-	other := trusttest.NewMaker(t)
+	other := trusttest.NewRootFixture(t)
 	start := other.First()
-	stranger, err := start.Next(other.After(start, trusttest.Nothing, other.Keys[:2]...))
+	stranger, err := start.Next(other.After(start, trusttest.NoChange, other.Keys[:2]...))
 	if err != nil {
 		t.Fatal(err)
 	}

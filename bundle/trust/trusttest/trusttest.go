@@ -92,8 +92,8 @@ type RootFixture struct {
 	Publisher trust.Signer
 }
 
-// NewMaker returns a RootFixture with new keys.
-func NewMaker(tb testing.TB) *RootFixture {
+// NewRootFixture returns a RootFixture with new keys.
+func NewRootFixture(tb testing.TB) *RootFixture {
 	tb.Helper()
 	return &RootFixture{tb, []trust.Signer{NewSigner(tb), NewSigner(tb), NewSigner(tb)}, NewSigner(tb)}
 }
@@ -192,5 +192,5 @@ func WantReason(tb testing.TB, err error, want refusal.Reason) {
 // Runtime is the ID of the runtime in tests.
 const Runtime = "r-17"
 
-// Nothing is a change for RootFixture.After that does not modify the draft.
-func Nothing(*trust.RootDraft) {}
+// NoChange is a change for RootFixture.After that does not modify the draft.
+func NoChange(*trust.RootDraft) {}

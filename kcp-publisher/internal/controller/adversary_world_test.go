@@ -60,7 +60,7 @@ func newSurroundings(t *testing.T) *surroundings {
 		signer := trusttest.NewSigner(t)
 		return stolenKey{signer: signer, thumbprint: trusttest.Thumbprint(t, signer)}
 	}
-	maker := trusttest.NewMaker(t)
+	maker := trusttest.NewRootFixture(t)
 	s := &surroundings{
 		own: key(), victimKey: key(), mallory: key(), versions: []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"},
 		content: map[string]digest.Digest{}, components: memory.New(),

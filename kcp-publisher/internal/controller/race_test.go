@@ -148,7 +148,7 @@ func (l *looker) poll(ctx context.Context, place store.Store) error {
 		return err
 	}
 	verified, err := bundle.Verify(fetched, bundle.Trust{Root: l.root, Runtime: l.runtime, Last: l.last}, time.Now())
-	if refusal := refusal.Of(err); refusal != nil && refusal.Reason.MayFollowFromRoot() {
+	if refusal := refusal.Of(err); refusal != nil && refusal.Reason.MayPassNewerRoot() {
 		if err := l.follow(ctx, place); err != nil {
 			return err
 		}

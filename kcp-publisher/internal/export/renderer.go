@@ -34,7 +34,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 	limited, cancel := context.WithTimeout(ctx, rendererTimeout)
 	defer cancel()
 	child := exec.CommandContext(limited, r.Program, "used-images")
-	output, errorOutput := &bounded.Buffer{MaxBytes: airgap.MaxUsedAnswerBytes, Full: cancel},
+	output, errorOutput := &bounded.Buffer{MaxBytes: airgap.MaxUsedResponseBytes, Full: cancel},
 		&bounded.Buffer{MaxBytes: maxErrorOutputBytes}
 	child.Stdin, child.Stdout, child.Stderr = bytes.NewReader(request), output, errorOutput
 	child.Env = []string{}

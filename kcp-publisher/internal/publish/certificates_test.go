@@ -9,7 +9,7 @@ import (
 )
 
 func TestCachedCertificateCheckEqualsUncachedCheck(t *testing.T) {
-	m, enroll, agent, other := trusttest.NewMaker(t), trusttest.NewSigner(t), trusttest.NewSigner(t),
+	m, enroll, agent, other := trusttest.NewRootFixture(t), trusttest.NewSigner(t), trusttest.NewSigner(t),
 		trusttest.NewSigner(t)
 	begun := trusttest.Now
 	parse := func(data []byte) trust.Root {

@@ -45,7 +45,7 @@ func newFleet(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{
 		T:       t,
-		maker:   trusttest.NewMaker(t),
+		maker:   trusttest.NewRootFixture(t),
 		release: trusttest.RSAKey(t),
 		at:      store.LayoutScheme + filepath.Join(t.TempDir(), "fleet"),
 	}

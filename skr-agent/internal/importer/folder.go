@@ -68,7 +68,7 @@ func (f *Folder) Import(ctx context.Context, importer Importer) ([]FileResult, e
 		for n, t := range taken {
 			refused := refusal.Of(t.Err)
 			switch {
-			case refused != nil && refused.Reason.MayEndLater():
+			case refused != nil && refused.Reason.MayPassLater():
 				later = append(later, waiting[n])
 				continue
 			case t.Err == nil:
@@ -94,7 +94,7 @@ const earlyInterval = 10 * time.Minute
 func (f *Folder) postpone(files [][]string, taken []FileResult) (unreported []FileResult) {
 	for n, t := range taken {
 		refused := refusal.Of(t.Err)
-		if refused == nil || !refused.Reason.MayEndLater() {
+		if refused == nil || !refused.Reason.MayPassLater() {
 			continue
 		}
 		if f.isNewError(t) {

@@ -252,7 +252,7 @@ func (p *Puller) openWithNewestRoot(
 ) (intake.OpenedBundle, error) {
 	next, err := p.openBundle(ctx, repository, fetched)
 	refusal := refusal.Of(err)
-	if refusal == nil || !refusal.Reason.MayFollowFromRoot() {
+	if refusal == nil || !refusal.Reason.MayPassNewerRoot() {
 		return next, err
 	}
 	before := p.Trust.Root.Version

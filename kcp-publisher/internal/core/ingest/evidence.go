@@ -91,5 +91,5 @@ func isCurrentReport(facts Facts) bool {
 	if facts.Report.OmitsRequest() {
 		return kyma.Generation == answered.KymaGeneration
 	}
-	return answered.IsAnswerTo(kyma.Spec, kyma.Generation)
+	return answered.IsBuiltFor(kyma.Spec, kyma.Generation)
 }

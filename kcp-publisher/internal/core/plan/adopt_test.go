@@ -27,7 +27,7 @@ func bundleOf(epoch, sequence int64, d digest.Digest, previous *bundle.Position,
 
 func rootOf(t *testing.T, epoch int64) (trust.Root, string) {
 	t.Helper()
-	maker := trusttest.NewMaker(t)
+	maker := trusttest.NewRootFixture(t)
 	root := maker.First()
 	root.Epoch = epoch
 	public, err := maker.Publisher.PublicKey()

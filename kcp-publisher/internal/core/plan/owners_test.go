@@ -167,7 +167,7 @@ func TestTokenIsOnlyValidForItsKyma(t *testing.T) {
 
 func TestCertificateIsOnlyValidForItsKyma(t *testing.T) {
 	enroll, agent := trusttest.NewSigner(t), trusttest.NewSigner(t)
-	m := trusttest.NewMaker(t)
+	m := trusttest.NewRootFixture(t)
 	draft := trust.DraftRoot("fleet", 1, trusttest.Now.AddDate(1, 0, 0))
 	m.Must(draft.Add(trust.RoleRoot, trusttest.PublicKey(t, m.Keys[0])))
 	m.Must(draft.Add(trust.RolePublisher, trusttest.PublicKey(t, m.Publisher)))

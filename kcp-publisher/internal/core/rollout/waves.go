@@ -65,7 +65,7 @@ func CheckCourse(course fleet.Course) error {
 					bound.field, bound.value.String())
 			}
 		}
-		if err := bundle.CheckChecks(w.Checks, false); err != nil {
+		if err := bundle.ValidateChecks(w.Checks, false); err != nil {
 			return fmt.Errorf("waves[%d].%w", i, err)
 		}
 	}

@@ -36,7 +36,7 @@ func Apply(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) R
 	}
 	versions := MinimumVersions(b, installed)
 	asked := ownRequest(b, kyma, installed)
-	if kyma == nil || b.Statement.Predicate.IsAnswerTo(kyma.Spec, kyma.Generation) {
+	if kyma == nil || b.Statement.Predicate.IsBuiltFor(kyma.Spec, kyma.Generation) {
 		return keepSelections(b, versions, asked, installed)
 	}
 	own := *b

@@ -213,7 +213,7 @@ func KymaStatus(before v1beta2.KymaStatus, facts Facts, now time.Time) v1beta2.K
 // accepts a bundle for the current generation of the Kyma.
 func observedGeneration(before v1beta2.KymaStatus, facts Facts) int64 {
 	if b := facts.Bundle; b != nil && before.ObservedGeneration > 0 &&
-		!b.Statement.Predicate.IsAnswerTo(facts.Kyma.Spec, facts.Kyma.Generation) {
+		!b.Statement.Predicate.IsBuiltFor(facts.Kyma.Spec, facts.Kyma.Generation) {
 		return before.ObservedGeneration
 	}
 	return facts.Kyma.Generation
@@ -321,7 +321,7 @@ func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 			found[p.Module] = status
 		}
 	}
-	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.IsAnswerTo(facts.Kyma.Spec, facts.Kyma.Generation) {
+	if facts.Bundle == nil || !facts.Bundle.Statement.Predicate.IsBuiltFor(facts.Kyma.Spec, facts.Kyma.Generation) {
 		for _, m := range facts.Kyma.Spec.Modules {
 			if _, known := found[m.Name]; !known {
 				found[m.Name] = v1beta2.ModuleStatus{

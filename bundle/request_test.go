@@ -26,7 +26,7 @@ func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 			wish("fast", keda, nats), false}, "fewer modules": {wish("regular", keda), false},
 		"module with a pinned version": {wish("regular", pinned, nats), false},
 	} {
-		if got := (Predicate{KymaSpec: RequestDigest(asked), KymaGeneration: 1}).IsAnswerTo(c.spec, 2); got != c.same {
+		if got := (Predicate{KymaSpec: RequestDigest(asked), KymaGeneration: 1}).IsBuiltFor(c.spec, 2); got != c.same {
 			t.Errorf("%s: got equal digests: %t, want %t", name, got, c.same)
 		}
 	}
@@ -34,7 +34,7 @@ func TestEquivalentRequestsHaveTheSameDigest(t *testing.T) {
 		RequestDigest(wish("regular")) != RequestDigest(v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{}}) {
 		t.Error("got a changed argument or no digest for an empty request, want neither")
 	}
-	if p := (Predicate{KymaGeneration: 3}); !p.IsAnswerTo(asked, 3) || p.IsAnswerTo(asked, 4) {
+	if p := (Predicate{KymaGeneration: 3}); !p.IsBuiltFor(asked, 3) || p.IsBuiltFor(asked, 4) {
 		t.Error("statement without a digest: want a comparison by generation")
 	}
 }

@@ -31,9 +31,9 @@ func RequestDigest(spec v1beta2.KymaSpec) digest.Digest {
 	return digest.FromBytes(data)
 }
 
-// IsAnswerTo reports whether the bundle was built for the current spec of the Kyma in the runtime. It compares KymaSpec
+// IsBuiltFor reports whether the bundle was built for the current spec of the Kyma in the runtime. It compares KymaSpec
 // with the spec if the statement contains KymaSpec. Otherwise, it compares KymaGeneration with the generation.
-func (p Predicate) IsAnswerTo(spec v1beta2.KymaSpec, generation int64) bool {
+func (p Predicate) IsBuiltFor(spec v1beta2.KymaSpec, generation int64) bool {
 	if p.KymaSpec != "" {
 		return p.KymaSpec == RequestDigest(spec)
 	}
