@@ -14,11 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// caReload is the time in which the publisher loads a changed --registry-ca.
-const caReload = 35 * time.Second
+// caReloadTime is how long the publisher needs to load a changed --registry-ca.
+const caReloadTime = 35 * time.Second
 
-// announceTimeout is the time in which an announcement must reach all runtimes, including runtimes that are temporarily
-// cut off.
+// announceTimeout is the maximum time until an announcement reaches all runtimes, including runtimes that are
+// temporarily cut off.
 const announceTimeout = 4 * time.Minute
 
 func (s *stage) caFile() string { return filepath.Join(s.dir, "registry-ca.pem") }
@@ -66,7 +66,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 		return nil, err
 	}
 	select {
-	case <-time.After(caReload):
+	case <-time.After(caReloadTime):
 	case <-ctx.Done():
 	}
 	s.story.Add("the registry has a certificate of the next CA")

@@ -72,13 +72,13 @@ type Checker struct {
 	leaderless time.Duration
 }
 
-// requestGrace is the time in which a runtime can still remove a module after the request for the removal was
-// withdrawn. It is longer than the longest fault.
+// requestGrace is how long a runtime can still remove a module after the request for the removal was withdrawn. It is
+// longer than the longest fault.
 const requestGrace = 2 * time.Minute
 
-// twoLeaders is the time in which two publishers can be leaders after a user took the Lease from one of them. Until it
-// ends, the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
-const twoLeaders = 15 * time.Second
+// twoLeadersTime is how long two publishers can be leaders after a user took the Lease from one of them. During this
+// time, the former leader can push an older bundle after a newer one. Runtimes must refuse that bundle.
+const twoLeadersTime = 15 * time.Second
 
 // NewChecker returns a checker for a fleet. staged is the only module with rollouts. concurrent is the maximum number
 // of non-canary runtimes without a result for a new version.
@@ -187,7 +187,7 @@ func (c *Checker) TookLease(at time.Duration) {
 
 // led reports whether at most one publisher can be the leader at this time.
 func (c *Checker) led(at time.Duration) bool {
-	return c.leaderless == 0 || at-c.leaderless > twoLeaders
+	return c.leaderless == 0 || at-c.leaderless > twoLeadersTime
 }
 
 // Unpoliced records that no rollout policy applies anymore, so a version can reach all runtimes at once.

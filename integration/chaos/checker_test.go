@@ -344,7 +344,7 @@ func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c.Recorded(6*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 11, Observed: 9, Key: "k", Report: 4,
 	})
-	c.Pushed(time.Second+twoLeaders+1, push("sim-5", 11, "1.0.0"))
+	c.Pushed(time.Second+twoLeadersTime+1, push("sim-5", 11, "1.0.0"))
 	got := c.Violations()
 	want := []string{
 		"follows bundle 11 after bundle 12", "published bundle 11 after bundle 12",

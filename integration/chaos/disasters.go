@@ -161,7 +161,7 @@ func unlimit(ctx context.Context, api client.Client) error {
 	return client.IgnoreNotFound(api.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName)}))
 }
 
-// settleTime is the time after a restore in which programs can still report the state from before the restore.
+// settleTime is how long programs can still report the old state after a restore.
 const settleTime = requestGrace
 
 // Restoring announces that the data of an API server is replaced with an earlier snapshot. An empty runtime means the

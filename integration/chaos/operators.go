@@ -254,5 +254,5 @@ func (s *stage) resumeAll(ctx context.Context) error {
 	return nil
 }
 
-// convergeTimeout is the time in which the fleet must converge after the last fault.
+// convergeTimeout is the maximum time that the fleet may need to converge after the last fault.
 const convergeTimeout = 3 * time.Minute

@@ -139,7 +139,7 @@ func (g *generator) aim(s *Step) (about string, can bool) {
 		}
 		s.Target = RealID(g.random.IntN(g.shape.Real))
 		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
-			return "", false // earlier agents have errors in disasters that are fixed since then
+			return "", false // in disasters, agents of earlier releases have known bugs
 		}
 		// A snapshot must not contain the quota of a LimitObjects step, because a restore would set it again.
 		if slices.Contains([]Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects}, s.Kind) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// rolloutTimeout is the time in which a KillPlanner step waits for a rollout to be in progress.
+// rolloutTimeout is the maximum time that a KillPlanner step waits for a rollout to start.
 const rolloutTimeout = 20 * time.Second
 
 // killPlanner kills the publisher that holds the planner's lease while a rollout is in progress. end starts the

@@ -89,7 +89,7 @@ func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
 		after.State)
 }
 
-// newestTo returns the last rollout to a version, nil if none exists.
+// newestTo returns the newest rollout to a version, or nil.
 func newestTo(rollouts []Standing, to string) (found *Standing) {
 	for i := range rollouts {
 		if rollouts[i].To == to {

@@ -16,7 +16,8 @@ func promised() (*Checker, func(id string, sequence int64, version string) Push)
 	return c, push
 }
 
-// canaryReady passes a canary's report to the checker in which the version is Ready, as after the first wave.
+// canaryReady passes the checker a report in which a canary has the version in the state Ready, as after the first
+// wave.
 func canaryReady(c *Checker, version string) {
 	c.Reported(1, Reported{
 		Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 10, Ready: map[string]string{"scaler": version},

@@ -8,8 +8,8 @@ import (
 // copyOf returns the checker's name of a runtime's copy.
 func copyOf(runtime string) string { return "copy-of-" + runtime }
 
-// quarantineGrace is the time in which a push of before the quarantine can still reach the registry.
-const quarantineGrace = twoLeaders + 10*time.Second
+// quarantineGrace is how long a push that began before the quarantine can still reach the registry.
+const quarantineGrace = twoLeadersTime + 10*time.Second
 
 // Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated, the checker compares
 // the reports of each agent only with each other. The copy must keep its modules, as the original must. If a user has

@@ -31,10 +31,10 @@ func Calm(plan []Step) []Step {
 	return slices.DeleteFunc(slices.Clone(plan), func(s Step) bool { return slices.Contains(faults, s.Kind) })
 }
 
-// mostSamples limits the number of samples, and shortestSampling is the minimum interval between two samples.
+// maxSamples limits the number of samples, and minSampleInterval is the minimum interval between two samples.
 const (
-	mostSamples      = 360
-	shortestSampling = 2 * time.Second
+	maxSamples        = 360
+	minSampleInterval = 2 * time.Second
 )
 
 // Growth per hour up to these values is not significant.
@@ -102,7 +102,7 @@ func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 
 // sampleAll samples the resource usage of all programs until ctx ends.
 func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration) {
-	tick := time.NewTicker(max(length/mostSamples, shortestSampling))
+	tick := time.NewTicker(max(length/maxSamples, minSampleInterval))
 	defer tick.Stop()
 	for {
 		if err := s.sampleOnce(ctx, soak); err != nil && ctx.Err() == nil {

@@ -85,9 +85,8 @@ type tap struct {
 	arrived map[int64]time.Duration
 }
 
-// rootSpreads is the time after the acceptance of a new root of trust in which pushes can still be signed under the
-// previous root.
-const rootSpreads = 5 * time.Second
+// rootSpreadTime is how long pushes can still be signed under the previous root of trust after a new one was accepted.
+const rootSpreadTime = 5 * time.Second
 
 // mostBytes is the maximum size of the copied part of a request body. All documents are smaller.
 const mostBytes = 4 << 20
@@ -238,10 +237,10 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 }
 
 // settledRoot returns the index of the newest root of trust that every agent must have read: the registry has served it
-// for at least rootSpreads.
+// for at least rootSpreadTime.
 func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
-		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreads {
+		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreadTime {
 			return i
 		}
 	}

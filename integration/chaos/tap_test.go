@@ -127,17 +127,17 @@ func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 		status int           // status of the registry's response to the root
 		broken bool
 	}{
-		"registry rejected the root":                       {rootSpreads, http.StatusBadGateway, false},
-		"push began before the registry accepted the root": {rootSpreads - 1, http.StatusCreated, false},
-		"registry accepted the root":                       {rootSpreads, http.StatusCreated, true},
+		"registry rejected the root":                       {rootSpreadTime, http.StatusBadGateway, false},
+		"push began before the registry accepted the root": {rootSpreadTime - 1, http.StatusCreated, false},
+		"registry accepted the root":                       {rootSpreadTime, http.StatusCreated, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newPushes(t, keys[0])
 			p.rotate(true, keys...)
 			p.put("/v2/fleet/trust/manifests/"+bundle.RootTag(1), []byte("{}"), http.StatusCreated)
-			p.tap.since = func() time.Duration { return rootSpreads }
+			p.tap.since = func() time.Duration { return rootSpreadTime }
 			p.put("/v2/fleet/trust/manifests/"+bundle.RootTag(2), []byte("{}"), c.status)
-			p.tap.since = func() time.Duration { return rootSpreads + c.after }
+			p.tap.since = func() time.Duration { return rootSpreadTime + c.after }
 			p.push(trusttest.Runtime, keys[0], http.StatusCreated)
 			if v := p.tap.checker.Violations(); (len(v) > 0) != c.broken {
 				t.Errorf("got violations %v, want violations: %t", v, c.broken)

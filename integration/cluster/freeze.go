@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// thawing is the time in which the API server of a resumed cluster must become ready.
-const thawing = time.Minute
+// resumeTimeout is the maximum time until the API server of a resumed cluster is ready.
+const resumeTimeout = time.Minute
 
 // freeze suspends the programs of an idle cluster, which would otherwise use CPU time. It suspends a program before the
 // programs that it depends on.
@@ -56,7 +56,7 @@ func (s *server) revive(ctx context.Context) error {
 	err = wait.PollUntilContextTimeout(
 		ctx,
 		20*time.Millisecond,
-		thawing,
+		resumeTimeout,
 		true,
 		func(ctx context.Context) (bool, error) {
 			last = client.RESTClient().Get().AbsPath("/readyz").Timeout(time.Second).Do(ctx).Error()

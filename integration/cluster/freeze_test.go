@@ -36,7 +36,7 @@ func untilAll(t *testing.T, s *server, want bool) {
 		err := wait.PollUntilContextTimeout(
 			t.Context(),
 			10*time.Millisecond,
-			thawing,
+			resumeTimeout,
 			true,
 			func(context.Context) (bool, error) {
 				return suspended(t, s, program) == want, nil

@@ -11,11 +11,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// PolicyName is the name of the RolloutPolicy that Police creates.
+// PolicyName is the name of the RolloutPolicy that CreatePolicy creates.
 const PolicyName = "careful"
 
-// Police creates a RolloutPolicy with the given waves for a module in all channels.
-func (f *Fleet) Police(ctx context.Context, module string, course v1alpha1.Course) error {
+// CreatePolicy creates a RolloutPolicy with the given waves for a module in all channels.
+func (f *Fleet) CreatePolicy(ctx context.Context, module string, course v1alpha1.Course) error {
 	return f.Control.Create(ctx, &v1alpha1.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: f.Own(PolicyName)},
 		Spec:       v1alpha1.RolloutPolicySpec{Modules: []string{module}, Course: course},

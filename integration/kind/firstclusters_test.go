@@ -98,8 +98,8 @@ until_shows() {
 }
 `
 
-// tutorialWaits lists the waits and repeated commands that the tutorial describes in its text. block is a text in the
-// shell block before each of them.
+// tutorialWaits lists the waits and repeated commands that the tutorial describes in its text. block is a part of the
+// shell block that precedes the commands.
 var tutorialWaits = []struct{ block, commands string }{
 	{"config use-context kind-kcp", "until_shows '2 healthy' 'kcp-publisher status'"},
 	{"offer 1.1.0", "until_shows 'regular-1 .*Waiting' 'kcp-publisher rollout list'"},

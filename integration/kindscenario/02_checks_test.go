@@ -22,7 +22,7 @@ func TestPodCheckPassesInARollout(t *testing.T) {
 	scene(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
-	must(t, stage.fleet.Police(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{{
+	must(t, stage.fleet.CreatePolicy(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{{
 		Name: "all", Percent: new(int32(100)),
 		Checks: []v1alpha1.Check{{
 			Name: "pods-run", Interval: metav1.Duration{Duration: 10 * time.Second}, SuccessThreshold: 2,

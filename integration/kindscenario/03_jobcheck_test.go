@@ -47,7 +47,7 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	untilPromoted(t, other)
 	before := stage.promoted
 	setStage(t, "canary")
-	must(t, stage.fleet.Police(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{
+	must(t, stage.fleet.CreatePolicy(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{
 		{
 			Name:     "canary",
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{labelStage: "canary"}},

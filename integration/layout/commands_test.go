@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// taken marks blocks whose commands are only parsed. Each entry has the reason.
-const taken = "TestCommandsInDocsAreValid"
+// notRun marks blocks whose commands are parsed but not run.
+const notRun = "TestCommandsInDocsAreValid"
 
 // Tests that run the blocks of several pages.
 const (
@@ -34,7 +34,7 @@ const (
 // test for all blocks.
 var runBy = map[string][]string{
 	// CI runs make demo and make test in separate steps.
-	"README.md":                                     {taken, "TestReadmeCommandsWork"},
+	"README.md":                                     {notRun, "TestReadmeCommandsWork"},
 	"charts/kcp-publisher/README.md":                {charts},
 	"charts/kcp-publisher/templates/NOTES.txt":      {charts},
 	"charts/skr-agent/README.md":                    {charts},
@@ -42,7 +42,7 @@ var runBy = map[string][]string{
 	"docs/guides/checks.md":                         {"TestOperatorRunsChecksInOneRuntime"},
 	"docs/guides/airgap.md":                         {export, operators, operators, "TestStockToolsMirrorAFleet"},
 	"docs/guides/git.md":                            {commit, operators, commit, commit},
-	"docs/guides/chaos.md":                          {taken}, // make targets that run for minutes or hours
+	"docs/guides/chaos.md":                          {notRun}, // make targets that run for minutes or hours
 	"docs/guides/disaster-recovery.md":              {"TestDisasterRecoveryGuideWorks"},
 	"docs/guides/key-ceremonies.md":                 {"TestKeyCeremonyGuideWorks"},
 	"docs/guides/migrate-from-lifecycle-manager.md": {takenOver, charts, takenOver, takenOver, takenOver, takenOver},
@@ -60,10 +60,10 @@ var runBy = map[string][]string{
 	},
 	"docs/guides/verify-a-release.md": {release},
 	// The tests on kind run make images.
-	"docs/guides/install.md":                 {taken, charts, charts, charts, charts, charts, charts},
+	"docs/guides/install.md":                 {notRun, charts, charts, charts, charts, charts, charts},
 	"docs/guides/removals.md":                {"TestLargeRemovalsWaitForAnApproval"},
 	"docs/guides/repair.md":                  {charts},
-	"docs/guides/kind.md":                    {taken}, // commands that run the tests on kind
+	"docs/guides/kind.md":                    {notRun}, // commands that run the tests on kind
 	"docs/guides/maintenance.md":             {operators},
 	"docs/guides/values.md":                  {"TestRuntimesWithDifferentValuesShareOneDocument"},
 	"docs/guides/failure-details.md":         {"TestOperatorPromotesWithoutGitAndReadsFailureCause"},
@@ -72,8 +72,8 @@ var runBy = map[string][]string{
 	"docs/guides/promotion-trains.md":        {trains},
 	"docs/guides/provenance.md":              {"TestProvenanceGuideCommandsWork"},
 	"docs/reference/kubectl.md":              {operators},
-	"docs/reference/performance-flux.md":     {taken}, // benchmarks, which need their own machine
-	"docs/reference/performance.md":          {taken}, // benchmarks, which need their own machine
+	"docs/reference/performance-flux.md":     {notRun}, // benchmarks, which need their own machine
+	"docs/reference/performance.md":          {notRun}, // benchmarks, which need their own machine
 	"docs/guides/registry.md":                {tokens, operators, tokens},
 	"docs/guides/ownership.md":               {charts},
 	"docs/guides/rights.md":                  {charts, charts, charts, rights, charts},
@@ -89,7 +89,7 @@ var runBy = map[string][]string{
 	// The first block and the block with KIND=1 are complete trials. TestSampleModulePassesTrial and
 	// TestSampleModulePassesTrialWithPods run the same package.
 	"docs/tutorials/try-a-module.md": {
-		taken, triedBroken, triedBroken, "TestKedaModulePassesTrial", taken, "TestModuleTeamRunsTrialFromItsOwnGoModule",
+		notRun, triedBroken, triedBroken, "TestKedaModulePassesTrial", notRun, "TestModuleTeamRunsTrialFromItsOwnGoModule",
 	},
 }
 
@@ -127,7 +127,7 @@ func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]rea
 		t.Errorf("%s:%d: test %s does not exist", b.Page, b.Line, name)
 		return
 	}
-	if name != taken {
+	if name != notRun {
 		if !test.names(pageName(b.Page)) {
 			t.Errorf("%s:%d: test %s and the functions it calls do not read %s", b.Page, b.Line, name,
 				pageName(b.Page))

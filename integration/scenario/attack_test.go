@@ -74,9 +74,9 @@ func forged(
 	return composed
 }
 
-// resigned returns a manifest whose signed statement is changed and signed again. An attacker or a later publisher
-// could create it.
-func resigned(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
+// signAgain returns a copy of a manifest with a changed and newly signed statement. An attacker or a later
+// publisher could create it.
+func signAgain(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {
 		var attestation struct {
@@ -190,7 +190,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) { p.Epoch++ }), refusal.WrongEpoch,
 		},
 		{"a bundle that requires a feature of later agents",
-			resigned(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
+			signAgain(t, newer.Bytes, publisherKey(t, f), func(predicate map[string]any) {
 				predicate["critical"] = []string{"teleport"}
 			}), refusal.UnsupportedFeature},
 		{

@@ -45,7 +45,7 @@ func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	v.report(ship, cellar, "report.json") // contains the features of the agent
 	untilSettled(t, other, "1.7.0")
 
-	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{{
 			Name: "works", FailureThreshold: 1, CEL: &v1alpha1.CELCheck{Expression: "1 > 2"},
 		}}

@@ -192,7 +192,7 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	granted := len(r.Agent().Log())
-	must(t, f.Police(ctx, "scaler", v1alpha1.Course{
+	must(t, f.CreatePolicy(ctx, "scaler", v1alpha1.Course{
 		Waves: []v1alpha1.Wave{
 			{Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour}},
 		},

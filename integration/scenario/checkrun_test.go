@@ -14,7 +14,7 @@ func TestOperatorRunsChecksInOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{
 			{Name: "deployed", CEL: &v1alpha1.CELCheck{
 				APIVersion: "apps/v1", Kind: "Deployment", Namespace: v1beta2.RuntimeNamespace,

@@ -25,7 +25,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 1, 3)
-	must(t, f.Police(ctx, "scaler", checkedStages()))
+	must(t, f.CreatePolicy(ctx, "scaler", checkedStages()))
 	canaries[0].Measure(v1beta2.CheckOutcome{
 		Name: "works", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2", Message: "above 0.5",
 	})
@@ -53,7 +53,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 2, 2)
-	must(t, f.Police(ctx, "scaler", checkedStages()))
+	must(t, f.CreatePolicy(ctx, "scaler", checkedStages()))
 	old := canaries[1]
 	isChecks := func(feature bundle.Feature) bool { return feature == bundle.FeatureChecks }
 	old.Understand(slices.DeleteFunc(bundle.AllFeatures(), isChecks)...)

@@ -166,7 +166,7 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	d.berlin, err = f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "scaler"))
 	must(t, err)
 	untilSettled(t, d.berlin, "1.7.0")
-	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{
+	must(t, f.CreatePolicy(t.Context(), "scaler", v1alpha1.Course{
 		Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}},
 	}))
 	promote(t, f, "1.8.0")

@@ -31,7 +31,7 @@ func TestAgentCheckDecidesRollout(t *testing.T) {
 	other, err := f.Simulate(ctx, fleet.NewKyma("other", "regular", "scaler"))
 	must(t, err)
 	untilSettled(t, other, "1.7.0")
-	must(t, f.Police(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{{
 			Name: "settings-exist", Interval: metav1.Duration{Duration: 10 * time.Second}, SuccessThreshold: 1,
 			FailureThreshold: 1,

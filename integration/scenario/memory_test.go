@@ -105,7 +105,9 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	must(t, err)
 	old := bundle.NewBlob(ocispec.MediaTypeImageManifest, first.Bytes)
 	stolen := publisherKey(t, f)
-	must(t, f.Police(ctx, "scaler", v1alpha1.Course{Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}}}))
+	must(t, f.CreatePolicy(ctx, "scaler", v1alpha1.Course{
+		Waves: []v1alpha1.Wave{{Name: "all", Percent: new(int32(100))}},
+	}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	settle(t, f)

@@ -22,7 +22,7 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 	canaries, others := simulate(t, f, 1, 1)
 	course := stages(nil)
 	course.OnFailure = v1alpha1.OnFailureStop
-	must(t, f.Police(ctx, "scaler", course))
+	must(t, f.CreatePolicy(ctx, "scaler", course))
 	victim := runtimeWith(t, f, "victim", map[string]string{"mailer": "1.0.0"})
 
 	canaries[0].BreakWith("1.8.0")

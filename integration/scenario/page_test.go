@@ -114,7 +114,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	simulate(t, f, 1, 2)
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
 	p := openPage(t, f, "--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json"))
 	if status, body := p.get(t, p.base+"/"); status != http.StatusForbidden || strings.Contains(body, "canary-0") {
 		t.Errorf("request without a token: got status %d, want 403 without data\n%s", status, body)

@@ -76,7 +76,7 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for an approval. Before, the test has undone the cause of the removals.
+// over waits until no removal waits for an approval. The test must have undone the cause of the removals.
 func (g *guarded) over(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {

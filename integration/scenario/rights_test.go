@@ -168,7 +168,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("modules that exceed their rights are refused completely", func(t *testing.T) { refuseOverreaching(t, f, r) })
 	t.Run("API server protects the agent from tenants", func(t *testing.T) { refuseTenant(t, r) })
 	t.Run("upgrade prunes and removal deletes all objects", func(t *testing.T) {
-		must(t, f.Police(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
+		must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
 			canaries.Deadline.Duration, others.Deadline.Duration = 10*time.Minute, 10*time.Minute
 			canaries.AllowEmpty = true
 		})))

@@ -111,7 +111,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	posted, flags := eventsWebhook(t, "RolloutBegun", "RolloutRollingBack", "RolloutRolledBack", "Failed", "RolledBack")
 	f := newFleet(t, fleet.Options{PublisherFlags: flags})
 	canaries, others := simulate(t, f, 3, 9)
-	must(t, f.Police(ctx, "scaler", stages(nil)))
+	must(t, f.CreatePolicy(ctx, "scaler", stages(nil)))
 	canaries[1].BreakWith("1.8.0")
 	_, _, before := others[0].Bundle()
 
@@ -170,7 +170,7 @@ func TestOfflineRuntimesDoNotBlockRollouts(t *testing.T) {
 	canaries, others := simulate(t, f, 4, 4)
 	course := stages(nil)
 	course.OfflineAfter.Duration = soonOffline
-	must(t, f.Police(ctx, f.Own("scaler"), course))
+	must(t, f.CreatePolicy(ctx, f.Own("scaler"), course))
 	away := []*fleet.Simulated{canaries[0], others[2]}
 	for _, s := range away {
 		s.GoAway()
@@ -203,7 +203,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 	witness, err := f.Simulate(ctx, fleet.NewKyma("witness", "regular", "mailer"))
 	must(t, err)
 	must(t, f.Offer(ctx, sample.Mailer("1.1.0")))
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
 		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
 	})))
 	promote(t, f, "1.8.0")
@@ -254,7 +254,7 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 	must(t, f.Offer(ctx, scaler(f, "1.9.0")))
 	older, newer := f.Own("scaler")+"-regular-1", f.Own("scaler")+"-regular-2"
 	canaries, others := simulate(t, f, 2, 4)
-	must(t, f.Police(ctx, f.Own("scaler"), stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
+	must(t, f.CreatePolicy(ctx, f.Own("scaler"), stages(func(_, others *v1alpha1.Wave) { others.Approval = true })))
 	promote(t, f, "1.8.0")
 	untilSettled(t, canaries[0], "1.8.0")
 	untilSettled(t, canaries[1], "1.8.0")
@@ -284,7 +284,7 @@ func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "calm")
 	}
-	must(t, f.Police(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
+	must(t, f.CreatePolicy(ctx, "scaler", stages(func(_, others *v1alpha1.Wave) {
 		others.MaxDeferred = new(intstr.FromInt32(1))
 	})))
 	promote(t, f, "1.9.0")

@@ -243,7 +243,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	// A wave that contains runtimes of all shards must keep its concurrency limit while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
 	course.OfflineAfter.Duration = soonOffline // shorter than the takeover of a killed replica's shards
-	must(t, f.Police(ctx, "scaler", course))
+	must(t, f.CreatePolicy(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the second wave has started", func(s v1alpha1.RolloutStatus) bool {
 		return s.Updated > int32(len(canaries)+2)

@@ -131,7 +131,7 @@ func (s *skew) upgradesAgents() {
 	untilLabeled(t, s.berlin)
 	untilLabeled(t, s.paris)
 	waves := []v1alpha1.Wave{{Name: "first", Count: new(int32(1))}, {Name: "others", Percent: new(int32(100))}}
-	must(t, f.Police(t.Context(), "scaler", v1alpha1.Course{Waves: waves}))
+	must(t, f.CreatePolicy(t.Context(), "scaler", v1alpha1.Course{Waves: waves}))
 	promote(t, f, "1.8.0")
 	for _, r := range []*fleet.Runtime{s.berlin, s.paris} {
 		must(t, r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))

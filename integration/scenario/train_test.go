@@ -120,7 +120,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		untilSettled(t, s, "1.7.0")
 		runtimes[channel] = s
 	}
-	must(t, f.Police(ctx, "scaler", v1alpha1.Course{
+	must(t, f.CreatePolicy(ctx, "scaler", v1alpha1.Course{
 		Waves: []v1alpha1.Wave{
 			{Name: "all", Percent: new(int32(100))},
 		},

@@ -156,7 +156,7 @@ func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtim
 		maxConcurrent, deferred = new(intstr.FromInt32(1)), 1
 	}
 	must(t, f.Offer(ctx, next))
-	must(t, f.Police(ctx, "greeter", v1alpha1.Course{Waves: []v1alpha1.Wave{{
+	must(t, f.CreatePolicy(ctx, "greeter", v1alpha1.Course{Waves: []v1alpha1.Wave{{
 		Name: "all", Percent: new(int32(100)), Deadline: metav1.Duration{Duration: time.Hour},
 		MaxConcurrent: maxConcurrent, MaxDeferred: new(intstr.FromInt32(0)),
 	}}, OfflineAfter: metav1.Duration{Duration: time.Hour}}))

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// startTimeout is the time in which Prometheus must start.
+// startTimeout is the maximum time that Prometheus may need to start.
 const startTimeout = time.Minute
 
 // listening matches the line that Prometheus logs when its port is open.

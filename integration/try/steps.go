@@ -84,7 +84,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.offer(ctx); err != nil {
 		return err
 	}
-	if err := a.fleet.Police(ctx, m.name, course(o.ReadyWithin)); err != nil {
+	if err := a.fleet.CreatePolicy(ctx, m.name, course(o.ReadyWithin)); err != nil {
 		return err
 	}
 	return a.promote(ctx, m.from)

@@ -75,7 +75,7 @@ func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 }
 
 func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
-	var b bundles
+	var b bundleDelay
 	ask := func(method, path string) {
 		b.intercept(nil, httptest.NewRequestWithContext(t.Context(), method, path, nil))
 	}

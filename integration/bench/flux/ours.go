@@ -38,7 +38,7 @@ type ours struct {
 	runtime *fleet.Runtime
 	config  *rest.Config
 	agents  []int
-	bundles bundles
+	bundles bundleDelay
 }
 
 const (
@@ -243,9 +243,9 @@ func (o *ours) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundles can delay the registry's response to the next request for a new bundle, so that the benchmark can measure all
-// programs before the agent receives the bundle.
-type bundles struct {
+// bundleDelay can delay the registry's response to the next request for a new bundle, so that the benchmark can measure
+// all programs before the agent receives the bundle.
+type bundleDelay struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
 	asked, answer chan struct{} // nil if no response is delayed
@@ -253,7 +253,7 @@ type bundles struct {
 
 // hold delays the registry's response to the agent's next request for a new bundle. It closes asked when it receives
 // that request. answer sends the response, and can be called several times.
-func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
+func (b *bundleDelay) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delayFor := make(chan struct{})
@@ -261,7 +261,7 @@ func (b *bundles) hold() (asked <-chan struct{}, answer func()) {
 	return b.asked, sync.OnceFunc(func() { close(delayFor) })
 }
 
-func (b *bundles) intercept(_ http.ResponseWriter, request *http.Request) bool {
+func (b *bundleDelay) intercept(_ http.ResponseWriter, request *http.Request) bool {
 	if !strings.Contains(request.URL.Path, "/"+bundle.DesiredRepository(runtimeID)+"/manifests/") {
 		return false
 	}
@@ -275,7 +275,7 @@ func (b *bundles) intercept(_ http.ResponseWriter, request *http.Request) bool {
 }
 
 // delayFor returns the channel that a request must wait for, or nil if its response is not delayed.
-func (b *bundles) delayFor(method string) <-chan struct{} {
+func (b *bundleDelay) delayFor(method string) <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {

@@ -103,8 +103,8 @@ func (all *agents) close() {
 	all.running.Wait()
 }
 
-// suspend makes all agents stop sending requests. resume ends this. If now is true, resume also makes all agents poll
-// immediately.
+// suspend makes all agents stop sending requests. resume lets them continue. If now is true, resume also makes all
+// agents poll immediately.
 func (all *agents) suspend() { all.suspended.Store(true) }
 
 func (all *agents) resume(now bool) {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// quiet is the time without other requests than polls after which a publisher counts as idle.
+// quiet is how long a publisher must send no requests except polls until it counts as idle.
 const quiet = 5 * time.Second
 
 // pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.

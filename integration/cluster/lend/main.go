@@ -37,7 +37,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the exit code of the command, which gets an environment and the address of the lender.
+// run runs the command with an environment and the address of the lender, and returns its exit code.
 func run(command, environment []string) (int, error) {
 	listener, err := listen()
 	if err != nil {
@@ -77,8 +77,8 @@ func listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// limitServers makes each lent API server and its etcd use one thread, because they are more than the cores and inherit
-// the environment of this process. This saves CPU time of the Go scheduler.
+// limitServers makes each lent API server and its etcd, which inherit the environment of this process, use one thread.
+// More of them run than the machine has cores, so more threads only cost CPU time of the Go scheduler.
 func limitServers() error {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil

@@ -24,7 +24,7 @@ const (
 	maxInspected   = 5
 )
 
-// inspectedDetails contains the details of a module from their last read.
+// inspectedDetails contains the last read details of a module.
 type inspectedDetails struct {
 	state   string // the module's state when the details were read
 	readAt  time.Time

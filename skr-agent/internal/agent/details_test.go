@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-func TestDetailsOfFailingModuleAreReadSoonAndThenSeldom(t *testing.T) {
+func TestDetailsOfFailingModuleAreReadLessOftenOverTime(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	k, now := inspectedDetails{}.update("Error", start, &bundle.ModuleDetails{}), start
 	if !k.dueAt(true).Equal(start.Add(detailsInterval)) {

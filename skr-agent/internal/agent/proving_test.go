@@ -62,8 +62,8 @@ func newProving(t *testing.T) (*Agent, *int) {
 		},
 	)
 	return New(Options{
-		Checks: runner, Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
-		Restorer: &objects.Restorer{Client: nothing{}, Uncached: nothing{}, Signer: trusttest.NewSigner(t)},
+		Checks: runner, Store: contentstore.New(discardClient{}, discardClient{}, "kyma-system"),
+		Restorer: &objects.Restorer{Client: discardClient{}, Uncached: discardClient{}, Signer: trusttest.NewSigner(t)},
 	}), measured
 }
 

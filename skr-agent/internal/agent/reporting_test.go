@@ -23,18 +23,18 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// nothing is a fake API client that accepts all writes and stores no objects.
-type nothing struct{ client.Client }
+// discardClient is a fake API client that accepts all writes and stores no objects.
+type discardClient struct{ client.Client }
 
-func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+func (discardClient) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-func (nothing) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+func (discardClient) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
 
-func (nothing) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
+func (discardClient) Update(context.Context, client.Object, ...client.UpdateOption) error { return nil }
 
-func (nothing) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+func (discardClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 // The control plane refuses reports whose sequence decreases. If the clock was set back, the time of the newest
 // bundle is a lower limit.
@@ -64,8 +64,8 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 		Puller: pull.New(
 			pull.Options{
 				ConfiguredLocation: place,
-				Client:             nothing{},
-				Store:              contentstore.New(nothing{}, nothing{}, "kyma-system"),
+				Client:             discardClient{},
+				Store:              contentstore.New(discardClient{}, discardClient{}, "kyma-system"),
 				Trust:              bundle.Trust{Root: root, Runtime: trusttest.Runtime},
 				Now:                clock,
 			},

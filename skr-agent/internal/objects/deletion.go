@@ -47,7 +47,8 @@ func (s *Syncer) deleteKyma(ctx context.Context) error {
 // Without this record, the agent keeps the module's objects when the Manifest is deleted.
 func (s *Syncer) markRemoval(ctx context.Context, m *v1beta2.Manifest, unmanaged bool) error {
 	r := s.Records.Read(m)
-	// A deletion that has begun releases the objects: a later bundle cannot change this to a removal.
+	// Once the deletion of an unmanaged module's Manifest has begun, the agent is already releasing the objects, so a
+	// later bundle cannot change it to a removal.
 	if r.Removal == m.UID && (r.Unmanaged == unmanaged || r.Unmanaged && !m.DeletionTimestamp.IsZero()) {
 		return nil
 	}

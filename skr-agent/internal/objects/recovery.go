@@ -365,7 +365,7 @@ func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, e
 	return text, known, nil
 }
 
-// saveMemory replaces the memory. It writes the Secret only if the content changed.
+// saveMemory keeps next as the new memory. It writes the Secret only if the content changed.
 func (k *Restorer) saveMemory(ctx context.Context, next Memory) error {
 	k.memory, k.restoredVersions = next, ""
 	text, err := json.Marshal(next)

@@ -55,7 +55,7 @@ func taken(phase bundle.TakeoverPhase, digest string, modules ...bundle.Manifest
 	return b
 }
 
-func TestCleanPhaseRemovesLeftoversWithNameAndMark(t *testing.T) {
+func TestCleanPhaseRemovesOnlyMarkedLeftovers(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.Uncached = cluster

@@ -52,7 +52,7 @@ func (j *journey) rollout(channel int, state fleet.RolloutState) {
 		rolloutOf(chainOf[channel], j.versions[channel], j.revision, state, roundUp(j.now)))
 }
 
-func TestVersionsTravelThroughThreeChannels(t *testing.T) {
+func TestVersionIsPromotedThroughThreeChannels(t *testing.T) {
 	const dev, fast, regular = 0, 1, 2
 	p := policy()
 	p.Spec.Calendar = &fleet.PromotionCalendar{

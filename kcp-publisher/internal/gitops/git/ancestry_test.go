@@ -7,7 +7,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-func TestDescendsFollowsParentCommits(t *testing.T) {
+func TestIsDescendantFollowsParentCommits(t *testing.T) {
 	w := newWork(t)
 	first := w.commit(map[string]string{"a.yaml": "1"})
 	second := w.commit(map[string]string{"a.yaml": "2"})

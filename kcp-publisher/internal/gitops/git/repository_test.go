@@ -337,7 +337,7 @@ func pack(t *testing.T, content []byte) []byte {
 	return append(b.Bytes(), sum[:]...)
 }
 
-func TestPackIsMeasuredBeforeItIsStored(t *testing.T) {
+func TestPackSizeIsCheckedBeforeStoring(t *testing.T) {
 	if _, err := unpackObjects(bytes.NewReader(pack(t, []byte("honest")))); err != nil {
 		t.Errorf("valid pack: got error %v, want none", err)
 	}

@@ -73,7 +73,7 @@ const mandatoryRemark = "module watcher is mandatory and installed without a req
 
 // Users try to change mandatory modules in three ways: a Manifest that is not in the bundle, a module whose Manifest
 // has the same name, and the policy for default CRs.
-func TestOwnKymaCannotReachMandatoryModules(t *testing.T) {
+func TestRuntimeKymaCannotChangeMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
 	}}}
