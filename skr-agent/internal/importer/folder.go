@@ -150,7 +150,7 @@ func (f *Folder) listSettled() ([]airgap.Volumes, error) {
 	}
 	before := f.seen
 	f.seen = now
-	// Without this deletion, a client that writes new names to the folder fills the memory.
+	// Without this deletion, a client that keeps adding files to the folder could exhaust the agent's memory.
 	maps.DeleteFunc(f.handled, func(path, _ string) bool { _, exists := now[path]; return !exists })
 	var settled []airgap.Volumes
 	for _, file := range airgap.Files(paths) {

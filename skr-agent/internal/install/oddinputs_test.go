@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Clients create a TokenReview to ask a question. The API server stores no TokenReviews, so it cannot list them.
+// A TokenReview is a request and not a stored object, so the API server cannot list TokenReviews.
 func TestUnstoredKindDoesNotBlockOtherObjects(t *testing.T) {
 	w := newWorld(t)
 	const review = "apiVersion: authentication.k8s.io/v1\nkind: TokenReview\nmetadata: {name: question}\n" +

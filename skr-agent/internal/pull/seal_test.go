@@ -16,7 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// forge makes an attacker, who can write the agent's Secrets, write a complete state with a bundle of the attacker.
+// forge saves a complete state with the attacker's bundle, as an attacker with write access to the agent's Secrets
+// could.
 func (w *world) forge(root trust.Root, publisher trust.Signer) {
 	w.Helper()
 	place := w.place

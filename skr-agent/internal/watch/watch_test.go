@@ -28,8 +28,8 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// interval is the number of reports. The parameter sequence uses it, because it must increase.
-	interval int64
+	// reports counts the reports. It is also their parameter sequence, which must increase.
+	reports int64
 }
 
 func newWorld(t *testing.T) *world {
@@ -85,8 +85,8 @@ func (w *world) allow(resources ...string) {
 
 // report returns the reported changes of a watcher. Each call is one hour after the previous one.
 func (w *world) report(watcher string) bundle.ReportedWatch {
-	w.interval++
-	reports, _ := w.watches.Report(w.interval, time.Now().Add(time.Duration(w.interval)*time.Hour))
+	w.reports++
+	reports, _ := w.watches.Report(w.reports, time.Now().Add(time.Duration(w.reports)*time.Hour))
 	for _, one := range reports {
 		if one.Watcher == watcher {
 			return one

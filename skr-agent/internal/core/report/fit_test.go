@@ -128,7 +128,7 @@ func TestEveryReportFits(t *testing.T) {
 	}
 }
 
-// The report omits only the objects of modules with default CRs.
+// A report is too large only if the modules have default CRs. It then omits objects.
 func TestFiveHundredModulesAreReported(t *testing.T) {
 	signer, ctx := trusttest.NewSigner(t), t.Context()
 	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)

@@ -95,7 +95,7 @@ const (
 type Memory struct {
 	// NextPoll is the time of the next poll. NextDefinitions is the time of the next check of the agent's CRDs.
 	NextPoll, NextDefinitions time.Time
-	// IsPostponed is true if the round of a poll could not apply the bundle completely.
+	// IsPostponed is true if a round that polled could not apply the bundle completely.
 	IsPostponed bool
 	// IsProven is true after the agent's image ran for one minute without a failure.
 	IsProven bool
@@ -188,7 +188,7 @@ func (f Facts) decidePoll() Action {
 		return FindTwin
 	case f.HasFolder && f.Imported == "":
 		return ImportFiles
-	case f.Twin == No && f.Pulled == "": // with a twin, a newer bundle can be for the other cluster
+	case f.Twin == No && f.Pulled == "": // otherwise, the bundle can be for the twin's cluster
 		return Pull
 	}
 	return ""

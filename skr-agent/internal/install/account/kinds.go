@@ -155,8 +155,9 @@ func isInGroup(definition, group string) bool {
 	return defined == group
 }
 
-// unavailableServer returns a message if the kind's group is served by another server, or "". The API server itself
-// serves groups with CRDs, so a CRD of the group in removed saves the request.
+// unavailableServer returns a message if the group of the kind, which is not served, belongs to an aggregated API
+// server, or "". If removed contains a CRD of the group, the API server itself serves the group, and no request is
+// needed.
 func (a *Account) unavailableServer(ctx context.Context, r v1beta2.Resource, removed object.Keys) (string, error) {
 	for key := range removed {
 		if guard.IsCRD(key.GroupKind()) && isInGroup(key.Name, r.Group) {

@@ -13,19 +13,19 @@ import (
 
 // kindWatch is the watch of one kind.
 type kindWatch struct {
-	Version string
-	started time.Time
-	stop    context.CancelFunc
-	synced  cache.InformerSynced
-	objects cache.Store
-	refused atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
-	broke   atomic.Int64                          // time of the last failure, in Unix nanoseconds
+	Version     string
+	started     time.Time
+	stop        context.CancelFunc
+	synced      cache.InformerSynced
+	objects     cache.Store
+	refused     atomic.Pointer[apierrors.StatusError] // error of a watch that the API server forbids
+	lastFailure atomic.Int64                          // in Unix nanoseconds
 	// unserved counts the consecutive failures because the API server does not serve the version.
 	unserved atomic.Int32
 }
 
-// unsureAfterBreak is how long the agent treats the objects of a watch as outdated after a failure of the watch.
-const unsureAfterBreak = 2 * time.Minute
+// outdatedAfterFailure is how long the agent treats the objects of a watch as outdated after a failure of the watch.
+const outdatedAfterFailure = 2 * time.Minute
 
 // failed handles an error of the informer. It does not log errors that are expected while a CRD is being deleted or
 // restored, or because of a missing permission. It returns true once if the API server stopped serving the version.
@@ -48,8 +48,8 @@ const maxUnservedFailures = 3
 
 // becameUnserved records a failure. It returns true once if the API server has stopped serving the watched version.
 func (w *kindWatch) becameUnserved(err error, now time.Time) bool {
-	before := w.broke.Swap(now.UnixNano())
-	if now.Sub(time.Unix(0, before)) > unsureAfterBreak {
+	before := w.lastFailure.Swap(now.UnixNano())
+	if now.Sub(time.Unix(0, before)) > outdatedAfterFailure {
 		w.unserved.Store(0)
 	}
 	if !apierrors.IsNotFound(err) {

@@ -58,12 +58,12 @@ type Watches struct {
 	dirty map[types.NamespacedName]map[guard.Key]string
 	// written contains the last apply of each watched object by this process. A change that such an apply caused is not
 	// drift.
-	written map[guard.Key]writing
+	written map[guard.Key]appliedState
 	done    map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
 }
 
-// writing is the result of one apply request.
-type writing struct {
+// appliedState is the state of an object after this process applied it.
+type appliedState struct {
 	uid     types.UID
 	Version string
 	own     Fields
@@ -74,7 +74,7 @@ func New(client metadata.Interface, mapper meta.RESTMapper, manager string) *Wat
 	return &Watches{
 		client: client, mapper: mapper, manager: manager,
 		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]map[guard.Key]string{},
-		done: map[types.NamespacedName]object.Keys{}, written: map[guard.Key]writing{},
+		done: map[types.NamespacedName]object.Keys{}, written: map[guard.Key]appliedState{},
 	}
 }
 
@@ -182,12 +182,12 @@ func (w *Watches) isOwn(k guard.Key, version string) bool {
 // RecordApply records the API server's response to an apply. It returns the agent's fields in the applied object.
 func (w *Watches) RecordApply(k guard.Key, live *unstructured.Unstructured) Fields {
 	own := FieldsOf(live.GetManagedFields(), w.manager)
-	w.wrote(k, writing{live.GetUID(), live.GetResourceVersion(), own})
+	w.recordApply(k, appliedState{live.GetUID(), live.GetResourceVersion(), own})
 	return own
 }
 
-// wrote records the last apply of an object by this process.
-func (w *Watches) wrote(k guard.Key, last writing) {
+// recordApply records the last apply of an object by this process.
+func (w *Watches) recordApply(k guard.Key, last appliedState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.written[k] = last
@@ -237,7 +237,7 @@ func (w *Watches) object(r v1beta2.Resource) (o *metav1.PartialObjectMetadata, s
 	watch := w.kinds[object.GVKOf(r).GroupKind()]
 	w.mu.Unlock()
 	if watch == nil || watch.Version != r.Version || !watch.synced() ||
-		time.Since(time.Unix(0, watch.broke.Load())) < unsureAfterBreak {
+		time.Since(time.Unix(0, watch.lastFailure.Load())) < outdatedAfterFailure {
 		return nil, false
 	}
 	shown, there, err := watch.objects.GetByKey(cache.NewObjectName(r.Namespace, r.Name).String())

@@ -27,7 +27,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	w := New(nil, nil, "agent")
 	w.kinds[deployment] = &kindWatch{Version: "v1", objects: store, synced: func() bool { return true }}
 	k := object.KeyIn(deployment, "apps", "web")
-	w.wrote(k, writing{"first", "7", Fields{"ours", "2"}})
+	w.recordApply(k, appliedState{"first", "7", Fields{"ours", "2"}})
 	web := v1beta2.Resource{
 		Name: "web", Namespace: "apps",
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -35,7 +35,7 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	if own, sure := w.AppliedFields(web); !sure || own.fields != "others" {
 		t.Errorf("another object with the same name: got %+v, sure %t, want the fields of the watch", own, sure)
 	}
-	w.wrote(k, writing{"second", "9", Fields{"ours", "2"}})
+	w.recordApply(k, appliedState{"second", "9", Fields{"ours", "2"}})
 	if own, _ := w.AppliedFields(web); own.fields != "ours" {
 		t.Errorf("applied object: got %+v, want the fields of the apply", own)
 	}
@@ -62,7 +62,7 @@ func TestAPIVersionIsUnservedAfterRepeatedFailures(t *testing.T) {
 	}{
 		{absent, time.Second, false}, {absent, time.Second, false}, {other, time.Second, false},
 		{absent, time.Second, false}, {absent, time.Second, false}, {absent, time.Second, true},
-		{absent, time.Second, false}, {absent, unsureAfterBreak + time.Second, false},
+		{absent, time.Second, false}, {absent, outdatedAfterFailure + time.Second, false},
 		{absent, time.Second, false}, {absent, time.Second, true},
 	} {
 		now = now.Add(step.after)
@@ -94,8 +94,8 @@ func TestWatchIsUnreliableAfterFailure(t *testing.T) {
 	if got := w.Version(web); got != "" {
 		t.Errorf("watch after a failure: got version %q, want none", got)
 	}
-	watch.broke.Store(time.Now().Add(-unsureAfterBreak).UnixNano())
+	watch.lastFailure.Store(time.Now().Add(-outdatedAfterFailure).UnixNano())
 	if got := w.Version(web); got != "7" {
-		t.Errorf("watch after unsureAfterBreak: got version %q, want 7", got)
+		t.Errorf("watch after outdatedAfterFailure: got version %q, want 7", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// The constants are the sources of the expected states.
+// The constants name the documents that define the expected states.
 const (
 	byKstatus     = "kstatus: cli-utils pkg/kstatus/status"
 	byJobs        = "Kubernetes documentation, Jobs"
