@@ -14,17 +14,17 @@ const (
 )
 
 // Clock returns the finding for the difference between this machine's clock and the clock of another server. ahead is
-// negative if this machine's clock is behind. than describes the server in messages.
-func Clock(than string, ahead time.Duration, known bool) Finding {
-	check := "clock, against " + than
+// negative if this machine's clock is behind. server describes the server in messages.
+func Clock(server string, ahead time.Duration, known bool) Finding {
+	check := "clock, against " + server
 	if !known {
-		return Warn(check, than+" did not send its time", "")
+		return Warn(check, server+" did not send its time", "")
 	}
 	where := "ahead of"
 	if ahead < 0 {
 		ahead, where = -ahead, "behind"
 	}
-	message := fmt.Sprintf("this machine's clock is %s %s the clock of %s", ahead.Round(time.Second), where, than)
+	message := fmt.Sprintf("this machine's clock is %s %s the clock of %s", ahead.Round(time.Second), where, server)
 	const advice = "synchronize both clocks, for example with NTP; docs/runbooks/wrong-clocks.md lists the effects " +
 		"of wrong clocks"
 	switch {

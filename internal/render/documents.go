@@ -192,9 +192,9 @@ func decodeDocument(place string, encoded []byte) ([]placedObject, error) {
 	content, isObject := decoded.(map[string]any)
 	if !isObject {
 		if _, isList := decoded.([]any); isList {
-			return nil, fmt.Errorf("%s is not an object but a list: put the list into the field items of a List", place)
+			return nil, fmt.Errorf("%s is a list and not an object: put the list into the field items of a List", place)
 		}
-		return nil, fmt.Errorf("%s is not an object but the value %.40q: write each field as NAME: VALUE, with a space "+
+		return nil, fmt.Errorf("%s is the value %.40q and not an object: write each field as NAME: VALUE, with a space "+
 			"after the colon", place, fmt.Sprint(decoded))
 	}
 	return flatten(nil, placedObject{place, &unstructured.Unstructured{Object: content}, len(encoded)})

@@ -112,7 +112,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		"only comments":               {[]byte("# nothing\n---\n# at all\n"), v1beta2.OCIRef, "no objects"},
 		"unknown content type":        {nil, "wasm", `content type "wasm" is not supported: use oci-dir`},
 		"text instead of a tar":       {[]byte("hello"), v1beta2.OCIDir, "tar:"},
-		"scalar instead of an object": {[]byte("hello"), v1beta2.OCIRef, "content, document 1 is not an object"},
+		"scalar instead of an object": {[]byte("hello"), v1beta2.OCIRef, "content, document 1 is the value"},
 		"object without apiVersion": {
 			[]byte("kind: A\nmetadata: {name: a}"), v1beta2.OCIRef, "content, document 1: object without apiVersion",
 		},
@@ -172,7 +172,7 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			archive(t, yamlFile("a.json", `{"kind":"A"`)), v1beta2.OCIDir, "a.json, document 1: unexpected EOF",
 		},
 		"JSON list instead of an object": {
-			archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1 is not an object",
+			archive(t, yamlFile("a.json", `[]`)), v1beta2.OCIDir, "a.json, document 1 is a list",
 		},
 		"JSON that is nested too deeply": {
 			archive(t, yamlFile("a.json", strings.Repeat(`{"a":`, 99)+"1"+strings.Repeat("}", 99))), v1beta2.OCIDir,
@@ -267,11 +267,11 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		},
 		"missing spaces after colons": {
 			[]byte("apiVersion:v1\nkind:Secret\n"), v1beta2.OCIRef,
-			`document 1 is not an object but the value "apiVersion:v1 kind:Secret": write each field as NAME: VALUE`,
+			`document 1 is the value "apiVersion:v1 kind:Secret" and not an object: write each field as NAME: VALUE`,
 		},
 		"list instead of an object": {
 			[]byte("- apiVersion: v1\n  kind: Secret\n"), v1beta2.OCIRef,
-			"document 1 is not an object but a list: put the list into the field items of a List",
+			"document 1 is a list and not an object: put the list into the field items of a List",
 		},
 		"file in UTF-16": {
 			[]byte("\xff\xfek\x00i\x00n\x00d\x00"), v1beta2.OCIRef, "content is encoded in UTF-16: save it in UTF-8",

@@ -38,10 +38,10 @@ type PlannedGit struct {
 // announcing contains the parts of the planner's last announcement to the shards.
 type announcing struct {
 	mu sync.Mutex // guards the fields below, and is locked during an announcement
-	// state and active are the results of the last evaluation of the Rollouts. A call of Hold empties state.
+	// state and active are the results of the last evaluation of the Rollouts. Hold clears state.
 	state  string
 	active bool
-	// applied is the time at which the function release of the last Hold was called, in Unix nanoseconds, or 0.
+	// applied is the time of the last call of a release function that Hold returned, in Unix nanoseconds, or 0.
 	applied int64
 	// approved is the digest of the approvals that were written last.
 	approved string

@@ -29,21 +29,21 @@ type RemoteGit struct {
 	Compare func()
 }
 
-// caughtCommit is a Git commit whose objects are completely in this process's caches, with the removals that an
+// cachedCommit is a Git commit whose objects are completely in this process's caches, with the removals that an
 // operator approved together with it.
-type caughtCommit struct {
+type cachedCommit struct {
 	commit    shard.Commit
 	source    *bundle.Source
 	approvals shard.Approvals
 }
 
-// hasCaught reports whether all objects of the announced commit are in this process's caches. The caller must hold
+// hasCached reports whether all objects of the announced commit are in this process's caches. The caller must hold
 // p.mu.
-func (p *RemotePlanner) hasCaught(a shard.Announcement) bool {
+func (p *RemotePlanner) hasCached(a shard.Announcement) bool {
 	if a.Commit.Applied == 0 {
 		return p.Git == nil // if this shard has a repository, wait until the planner announces a commit
 	}
-	return a.Commit.Applied == p.caught.commit.Applied && a.Commit.Approved == p.caught.commit.Approved
+	return a.Commit.Applied == p.cached.commit.Applied && a.Commit.Approved == p.cached.commit.Approved
 }
 
 // catchUp must be called after the planner has announced a commit. It compares this process's caches with the API
@@ -55,15 +55,15 @@ func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	}
 	announced, known := p.Announced()
 	p.mu.Lock()
-	caught := p.hasCaught(announced)
+	isCached := p.hasCached(announced)
 	p.mu.Unlock()
 	switch {
-	case !known, announced.Held != "", caught:
+	case !known, announced.Held != "", isCached:
 		return true, nil // in the first two cases, isPlanned returns false
 	case announced.Commit.Applied == 0:
 		return false, nil
 	}
-	next := caughtCommit{commit: announced.Commit}
+	next := cachedCommit{commit: announced.Commit}
 	if announced.Commit.Approved != "" && p.Git != nil {
 		data, err := p.Git.Approvals(ctx)
 		if err != nil {
@@ -82,8 +82,8 @@ func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	next.source = p.caught.source
-	p.caught = next
+	next.source = p.cached.source
+	p.cached = next
 	return true, nil
 }
 
@@ -93,15 +93,15 @@ func (p *RemotePlanner) Source() *bundle.Source {
 	announced, known := p.Announced()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !known || announced.Held != "" || announced.Commit.Hash == "" || !p.hasCaught(announced) {
+	if !known || announced.Held != "" || announced.Commit.Hash == "" || !p.hasCached(announced) {
 		return nil
 	}
 	// Keep the pointer of the same commit, because a new pointer would cause a complete reconcile of every Kyma.
 	source := bundle.Source{Repository: announced.Commit.Repository, Commit: announced.Commit.Hash}
-	if p.caught.source == nil || *p.caught.source != source {
-		p.caught.source = &source
+	if p.cached.source == nil || *p.cached.source != source {
+		p.cached.source = &source
 	}
-	return p.caught.source
+	return p.cached.source
 }
 
 // Holding returns the reason why the planner has stopped publishing, or "".
@@ -128,7 +128,7 @@ func (p *RemotePlanner) Compared() time.Time {
 func (p *RemotePlanner) Approved(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.caught.approvals.Of(kyma, module)
+	return p.cached.approvals.Of(kyma, module)
 }
 
 // heldFor returns for how long the planner has stopped publishing because of a commit, or 0 if publishing is not
@@ -151,7 +151,7 @@ func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.Generi
 	for {
 		announced, known := p.Announced()
 		p.mu.Lock()
-		waits := known && announced.Held == "" && (!p.unplannedSince.IsZero() || !p.hasCaught(announced))
+		waits := known && announced.Held == "" && (!p.unplannedSince.IsZero() || !p.hasCached(announced))
 		p.mu.Unlock()
 		if waits {
 			select {

@@ -178,15 +178,15 @@ func TestShardReceivesApprovedRemovalsBeforeResolvingACommit(t *testing.T) {
 	}
 	s.announced = shard.Announcement{State: "planned", Commit: shard.Commit{Applied: 1, Hash: "c1", Approved: digest}}
 	s.err = errors.New("refused")
-	if caught, err := s.catchUp(t.Context()); caught || err == nil {
-		t.Errorf("unreadable approvals: current %t, error %v", caught, err)
+	if current, err := s.catchUp(t.Context()); current || err == nil {
+		t.Errorf("unreadable approvals: current %t, error %v", current, err)
 	}
 	if s.requests != 0 {
 		t.Error("a failed read is not a reason to store the approvals again")
 	}
 	s.err = nil
-	if caught, err := s.catchUp(t.Context()); caught || err == nil {
-		t.Errorf("approvals that do not exist: current %t, error %v", caught, err)
+	if current, err := s.catchUp(t.Context()); current || err == nil {
+		t.Errorf("approvals that do not exist: current %t, error %v", current, err)
 	}
 	if s.requests != 1 {
 		t.Errorf("lost approvals caused %d requests, want 1", s.requests)

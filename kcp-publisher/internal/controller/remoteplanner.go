@@ -32,8 +32,8 @@ type RemotePlanner struct {
 	// unplannedSince is the time since which this shard has known control plane objects that the planner has not
 	// announced, or zero.
 	unplannedSince time.Time
-	// caught is the last announced commit whose objects are all in this process's caches.
-	caught caughtCommit
+	// cached is the last announced commit whose objects are all in this process's caches.
+	cached cachedCommit
 }
 
 // ownKymas returns the newest versions of the cached Kymas that belong to the share.
@@ -92,7 +92,7 @@ func (p *RemotePlanner) isPlanned(state string) bool {
 	announced, known := p.Announced()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	planned := known && announced.State != "" && announced.State == state && p.hasCaught(announced)
+	planned := known && announced.State != "" && announced.State == state && p.hasCached(announced)
 	if planned {
 		p.unplannedSince = time.Time{}
 	} else if p.unplannedSince.IsZero() {

@@ -147,11 +147,11 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 // waits reports whether the evaluation must wait, because a Git commit may be only partially applied or only partially
 // in this process's caches.
 func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
-	caught, err := r.remote.catchUp(ctx)
+	isCurrent, err := r.remote.catchUp(ctx)
 	if err != nil {
 		return true, ctrl.Result{}, err
 	}
-	return !caught || r.Catalog.isChanging(), ctrl.Result{RequeueAfter: catalogDelay}, nil
+	return !isCurrent || r.Catalog.isChanging(), ctrl.Result{RequeueAfter: catalogDelay}, nil
 }
 
 // activateView makes the result of an evaluation effective. In the planner, it announces the processed objects to the

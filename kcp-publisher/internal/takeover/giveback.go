@@ -24,7 +24,7 @@ func (e *BehindError) Error() string {
 }
 
 // GiveBack returns a Kyma to lifecycle-manager after its runtime has released the modules. The order of these steps
-// prevents that both programs change the runtime, and that lifecycle-manager downgrades modules. Each step can be
+// prevents both programs from changing the runtime, and lifecycle-manager from downgrading modules. Each step can be
 // repeated:
 //
 // 1. Remove the takeover label, so that the publisher stops.

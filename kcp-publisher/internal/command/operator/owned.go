@@ -41,7 +41,7 @@ func newOwned(count int, forward func(runtime string)) *owned {
 	return &owned{count: count, forward: forward, shards: map[int]running{}}
 }
 
-// add makes owned contain the shard with this number while the shard's manager runs.
+// add registers the shard with this number while the shard's manager runs.
 func (o *owned) add(mgr ctrl.Manager, number int, kymas *controller.Kymas) error {
 	if o.subscribers != nil {
 		kymas.Notify = o.subscribers.Notify

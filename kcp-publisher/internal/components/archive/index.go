@@ -120,8 +120,10 @@ func (x *index) find(repository, reference string) (Version, bool) {
 	return x.entries[i], true
 }
 
-// findPosition returns the position of the first entry that is accepts, or -1. The caller must hold mu.
-func (x *index) findPosition(is func(Version) bool) int { return slices.IndexFunc(x.entries, is) }
+// findPosition returns the position of the first entry that matches, or -1. The caller must hold mu.
+func (x *index) findPosition(matches func(Version) bool) int {
+	return slices.IndexFunc(x.entries, matches)
+}
 
 // add adds an entry. If another manifest has the entry's tag, add moves the tag, like the official tools. The other
 // manifest stays in the index without a tag.

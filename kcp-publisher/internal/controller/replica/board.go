@@ -30,8 +30,8 @@ const (
 	memberTimeout, memberRemovalTimeout = 10 * time.Second, 5 * time.Minute
 	// If a process cannot read the ConfigMap, it uses the last announcement for at most announcementTimeout.
 	announcementTimeout = 6 * time.Second
-	// OutdatedAfter is the longest time between the planner's write of an announcement and the last use of an older one by
-	// any process.
+	// OutdatedAfter is the maximum time that a process can still use an older announcement after the planner has written a
+	// new one.
 	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
 	// A process also stops using announcements when its last heartbeat is older than heartbeatTimeout. The planner

@@ -20,21 +20,21 @@ import (
 )
 
 // SilentStatus returns the status of a Kyma while the publisher cannot read the runtime's reports. It returns true if
-// the runtime is silent. carried is Facts.IsCarried, and unnoted is Facts.UnrecordedUntil.
+// the runtime is silent. carried is Facts.IsCarried, and unrecorded is Facts.UnrecordedUntil.
 func SilentStatus(
-	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unnoted, now time.Time,
+	before v1beta2.KymaStatus, generation int64, allowed time.Duration, carried bool, unrecorded, now time.Time,
 ) (v1beta2.KymaStatus, bool) {
 	if before.Runtime == nil || before.Runtime.Observed == nil {
 		return before, false
 	}
-	last := silence.LastReport{KnownAt: plan.LastReportTimeOf(*before.Runtime.Observed, carried), PossibleAt: unnoted}
+	last := silence.LastReport{KnownAt: plan.LastReportTimeOf(*before.Runtime.Observed, carried), PossibleAt: unrecorded}
 	if last.State(allowed, now) != silence.Silent {
 		return before, false
 	}
 	after := *before.DeepCopy()
 	set := conditionSetter(&after.Conditions, generation, now)
 	why := collectReasons(before)
-	setReporting(after, Facts{SilenceTimeout: allowed, IsCarried: carried, UnrecordedUntil: unnoted}, why, now, set)
+	setReporting(after, Facts{SilenceTimeout: allowed, IsCarried: carried, UnrecordedUntil: unrecorded}, why, now, set)
 	after.Runtime.Reasons = nilIfEmpty(why)
 	if ready := meta.FindStatusCondition(after.Conditions, v1beta2.ConditionReady); ready == nil ||
 		ready.Reason != v1beta2.ReasonPublishFailed {

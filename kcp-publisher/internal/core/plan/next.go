@@ -167,10 +167,10 @@ const (
 	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged means that the encrypted Secrets in the bundle changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged means that the runtime enrolled with another cluster or another key than the last bundle was
-	// issued for.
+	// ReasonAudienceChanged means that the last bundle is for another cluster or key than the runtime's current
+	// enrollment.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged means that the runtime now belongs to another Kyma than in the last bundle.
+	// ReasonOwnerChanged means that the last bundle is for another Kyma than the runtime's current owner.
 	ReasonOwnerChanged Reason = "OwnerChanged"
 	// ReasonKymaChanged means that the generation or the spec of the Kyma in the runtime changed.
 	ReasonKymaChanged Reason = "KymaChanged"

@@ -81,7 +81,7 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 }
 
 // findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
-// probe. It returns none if the registry serves every blob in every repository, which is a leak.
+// probe. It returns none if the registry serves every blob in every repository. The probes then report this leak.
 func (s checkStage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{

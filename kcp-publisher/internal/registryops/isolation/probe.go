@@ -24,15 +24,15 @@ import (
 type rule int
 
 const (
-	// mustNotRead allows no successful response.
+	// mustNotRead treats each successful response as a leak.
 	mustNotRead rule = iota
-	// mayNotMount allows no response with status 201. Status 202 is allowed, because it only starts an upload that
-	// requires the bytes of the blob.
-	mayNotMount
-	// mayNotWrite allows neither a successful response nor an error that only clients with write access receive.
-	mayNotWrite
-	// mayNotList allows no response that contains another runtime's objects.
-	mayNotList
+	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload that requires the
+	// bytes of the blob.
+	mustNotMount
+	// mustNotWrite treats a successful response as a leak, and also an error that only clients with write access receive.
+	mustNotWrite
+	// mustNotList treats a response that contains another runtime's repositories as a leak.
+	mustNotList
 )
 
 // probe is a request that the registry must refuse.
@@ -114,7 +114,7 @@ func (s checkStage) probes() []probe {
 	}
 	for _, last := range []string{s.prefix + "/" + bundle.ReportRepository(""),
 		s.prefix + "/" + bundle.DesiredRepository("")} {
-		add(mayNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(),
+		add(mustNotList, http.MethodGet, "/v2/_catalog?"+url.Values{"n": {"100"}, "last": {last}}.Encode(),
 			"see other repositories in the catalog")
 	}
 	for _, target := range []string{reportOf, bundleOf, ownBundle, documents, content, repository("trust")} {
@@ -125,8 +125,8 @@ func (s checkStage) probes() []probe {
 		case ownBundle:
 			what = "write its own desired state"
 		}
-		add(mayNotWrite, http.MethodPost, target+"/blobs/uploads/", what)
-		add(mayNotWrite, http.MethodPut, target+"/manifests/"+checkTag+s.checkName, what)
+		add(mustNotWrite, http.MethodPost, target+"/blobs/uploads/", what)
+		add(mustNotWrite, http.MethodPut, target+"/manifests/"+checkTag+s.checkName, what)
 	}
 	for _, anonymous := range []struct{ path, what string }{
 		{bundleOf + "/manifests/" + bundle.TagDesired, "read a bundle without a password"},
@@ -142,14 +142,14 @@ func (s checkStage) probes() []probe {
 			if from != "" {
 				query.Set("from", s.prefix+"/"+from)
 			}
-			add(mayNotMount, http.MethodPost, ownReport+"/blobs/uploads/?"+query.Encode(),
+			add(mustNotMount, http.MethodPost, ownReport+"/blobs/uploads/?"+query.Encode(),
 				"mount another runtime's blob")
 			add(mustNotRead, http.MethodGet, ownReport+"/blobs/"+d.String(),
 				"read another runtime's blob after trying to mount it")
 		}
 	}
 	// This probe is last, because the other probes request the blob.
-	add(mayNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another runtime's blob")
+	add(mustNotWrite, http.MethodDelete, reportOf+"/blobs/"+s.secret.String(), "delete another runtime's blob")
 	for i := range all {
 		all[i].inconclusive = strings.HasPrefix(all[i].path, ownReport+"/") &&
 			slices.ContainsFunc(s.leftOver, func(d digest.Digest) bool {
@@ -179,13 +179,13 @@ func (s checkStage) body(method string) []byte {
 func (s checkStage) isAllowed(p probe, status int, body []byte) bool {
 	success := status >= 200 && status < 400
 	switch p.rule {
-	case mayNotMount:
+	case mustNotMount:
 		return status == http.StatusCreated
-	case mayNotWrite:
+	case mustNotWrite:
 		refused := slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 			http.StatusMethodNotAllowed}, status)
 		return !refused || bytes.Contains(body, []byte("BLOB_UNKNOWN"))
-	case mayNotList:
+	case mustNotList:
 		return success && s.namesAnother(body)
 	}
 	return success

@@ -52,7 +52,7 @@ func (t *cleaner) add(found writtenObject) {
 
 func (t *cleaner) record(p probe, got probeReply) {
 	at, err := url.Parse(p.path)
-	if err != nil || p.rule != mayNotWrite && p.rule != mayNotMount {
+	if err != nil || p.rule != mustNotWrite && p.rule != mustNotMount {
 		return
 	}
 	repository := strings.TrimPrefix(at.Path, "/v2/")

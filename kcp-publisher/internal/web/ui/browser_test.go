@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// patience is the maximum time of one browser step on a busy machine.
-const patience = 2 * time.Minute
+// stepTimeout is the maximum time of one browser step on a busy machine.
+const stepTimeout = 2 * time.Minute
 
 type browser struct {
 	*testing.T
@@ -37,7 +37,7 @@ func newBrowser(t *testing.T) *browser {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(program), chromedp.NoSandbox,
 		chromedp.Flag("disable-dev-shm-usage", true), chromedp.Flag("hide-scrollbars", true),
-		chromedp.WSURLReadTimeout(patience), chromedp.UserDataDir(t.TempDir()))
+		chromedp.WSURLReadTimeout(stepTimeout), chromedp.UserDataDir(t.TempDir()))
 	allocator, stop := chromedp.NewExecAllocator(t.Context(), options...)
 	t.Cleanup(stop)
 	ctx, stop := chromedp.NewContext(allocator)
@@ -51,7 +51,7 @@ func newBrowser(t *testing.T) *browser {
 // do runs steps in the browser, and ends the test if one fails.
 func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	limited, cancel := context.WithTimeout(b.ctx, patience)
+	limited, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	if err := chromedp.Do(limited, steps...); err != nil {
 		b.Fatalf("%v; the page shows:\n%s", err, b.shown())
@@ -61,7 +61,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 // read returns the value of an expression in the page.
 func read[T any](b *browser, expression string) T {
 	b.Helper()
-	limited, cancel := context.WithTimeout(b.ctx, patience)
+	limited, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	value, err := chromedp.Run(limited, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -73,7 +73,7 @@ func read[T any](b *browser, expression string) T {
 // until waits for an expression to be true in the page.
 func (b *browser) until(expression string) {
 	b.Helper()
-	limited, cancel := context.WithTimeout(b.ctx, patience)
+	limited, cancel := context.WithTimeout(b.ctx, stepTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

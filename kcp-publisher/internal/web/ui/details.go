@@ -135,7 +135,7 @@ func (p *pages) missingForReport(r pageRequest, kyma *v1beta2.Kyma) (string, err
 	missing, err := r.viewer.MissingForReport(r.Context(), client.ObjectKeyFromObject(kyma))
 	if err != nil {
 		p.Log.Error(err, "failed to check whether a viewer may read a report", "viewer", r.viewer.Name)
-		return "", errors.New("the control plane did not respond to the check of your permission")
+		return "", errors.New("the control plane did not respond to the permission check")
 	}
 	return missing, nil
 }
