@@ -82,15 +82,27 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := c.loader().ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		if files := os.Getenv("KUBECONFIG"); files != "" {
-			return nil, fmt.Errorf("no kubeconfig for %s in $KUBECONFIG: %s does not exist or is empty", c.name, files)
-		}
-		return nil, fmt.Errorf("no kubeconfig for %s: set --kubeconfig or $KUBECONFIG", c.name)
+		return nil, c.emptyConfigError()
 	case err != nil:
 		return nil, fmt.Errorf("kubeconfig: %w%s", err, c.otherContexts())
 	}
 	config.QPS, config.Burst = queriesPerSecond, queriesAtOnce
 	return config, nil
+}
+
+// emptyConfigError returns the error for a kubeconfig that selects no cluster.
+func (c *Cluster) emptyConfigError() error {
+	if raw, err := c.loader().RawConfig(); err == nil && len(raw.Contexts) > 0 {
+		return fmt.Errorf("the kubeconfig has no current context: set --context to one of its contexts: %s",
+			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
+	}
+	if c.kubeconfig != "" {
+		return fmt.Errorf("--kubeconfig %s: the file contains no contexts: use a kubeconfig of %s", c.kubeconfig, c.name)
+	}
+	if files := os.Getenv("KUBECONFIG"); files != "" {
+		return fmt.Errorf("no kubeconfig for %s in $KUBECONFIG: %s does not exist or contains no contexts", c.name, files)
+	}
+	return fmt.Errorf("no kubeconfig for %s: set --kubeconfig or $KUBECONFIG", c.name)
 }
 
 // otherContexts returns a list of the contexts in the kubeconfig if the requested context does not exist.

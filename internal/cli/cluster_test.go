@@ -51,6 +51,8 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 		return path
 	}
 	two, other := file("two", eastAndWest), file("other", north)
+	noContexts := file("no-contexts", "apiVersion: v1\nkind: Config\n")
+	withoutCurrent := file("no-current", strings.Replace(eastAndWest, "current-context: east\n", "", 1))
 	both := two + string(os.PathListSeparator) + other
 	for name, c := range map[string]struct {
 		kubeconfig  string // $KUBECONFIG
@@ -82,6 +84,18 @@ func TestCommandsConnectLikeKubectl(t *testing.T) {
 			kubeconfig: two, args: "--context prod", wrong: `"prod" does not exist: the contexts are `,
 		},
 		"missing kubeconfig": {args: "--kubeconfig /nowhere", wrong: "/nowhere"},
+		"kubeconfig without contexts": {
+			args: "--kubeconfig " + noContexts,
+			wrong: "--kubeconfig " + noContexts + ": the file contains no contexts: use a kubeconfig of the control " +
+				"plane",
+		},
+		"kubeconfig without a current context": {
+			args:  "--kubeconfig " + withoutCurrent,
+			wrong: "no current context: set --context to one of its contexts: east, west",
+		},
+		"context of a kubeconfig without a current context": {
+			args: "--kubeconfig " + withoutCurrent + " --context west", host: "https://west.example", token: "of-viewer",
+		},
 		"no kubeconfig": {
 			kubeconfig: filepath.Join(dir, "none"),
 			wrong: "no kubeconfig for the control plane in $KUBECONFIG: " + filepath.Join(dir, "none") +
