@@ -191,7 +191,7 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 		"file without an end marker": {good[:len(good)-trailerBytes], "the end is missing"},
 		"truncated compressed file":  {small[:len(small)/2], "cut off"},
 		"changed byte":               {changed, "changed or damaged"},
-		"volumes in the wrong order": {slices.Concat(good[4096:], good[:4096]), "cut off"},
+		"volumes in the wrong order": {slices.Concat(good[4096:], good[:4096]), "its volumes are in another order"},
 		"data after the end": {
 			append(slices.Clone(good), bytes.Repeat([]byte("x"), 512)...), "data follows",
 		},

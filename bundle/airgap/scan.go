@@ -106,7 +106,8 @@ func (f *File) scan(advance func(int64)) error {
 		}
 		if err != nil {
 			return refusal.New(refusal.Malformed,
-				"read tar: %w: the file was cut off, put together in another order or changed", err)
+				"%w: the file is not the output of `kcp-publisher export`, or it was truncated or changed, or its volumes "+
+					"are in another order", err)
 		}
 		name, refused := entryName(header)
 		switch {

@@ -25,7 +25,7 @@ func Open(location string, registries *Registries) (Store, error) {
 			fmt.Errorf("location %q: only %s is accepted as a scheme: must be HOST[:PORT]/PATH or %sPATH", location,
 				OCIScheme, LayoutScheme)
 	}
-	if looksLikeFolder(prefix) {
+	if LooksLikeFolder(prefix) {
 		return nil, fmt.Errorf("location %q is a folder: use %s%s; a registry is HOST.DOMAIN/PATH or HOST:PORT/PATH",
 			location, LayoutScheme, location)
 	}
@@ -35,9 +35,9 @@ func Open(location string, registries *Registries) (Store, error) {
 	return &Registry{registries: registries, prefix: prefix}, nil
 }
 
-// looksLikeFolder reports whether a location without a scheme is a path and not a registry. The first element of a
+// LooksLikeFolder reports whether a location without a scheme is a path and not a registry. The first element of a
 // registry location is localhost, or contains a dot or a port. A path starts with "/", "." or "~", or is a plain name.
-func looksLikeFolder(location string) bool {
+func LooksLikeFolder(location string) bool {
 	host, _, _ := strings.Cut(location, "/")
 	switch {
 	case location == "":

@@ -22,6 +22,10 @@ func hint(err error) string {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return diskFull(err)
 	}
+	if errors.Is(err, store.ErrNotFound) {
+		return "the location does not contain this data: check the registry prefix or folder, and the name of the runtime " +
+			"or component"
+	}
 	status, answered := store.StatusOf(err)
 	if !answered {
 		return clusterHint(err)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 func TestRegistryErrorHintNamesTheFlag(t *testing.T) {
@@ -27,6 +29,10 @@ func TestRegistryErrorHintNamesTheFlag(t *testing.T) {
 			answer(http.StatusUnauthorized),
 			"hint: registry.example requires valid credentials: set --registry-config to a docker config.json with a " +
 				"user and password for this registry",
+		},
+		"missing data": {
+			fmt.Errorf("fetch: %w", store.ErrNotFound),
+			"hint: the location does not contain this data: check the registry prefix",
 		},
 		"missing permission":   {answer(http.StatusForbidden), "hint: registry.example denied the request"},
 		"unavailable registry": {answer(http.StatusBadGateway), ""},

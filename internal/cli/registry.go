@@ -130,7 +130,8 @@ func ReadRoot(path string) (trust.Root, error) {
 					"with `kcp-publisher keys sign`: %w", path, err)
 	}
 	if err != nil {
-		return trust.Root{}, fmt.Errorf("--trust %s: %w", path, err)
+		return trust.Root{}, fmt.Errorf("--trust %s: the file is not a valid root of trust, such as root.json of "+
+			"kcp-publisher keys init: %w", path, err)
 	}
 	return root, nil
 }

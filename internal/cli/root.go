@@ -45,6 +45,9 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 		if err := r.readConfig(cmd.Flags()); err != nil {
 			return err
 		}
+		if err := checkDurations(cmd.Flags()); err != nil {
+			return err
+		}
 		if err := r.setColors(cmd.OutOrStdout()); err != nil {
 			return err
 		}
@@ -158,7 +161,8 @@ func (r *Root) readConfig(flags *pflag.FlagSet) error {
 			in, flag = all, all.Lookup(name)
 		}
 		if flag == nil || flag.Name == "config" || flag.Name == setName {
-			return Usage(fmt.Errorf("--config %s: %q is not a flag or setting of this command", r.config, name))
+			return Usage(fmt.Errorf("--config %s: %q is not a flag or setting of this command%s", r.config, name,
+				ClosestNames(name, optionNames(flags))))
 		}
 		if named[flag.Name] {
 			return Usage(fmt.Errorf("--config %s: --%s is set under two names: remove one", r.config, flag.Name))

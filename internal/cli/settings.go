@@ -60,6 +60,17 @@ func cause(err error) error {
 	return err
 }
 
+// optionNames returns the names of a command's flags and settings.
+func optionNames(flags *pflag.FlagSet) []string {
+	var names []string
+	add := func(flag *pflag.Flag) { names = append(names, flag.Name) }
+	flags.VisitAll(add)
+	if all := SettingsOf(flags); all != nil {
+		all.VisitAll(add)
+	}
+	return names
+}
+
 func isSetting(cmd *cobra.Command, name string) bool {
 	all := SettingsOf(cmd.Flags())
 	return all != nil && all.Lookup(name) != nil

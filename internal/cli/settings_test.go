@@ -51,6 +51,16 @@ func TestSettingsComeFromTheCommandLineThenTheFile(t *testing.T) {
 			"{}\n", "run --set poll-intervall=5s", ExitUsage,
 			`unknown setting "poll-intervall": did you mean poll-interval?`,
 		},
+		"negative value of --set": {
+			"{}\n", "run --set poll-interval=-5s", ExitUsage, "poll-interval -5s: must be at least 0",
+		},
+		"negative value in the file": {
+			"poll-interval: -5s\n", "run", ExitUsage, "poll-interval -5s: must be at least 0",
+		},
+		"misspelled key of the file": {
+			"poll-intervall: 5s\n", "run", ExitUsage,
+			`"poll-intervall" is not a flag or setting of this command: did you mean poll-interval?`,
+		},
 		"--set without a value":  {"{}\n", "run --set host", ExitUsage, "must be KEY=VALUE"},
 		"invalid value of --set": {"{}\n", "run --set poll-interval=soon", ExitUsage, `invalid duration "soon"`},
 		"invalid value in the file": {

@@ -201,6 +201,41 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		},
 		"The why command without a runtime is a usage error": {"why", cli.ExitUsage, "expected a runtime ID"},
 		"run without --location is a usage error":            {"run", cli.ExitUsage, "--location is required"},
+		"run with bundles that expire immediately is a usage error": {
+			"run --location r.example/x --validity 0", cli.ExitUsage, "--validity 0s: must be more than 0",
+		},
+		"run with certificates that expire immediately is a usage error": {
+			"run --location r.example/x --set certificate-validity=0", cli.ExitUsage,
+			"certificate-validity 0s: must be more than 0",
+		},
+		"publish with bundles that expire immediately is a usage error": {
+			"publish --from " + empty + " --to oci-layout:x --validity 0", cli.ExitUsage,
+			"--validity 0s: must be more than 0",
+		},
+		"publish with a negative validity is a usage error": {
+			"publish --from " + empty + " --to oci-layout:x --validity=-1h", cli.ExitUsage,
+			"--validity -1h0m0s: must be at least 0",
+		},
+		"registry credentials without --location is a usage error": {
+			"registry credentials berlin --keys " + dir, cli.ExitUsage, "--location is required",
+		},
+		"token-service without --location is a usage error": {
+			"token-service --keys " + dir, cli.ExitUsage, "--location is required",
+		},
+		"A component source that is no file and no registry is a usage error": {
+			"component show example.org/module/mailer:1.0.0 --components nowhere", cli.ExitUsage,
+			"--components nowhere is not a folder or file; a registry is HOST.DOMAIN/PATH",
+		},
+		"A file without checks is a failure": {
+			"check-module " + badPolicy, cli.ExitFailed, badPolicy + ": not a file with checks: ",
+		},
+		"A file that is not a report is refused": {
+			"import-report " + badPolicy + " --to oci-layout:x", cli.ExitRefused,
+			badPolicy + ": not a report file of `skr-agent export-report`: ",
+		},
+		"A root key that the root of trust does not list is a failure": {
+			"keys rotate root --old abc --keys " + dir, cli.ExitFailed, "key abc is not a root key: the root keys are ",
+		},
 		"run with zero shards is a usage error": {
 			"run --location r.example/x --keys " + dir + " --shards 0", cli.ExitUsage, "--shards 0: must be 1 to 64",
 		},

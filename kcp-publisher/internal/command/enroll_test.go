@@ -30,6 +30,8 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			t.Errorf("%s contains\n%s", path, text)
 		}
 	}
+	expired := keyFolder(t)
+	done(t, "keys", "rotate", "--validity", "1ms", "--keys", expired)
 	var many []string
 	for c := range "abcdefghijk" {
 		many = append(many, string("abcdefghijk"[c])+"-1")
@@ -65,6 +67,18 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		"a location with the scheme of Helm and a password": {
 			[]string{"enroll", "rome", "--keys", dir, "--location", "oci://registry.example/fleet", "--registry-password"},
 			cli.ExitDone, `{"auths":{"registry.example":`,
+		},
+		"an expired token": {enroll("rome", "--token-validity", "0s"), cli.ExitUsage,
+			"--token-validity 0s: must be more than 0"},
+		"a negative validity of the token": {enroll("rome", "--token-validity", "-1h"), cli.ExitUsage,
+			"--token-validity -1h0m0s: must be "},
+		"a folder without keys": {
+			[]string{"enroll", "rome", "--keys", out, "--location", "registry.example/fleet"}, cli.ExitFailed,
+			"set --keys to the folder of the fleet's keys, or create one with",
+		},
+		"an expired root of trust": {
+			[]string{"enroll", "rome", "--keys", expired, "--location", "registry.example/fleet"}, cli.ExitFailed,
+			"expired at ",
 		},
 		"a path as runtime ID": {enroll("a", "../b", "--output-dir", out), cli.ExitUsage, `runtime ID "../b"`},
 		"all runtimes without a kubeconfig": {enroll("--all", "--output-dir", out, "--kubeconfig", "/nowhere"),

@@ -35,6 +35,30 @@ func TestRotateReplacesTheEnrollmentKey(t *testing.T) {
 	}
 }
 
+func TestRotateWarnsAboutShortValidity(t *testing.T) {
+	dir := keyFolder(t)
+	const warning = "warning: the new root of trust expires in 1h0m0s"
+	if o := run("keys", "rotate", "--validity", "1h", "--keys", dir); !strings.HasPrefix(o.err, warning) {
+		t.Errorf("got error output %q, want %q", o.err, warning)
+	}
+	if o := run("keys", "rotate", "--keys", dir); o.err != "" {
+		t.Errorf("got error output %q for the default validity, want none", o.err)
+	}
+}
+
+func TestCredentialsWarnAboutNamesSimilarToServiceUsers(t *testing.T) {
+	dir := keyFolder(t)
+	for user, want := range map[string]string{
+		"publisher": "warning: this is the password of a runtime with the ID publisher; for the user _publisher, run ",
+		"berlin":    "", "_publisher": "",
+	} {
+		o := run("registry", "credentials", user, "--location", "registry.example/fleet", "--keys", dir)
+		if o.code != cli.ExitDone || !strings.HasPrefix(o.err, want) || want == "" && o.err != "" {
+			t.Errorf("%s: got %+v, want error output %q", user, o, want)
+		}
+	}
+}
+
 func shownKeys(t *testing.T, dir string) keyring.ShownRoot {
 	t.Helper()
 	var root keyring.ShownRoot
@@ -277,7 +301,7 @@ func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 	dir := keyFolder(t)
 	for _, validity := range []string{"-1h", "0s"} {
 		if o := run("keys", "rotate", "--keys", dir, "--validity", validity); o.code != cli.ExitUsage ||
-			!strings.Contains(o.err, "must be more than 0") {
+			!strings.Contains(o.err, "must be ") {
 			t.Errorf("--validity %s: got %+v, want a usage error", validity, o)
 		}
 	}

@@ -55,7 +55,8 @@ func (f Folder) path(name string) string { return filepath.Join(f.Dir, name) }
 func (f Folder) Root() (trust.Root, error) {
 	root, err := readRoot(f.locate(FileRoot))
 	if errors.Is(err, os.ErrNotExist) {
-		return root, fmt.Errorf("%w: create one with `kcp-publisher keys init --keys %s`", err, f.Dir)
+		return root, fmt.Errorf("%w: set --keys to the folder of the fleet's keys, or create one with "+
+			"`kcp-publisher keys init --keys %s`", err, f.Dir)
 	}
 	return root, err
 }

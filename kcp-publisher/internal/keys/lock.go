@@ -34,7 +34,8 @@ func (f Folder) WithLock(ctx context.Context, change func(Folder) error) error {
 				f.Dir, lockTimeout)
 		}
 		if errors.Is(err, os.ErrNotExist) {
-			err = fmt.Errorf("%w: create one with `kcp-publisher keys init --keys %s`", err, f.Dir)
+			err = fmt.Errorf("%w: set --keys to the folder of the fleet's keys, or create one with "+
+				"`kcp-publisher keys init --keys %s`", err, f.Dir)
 		}
 		return fmt.Errorf("lock key folder %s: %w", f.Dir, err)
 	}

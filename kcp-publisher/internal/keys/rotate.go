@@ -102,6 +102,9 @@ func (c *Change) RotateRoot(old string) error {
 	if old == "" {
 		return fmt.Errorf("the root key to replace is required, one of: %s", strings.Join(signers, ", "))
 	}
+	if !slices.Contains(signers, old) {
+		return fmt.Errorf("key %s is not a root key: the root keys are %s", old, strings.Join(signers, ", "))
+	}
 	if err := c.removeKey(trust.RoleRoot, old); err != nil {
 		return err
 	}

@@ -22,6 +22,9 @@ const maxTokenSecrets = 2
 // comes first.
 func (f Folder) TokenSecrets() (trust.TokenSecrets, error) {
 	data, err := f.read(FileTokenKey)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w: set --keys to the folder of the fleet's keys, or restore the file", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,15 @@ func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	}
 }
 
+func TestVerifyReadsHostAndPortAsPrefix(t *testing.T) {
+	f := newFleet(t)
+	code, output := execute("verify", "127.0.0.1:1", "--runtime", "berlin", "--trust", f.trustFile)
+	if want := "hint: no registry responds at http://127.0.0.1:1"; code != cli.ExitFailed ||
+		!strings.Contains(output, want) {
+		t.Errorf("got exit code %d with %s, want %q", code, output, want)
+	}
+}
+
 func TestErrorLimitsListedRuntimes(t *testing.T) {
 	e := &noBundleError{runtime: "elsewhere", cause: store.ErrNotFound}
 	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||

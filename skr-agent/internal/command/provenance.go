@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -115,6 +116,9 @@ func readObject(
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(mapping.GroupVersionKind)
 	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, found); err != nil {
+		if apierrors.IsNotFound(err) && namespace != "" {
+			err = fmt.Errorf("%w: set --namespace to the namespace of the object", err)
+		}
 		return provenance.Object{},
 			fmt.Errorf("read %s %s: %w", mapping.GroupVersionKind.Kind, strings.TrimPrefix(namespace+"/"+name, "/"),
 				err)

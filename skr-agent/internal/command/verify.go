@@ -129,7 +129,7 @@ func locate(ctx context.Context, registries *store.Registries, ref, runtime stri
 		if named {
 			repository, reference = splitReference(inside)
 		}
-	} else if name, tag := splitReference(ref); tag != "" {
+	} else if name, tag := splitReference(ref); tag != "" && strings.Contains(name, "/") { // not HOST:PORT
 		prefix, ofFleet := strings.CutSuffix(name, "/"+repository)
 		if !ofFleet {
 			full, err := registries.Repository(name)

@@ -115,7 +115,10 @@ func (f *checkModuleFlags) readChecks(cmd *cobra.Command, argument string) (ship
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, err
 		}
-		return checks.ParseShipped(data)
+		if shipped, err = checks.ParseShipped(data); err != nil {
+			return nil, fmt.Errorf("%s: not a file with checks: %w", argument, err)
+		}
+		return shipped, nil
 	}
 	err = f.component.withComponent(
 		cmd,

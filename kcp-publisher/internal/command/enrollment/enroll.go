@@ -103,6 +103,8 @@ func (f *enrollFlags) check(args []string) error {
 	switch {
 	case f.location == "":
 		return cli.Usage(errors.New("--location is required: the registry prefix that the runtime pulls from"))
+	case f.validity <= 0:
+		return cli.Usage(fmt.Errorf("--token-validity %s: must be more than 0", f.validity))
 	case !one && (f.owner != "" || f.uid != ""):
 		return cli.Usage(errors.New("--kyma and --kyma-uid require exactly one runtime ID"))
 	case !one && f.output == "" && !f.DryRun:
@@ -215,6 +217,10 @@ func (f *enrollFlags) newSecret(one enrolledRuntime) ([]byte, error) {
 	root, err := keys.Folder{Dir: f.dir}.Root()
 	if err != nil {
 		return nil, err
+	}
+	if !time.Now().Before(root.Expires) {
+		return nil, fmt.Errorf("the root of trust, version %d, expired at %s: agents accept no bundles with it; renew it "+
+			"with `kcp-publisher keys rotate --keys %s`", root.Version, root.Expires.UTC().Format(time.RFC3339), f.dir)
 	}
 	secret, err := keys.Folder{Dir: f.dir}.TokenSecret()
 	if err != nil {

@@ -120,8 +120,11 @@ func (c *OpenedComponents) source(name string, registries *store.Registries) (co
 		}
 		c.archives = append(c.archives, opened)
 		return opened, nil
-	case isArchive || strings.HasPrefix(name, "/") || strings.HasPrefix(name, "."):
+	case isArchive:
 		return nil, cli.Usage(fmt.Errorf("--components %s is not a folder or file", name))
+	case store.LooksLikeFolder(name):
+		return nil, cli.Usage(fmt.Errorf("--components %s is not a folder or file; a registry is HOST.DOMAIN/PATH or "+
+			"HOST:PORT/PATH", name))
 	}
 	return component.Registry{Registries: registries, Prefix: filepath.ToSlash(name)}, nil
 }

@@ -213,5 +213,8 @@ func AddRestrictedFlag(flags *pflag.FlagSet, into *[]string) {
 			"without a kymaSelector, no Kyma can use them")
 }
 
+// ErrZeroValidity is the error for --validity 0.
+var ErrZeroValidity = errors.New("--validity 0s: must be more than 0")
+
 // DefaultValidity is the default validity period of a bundle. It is longer than an outage over a weekend.
 const DefaultValidity = 7 * 24 * time.Hour

@@ -16,6 +16,9 @@ import (
 // RegistryCredentials adds the credentials of a token service's user to config, a docker config.json, which can be
 // empty.
 func RegistryCredentials(config []byte, dir, location, user string, generation int) ([]byte, error) {
+	if location == "" {
+		return nil, cli.Usage(errors.New("--location is required: the registry prefix HOST/PATH of the fleet"))
+	}
 	host, _, err := token.SplitLocation(location)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))

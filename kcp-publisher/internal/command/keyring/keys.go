@@ -18,7 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 )
 
-const rootValidity = 365 * 24 * time.Hour
+const (
+	rootValidity = 365 * 24 * time.Hour
+	// shortRootValidity is the period before the expiry in which the publisher warns. A new root of trust with a shorter
+	// validity period is probably a mistake.
+	shortRootValidity = 30 * 24 * time.Hour
+)
 
 // New returns the command keys.
 func New() *cobra.Command {
@@ -132,6 +137,10 @@ func (c *rootChange) makeChange(cmd *cobra.Command, change func(*keys.Change) er
 	})
 	if err != nil {
 		return err
+	}
+	if c.validity < shortRootValidity {
+		cli.Printf(cmd.ErrOrStderr(), "warning: the new root of trust expires in %s: from then on, agents accept no "+
+			"bundles\n", c.validity)
 	}
 	return keyfolder.PrintWritten(cmd, c.format, made)
 }

@@ -131,6 +131,12 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if f.location == "" {
 		return cli.Usage(errors.New("--location is required"))
 	}
+	if f.validity == 0 {
+		return cli.Usage(flagset.ErrZeroValidity)
+	}
+	if f.certificates == 0 {
+		return cli.Usage(errors.New("certificate-validity 0s: must be more than 0"))
+	}
 	if err := f.notifications.check(); err != nil {
 		return err
 	}

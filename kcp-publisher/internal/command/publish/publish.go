@@ -110,6 +110,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		cli.Required{Flag: "--to", Given: f.to != ""}); err != nil {
 		return err
 	}
+	if f.validity == 0 {
+		return cli.Usage(flagset.ErrZeroValidity)
+	}
 	ctx := cmd.Context()
 	loaded, err := f.git.LoadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
 	if err != nil {

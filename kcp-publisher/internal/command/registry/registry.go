@@ -131,6 +131,10 @@ func newRegistryCredentials() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if user := "_" + args[0]; token.CheckUser(user) == nil {
+				cli.Printf(cmd.ErrOrStderr(), "warning: this is the password of a runtime with the ID %s; for the user %s, "+
+					"run `kcp-publisher registry credentials %s`\n", args[0], user, user)
+			}
 			_, err = cli.Raw(cmd.OutOrStdout()).Write(config)
 			return err
 		},

@@ -88,6 +88,9 @@ var TokenLimits = serve.Limits{
 }
 
 func (f *tokenServiceFlags) open(log logr.Logger) (*token.Service, error) {
+	if f.location == "" {
+		return nil, cli.Usage(errors.New("--location is required: the registry prefix HOST/PATH of the fleet"))
+	}
 	host, prefix, err := token.SplitLocation(f.location)
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--location %q: %w", f.location, err))

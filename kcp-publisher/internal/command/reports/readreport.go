@@ -171,8 +171,11 @@ func ReadFile(path string) (bundle.Fetched, error) {
 		return bundle.Fetched{}, err
 	}
 	fetched, err := bundle.ReadReportFile(data)
+	if err == nil {
+		_, err = bundle.ClaimedReport(fetched)
+	}
 	if err != nil {
-		return fetched, fmt.Errorf("%s: %w", path, err)
+		return fetched, fmt.Errorf("%s: not a report file of `skr-agent export-report`: %w", path, err)
 	}
 	return fetched, nil
 }

@@ -148,7 +148,7 @@ func (o Options) webhookAddress() (hosts []string, clientConfig func(path string
 	err error) {
 	switch {
 	case o.Service != "" && o.URL != "":
-		return nil, nil, errors.New("the webhooks have a Service and a URL: set exactly one of them")
+		return nil, nil, errors.New("--webhook-service and --webhook-url: set only one of them")
 	case o.Service != "":
 		name, port, hasPort := strings.Cut(o.Service, ":")
 		namespace, name, ok := strings.Cut(name, "/")
@@ -158,7 +158,7 @@ func (o Options) webhookAddress() (hosts []string, clientConfig func(path string
 		}
 		if !ok || namespace == "" || name == "" || err != nil {
 			return nil, nil,
-				fmt.Errorf("webhook service is %q, must be NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
+				fmt.Errorf("--webhook-service %q: must be NAMESPACE/NAME or NAMESPACE/NAME:PORT", o.Service)
 		}
 		return []string{name + "." + namespace + ".svc", name + "." + namespace + ".svc.cluster.local"},
 			func(path string, authorities []byte) map[string]any {
@@ -171,7 +171,7 @@ func (o Options) webhookAddress() (hosts []string, clientConfig func(path string
 	}
 	base, err := url.Parse(o.URL)
 	if err != nil || base.Scheme != "https" || base.Hostname() == "" {
-		return nil, nil, fmt.Errorf("webhook URL is %q, must be https://HOST:PORT", o.URL)
+		return nil, nil, fmt.Errorf("--webhook-url %q: must be https://HOST:PORT", o.URL)
 	}
 	return []string{base.Hostname()}, func(path string, authorities []byte) map[string]any {
 		return map[string]any{
