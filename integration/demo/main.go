@@ -86,15 +86,15 @@ func picture(all []step, result string) recording.Recording {
 // closing returns the last text of the demo, which lists commands to inspect the fleet.
 func closing(publisher, page string) string {
 	return fmt.Sprintf(`
-It all keeps running. Look around:
+The fleet keeps running. Explore it in a browser:
   %[3]s
-and in another terminal:
+or in another terminal:
   %[2]s status --kubeconfig %[1]s/kcp.kubeconfig
   kubectl --kubeconfig %[1]s/kcp.kubeconfig -n kcp-system get kymas
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system get kyma,manifests,deployments
   kubectl --kubeconfig %[1]s/berlin.kubeconfig -n kyma-system edit kyma default
   %[2]s why berlin --kubeconfig %[1]s/kcp.kubeconfig
-Ctrl-C ends it.
+Press Ctrl-C to stop.
 `, dir, publisher, page)
 }
 

@@ -39,13 +39,13 @@ type step struct {
 
 func (s *story) steps() []step {
 	return []step{
-		{"control plane, registry and publisher start", s.start},
-		{"runtimes berlin and tokyo are enrolled, their agents start", s.enroll},
-		{"scaler 1.7.0 of channel regular is installed and Ready in both", s.installed},
-		{"1.8.0 is promoted to channel regular: both upgrade, what it drops is pruned", s.promoted},
-		{"a person changes a setting in berlin: the agent puts it back", s.drift},
-		{"a bundle is tampered with in the registry: tokyo refuses it and keeps running", s.tampered},
-		{"tokyo's admin adds module mailer in tokyo's own Kyma: it is resolved and installed", s.adminAdds},
+		{"start the control plane, registry and publisher", s.start},
+		{"enroll the runtimes berlin and tokyo, and start their agents", s.enroll},
+		{"install scaler 1.7.0 of channel regular in both runtimes", s.installed},
+		{"promote 1.8.0 to channel regular: both upgrade and prune obsolete objects", s.promoted},
+		{"change a setting in berlin: the agent reverts the change", s.drift},
+		{"forge a bundle in the registry: tokyo refuses it and keeps running", s.tampered},
+		{"add module mailer to tokyo's own Kyma: tokyo gets and installs the module", s.adminAdds},
 	}
 }
 

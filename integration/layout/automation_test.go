@@ -158,7 +158,7 @@ func TestReadmeBeginsWithTheDemoAndTheTests(t *testing.T) {
 			t.Errorf("README.md lacks the %s of make demo and make test", column)
 		}
 	}
-	for _, c := range []struct{ last, file string }{{"Ctrl-C ends it.", "integration/demo/main.go"},
+	for _, c := range []struct{ last, file string }{{"Press Ctrl-C to stop.", "integration/demo/main.go"},
 		{"make test: passed", "Makefile"}} {
 		if !strings.Contains(after, "`"+c.last+"`") || !strings.Contains(readFile(t, c.file), c.last) {
 			t.Errorf("README.md and %s must both have the last line %q", c.file, c.last)

@@ -81,7 +81,7 @@ func runSlowModule(t *testing.T, words []string) {
 			t.Fatalf("slowmodule ended: %v\n%s", err, output)
 		default:
 		}
-		return strings.Contains(string(output), "Ctrl-C ends it."), string(output)
+		return strings.Contains(string(output), "Press Ctrl-C to stop."), string(output)
 	})
 }
 

@@ -61,7 +61,7 @@ func run(ctx context.Context, kubeconfig string) (err error) {
 		return err
 	}
 	fmt.Printf("Service monitoring/prometheus forwards to Prometheus at http://%s, which measures module scaler.\n"+
-		"Ctrl-C ends it.\n", prometheus.address)
+		"Press Ctrl-C to stop.\n", prometheus.address)
 	select {
 	case <-ctx.Done():
 		return nil
