@@ -132,7 +132,7 @@ func TestBrokenModulesFailIndependentlyWithReasons(t *testing.T) {
 	})
 	t.Run("kcp-publisher why reports the first cause", func(t *testing.T) {
 		output, err := f.Why(ctx, r.ID, f.Own("unknown"))
-		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "do this") ||
+		if err != nil || !strings.Contains(output, "is unknown") || !strings.Contains(output, "  fix  ") ||
 			!strings.Contains(output, "\n  report ") {
 			t.Errorf("unexpected output of why: error %v\n%s", err, output)
 		}

@@ -106,7 +106,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 			return len(kyma.Status.Runtime.Requested.Spec.Modules) == 2, fmt.Sprint(kyma.Status.Runtime.Requested)
 		})
 		if why, err := f.Why(ctx, "one"); err != nil ||
-			!strings.Contains(why, "because    publishing is held until commit "+promoted) {
+			!strings.Contains(why, "cause      publishing is held until commit "+promoted) {
 			t.Errorf("unexpected output of why: error %v\n%s", err, why)
 		}
 		nothingIsPublished()

@@ -169,7 +169,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 // checkListedBundles checks that the page and `status` list a runtime's bundles from before and after a promotion.
 func checkListedBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
 	t.Helper()
-	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "was applied, Ready",
+	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "applied, Ready",
 		"scaler 1.7.0")
 	registry := []string{"--location", f.Location(), "--trust", filepath.Join(f.Keys(), "root.json")}
 	with := func(args ...string) []string { return append(args, registry...) }

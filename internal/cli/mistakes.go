@@ -42,9 +42,14 @@ func refuseUnknownTopics(root *cobra.Command) {
 	for _, cmd := range root.Commands() {
 		switch cmd.Name() {
 		case "completion":
+			cmd.Short = "print the completion script for a shell"
+			for _, shell := range cmd.Commands() {
+				shell.Short = "print the completion script for " + shell.Name()
+			}
 			group := Group(cmd.Use, cmd.Short)
 			cmd.Args, cmd.RunE = group.Args, group.RunE
 		case "help":
+			cmd.Short = "show the help of a command"
 			cmd.RunE = func(_ *cobra.Command, args []string) error {
 				about, rest, err := root.Find(args)
 				if err != nil {

@@ -37,7 +37,7 @@ const (
 
 func (w *webhook) addSettings(settings *pflag.FlagSet) {
 	settings.StringVar(&w.address, "events-addr", "",
-		"URL to which events are also posted, such as the URL of Flux's notification-controller")
+		"URL to which events are also posted, in the format of Flux's events")
 	settings.StringVar(&w.severity, "events-severity", severityInfo,
 		"events to post: info (all events) or error (only Warnings)")
 	settings.StringSliceVar(&w.reasons, "events-reasons", nil,

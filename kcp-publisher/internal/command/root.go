@@ -37,7 +37,7 @@ func Execute(version string, args []string, out, errOut io.Writer) int {
 }
 
 func newProgram(version string) *cobra.Command {
-	root, g := cli.NewRoot("kcp-publisher", "resolves Kymas into signed desired-state bundles that runtimes pull",
+	root, g := cli.NewRoot("kcp-publisher", "resolve Kymas into signed desired-state bundles that runtimes pull",
 		version)
 	for _, part := range []struct {
 		id, title string

@@ -43,7 +43,7 @@ type imagesFlags struct {
 func New() *cobra.Command {
 	f := &imagesFlags{}
 	cmd := &cobra.Command{
-		Use: "images", Short: "show the images that run in each runtime", Args: cli.Exactly(0, "no arguments"),
+		Use: "images", Short: "list the images of the modules in each runtime", Args: cli.Exactly(0, "no arguments"),
 		Long: "images joins the module versions that the runtimes report with the images of each version. It finds " +
 			"the images in signed\n" +
 			"bundles: images that the module lists, and images that its rendered objects use. Each version is read " +

@@ -16,7 +16,7 @@ func TestWhyCommandColorsStates(t *testing.T) {
 	why := explanation{Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing,
 		Cause: "module keda is Error: \x1b[31mx", Warnings: []fleet.Cause{{Message: "m", Advice: "a"}},
 		Modules: []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady}}}
-	clitest.CheckColors(t, why.draw, "\x1b[33mwarning\x1b[0m: m; do: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n",
+	clitest.CheckColors(t, why.draw, "\x1b[33mwarning\x1b[0m: m; fix: a\n", "runtime berlin is \x1b[31mError\x1b[0m\n",
 		"\x1b[32mReady\x1b[0m")
 }
 

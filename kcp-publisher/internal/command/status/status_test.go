@@ -158,7 +158,7 @@ func TestStatusListsOnlyUnhealthyRuntimesOfALargeFleet(t *testing.T) {
 	}
 	f.Runtimes = append(f.Runtimes, fleet.Runtime{ID: "s", Health: fleet.Behind})
 	f.Summary = fleet.Summary{Total: 42, Health: map[fleet.Health]int{fleet.Healthy: 41, fleet.Behind: 1}}
-	want := "none of 42 runtimes needs attention: 1 behind, 41 healthy\n\nRUNTIME  HEALTH  SINCE  MODULES  " +
+	want := "0 of 42 runtimes need attention: 1 behind, 41 healthy\n\nRUNTIME  HEALTH  SINCE  MODULES  " +
 		"MESSAGE\ns        Behind         0/0\n\n41 healthy runtimes not listed: use --all\n"
 	if got, err := shown(t, f, statusFlags{}); err != nil || got != want {
 		t.Errorf("got %q, %v", got, err)

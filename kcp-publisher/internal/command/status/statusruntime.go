@@ -37,8 +37,8 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		}
 	}
 	if r.Cause != nil {
-		line("because", r.Cause.Message)
-		line("do this", r.Cause.Advice)
+		line("cause", r.Cause.Message)
+		line("fix", r.Cause.Advice)
 	}
 	line("reports", v.lastReport(r))
 	line("Kyma",
@@ -53,7 +53,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	}
 	fmt.Fprintln(out)
 	t := terminal.NewTable(nil)
-	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "ASKED", "STATE"})
+	t.AppendHeader(table.Row{"MODULE", "CHANNEL", "VERSION", "REQUESTED", "STATE"})
 	for _, m := range r.Modules {
 		t.AppendRow(table.Row{
 			m.Name, m.Channel, m.Version, m.Asked, terminal.Painted(string(m.State), terminal.ColorOfState(m.State), v.palette),
@@ -74,7 +74,7 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 	}
 	fmt.Fprintln(out)
 	t := terminal.NewTable(out)
-	t.AppendHeader(table.Row{"BUNDLE", "PUBLISHED", "WHY", "APPLIED", "OUTCOME", "COMMIT", "SIGNED BY"})
+	t.AppendHeader(table.Row{"BUNDLE", "PUBLISHED", "CHANGE", "APPLIED", "OUTCOME", "COMMIT", "SIGNED BY"})
 	verified, unverified := false, ""
 	for i := range bundles {
 		b := &bundles[i]

@@ -125,7 +125,7 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 	for name, s := range map[string]*controlplanetest.Server{"an expired table": expired,
 		"a CRD of an older release": older, "an older publisher": unvouched,
 		"a small fleet": controlplanetest.New(t, controlplane.SmallFleet)} {
-		want := fmt.Sprintf("none of %d runtimes needs attention: %d healthy", len(s.Kymas), len(s.Kymas))
+		want := fmt.Sprintf("0 of %d runtimes need attention: %d healthy", len(s.Kymas), len(s.Kymas))
 		pages := slices.Repeat([]string{"list "}, (len(s.Kymas)+controlplane.PageSize-1)/controlplane.PageSize)
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", name, got)

@@ -72,17 +72,18 @@ func (v statusView) verdict() string {
 		return "no runtimes in " + v.where + ": create a Kyma to add one" + other
 	}
 	total := terminal.Pluralize(v.Summary.Total, "runtime")
-	fleetwide := v.paint(cli.Green, "none of "+total+" needs attention")
+	need := "need"
+	if v.Summary.Attention() == 1 || v.Summary.Total == 1 {
+		need = "needs"
+	}
+	fleetwide := fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need)
 	switch {
 	case v.Summary.Attention() > 0:
-		need := "need"
-		if v.Summary.Attention() == 1 {
-			need = "needs"
-		}
-		fleetwide = v.paint(cli.Red, fmt.Sprintf("%d of %s %s attention", v.Summary.Attention(), total, need))
+		fleetwide = v.paint(cli.Red, fleetwide)
 	case len(v.Warnings) > 0:
-		fleetwide = v.paint(cli.Yellow,
-			fmt.Sprintf("none of %s needs attention, with %s", total, terminal.Pluralize(len(v.Warnings), "warning")))
+		fleetwide = v.paint(cli.Yellow, fleetwide+", with "+terminal.Pluralize(len(v.Warnings), "warning"))
+	default:
+		fleetwide = v.paint(cli.Green, fleetwide)
 	}
 	if !v.filter.isSet() {
 		return fleetwide + ": " + formatCounts(v.Summary.Health)

@@ -172,12 +172,12 @@ func (a *explanation) addCause(cause fleet.Cause) {
 func (a explanation) draw(out io.Writer) {
 	palette := cli.NewPalette(out)
 	for _, w := range a.Warnings {
-		cli.Printf(out, "%s: %s; do: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
+		cli.Printf(out, "%s: %s; fix: %s\n", palette.Paint(cli.Yellow, "warning"), w.Message, w.Advice)
 	}
 	cli.Printf(out, "runtime %s is %s\n", a.Runtime, a.stateText(palette))
-	cli.Printf(out, "  because    %s\n", cmp.Or(a.Cause, "no problem found"))
+	cli.Printf(out, "  cause      %s\n", cmp.Or(a.Cause, "none"))
 	if a.Advice != "" {
-		cli.Printf(out, "  do this    %s\n", a.Advice)
+		cli.Printf(out, "  fix        %s\n", a.Advice)
 	}
 	cli.Printf(out, "  report     %s\n\n", a.reportAge())
 	t := terminal.NewTable(out)

@@ -144,8 +144,8 @@ func TestWhyCommandPrintsReadableText(t *testing.T) {
 		lines = append(lines, strings.TrimRight(line, " \n"))
 	}
 	want := `runtime r-1 is Error
-  because    module mail is Error: no such image
-  do this    see its Manifest in the runtime: kubectl describe manifest -n kyma-system; ` +
+  cause      module mail is Error: no such image
+  fix        see its Manifest in the runtime: kubectl describe manifest -n kyma-system; ` +
 		`without access to the runtime: kcp-publisher logs r-1 --location REGISTRY/PATH
   report     1m0s ago
 

@@ -209,7 +209,7 @@ func (b *Bundle) Why() string {
 func (b *Bundle) OutcomeText() string {
 	switch b.Outcome {
 	case OutcomeInForce, OutcomeApplied:
-		word := map[Outcome]string{OutcomeInForce: "in force", OutcomeApplied: "was applied"}[b.Outcome]
+		word := map[Outcome]string{OutcomeInForce: "in force", OutcomeApplied: "applied"}[b.Outcome]
 		if b.State != "" {
 			word += ", " + string(b.State)
 		}

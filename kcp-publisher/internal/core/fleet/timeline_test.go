@@ -79,12 +79,12 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 8 in force, Error; no version changes; noted; signed false 
 7 refused: Downgrade; no version changes; noted; signed false 
 6 replaced before it was reported; no version changes; noted; signed false 
-5 was applied, Ready; no version changes; noted; signed false `},
+5 applied, Ready; no version changes; noted; signed false `},
 		"registry has two bundles": {Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}, EndReason: "gone"}, `9 waits for the runtime; keda 1.0.0 → 2.0.0, mail 1.0.0, old removed, and 1 other module; signed; signed true 
 8 in force, Error; no version changes; signed; signed true 
 7 refused: Downgrade; no version changes; noted; signed false gone
 6 replaced before it was reported; no version changes; noted; signed false gone
-5 was applied, Ready; no version changes; noted; signed false gone`},
+5 applied, Ready; no version changes; noted; signed false gone`},
 	} {
 		if got := outcomesOf(Timeline(kyma, c.chain)); got != c.want {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)

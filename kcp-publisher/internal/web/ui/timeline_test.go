@@ -18,7 +18,7 @@ func TestRuntimePageShowsItsLastBundles(t *testing.T) {
 		"In force, published", "in force, Ready",
 		"keda 1.6.0 → 1.7.0, mailer removed, serverless 2.1.0, and 2 other modules",
 		"RSTxaS7Vbo7ycU1bUnnEaFo2Yd9P7zLYuOeH3SrKXVY", "version 3", sampleCommit,
-		"refused: Downgrade", "Not verified", "not found in registry.example.org", "was applied, Error",
+		"refused: Downgrade", "Not verified", "not found in registry.example.org", "applied, Error",
 		"&lt;script&gt;",
 	} {
 		next := strings.Index(body[at:], want)
