@@ -133,7 +133,7 @@ const (
 	// AnnotationUsesValues on a ModuleTemplate contains the names of the values that its default CR and chart values
 	// refer to, separated by commas. Bundles copy it to the Manifest.
 	AnnotationUsesValues = "kyma-pull.dev/uses-values"
-	// AnnotationCarried is set on a Kyma in KCP if people carry its bundles and reports, for example on a USB drive.
+	// AnnotationCarried is set on a Kyma in KCP if operators carry its bundles and reports, for example on a USB drive.
 	// Its value is the allowed time without a report, such as 2160h; "true" means 90 days.
 	AnnotationCarried = "kyma-pull.dev/carried"
 	// AnnotationSecretName and AnnotationSecretNamespace are the name and namespace of a Secret in the runtime. The

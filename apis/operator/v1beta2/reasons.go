@@ -25,7 +25,7 @@ const (
 	// ReasonTruncated is a reason of the condition Reporting: the runtime is reporting, but its latest report was too
 	// large and was truncated.
 	ReasonTruncated = "Truncated"
-	// ReasonCarried is a reason of the conditions Reporting and Accepted: people carry the runtime's bundles and
+	// ReasonCarried is a reason of the conditions Reporting and Accepted: operators carry the runtime's bundles and
 	// reports (see AnnotationCarried).
 	ReasonCarried = "Carried"
 
