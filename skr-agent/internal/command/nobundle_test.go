@@ -34,6 +34,16 @@ func TestVerifyReadsHostAndPortAsPrefix(t *testing.T) {
 	}
 }
 
+func TestVerifyNamesTheRootOfAnotherFleet(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release))
+	code, output := execute("verify", f.at, "--runtime", "berlin", "--trust", other.trustFile)
+	if want := "check that --trust " + other.trustFile + " belongs to the fleet of the bundle"; code != cli.ExitRefused ||
+		!strings.Contains(output, want) {
+		t.Errorf("got exit code %d with %s, want %q", code, output, want)
+	}
+}
+
 func TestErrorLimitsListedRuntimes(t *testing.T) {
 	e := &noBundleError{runtime: "elsewhere", cause: store.ErrNotFound}
 	if text := e.Error(); text != "the registry has no bundle of runtime elsewhere" ||

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -52,6 +53,9 @@ func newVerify() *cobra.Command {
 			}
 			trusted := bundle.Trust{Root: root, Runtime: runtime, ClusterUID: clusterUID, ClockSkew: skew}
 			accepted, root, err := verifyBundle(cmd.Context(), registries, args[0], trusted)
+			if e := refusal.Of(err); e != nil && (e.Reason == refusal.UnknownKey || e.Reason == refusal.BadRoot) {
+				err = fmt.Errorf("%w: check that --trust %s belongs to the fleet of the bundle", err, trustFile)
+			}
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
