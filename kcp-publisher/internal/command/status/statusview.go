@@ -164,7 +164,7 @@ func (v statusView) cause(out io.Writer, title string, c fleet.Cause) {
 	v.paragraph(out, "", title)
 	v.paragraph(out, "  ", bundle.PrintableLine(c.Message))
 	if c.Advice != "" {
-		v.paragraph(out, "  ", "do: "+bundle.PrintableLine(c.Advice))
+		v.paragraph(out, "  ", "fix: "+bundle.PrintableLine(c.Advice))
 	}
 }
 
