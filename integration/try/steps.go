@@ -43,7 +43,7 @@ func (a *attempt) steps() []step {
 			"canary first, although its agent is killed, then the other runtime; Ready in both", a.upgrade},
 		{"prune", "objects that " + to + " does not contain are deleted from both runtimes", a.pruned},
 		{"drift", "the agent creates a deleted object again and reverts a changed field", a.drift},
-		{"registry away",
+		{"registry down",
 			"while the registry is down, no object is replaced, and agents still revert drift", a.registryAway},
 		{"undo", "the rollout is undone: both runtimes are Ready with exactly the objects of " + from, a.undo},
 		{"upgrade again",

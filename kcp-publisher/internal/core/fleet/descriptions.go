@@ -200,8 +200,8 @@ var descriptions = []Description{
 			"NAMESPACE kyma-pull.dev/runtime-gone=true, and delete the Kyma",
 	},
 	{CommitHeld, Failing, "a Git commit is partially applied, so bundles are renewed without changes",
-		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then repair the commit, or reset the " +
-			"branch"},
+		"see why: kubectl get configmap -n NAMESPACE kyma-pull-git -o yaml; then remove the cause, or revert " +
+			"the commit in Git"},
 	{PublisherAbsent, Silent,
 		"no report of the runtime was recorded for more than a day although it is reporting: no publisher reads its " +
 			"reports",
