@@ -233,6 +233,19 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 			"import-report " + badPolicy + " --to oci-layout:x", cli.ExitRefused,
 			badPolicy + ": not a report file of `skr-agent export-report`: ",
 		},
+		"keys floor without a component is a usage error": {
+			"keys floor --keys " + dir, cli.ExitUsage, "expected a component and optionally a version, got 0 arguments",
+		},
+		"keys floor with the name of a module is a usage error": {
+			"keys floor keda 1.2.0 --keys " + dir, cli.ExitUsage, `component name "keda": must be DOMAIN/PATH`,
+		},
+		"Removing a minimum version that is not set is a failure": {
+			"keys floor kyma-project.io/module/keda --keys " + dir, cli.ExitFailed,
+			"component kyma-project.io/module/keda has no minimum version, so nothing was changed",
+		},
+		"keys rotate with two roles is a usage error": {
+			"keys rotate publisher enroll --keys " + dir, cli.ExitUsage, "expected at most one role, got 2 arguments",
+		},
 		"A root key that the root of trust does not list is a failure": {
 			"keys rotate root --old abc --keys " + dir, cli.ExitFailed, "key abc is not a root key: the root keys are ",
 		},

@@ -185,8 +185,15 @@ func (c *Change) Release(prefix, public string, threshold int) error {
 	return nil
 }
 
-// Floor sets the minimum version of a component. Agents refuse older versions.
-func (c *Change) Floor(component, version string) { c.draft.SetFloor(component, version) }
+// Floor sets the minimum version of a component. Agents refuse older versions. An empty version removes the minimum.
+func (c *Change) Floor(component, version string) error {
+	if _, isSet := c.root.Floors[component]; version == "" && !isSet {
+		return fmt.Errorf("component %s has no minimum version, so nothing was changed; `keys show` lists the minimum "+
+			"versions", component)
+	}
+	c.draft.SetFloor(component, version)
+	return nil
+}
 
 // Epoch starts a new epoch, in which the sequences of bundles start again.
 func (c *Change) Epoch() { c.draft.SetEpoch(c.root.Epoch + 1) }

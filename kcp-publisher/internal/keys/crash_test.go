@@ -138,9 +138,8 @@ func revokedOther(f Folder) error {
 		inUse := c.inUse(ctx, trust.RolePublisher)
 		for _, listed := range c.root.Publishers() {
 			if listed != inUse {
-				c.Floor("kyma-project.io/module/keda", "1.2.0")
 				c.Epoch()
-				return c.Revoke(listed)
+				return errors.Join(c.Floor("kyma-project.io/module/keda", "1.2.0"), c.Revoke(listed))
 			}
 		}
 		return errors.New("no other key exists")

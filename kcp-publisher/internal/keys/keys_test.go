@@ -185,7 +185,7 @@ func TestNextRootContainsChanges(t *testing.T) {
 	w.must(err)
 	w.must(os.WriteFile(public, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), 0o600))
 	w.change(w.RootKeyFiles(), func(c *Change) error {
-		c.Floor("kyma-project.io/module/keda", "1.2.0")
+		w.must(c.Floor("kyma-project.io/module/keda", "1.2.0"))
 		c.Epoch()
 		w.must(c.Release("kyma-project.io/", public, 1))
 		return c.Revoke(only)
@@ -196,7 +196,7 @@ func TestNextRootContainsChanges(t *testing.T) {
 		!slices.Equal(root.Releases(), []string{"kyma-project.io/"}) {
 		t.Errorf("got root %+v, want epoch 2, a floor and a release key", root)
 	}
-	w.change(w.RootKeyFiles(), func(c *Change) error { c.Floor("kyma-project.io/module/keda", ""); return nil })
+	w.change(w.RootKeyFiles(), func(c *Change) error { return c.Floor("kyma-project.io/module/keda", "") })
 	if root := w.root(); len(root.Floors) != 0 || !root.IsRevoked(only) {
 		t.Errorf("next version: got root %+v, want no floors and the revoked key", root)
 	}

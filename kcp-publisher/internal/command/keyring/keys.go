@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
@@ -161,7 +162,12 @@ func newKeysRotate() *cobra.Command {
 			"from their role are revoked.\n" +
 			"`rotate token` replaces token.key, which is not part of the root of trust. Tokens and registry " +
 			"passwords of the replaced\nkey work until the next rotation.",
-		Args: cobra.MaximumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usage(fmt.Errorf("expected at most one role, got %d arguments", len(args)))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return r.run(cmd, strings.Join(args, "")) },
 	}
 	r.add(cmd.Flags())
@@ -319,11 +325,18 @@ func newKeysFloor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "floor COMPONENT [VERSION]",
 		Short: "set or remove the minimum version of a component that runtimes install",
-		Args:  cobra.RangeArgs(1, 2),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return cli.Usage(fmt.Errorf("expected a component and optionally a version, got %d arguments", len(args)))
+			}
+			if err := ocm.CheckName(args[0]); err != nil {
+				return cli.Usage(err)
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.makeChange(cmd, func(change *keys.Change) error {
-				change.Floor(args[0], strings.Join(args[1:], ""))
-				return nil
+				return change.Floor(args[0], strings.Join(args[1:], ""))
 			})
 		},
 	}
