@@ -86,9 +86,9 @@ func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	started := func(instance string, ahead time.Duration) *Agent {
 		a := New(Options{
 			Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Reconciler{Identity: identity},
-			Instance: instance, Client: nothing{}, Puller: pull.New(pull.Options{
-				ConfiguredLocation: place, Client: nothing{}, Now: clock,
-				Store: contentstore.New(nothing{}, nothing{}, "kyma-system"),
+			Instance: instance, Client: discardClient{}, Puller: pull.New(pull.Options{
+				ConfiguredLocation: place, Client: discardClient{}, Now: clock,
+				Store: contentstore.New(discardClient{}, discardClient{}, "kyma-system"),
 				Trust: bundle.Trust{Root: trusttest.RootFor(t, trusttest.NewSigner(t)), Runtime: trusttest.Runtime},
 			}),
 		})
