@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
@@ -65,6 +68,33 @@ func BenchmarkNextRoot(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := first.Next(data); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkVerifyReport(b *testing.B) {
+	signer := trusttest.NewSigner(b)
+	report := sampleReport()
+	report.Modules = nil
+	report.Kyma = &ReportedKyma{Generation: 1, State: v1beta2.StateReady}
+	for i := range 20 {
+		name := fmt.Sprintf("module-%02d", i)
+		object := &v1beta2.TrackingObject{
+			TypeMeta:    metav1.TypeMeta{APIVersion: "operator.kyma-project.io/v1beta2", Kind: "Manifest"},
+			PartialMeta: v1beta2.PartialMeta{Name: name, Namespace: "kyma-system", Generation: 1},
+		}
+		report.Modules = append(report.Modules, ReportedModule{
+			Name: name, Channel: "regular", Version: "1.0.0", State: v1beta2.StateReady, Manifest: object, Resource: object,
+		})
+		report.Kyma.Spec.Modules = append(report.Kyma.Spec.Modules, v1beta2.Module{Name: name, Managed: true})
+	}
+	fetched := response(b, report, signer)
+	from := Reporter{Runtime: trusttest.Runtime, Key: trusttest.PublicKey(b, signer)}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(fetched.Bytes)))
+	for b.Loop() {
+		if _, err := VerifyReport(fetched, from); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,12 +1,10 @@
 package strict
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"strings"
@@ -116,65 +114,4 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 		}
 	}
 	return fields
-}
-
-// CheckJSON returns an error if the document is nested deeper than depth or has duplicate keys.
-func CheckJSON(data []byte, depth int) error {
-	type level struct {
-		keys     map[string]bool // nil for an array
-		wantsKey bool
-	}
-	var levels []level
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	for {
-		token, err := decoder.Token()
-		if err == io.EOF && len(levels) == 0 {
-			return errors.New("document is empty")
-		}
-		if err != nil {
-			return err
-		}
-		top := len(levels) - 1
-		switch t := token.(type) {
-		case json.Delim:
-			switch t {
-			case '{', '[':
-				if top >= 0 {
-					levels[top].wantsKey = true
-				}
-				if len(levels) == depth {
-					return fmt.Errorf("nested deeper than %d levels", depth)
-				}
-				next := level{}
-				if t == '{' {
-					next = level{keys: map[string]bool{}, wantsKey: true}
-				}
-				levels = append(levels, next)
-			default:
-				levels = levels[:top]
-			}
-		default:
-			if top < 0 {
-				break
-			}
-			if levels[top].keys == nil || !levels[top].wantsKey {
-				levels[top].wantsKey = true
-				break
-			}
-			key, _ := token.(string)
-			if levels[top].keys[key] {
-				return fmt.Errorf("key %q appears twice", key)
-			}
-			levels[top].keys[key] = true
-			levels[top].wantsKey = false
-		}
-		if len(levels) == 0 {
-			break
-		}
-	}
-	if _, err := decoder.Token(); err != io.EOF {
-		return errors.New("more than one document")
-	}
-	return nil
 }
