@@ -44,23 +44,23 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 		}
 		before = len(requests)
 	}
-	settled("start of the agent", 100)
+	settled("start of the agent", 90)
 
 	lantern := []v1beta2.Module{managed(samplemodule.TypicalModule)}
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = lantern }))
 	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.0.0", v1beta2.StateReady))
-	settled("install of 27 objects", 105)
+	settled("install of 27 objects", 90)
 
 	release("1.1.0")
 	must(t, r.UntilState(ctx, samplemodule.TypicalModule, "1.1.0", v1beta2.StateReady))
-	settled("promotion", 50)
+	settled("promotion", 40)
 
 	time.Sleep(45 * time.Second)
 	settled("idle minute", 2)
 
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
 	must(t, r.UntilGone(ctx, samplemodule.TypicalModule))
-	settled("removal", 170)
+	settled("removal", 140)
 }
 
 // logRequests logs requests by verb and resource.
