@@ -56,6 +56,40 @@ func (s *foreignSearch) examineObject(
 	return nil
 }
 
+// ownerCheck decides whether existing objects of a plan belong to a module.
+type ownerCheck struct {
+	by           object.Owner
+	before       object.Keys // the module's inventory
+	plan         *planning.Plan
+	fieldManager string
+	// isAbandoned reports whether the module that owns the object does not need it anymore.
+	isAbandoned func(guard.Key, *metav1.PartialObjectMetadata) bool
+}
+
+func (c ownerCheck) canTakeOver(k guard.Key, live *metav1.PartialObjectMetadata) bool {
+	return live.DeletionTimestamp.IsZero() &&
+		(c.plan.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], c.by) || c.isAbandoned(k, live))
+}
+
+func (c ownerCheck) acceptsObject(k guard.Key) func(*metav1.PartialObjectMetadata) bool {
+	return func(live *metav1.PartialObjectMetadata) bool {
+		return c.by.Owns(live) || c.canTakeOver(k, live) || c.before.Has(k) && object.WasAppliedBy(live, c.fieldManager)
+	}
+}
+
+func (c ownerCheck) acceptsDefaultCR(live *metav1.PartialObjectMetadata) bool {
+	if c.by.Owns(live) || !c.by.BelongsToOther(live) {
+		return true
+	}
+	k := guard.KeyOf(c.plan.DefaultCR)
+	if !c.canTakeOver(k, live) {
+		return false
+	}
+	// createDefaultCR marks the CR as an object of this module.
+	c.plan.Takes[k] = live.Annotations[v1beta2.AnnotationOwnedBy]
+	return true
+}
+
 // foreignObjects returns a problem if existing objects of a plan do not belong to the module. Objects in the
 // inventory of an installed module belong to it.
 func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
@@ -67,26 +101,11 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 	p.Unread, p.Absent = map[guard.Key]string{}, object.Keys{}
 	a := c.planner.accounts.Of(m)
 	search := foreignSearch{actor: a, plan: p}
-	type test = func(*metav1.PartialObjectMetadata) bool
-	takes := func(k guard.Key, live *metav1.PartialObjectMetadata) bool {
-		return live.DeletionTimestamp.IsZero() && (p.TakesOver(k, live.Annotations[v1beta2.AnnotationOwnedBy], by) ||
-			planning.IsAbandoned(c.planner.records, k, live, others))
-	}
-	acceptedObject := func(k guard.Key) test {
-		return func(live *metav1.PartialObjectMetadata) bool {
-			return by.Owns(live) || takes(k, live) || before.Has(k) && object.WasAppliedBy(live, c.fieldManager)
-		}
-	}
-	acceptedCR := func(live *metav1.PartialObjectMetadata) bool {
-		if by.Owns(live) || !by.BelongsToOther(live) {
-			return true
-		}
-		k := guard.KeyOf(p.DefaultCR)
-		if !takes(k, live) {
-			return false
-		}
-		p.Takes[k] = live.Annotations[v1beta2.AnnotationOwnedBy] // createDefaultCR marks the CR as an object of this module
-		return true
+	check := ownerCheck{
+		by: by, before: before, plan: p, fieldManager: c.fieldManager,
+		isAbandoned: func(k guard.Key, live *metav1.PartialObjectMetadata) bool {
+			return planning.IsAbandoned(c.planner.records, k, live, others)
+		},
 	}
 	// Examine CRDs first, because objects of a kind without a CRD do not exist.
 	rest := append(slices.Concat(p.Stages[1:]...), p.DefaultCR)
@@ -102,9 +121,9 @@ func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *pl
 		group, ctx := errgroup.WithContext(ctx)
 		group.SetLimit(4)
 		for _, o := range part {
-			accepted := acceptedObject(guard.KeyOf(o))
+			accepted := check.acceptsObject(guard.KeyOf(o))
 			if o == p.DefaultCR {
-				accepted = acceptedCR
+				accepted = check.acceptsDefaultCR
 			}
 			group.Go(func() error { return search.examineObject(ctx, o, found, accepted) })
 		}

@@ -90,15 +90,29 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 			return rm.pacer.removing(m, known, out, left.texts), err
 		}
 	}
+	isDone, out, err := rm.removeObjects(ctx, m, known, out, mine)
+	if err != nil || !isDone {
+		return out, err
+	}
+	if found.waiting != "" {
+		return rm.handingOver(m, known, out, found), nil
+	}
+	return outcome.Outcome{Gone: true}, nil
+}
+
+// removeObjects deletes the objects in mine in stages. isDone is true if they no longer exist.
+func (rm *remover) removeObjects(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome.Outcome, mine object.Keys,
+) (isDone bool, _ outcome.Outcome, err error) {
 	stages := planning.RemovalStages(object.Among(out.Inventory, mine))
 	for n, stage := range stages {
 		gone := object.KeysOf(stage)
 		if stage, err = rm.deleter.keepNamespaces(ctx, m, stage); err != nil {
-			return outcome.Outcome{}, err
+			return false, outcome.Outcome{}, err
 		}
 		left, err := rm.deleter.deleteObjects(ctx, m, stage, rm.planner.mayDelete(m))
 		if err != nil {
-			return outcome.Outcome{}, err
+			return false, outcome.Outcome{}, err
 		}
 		for k := range object.KeysOf(left.objects) {
 			delete(gone, k)
@@ -106,13 +120,10 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		out.Inventory = object.Without(out.Inventory, gone)
 		if len(left.objects) > 0 {
 			err := rm.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
-			return rm.pacer.removing(m, known, out, left.texts), err
+			return false, rm.pacer.removing(m, known, out, left.texts), err
 		}
 	}
-	if found.waiting != "" {
-		return rm.handingOver(m, known, out, found), nil
-	}
-	return outcome.Outcome{Gone: true}, nil
+	return true, out, nil
 }
 
 // handingOver returns the outcome of a removal that waits until other modules take over objects.

@@ -96,7 +96,7 @@ func NewEnroll() *cobra.Command {
 }
 
 func (f *enrollFlags) check(args []string) error {
-	if err := f.Targets.Check(args); err != nil {
+	if err := f.Check(args); err != nil {
 		return err
 	}
 	one := len(args) == 1

@@ -57,9 +57,9 @@ func New() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	f.Flags.Add(flags, "the Kymas")
+	f.Add(flags, "the Kymas")
 	f.AddEverywhere(flags)
-	f.runtimeFilter.add(flags)
+	f.add(flags)
 	flags.StringVarP(&f.selector, "selector", "l", "",
 		"label selector of Kymas; only show and count the matching runtimes")
 	flags.BoolVar(&f.all, "all", false, "also list the healthy runtimes of a large fleet")
