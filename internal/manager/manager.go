@@ -163,6 +163,15 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
+	if elect && f.lease == nil {
+		poll, err := newRevisionPoll(config, base.LeaderElectionNamespace)
+		if err != nil {
+			return nil, err
+		}
+		if err := mgr.Add(manager.RunnableFunc(poll.exitOnceRestored)); err != nil {
+			return nil, fmt.Errorf("set up the manager: %w", err)
+		}
+	}
 	if f.lease != nil {
 		//nolint:staticcheck // client-go's leader election supports only this recorder
 		f.lease.recordWith(mgr.GetEventRecorderFor(options.LeaderElectionID))

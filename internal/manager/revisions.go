@@ -3,19 +3,26 @@ package manager
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // errRestored means that etcd was restored from a backup. The process must restart, because its caches are invalid.
 var errRestored = errors.New(
 	"the API server returned to an earlier state (was etcd restored?): restarting to clear the caches")
 
-// revisions detects that etcd was restored from a backup. The lease then has a lower resource version than before.
+// revisions detects that etcd was restored from a backup. The lease then has a lower resource version than before, and
+// so has a list of objects.
 type revisions struct {
 	mu     sync.Mutex // guards latest
 	latest string
@@ -25,7 +32,7 @@ type revisions struct {
 
 func newRevisions() *revisions { return &revisions{restored: make(chan struct{})} }
 
-// observe closes restored if the resource version of the lease has decreased.
+// observe closes restored if the resource version of the lease or list has decreased.
 func (r *revisions) observe(version string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,6 +45,54 @@ func (r *revisions) observe(version string) {
 		}
 	}
 	r.latest = version
+}
+
+// pollInterval is the time between two reads of the API server's resource version. The resource version of a restored
+// etcd increases again, so the interval must be short. Tests change it.
+var pollInterval = 10 * time.Second
+
+// revisionPoll detects a restored etcd without a lease. It reads the resource version of a list, which is the API
+// server's current resource version.
+type revisionPoll struct {
+	client    metadata.Getter
+	namespace string
+	interval  time.Duration
+	revisions *revisions
+}
+
+// newRevisionPoll returns the poll for the Kymas in a namespace, which both programs can list.
+func newRevisionPoll(config *rest.Config, namespace string) (*revisionPoll, error) {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up the detection of a restored API server: %w", err)
+	}
+	return &revisionPoll{
+		client: client.Resource(v1beta2.GroupVersion.WithResource("kymas")), namespace: namespace,
+		interval: pollInterval, revisions: newRevisions(),
+	}, nil
+}
+
+// exitOnceRestored returns an error once the process must exit. It ignores failed reads, because the API server can be
+// unavailable.
+func (p *revisionPoll) exitOnceRestored(ctx context.Context) error {
+	for {
+		one, cancel := context.WithTimeout(ctx, p.interval)
+		list, err := p.client.Namespace(p.namespace).List(one, metav1.ListOptions{Limit: 1})
+		cancel()
+		if err == nil {
+			p.revisions.observe(list.ResourceVersion)
+		}
+		select {
+		case <-p.revisions.restored:
+			return errRestored
+		default:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(p.interval):
+		}
+	}
 }
 
 // observedLeases is a client for leases that reports the resource version of each response to revisions.
