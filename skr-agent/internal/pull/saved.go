@@ -56,7 +56,7 @@ func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
 	}
 	// Try the last written Secret first. Read the Secret only if another process has changed it.
 	known := p.writtenSecret
-	if known != nil && sequence < p.savedSequence+maxUnsavedTime.Milliseconds() {
+	if known != nil && p.savedSequence > 0 && sequence < p.savedSequence+maxUnsavedTime.Milliseconds() {
 		return nil
 	}
 	err := p.updateReported(ctx, known)
