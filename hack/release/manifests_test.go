@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -57,7 +58,7 @@ func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 				t.Errorf("%s: the manifest contains %s, want no Secrets", program, kind)
 			}
 		}
-		want := "image: registry.example/kyma-pull/" + program + "@" + r.built[program].Digest.String()
+		want := fmt.Sprintf("image: %q", "registry.example/kyma-pull/"+program+"@"+r.built[program].Digest.String())
 		if !strings.Contains(text, want) {
 			t.Errorf("%s: the manifest does not contain %q", program, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -179,7 +180,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 			image := "ghcr.io/kyma-pull/" + name + "@" + built.Digest.String()
 			if text := string(read(t, dir, name+"-install_"+version+".yaml")); !strings.Contains(text,
-				"image: "+image+"\n") {
+				fmt.Sprintf("image: %q\n", image)) {
 				t.Errorf("%s: the manifest does not contain image %s", name, image)
 			}
 			referrers, err := registry.Referrers(t.Context(), layout, built, mediaTypeBill)
