@@ -13,10 +13,18 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// scalars maps texts that YAML reads as a number, boolean or null to texts of the same form that YAML reads as strings.
-var scalars = map[string]string{"123": "12x", "true": "trux"}
+// scalars returns texts that YAML reads as a number or boolean. It maps each text to one of the same form that YAML
+// reads as a string. The short suite renders all charts only with the number.
+func scalars() map[string]string {
+	if suite.Selected() {
+		return map[string]string{"123": "12x", "true": "trux"}
+	}
+	return map[string]string{"123": "12x"}
+}
 
 // A name such as 123 or true is valid in Kubernetes, but YAML reads it as a number or boolean unless it is quoted.
 func TestTextsInValuesStayStrings(t *testing.T) {
@@ -72,7 +80,7 @@ func TestTextsInValuesStayStrings(t *testing.T) {
 		rendered := 0
 		texts(every, "", func(path, text string, set func(string)) {
 			defer set(text)
-			for scalar, similar := range scalars {
+			for scalar, similar := range scalars() {
 				set(similar)
 				want, ok := objects()
 				if !ok {
@@ -89,7 +97,7 @@ func TestTextsInValuesStayStrings(t *testing.T) {
 				}
 			}
 		})
-		require.Greater(t, rendered, 50, name)
+		require.Greater(t, rendered, 25, name)
 	}
 }
 
