@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -44,8 +45,8 @@ type SavedManifest struct {
 }
 
 // Observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
-// kyma and b can be nil. A deleted Manifest stays in the memory if b contains it or if b is nil. records reads the
-// signed records of the Manifests.
+// kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
+// not begun, or if b is nil. records reads the signed records of the Manifests.
 func (m Memory) Observe(
 	records record.Store, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
 ) Memory {
@@ -78,9 +79,9 @@ func (m Memory) Observe(
 		now.Revision = records.Revisions.Of(live)
 		next.Manifests = append(next.Manifests, now)
 	}
-	named := bundleContains(b)
+	isKnown := knownTo(b)
 	for _, gone := range m.Manifests {
-		if !seen[gone.Name] && gone.RemovalUID == "" && named(gone.Name) {
+		if !seen[gone.Name] && gone.RemovalUID == "" && isKnown(gone) {
 			next.Manifests = append(next.Manifests, gone)
 		}
 	}
@@ -143,24 +144,46 @@ func (r recovery) isEmpty() bool {
 	return !r.createKyma && len(r.release)+len(r.restore)+len(r.finish) == 0
 }
 
-// bundleContains returns a function that reports whether a bundle contains a Manifest with a name. For a nil bundle,
-// the function always returns true.
-func bundleContains(b *bundle.Bundle) func(string) bool {
+// knownTo returns a function that reports whether a bundle contains or removes a Manifest. For a nil bundle, the
+// function always returns true.
+func knownTo(b *bundle.Bundle) func(SavedManifest) bool {
 	if b == nil {
-		return func(string) bool { return true }
+		return func(SavedManifest) bool { return true }
 	}
 	names := map[string]bool{}
 	for _, manifest := range slices.Concat(b.State.All(), b.State.Offers) {
 		names[manifest.Name] = true
 	}
-	return func(name string) bool { return names[name] }
+	return func(m SavedManifest) bool { return names[m.Name] || isRemovedBy(b, m) }
+}
+
+// isRemovedBy reports whether a bundle removes a module.
+func isRemovedBy(b *bundle.Bundle, m SavedManifest) bool {
+	return b.Statement.Predicate.Deleting || slices.Contains(b.Statement.Predicate.Removals, m.module())
+}
+
+func (r *SavedManifest) module() string {
+	return (&v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{
+		Name: r.Name, Labels: r.Labels, Annotations: r.Annotations,
+	}}).Module()
+}
+
+// unremovedModules returns the modules that the bundle removes, and whose removal has not begun.
+func (m Memory) unremovedModules(b *bundle.Bundle) (all []string) {
+	for _, known := range m.Manifests {
+		if b != nil && known.RemovalUID == "" && isRemovedBy(b, known) {
+			all = append(all, known.module())
+		}
+	}
+	return all
 }
 
 // planRecovery returns the steps that restore the Kyma and the Manifests. b is the last accepted bundle, or nil.
-// Manifests that are not in the bundle are not restored.
+// A Manifest is only restored if the bundle contains or removes it. Without its Manifest, a removed module would leave
+// its objects behind.
 func (m Memory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) recovery {
 	todo := recovery{createKyma: kyma == nil && m.Kyma != nil}
-	named := bundleContains(b)
+	isKnown := knownTo(b)
 	live := map[string]*v1beta2.Manifest{}
 	for i := range manifests {
 		live[manifests[i].Name] = &manifests[i]
@@ -172,7 +195,7 @@ func (m Memory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b
 				todo.finish = append(todo.finish, known)
 			}
 		case found == nil:
-			if named(known.Name) {
+			if isKnown(known) {
 				todo.restore = append(todo.restore, known)
 			}
 		case !found.DeletionTimestamp.IsZero():

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -118,6 +119,12 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			restore: []string{"keda"}, keeps: 1,
 		},
 		"missing Manifest that is not in the last bundle": {memory: before, kyma: kyma, bundle: "other"},
+		"missing Manifest of a module that the bundle removes": {
+			memory: before, kyma: kyma, bundle: "other", removals: []string{"keda"}, restore: []string{"keda"}, keeps: 1,
+		},
+		"missing Manifest of a module whose removal has begun": {
+			memory: before.withRemoval("keda", "1"), kyma: kyma, bundle: "other", removals: []string{"keda"},
+		},
 		"missing Manifest without a bundle": {
 			memory: before, kyma: kyma, restore: []string{"keda"}, keeps: 1, bundle: "-",
 		},
@@ -218,6 +225,45 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	require.True(t, w.get(keda, "keda"))
 	require.Equal(t, list, keda.Status.Synced)
 	require.Equal(t, "2.0.0", keda.Spec.Version)
+}
+
+// A user deletes the CRD of Manifests, and the next bundle removes a module. Without its Manifest, the module would
+// leave its objects behind.
+func TestMissingManifestIsRestoredForItsRemoval(t *testing.T) {
+	for _, deleting := range []bool{false, true} {
+		t.Run(fmt.Sprint("Kyma is deleted: ", deleting), func(t *testing.T) {
+			w := newWorld(t)
+			w.Restorer = &Restorer{Client: cluster, Uncached: cluster, Signer: w.Records.Signer}
+			deleteMemory(t)
+			b := bundleOf(module("keda", "1.0.0"))
+			w.sync(b)
+			keda, list := &v1beta2.Manifest{}, []v1beta2.Resource{{Name: "operator", Namespace: "keda"}}
+			require.True(t, w.get(keda, "keda"))
+			keda.Status.Synced, keda.Status.State = list, v1beta2.StateReady
+			require.NoError(t, cluster.Status().Update(t.Context(), keda))
+			_, err := w.Restorer.Restore(t.Context(), b)
+			require.NoError(t, err)
+			require.NoError(t, cluster.Delete(t.Context(), keda))
+
+			b = bundleOf()
+			b.Statement.Predicate.Removals, b.Statement.Predicate.Deleting = []string{"keda"}, deleting
+			restored, err := w.Restorer.Restore(t.Context(), b)
+			require.NoError(t, err)
+			require.Equal(t, []string{"Manifest keda"}, restored)
+			require.Equal(t, []string{"keda"}, w.Restorer.UnremovedModules(b), "the removal must not be reported as complete")
+			require.True(t, w.get(keda, "keda"))
+			require.Equal(t, list, keda.Status.Synced, "the removal needs the inventory")
+
+			w.sync(b)
+			require.False(t, w.get(keda, "keda"))
+			for range 2 {
+				restored, err = w.Restorer.Restore(t.Context(), b)
+				require.NoError(t, err)
+				require.Empty(t, restored, "a removed Manifest must not be restored")
+				require.Empty(t, w.Restorer.UnremovedModules(b))
+			}
+		})
+	}
 }
 
 func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {

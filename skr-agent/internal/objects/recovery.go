@@ -85,7 +85,9 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	if b != nil && b.Statement.Predicate.Deleting {
 		// The control plane removes the Kyma, so drop its spec from the memory.
 		saved := k.saveMemory(ctx, Memory{Manifests: k.memory.Observe(k.recordStore(), nil, manifests, b).Manifests})
-		return nil, errors.Join(saved, k.restoreInventories(ctx, k.memory.planRecovery(nil, manifests, b).finish))
+		todo := k.memory.planRecovery(nil, manifests, b)
+		restored, err := k.restoreManifests(ctx, todo.restore)
+		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.finish))
 	}
 	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
 	problems := []error{k.saveMemory(ctx, k.memory.Observe(k.recordStore(), kyma, manifests, b))}
@@ -100,19 +102,35 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	for i := range todo.release {
 		problems = append(problems, k.removeFinalizer(ctx, &todo.release[i]))
 	}
-	for _, manifest := range todo.restore {
+	made, err := k.restoreManifests(ctx, todo.restore)
+	restored = append(restored, made...)
+	problems = append(problems, err, k.restoreInventories(ctx, todo.finish))
+	err = errors.Join(problems...)
+	if err == nil && todo.isEmpty() {
+		k.restoredVersions, k.restoredBundle = there, b
+	}
+	return restored, err
+}
+
+func (k *Restorer) restoreManifests(ctx context.Context, all []SavedManifest) (restored []string, _ error) {
+	var problems []error
+	for _, manifest := range all {
 		made, err := k.restoreManifest(ctx, manifest)
 		if made {
 			restored = append(restored, "Manifest "+manifest.Name)
 		}
 		problems = append(problems, err)
 	}
-	problems = append(problems, k.restoreInventories(ctx, todo.finish))
-	err = errors.Join(problems...)
-	if err == nil && todo.isEmpty() {
-		k.restoredVersions, k.restoredBundle = there, b
+	return restored, errors.Join(problems...)
+}
+
+// UnremovedModules returns the modules that a bundle removes, and whose removal has not begun. Their Manifests can be
+// missing. b can be nil.
+func (k *Restorer) UnremovedModules(b *bundle.Bundle) []string {
+	if k == nil {
+		return nil
 	}
-	return restored, err
+	return k.memory.unremovedModules(b)
 }
 
 // readVersions returns a string with the names, UIDs and resource versions of the runtime's Kyma and Manifests. It

@@ -103,6 +103,7 @@ func Modules(facts Facts) []bundle.ReportedModule {
 		}
 	}
 	modules = append(modules, missingModules(facts.Bundle, modules)...)
+	modules = append(modules, unremovedModules(facts.UnremovedModules, modules)...)
 	slices.SortFunc(modules, func(a, b bundle.ReportedModule) int { return cmp.Compare(a.Name, b.Name) })
 	return modules
 }
@@ -123,6 +124,20 @@ func missingModules(b *bundle.Bundle, reported []bundle.ReportedModule) (all []b
 			Name: m.Module, Channel: m.Channel, Wanted: m.Version, State: v1beta2.StateProcessing,
 			Message: truncate(fmt.Sprintf("waiting until Manifest %s exists", m.Name)),
 		})
+	}
+	return all
+}
+
+// unremovedModules returns the modules without a Manifest whose removal is requested but has not begun. Without them,
+// the control plane would consider the removal complete.
+func unremovedModules(names []string, reported []bundle.ReportedModule) (all []bundle.ReportedModule) {
+	for _, name := range names {
+		if !slices.ContainsFunc(reported, func(r bundle.ReportedModule) bool { return r.Name == name }) {
+			all = append(all, bundle.ReportedModule{
+				Name: name, State: v1beta2.StateDeleting,
+				Message: "waiting until the module's Manifest is restored, to remove the module's objects",
+			})
+		}
 	}
 	return all
 }

@@ -39,6 +39,8 @@ type Facts struct {
 	WaitingUpgrades map[string]string
 	// WaitReason is the reason that all waiting upgrades have.
 	WaitReason reason.Reason
+	// UnremovedModules contains the modules whose removal is requested but has not begun. Their Manifests can be missing.
+	UnremovedModules []string
 	// Unmanaged contains the installed versions of unmanaged modules. The key is the module's name.
 	Unmanaged map[string]string
 	// Secrets is the result of writing the bundle's Secrets. Nil if the bundle has none.

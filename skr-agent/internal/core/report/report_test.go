@@ -126,6 +126,18 @@ func TestModuleWithMissingManifestIsReported(t *testing.T) {
 	}
 }
 
+func TestRemovedModuleIsReportedUntilItsManifestIsRestored(t *testing.T) {
+	facts := Facts{Kyma: &v1beta2.Kyma{}, Bundle: &bundle.Bundle{}, UnremovedModules: []string{"keda"}}
+	got := New("one", facts).Modules
+	if len(got) != 1 || got[0].Name != "keda" || got[0].State != v1beta2.StateDeleting {
+		t.Errorf("got modules %+v, want keda in state Deleting", got)
+	}
+	facts.Manifests = []v1beta2.Manifest{{ObjectMeta: metav1.ObjectMeta{Name: "keda"}}}
+	if got := New("one", facts).Modules; len(got) != 1 {
+		t.Errorf("with the Manifest: got modules %+v, want keda once", got)
+	}
+}
+
 func TestDefaultCRHasNamespaceOnlyIfNamespaced(t *testing.T) {
 	of := func(namespace string) v1beta2.Manifest {
 		cr := &unstructured.Unstructured{}
