@@ -33,7 +33,7 @@ func TestSampleModulePassesTrialWithPods(t *testing.T) {
 		}))
 		must(t, r.UntilGone(ctx, samplemodule.Module))
 	}
-	// Remove the release of the module. Otherwise, a rollout would hold the older version as a downgrade.
+	// Remove the release of the module. Otherwise, a rollout would treat the older version as a downgrade and delay it.
 	must(t, stage.fleet.Control.Delete(ctx, sample.Release(samplemodule.Module, samplemodule.Good().Component())))
 	verdicts, err := try.Run(ctx, try.Options{
 		Fleet: stage.fleet, Runtimes: [2]*fleet.Runtime{stage.berlin, stage.tokyo}, Progress: os.Stderr,

@@ -177,18 +177,18 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 type fetches struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
-	more chan struct{} // closed and replaced by the next fetch
+	next chan struct{} // the next fetch closes and replaces it
 }
 
 func watchFetches(f *fleet.Fleet) *fetches {
-	all := &fetches{seen: map[string]bool{}, more: make(chan struct{})}
+	all := &fetches{seen: map[string]bool{}, next: make(chan struct{})}
 	f.Registry.Intercept(func(_ http.ResponseWriter, r *http.Request) bool {
 		if r.Method == http.MethodGet {
 			all.mu.Lock()
 			defer all.mu.Unlock()
 			all.seen[path.Base(r.URL.Path)] = true
-			close(all.more)
-			all.more = make(chan struct{})
+			close(all.next)
+			all.next = make(chan struct{})
 		}
 		return false
 	})
@@ -201,13 +201,13 @@ func (a *fetches) until(t *testing.T, d digest.Digest) {
 	late := time.After(fleet.Generous)
 	for {
 		a.mu.Lock()
-		seen, more := a.seen[d.String()], a.more
+		seen, next := a.seen[d.String()], a.next
 		a.mu.Unlock()
 		if seen {
 			return
 		}
 		select {
-		case <-more:
+		case <-next:
 		case <-late:
 			t.Fatalf("the publisher did not read report %s within %s", d, fleet.Generous)
 		}

@@ -110,7 +110,8 @@ func MachineCPU() time.Duration {
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		if own, waited, err := cpuOf(pid); err == nil { // the time of this process includes a child that has just ended
+		// The time of a child that has just ended cannot be read. It is part of the time of this process.
+		if own, waited, err := cpuOf(pid); err == nil {
 			others -= own + waited
 		}
 	}

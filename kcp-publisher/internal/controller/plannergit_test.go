@@ -69,7 +69,7 @@ func (w *plannerWithGit) read(t *testing.T) *catalog.Snapshot {
 	return next
 }
 
-func TestPlannerAnnouncesStatesOnlyOutsideOfAHold(t *testing.T) {
+func TestPlannerAnnouncesNoStateWhileACommitIsApplied(t *testing.T) {
 	w, ctx := newPlannerWithGit(t), t.Context()
 	announce := func(evaluated *catalog.Snapshot, state string) {
 		t.Helper()

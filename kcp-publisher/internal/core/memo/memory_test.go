@@ -2,7 +2,7 @@ package memo
 
 import "testing"
 
-func TestMemoryOfCountsDecodedValues(t *testing.T) {
+func TestEstimatedMemoryIncludesNestedValues(t *testing.T) {
 	type item struct {
 		Name  string
 		Inner *[]string

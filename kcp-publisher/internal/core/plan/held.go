@@ -44,7 +44,7 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 // MayHold reports whether a rollout may delay a newer version of the module in a runtime that has the given version.
 func (h Holders) MayHold(module, version string) bool {
 	for track, holder := range h {
-		if track.Module == module && !holder.CannotHold(version) {
+		if track.Module == module && !holder.HasPromotedVersion(version) {
 			return true
 		}
 	}

@@ -38,8 +38,9 @@ func (h *Holder) HasSelected(runtime *Runtime) bool {
 	return runtime.Selection != nil && runtime.Selection.Rollout == h.plan.name
 }
 
-// CannotHold reports whether a runtime has the promoted version, so that the rollout delays nothing in it.
-func (h *Holder) CannotHold(version string) bool {
+// HasPromotedVersion reports whether version is the promoted version and the rollout is not rolling back. The rollout
+// then delays nothing in a runtime with this version.
+func (h *Holder) HasPromotedVersion(version string) bool {
 	return h.isReadable && version == h.plan.spec.To && !h.plan.isRollingBack()
 }
 

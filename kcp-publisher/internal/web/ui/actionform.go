@@ -46,7 +46,8 @@ type confirmation struct {
 	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
 	Count int
 	Names []string
-	// Selection is a digest of the affected runtimes, or of the effect on a rollout.
+	// Selection is a digest of the affected runtimes, or of the effect on a rollout. The confirmed action is refused if
+	// the digest has changed.
 	Selection string
 	// Button is the text of the button that confirms.
 	Button string
