@@ -44,6 +44,7 @@ func (s *progress) begin(b *bundle.Bundle) {
 // finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
 func (s *progress) finish(b *bundle.Bundle) {
 	s.writtenBundle = b.Digest.String()
-	s.published.Store(&s.unwritten)
+	unwritten := s.unwritten // the next call of begin resets the field while other goroutines read the copy
+	s.published.Store(&unwritten)
 	s.isComplete.Store(true)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/maintenance"
 )
 
-func TestManifestsOfTheBundleAreUnwrittenUntilTheCacheHasThem(t *testing.T) {
+func TestUnwrittenManifestsAreListed(t *testing.T) {
 	w := newWorld(t)
 	newer := bundleOf(module("keda", "2.0.0"), module("nats", "2.0.0"), module("istio", "2.0.0"))
 	newer.State.Manifests[1].RequiresDowntime = true
@@ -32,4 +32,16 @@ func TestManifestsOfTheBundleAreUnwrittenUntilTheCacheHasThem(t *testing.T) {
 	w.sync(newer)
 	w.sync(newer)
 	require.Empty(t, unwritten())
+}
+
+func TestUnwrittenManifestsStayListedDuringTheNextSync(t *testing.T) {
+	var p progress
+	b := bundleOf()
+	p.begin(b)
+	p.unwritten = append(p.unwritten, newManifest(module("keda", "2.0.0")))
+	p.finish(b)
+	p.begin(b)
+	require.Len(t, p.Unwritten(), 1)
+	p.finish(b)
+	require.Empty(t, p.Unwritten())
 }
