@@ -64,6 +64,9 @@ func Contents(
 // MaxBundlesTried limits the number of bundles that Contents reads for one module version.
 const MaxBundlesTried = 3
 
+// maxKubernetesVersions limits the renderings of one module version. A runtime can report any Kubernetes version.
+const maxKubernetesVersions = 32
+
 // kubernetesVersions returns the Kubernetes versions of the runtimes with each module version, sorted.
 func kubernetesVersions(runtimes []inventory.Runtime) map[inventory.Module][]string {
 	all := map[inventory.Module][]string{}
@@ -112,7 +115,7 @@ func (g *gatherer) contentOf(
 		}
 	}
 	listed, rendered := content.Images, false
-	for _, kubernetes := range versions {
+	for _, kubernetes := range versions[:min(len(versions), maxKubernetesVersions)] {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		images := slices.Concat(listed, unlistedImages(used, listed))
 		switch {
@@ -126,6 +129,10 @@ func (g *gatherer) contentOf(
 			}
 			content.Kubernetes[kubernetes] = images
 		}
+	}
+	if len(versions) > maxKubernetesVersions && content.Problem == "" {
+		content.Problem = fmt.Sprintf("its runtimes report %d Kubernetes versions: the images were found for the first %d "+
+			"and are shown for all", len(versions), maxKubernetesVersions)
 	}
 	if names := m.UsedValues(); len(names) > 0 && m.Spec.Config != nil && content.Problem == "" {
 		content.Problem = fmt.Sprintf("the chart uses values of the runtimes (%s), so the images can differ; the list "+

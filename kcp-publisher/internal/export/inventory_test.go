@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -104,6 +105,29 @@ func TestImagesThatDependOnTheRuntimeAreNotHidden(t *testing.T) {
 	if len(got.Unknown) != 2 || !strings.Contains(got.Unknown[0].Problem, "with Kubernetes \"v9.0.0\"") ||
 		!strings.Contains(got.Unknown[1].Problem, "values of the runtimes (region)") {
 		t.Errorf("got unknown versions %+v, want the Kubernetes version and the value", got.Unknown)
+	}
+}
+
+func TestRuntimesCannotCauseUnlimitedRenderings(t *testing.T) {
+	f, renderings := newFleet(t), 0
+	options := f.options()
+	options.Rendering = func(context.Context, airgap.UsedRequest) ([]string, error) {
+		renderings++
+		return []string{"lab/keda:1"}, nil
+	}
+	keda := inventory.Module{Name: "keda", Version: "1.0.0"}
+	published := f.publish("berlin", f.installed("keda")).String()
+	var runtimes []inventory.Runtime
+	for i := range maxKubernetesVersions + 10 {
+		runtimes = append(runtimes, inventory.Runtime{
+			ID: "berlin", Bundle: published, Kubernetes: fmt.Sprintf("v1.36.%d", i), Modules: []inventory.Module{keda},
+		})
+	}
+	got, err := Contents(t.Context(), options, runtimes)
+	f.must(err)
+	problem := fmt.Sprintf("report %d Kubernetes versions", len(runtimes))
+	if renderings != maxKubernetesVersions || !strings.Contains(got[keda].Problem, problem) {
+		t.Errorf("got %d renderings and problem %q", renderings, got[keda].Problem)
 	}
 }
 
