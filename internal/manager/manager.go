@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand"
@@ -33,6 +34,7 @@ type Flags struct {
 	election                     leaderelection.Options
 	jitter                       jitter.IntervalOptions
 	lease                        *Lease
+	revisionInterval             time.Duration // default: the constant revisionInterval
 }
 
 // Lease returns the lease of the manager, or nil if leader election is disabled. Callers must call New first.
@@ -164,7 +166,7 @@ func (f *Flags) make(config *rest.Config, base ctrl.Options, elect bool) (ctrl.M
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
 	if elect && f.lease == nil {
-		poll, err := newRevisionPoll(config, base.LeaderElectionNamespace)
+		poll, err := newRevisionPoll(config, base.LeaderElectionNamespace, cmp.Or(f.revisionInterval, revisionInterval))
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -47,9 +48,9 @@ func (r *revisions) observe(version string) {
 	r.latest = version
 }
 
-// pollInterval is the time between two reads of the API server's resource version. The resource version of a restored
-// etcd increases again, so the interval must be short. Tests change it.
-var pollInterval = 10 * time.Second
+// revisionInterval is the default time between two reads of the API server's resource version. The resource version of
+// a restored etcd increases again, so the interval must be short.
+const revisionInterval = 10 * time.Second
 
 // revisionPoll detects a restored etcd without a lease. It reads the resource version of a list, which is the API
 // server's current resource version.
@@ -61,38 +62,38 @@ type revisionPoll struct {
 }
 
 // newRevisionPoll returns the poll for the Kymas in a namespace, which both programs can list.
-func newRevisionPoll(config *rest.Config, namespace string) (*revisionPoll, error) {
+func newRevisionPoll(config *rest.Config, namespace string, interval time.Duration) (*revisionPoll, error) {
 	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up the detection of a restored API server: %w", err)
 	}
 	return &revisionPoll{
 		client: client.Resource(v1beta2.GroupVersion.WithResource("kymas")), namespace: namespace,
-		interval: pollInterval, revisions: newRevisions(),
+		interval: interval, revisions: newRevisions(),
 	}, nil
 }
 
 // exitOnceRestored returns an error once the process must exit. It ignores failed reads, because the API server can be
 // unavailable.
 func (p *revisionPoll) exitOnceRestored(ctx context.Context) error {
-	for {
-		one, cancel := context.WithTimeout(ctx, p.interval)
-		list, err := p.client.Namespace(p.namespace).List(one, metav1.ListOptions{Limit: 1})
-		cancel()
+	err := wait.PollUntilContextCancel(ctx, p.interval, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, p.interval)
+		defer cancel()
+		list, err := p.client.Namespace(p.namespace).List(ctx, metav1.ListOptions{Limit: 1})
 		if err == nil {
 			p.revisions.observe(list.ResourceVersion)
 		}
 		select {
 		case <-p.revisions.restored:
-			return errRestored
+			return false, errRestored
 		default:
+			return false, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(p.interval):
-		}
+	})
+	if errors.Is(err, errRestored) {
+		return err
 	}
+	return nil // the process is shutting down
 }
 
 // observedLeases is a client for leases that reports the resource version of each response to revisions.

@@ -93,11 +93,10 @@ func TestRestoreIsDetectedWithoutLease(t *testing.T) {
 					"metadata": {"resourceVersion": %q}, "items": []}`, c.versions[n])
 			}))
 			defer server.Close()
-			poll, err := newRevisionPoll(&rest.Config{Host: server.URL}, "fleet")
+			poll, err := newRevisionPoll(&rest.Config{Host: server.URL}, "fleet", time.Second/20)
 			if err != nil {
 				t.Fatal(err)
 			}
-			poll.interval = time.Second / 20
 			if err := poll.exitOnceRestored(ctx); errors.Is(err, errRestored) != c.want {
 				t.Errorf("got error %v after %d requests, want errRestored: %t", err, requests.Load(), c.want)
 			}
@@ -106,9 +105,6 @@ func TestRestoreIsDetectedWithoutLease(t *testing.T) {
 }
 
 func TestManagerWithoutLeaderElectionDetectsARestore(t *testing.T) {
-	before := pollInterval
-	pollInterval = time.Second / 20
-	t.Cleanup(func() { pollInterval = before })
 	var version atomic.Int32
 	version.Store(100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -118,6 +114,7 @@ func TestManagerWithoutLeaderElectionDetectsARestore(t *testing.T) {
 	}))
 	defer server.Close()
 	f := parse(t, "--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0")
+	f.revisionInterval = time.Second / 20
 	mgr, err := f.New(&rest.Config{Host: server.URL}, ctrl.Options{LeaderElectionNamespace: "fleet"})
 	if err != nil {
 		t.Fatal(err)
