@@ -222,7 +222,7 @@ func TestErrorsSetTheDocumentedExitCodes(t *testing.T) {
 		"token-service without --location is a usage error": {
 			"token-service --keys " + dir, cli.ExitUsage, "--location is required",
 		},
-		"A component source that is no file and no registry is a usage error": {
+		"An unknown component source is a usage error": {
 			"component show example.org/module/mailer:1.0.0 --components nowhere", cli.ExitUsage,
 			"--components nowhere is not a folder or file; a registry is HOST.DOMAIN/PATH",
 		},

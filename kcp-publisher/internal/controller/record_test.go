@@ -57,7 +57,7 @@ func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
 }
 
 // Before it publishes the next bundle, the publisher stores the agent's new key together with the report's sequence.
-func TestStatusWithNewKeyShowsNoBetterStatesThanItsReport(t *testing.T) {
+func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

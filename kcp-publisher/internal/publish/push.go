@@ -32,6 +32,7 @@ var errTagChanged = errors.New("another bundle was pushed at the same time")
 // be revoked.
 var errKeysReplaced = errors.New("the keys were replaced at the same time")
 
+// pushBundle signs a bundle and pushes it with its documents. isCurrent is the field of the Input, or nil.
 func (p *Publisher) pushBundle(
 	ctx context.Context, record *Record, runtime string, keys *Keys, resolved *resolution, predicate bundle.Predicate,
 	kept *plan.PublishedBundle, isCurrent func() bool,
@@ -104,7 +105,7 @@ func (p *Publisher) replaceBundle(
 	if last := record.lastBundle; last != nil {
 		for _, blob := range []ocispec.Descriptor{documents.State.Descriptor, documents.Catalog.Descriptor} {
 			if blob.Digest != last.StateBlob.Digest && blob.Digest != last.CatalogBlob.Digest {
-				// The runtime's repository does not contain this blob yet. PushBundle mounts it from the shared repository.
+				// The runtime's repository does not contain this blob yet. PlaceDocuments mounts it from the shared one.
 				continue
 			}
 			if present[blob.Digest], err = store.Has(ctx, repository, blob); err != nil {

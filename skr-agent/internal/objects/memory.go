@@ -159,20 +159,24 @@ func knownTo(b *bundle.Bundle) func(SavedManifest) bool {
 
 // isRemovedBy reports whether a bundle removes a module.
 func isRemovedBy(b *bundle.Bundle, m SavedManifest) bool {
-	return b.Statement.Predicate.Deleting || slices.Contains(b.Statement.Predicate.Removals, m.module())
+	return b.Statement.Predicate.Deleting || slices.Contains(b.Statement.Predicate.Removals, m.manifest().Module())
 }
 
-func (r *SavedManifest) module() string {
-	return (&v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{
-		Name: r.Name, Labels: r.Labels, Annotations: r.Annotations,
-	}}).Module()
+// manifest returns the Manifest without its inventory. It shares the labels, annotations and spec with the copy.
+func (r *SavedManifest) manifest() *v1beta2.Manifest {
+	return &v1beta2.Manifest{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: r.Name, Labels: r.Labels, Annotations: r.Annotations,
+		},
+		Spec: r.Spec,
+	}
 }
 
 // unremovedModules returns the modules that the bundle removes, and whose removal has not begun.
 func (m Memory) unremovedModules(b *bundle.Bundle) (all []string) {
 	for _, known := range m.Manifests {
 		if b != nil && known.RemovalUID == "" && isRemovedBy(b, known) {
-			all = append(all, known.module())
+			all = append(all, known.manifest().Module())
 		}
 	}
 	return all

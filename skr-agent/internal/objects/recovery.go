@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -178,12 +177,7 @@ func (k *Restorer) restoreKyma(ctx context.Context, b *bundle.Bundle) (bool, err
 // restoreManifest creates a Manifest and restores its inventory before the installer reconciles it. Without the
 // inventory, a later removal would not delete any objects.
 func (k *Restorer) restoreManifest(ctx context.Context, known SavedManifest) (bool, error) {
-	manifest := &v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: known.Name, Labels: known.Labels, Annotations: maps.Clone(known.Annotations),
-		},
-		Spec: *known.Spec.DeepCopy(),
-	}
+	manifest := known.manifest().DeepCopy()
 	r := k.recordStore().Read(manifest)
 	r.Restoring, r.Removal, r.Unmanaged = true, "", false
 	if err := k.recordStore().Set(manifest, r); err != nil {
@@ -224,10 +218,7 @@ func (k *Restorer) ListRestorable() []v1beta2.Manifest {
 	}
 	var manifests []v1beta2.Manifest
 	for _, known := range k.memory.Manifests {
-		manifests = append(manifests, v1beta2.Manifest{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.Name, Annotations: known.Annotations},
-			Spec:       known.Spec,
-		})
+		manifests = append(manifests, *known.manifest())
 	}
 	return manifests
 }

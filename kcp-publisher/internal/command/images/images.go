@@ -8,6 +8,7 @@ import (
 	"io"
 	goruntime "runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/CycloneDX/cyclonedx-go"
@@ -178,14 +179,9 @@ func drawImages(out io.Writer, found inventory.Fleet, now time.Time) {
 	}
 }
 
+// shortenList lists runtimes. total is the number of all runtimes, including those that ids omits.
 func shortenList(ids []string, total int) string {
-	text := ""
-	for i, id := range slices.Sorted(slices.Values(ids)) {
-		if i > 0 {
-			text += ", "
-		}
-		text += id
-	}
+	text := strings.Join(slices.Sorted(slices.Values(ids)), ", ")
 	if total > len(ids) {
 		text += ", …"
 	}
