@@ -187,6 +187,29 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 		deleteKyma(t, f, r)
 	}
 	id = g.stays("deleted Kymas", "", "FleetShare")
+
+	t.Log("The modules keep their version, because no rollout counts these runtimes.")
+	before := map[string]int64{}
+	for _, r := range g.both {
+		kyma, err := r.Record(ctx)
+		must(t, err)
+		before[r.ID] = kyma.Status.Runtime.Published.Sequence
+	}
+	must(t, f.Offer(ctx, sample.Mailer("1.1.0")))
+	must(t, f.Release(ctx, "mailer", sample.Mailer("1.1.0").Component(),
+		v1beta2.ChannelVersion{Channel: "regular", Version: "1.1.0"}))
+	for _, r := range g.both {
+		until(t, 30*time.Second, r.ID+" gets a bundle with the new catalog", func() (bool, string) {
+			kyma, err := r.Record(ctx)
+			if err != nil || kyma.Status.Runtime.Published.Sequence == before[r.ID] {
+				return false, fmt.Sprint(err, kyma)
+			}
+			if version := kyma.Status.Runtime.Published.Versions["mailer"]; version != "1.0.0" {
+				t.Errorf("%s got mailer %s", r.ID, version)
+			}
+			return true, ""
+		})
+	}
 	_, err := f.Ask(ctx, "removals", "approve", id)
 	must(t, err)
 	for _, r := range g.both {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
@@ -124,6 +125,41 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 			got.Selection, got.Labels, got.ID = nil, nil, ""
 			if fmt.Sprint(got) != fmt.Sprint(c.want) {
 				t.Errorf("got %+v\nwant %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// No rollout counts the runtime of a deleted Kyma. It keeps its modules while their removal waits for an approval.
+func TestDeletedKymaGetsNoUpgrade(t *testing.T) {
+	for name, c := range map[string]struct {
+		isDeleted, hasRollout bool
+		published, want       string
+	}{
+		"Kyma that is not deleted":          {false, true, "1.0.0", ""},
+		"deleted, without a rollout":        {true, false, "1.0.0", "1.0.0"},
+		"deleted, after a rollout":          {true, true, "1.0.0", "1.0.0"},
+		"deleted, with the current version": {true, true, "2.0.0", ""},
+		"deleted, without the module":       {true, true, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kyma, view := living("one"), &View{Catalog: offering(t, "keda")}
+			kyma.Status.Runtime.Published.Versions = map[string]string{"keda": c.published}
+			if c.isDeleted {
+				kyma.DeletionTimestamp = new(metav1.NewTime(noon))
+			}
+			if c.hasRollout {
+				view.Gates = rollout.Gates{keda: rollout.NewGate(&fleet.Rollout{
+					Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0"},
+					Status: fleet.RolloutStatus{State: fleet.RolloutSucceeded},
+				}, rollout.Step{Status: fleet.RolloutStatus{State: fleet.RolloutSucceeded}}, nil)}
+			}
+			request, err := view.Request(Rules{}, kyma, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := request.Gates[keda].Version; got != c.want {
+				t.Errorf("the request allows version %q, want %q: %+v", got, c.want, request.Gates)
 			}
 		})
 	}

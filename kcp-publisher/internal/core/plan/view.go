@@ -33,20 +33,26 @@ func (v *View) HasSameResult(other *View) bool {
 // IsAwaited reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
 func (v *View) IsAwaited(runtime string) bool { return v != nil && v.AwaitedRuntimes[runtime] }
 
-// decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose.
+// decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose. For a
+// deleted Kyma, it allows no upgrades, because rollouts do not count its runtime.
 func (v *View) decisions(
-	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
+	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus, isDeleted bool,
 ) map[rollout.Track]rollout.Decision {
-	if len(v.Gates) == 0 {
+	if len(v.Gates) == 0 && !isDeleted {
 		return nil
 	}
 	versions := moduleVersions(known)
 	decisions := map[rollout.Track]rollout.Decision{}
 	ask := func(track rollout.Track, offered string) {
+		d := rollout.Decision{Version: offered}
 		if gate := v.Gates[track]; gate != nil {
-			if d := gate.Decide(runtime, versions[track.Module]); d != (rollout.Decision{Version: offered}) {
-				decisions[track] = d
-			}
+			d = gate.Decide(runtime, versions[track.Module])
+		}
+		if isDeleted {
+			d = withoutUpgrade(d, versions[track.Module])
+		}
+		if d != (rollout.Decision{Version: offered}) {
+			decisions[track] = d
 		}
 	}
 	for _, follow := range resolve.FollowedChannels(request, v.Catalog) {
@@ -65,12 +71,24 @@ func (v *View) decisions(
 	return decisions
 }
 
+// withoutUpgrade returns a decision that keeps the installed version if the given decision allows a newer one.
+func withoutUpgrade(d rollout.Decision, installed string) rollout.Decision {
+	if !bundle.IsOlder(installed, d.Version) {
+		return d
+	}
+	return rollout.Decision{
+		Version: installed,
+		HeldReason: "the Kyma is deleted, and the removal of its modules waits for an operator's approval: " +
+			"see `kcp-publisher removals`",
+	}
+}
+
 // catalogVersions returns the versions to publish in a runtime's catalog for channels whose new version a rollout
 // delays. It returns nil if no version is delayed.
 func (v *View) catalogVersions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]string {
-	if request.OmitsCatalog || request.IsDeleting {
+	if request.OmitsCatalog {
 		return nil
 	}
 	versions := moduleVersions(known)
@@ -102,12 +120,14 @@ func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[r
 	return all
 }
 
-// Request returns the same as Rules.Request, with the rollout decisions for the Kyma's runtime.
+// Request returns the same as Rules.Request, with the rollout decisions for the Kyma's runtime. The request for a
+// deleted Kyma also contains decisions. They apply while the removal of its modules waits for an operator's approval.
 func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := r.Request(kyma, report)
 	asked, runtime, known := request, RuntimeID(kyma), kyma.Status.Runtime
 	asked.IsDeleting = false
-	request.Gates, request.CatalogVersions = v.decisions(runtime, asked, known), v.catalogVersions(runtime, asked, known)
+	request.Gates = v.decisions(runtime, asked, known, request.IsDeleting)
+	request.CatalogVersions = v.catalogVersions(runtime, asked, known)
 	request.Checks = v.rolloutChecks(request.Gates)
 	return request, err
 }
