@@ -166,12 +166,24 @@ func (t *objectLocks) take(about string) (end func()) {
 // identities is the lock of the steps that change the key, the data or the trust of runtimes.
 const identities = "identities"
 
-// take executes a step after all earlier steps that change the same object.
+// lockedObjects returns the objects that no other step can change during the step. While a copy of a runtime runs, no
+// step stops the original agent or its connections: if it is silent for three poll intervals, the copy counts as the
+// only agent.
+func (s Step) lockedObjects() []string {
+	if s.Kind != CloneRuntime {
+		return []string{s.About}
+	}
+	return []string{s.About, string(KillAgent) + s.Target, agentToRegistry(s.Target), agentToAPI(s.Target)}
+}
+
+// take executes a step after all earlier steps that change the same objects.
 func (s *stage) take(ctx context.Context, step Step) {
 	if step.Kind == CloneRuntime || step.Kind == RestoreRuntime || step.Kind == ReplaceCA {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
 	}
-	defer s.locks.take(step.About)()
+	for _, about := range step.lockedObjects() {
+		defer s.locks.take(about)()
+	}
 	s.story.Add("%s", step)
 	end, fault, err := s.fault(ctx, step)
 	if !errors.Is(err, errImpossible) {

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -31,4 +33,30 @@ func TestStepsOnTheSameObjectRunSequentially(t *testing.T) {
 			t.Error("the second step did not begin after the first step had ended")
 		}
 	})
+}
+
+func TestOriginalAgentRunsWhileItsCopyRuns(t *testing.T) {
+	disturbing := []Kind{
+		KillAgent, StopRuntimeAPI, RestoreRuntime, HangWay, ResetWay, SlowWay, ForgetWay, CutRuntime,
+	}
+	plan := Generate(1, Shape{Real: 1, Replicas: 1, Network: true, Disasters: true}, time.Hour)
+	locked := map[string]bool{}
+	for _, step := range plan {
+		for _, about := range step.lockedObjects() {
+			locked[about] = locked[about] || step.Kind == CloneRuntime
+		}
+	}
+	tried := 0
+	for _, step := range plan {
+		if !slices.Contains(disturbing, step.Kind) || !strings.HasPrefix(step.Target, RealID(0)) {
+			continue
+		}
+		tried++
+		if !locked[step.About] {
+			t.Errorf("step %q can run while a copy of %s runs", step, RealID(0))
+		}
+	}
+	if tried == 0 {
+		t.Error("the plan disturbs no agent")
+	}
 }
