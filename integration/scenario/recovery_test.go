@@ -265,6 +265,21 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(err)
 	})
 
+	t.Run("agent restores an inventory that was cleared while it was stopped", func(t *testing.T) {
+		must(t, r.Agent().Kill())
+		must(t, r.API.Get(ctx, inKyma("scaler"), manifest))
+		cleared := manifest.DeepCopy()
+		cleared.Status.Synced = nil
+		must(t, r.API.Status().Patch(ctx, cleared, client.MergeFrom(manifest)))
+		must(t, r.StartAgent())
+		until(t, 30*time.Second, "the inventory is complete", func() (bool, string) {
+			now := &v1beta2.Manifest{}
+			err := r.API.Get(ctx, inKyma("scaler"), now)
+			return err == nil && len(now.Status.Synced) == len(manifest.Status.Synced), fmt.Sprintf("%v %+v", err, now.Status)
+		})
+		started = starts(r)
+	})
+
 	t.Run("agent restores CRDs that were deleted while it was stopped", func(t *testing.T) {
 		suite.Long(t) // the short suite keeps TestDefinitionsDeletedDuringStartAreRestored
 		must(t, r.Agent().Kill())

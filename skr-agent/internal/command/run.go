@@ -200,8 +200,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	installer, err := install.Setup(mgr, install.Options{
 		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
 		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Revisions: options.Restorer.Revisions,
-		Accounts:  checked.accounts, Signer: options.Signer, Requeue: tryAgain,
+		Revisions: options.Restorer.Revisions, Inventories: options.Restorer.Inventories,
+		Accounts: checked.accounts, Signer: options.Signer, Requeue: tryAgain,
 		IsIncomplete: options.Syncer.IsIncomplete, Unwritten: options.Syncer.Unwritten,
 	})
 	if err != nil {
@@ -368,11 +368,13 @@ func (f *runFlags) newAgentOptions(
 	}
 	keeper := &secrets.Reconciler{Client: uncached, Runtime: known.runtime, Identity: identity}
 	revisions := record.NewRevisions()
-	memory := &objects.Restorer{Uncached: uncached, Signer: signer, Revisions: revisions}
-	if err := memory.RestoreRevisions(ctx); manager.IsTemporary(err) {
-		return agent.Options{}, err // with unknown revisions, the installer would accept earlier records
+	memory := &objects.Restorer{
+		Uncached: uncached, Signer: signer, Revisions: revisions, Inventories: record.NewInventories(),
+	}
+	if err := memory.RestoreRecords(ctx); manager.IsTemporary(err) {
+		return agent.Options{}, err // without the memory, the installer would accept earlier records and inventories
 	} else if err != nil {
-		ctrl.Log.Error(err, "failed to read the revisions of Manifest records, accepting earlier records")
+		ctrl.Log.Error(err, "failed to read the saved records of Manifests, accepting earlier records and inventories")
 	}
 	label := func(ctx context.Context, want map[string]string) error {
 		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)

@@ -28,9 +28,10 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, err
 	}
 	defer i.memos.seen(m)
-	if err := i.reporter.restoreInventory(ctx, m, i.memos.of(m).inventory); err != nil {
+	if err := i.reporter.restoreInventory(ctx, m, i.Inventories.Missing(m)); err != nil {
 		return ctrl.Result{}, err
 	}
+	defer i.recordInventory(m)
 	var out outcome.Outcome
 	switch {
 	case !m.DeletionTimestamp.IsZero():
@@ -180,8 +181,16 @@ func (i *Installer) deniedOutcome(m *v1beta2.Manifest, err error) outcome.Outcom
 	}
 }
 
+// recordInventory records the inventory of a Manifest at the end of its reconciliation, unless its module was removed.
+func (i *Installer) recordInventory(m *v1beta2.Manifest) {
+	if controllerutil.ContainsFinalizer(m, v1beta2.FinalizerManifest) {
+		i.Inventories.Record(m)
+	}
+}
+
 func (i *Installer) dropMemo(name types.NamespacedName) {
 	i.memos.forget(name)
+	i.Inventories.Forget(name)
 	i.planner.plans.Forget(name)
 	i.watches.TakeChanged(name)
 	i.watches.TakeCompleted(name)

@@ -33,8 +33,6 @@ type memo struct {
 	// inherited is the digest of the objects that the module inherited from lifecycle-manager, from the Manifest's
 	// record at the last comparison.
 	inherited string
-	// inventory is the Manifest's inventory at the end of its last reconciliation.
-	inventory []v1beta2.Resource
 	// pendingGeneration is the generation that is not ready yet. pendingSince is the time of its first check, and
 	// checks is the number of its checks.
 	pendingGeneration int64
@@ -210,12 +208,12 @@ func (s *memos) version(name types.NamespacedName) string {
 	return ""
 }
 
-// seen records the resourceVersion and the inventory of a Manifest at the end of its reconciliation.
+// seen records the resourceVersion of a Manifest at the end of its reconciliation.
 func (s *memos) seen(m *v1beta2.Manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.byName[client.ObjectKeyFromObject(m)]; known != nil && known.uid == m.UID {
-		known.lastVersion, known.inventory = m.ResourceVersion, m.Status.Synced
+		known.lastVersion = m.ResourceVersion
 	}
 }
 

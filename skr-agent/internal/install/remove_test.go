@@ -164,3 +164,35 @@ func TestRemovedInventoryEntriesAreRestored(t *testing.T) {
 	w.eventually("drift is reverted", func() bool { return w.exists(&corev1.ConfigMap{}, home, "staying") })
 	require.Len(t, w.manifest("staying").Status.Synced, 2)
 }
+
+// The agent stops, another client clears the inventories, and the next process of the agent knows them from its memory.
+func TestInventoryClearedDuringARestartIsRestored(t *testing.T) {
+	w := newWorld(t)
+	for _, module := range []string{"leaving", "dropping"} {
+		w.wants(module, aConfigMap(module)+aConfigMap(module+"-rest"), version("1.0.0"))
+		w.state(module, v1beta2.StateReady, "")
+	}
+	w.halt()
+	w.options.Inventories = record.NewInventories()
+	leaving := w.manifest("leaving")
+	for _, module := range []string{"leaving", "dropping"} {
+		m := w.manifest(module)
+		w.options.Inventories.Restore(m, m.Status.Synced)
+		before := m.DeepCopy()
+		m.Status.Synced = nil
+		require.NoError(t, w.client.Status().Patch(t.Context(), m, client.MergeFrom(before)))
+	}
+	w.remove("leaving")
+	w.wants("dropping", aConfigMap("dropping-rest"), version("2.0.0"))
+	w.start()
+	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "leaving") })
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "leaving"))
+	w.eventually("the upgrade is applied", func() bool {
+		m := w.manifest("dropping")
+		return planning.Installed(m) && m.Status.State == v1beta2.StateReady && m.Spec.Version == "2.0.0"
+	})
+	require.False(t, w.exists(&corev1.ConfigMap{}, home, "dropping"))
+	require.Len(t, w.manifest("dropping").Status.Synced, 1)
+	leaving.Status.Synced = nil
+	require.Empty(t, w.options.Inventories.Missing(leaving), "the inventory of a removed module is dropped")
+}

@@ -41,10 +41,9 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	return nil
 }
 
-// restoreInventory adds the objects in known that another client removed from the inventory in the status. Otherwise,
-// the removal of the module would not delete these objects.
-func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, known []v1beta2.Resource) error {
-	lost := object.Without(known, object.KeysOf(m.Status.Synced))
+// restoreInventory adds objects to the inventory in the status that another client removed from it. Otherwise, the
+// removal of the module would not delete these objects.
+func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, lost []v1beta2.Resource) error {
 	if len(lost) == 0 {
 		return nil
 	}

@@ -44,6 +44,8 @@ type Options struct {
 	Signer trust.Signer
 	// Revisions contains the revisions of the records of Manifests. If nil, the installer accepts earlier records.
 	Revisions *record.Revisions
+	// Inventories contains the inventories of Manifests that the installer or an earlier process wrote. Default: empty.
+	Inventories *record.Inventories
 	// Requeue receives the Manifests whose missing content is now available. The installer reconciles them. It can be
 	// nil.
 	Requeue <-chan event.GenericEvent
@@ -78,6 +80,9 @@ func (o Options) withDefaults() Options {
 	o.CheckInterval = cmp.Or(o.CheckInterval, 15*time.Second)
 	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, 10*time.Minute)
 	o.Resync = cmp.Or(o.Resync, time.Hour)
+	if o.Inventories == nil {
+		o.Inventories = record.NewInventories()
+	}
 	return o
 }
 

@@ -46,9 +46,11 @@ type SavedManifest struct {
 
 // Observe returns the memory, updated from the runtime's current Kyma and Manifests. b is the last accepted bundle.
 // kyma and b can be nil. A deleted Manifest stays in the memory if b contains it, if b removes it but the removal has
-// not begun, or if b is nil. records reads the signed records of the Manifests.
+// not begun, or if b is nil. records reads the signed records of the Manifests. inventories contains the objects that
+// another client removed from the inventories of the Manifests. It can be nil.
 func (m Memory) Observe(
-	records record.Store, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle,
+	records record.Store, inventories *record.Inventories, kyma *v1beta2.Kyma, manifests []v1beta2.Manifest,
+	b *bundle.Bundle,
 ) Memory {
 	next := Memory{Kyma: m.Kyma, Pins: m.Pins, Checks: m.Checks}
 	if kyma != nil && kyma.DeletionTimestamp.IsZero() {
@@ -61,7 +63,7 @@ func (m Memory) Observe(
 		before := m.findManifest(live.Name)
 		now := SavedManifest{
 			Name: live.Name, Labels: maps.Clone(live.Labels), Annotations: maps.Clone(live.Annotations),
-			Spec: *live.Spec.DeepCopy(), Synced: slices.Clone(live.Status.Synced),
+			Spec: *live.Spec.DeepCopy(), Synced: slices.Concat(live.Status.Synced, inventories.Missing(live)),
 		}
 		if records.IsEarlier(live) && before != nil {
 			now.keepRecord(before)

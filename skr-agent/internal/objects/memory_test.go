@@ -45,7 +45,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 	recorded := func(by record.Store, r record.Record) func(*v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) { require.NoError(t, by.Set(m, r)) }
 	}
-	before := Memory{}.Observe(own, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
+	before := Memory{}.Observe(own, nil, &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "fast"}},
 		[]v1beta2.Manifest{installed("keda", "1")}, nil)
 	kyma := &v1beta2.Kyma{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for name, c := range map[string]struct {
@@ -142,7 +142,7 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 			if c.bundle == "-" {
 				b = nil
 			}
-			memory := c.memory.Observe(own, c.kyma, c.live, b)
+			memory := c.memory.Observe(own, nil, c.kyma, c.live, b)
 			todo := memory.planRecovery(c.kyma, c.live, b)
 			var release, restore []string
 			for _, m := range todo.release {
@@ -167,10 +167,10 @@ func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
 	own := record.Store{Signer: signer(t)}
 	marked := func(m *v1beta2.Manifest) { require.NoError(t, own.Set(m, record.Record{Removal: m.UID})) }
 	kyma, b := &v1beta2.Kyma{}, bundleOf(module("keda", "1.0.0"))
-	known := Memory{}.Observe(own, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
+	known := Memory{}.Observe(own, nil, kyma, []v1beta2.Manifest{installed("keda", "1")}, b)
 	seen := func(m Memory, manifests ...v1beta2.Manifest) Memory {
 		for _, manifest := range manifests {
-			m = m.Observe(own, kyma, []v1beta2.Manifest{manifest}, b)
+			m = m.Observe(own, nil, kyma, []v1beta2.Manifest{manifest}, b)
 		}
 		return m
 	}
@@ -186,14 +186,14 @@ func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
 		require.Len(t, seen(memory, gone).planRecovery(kyma, []v1beta2.Manifest{gone}, b).release, 1,
 			"%s: the Manifest must be released", name)
 	}
-	back := seen(known, withMark, unmarked).Observe(own, kyma, nil, b)
+	back := seen(known, withMark, unmarked).Observe(own, nil, kyma, nil, b)
 	require.Len(t, back.planRecovery(kyma, nil, b).restore, 1,
 		"a Manifest without the annotation must be restored")
 
 	stale := seen(known.withRemoval("keda", "1"), unmarked)
-	require.Empty(t, stale.Observe(own, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
+	require.Empty(t, stale.Observe(own, nil, kyma, nil, b).Manifests, "the observed copy is older than the annotation")
 	again := seen(known.withRemoval("keda", "1"), withMark).withRemoval("keda", "").withRemoval("keda", "1")
-	require.Empty(t, seen(again, unmarked).Observe(own, kyma, nil, b).Manifests,
+	require.Empty(t, seen(again, unmarked).Observe(own, nil, kyma, nil, b).Manifests,
 		"the annotation was set, cleared and set again")
 }
 
@@ -406,7 +406,7 @@ func TestMemoryKeepsCheckResults(t *testing.T) {
 	known := Memory{
 		Checks: []checks.Record{{Module: "keda", Version: "1.0.0", States: []checks.State{{Name: "a", Before: "0.5"}}}},
 	}
-	require.Equal(t, known.Checks, known.Observe(record.Store{}, nil, nil, nil).withRemoval("keda", "1").Checks)
+	require.Equal(t, known.Checks, known.Observe(record.Store{}, nil, nil, nil, nil).withRemoval("keda", "1").Checks)
 }
 
 // Another client restores an earlier record, and deletes the Manifest after the agent has saved it.
@@ -420,18 +420,18 @@ func TestMemoryIgnoresRestoredEarlierRecord(t *testing.T) {
 	m.Namespace = namespace
 	require.NoError(t, book.Set(&m, record.Record{Applied: &record.AppliedVersion{Version: "1.0.0"}}))
 	earlier := at(&m, "10")
-	memory := Memory{}.Observe(book, nil, earlier, nil)
+	memory := Memory{}.Observe(book, nil, nil, earlier, nil)
 	newest := record.Record{Applied: &record.AppliedVersion{Version: "2.0.0"}}
 	require.NoError(t, book.Set(&m, newest))
-	memory = memory.Observe(book, nil, at(&m, "11"), nil)
+	memory = memory.Observe(book, nil, nil, at(&m, "11"), nil)
 	earlier[0].ResourceVersion = "12"
-	memory = memory.Observe(book, nil, earlier, nil)
+	memory = memory.Observe(book, nil, nil, earlier, nil)
 	saved := memory.Manifests[0]
 	require.Equal(t, m.Annotations, saved.Annotations)
 	require.Equal(t, int64(2), saved.Revision)
 	deleted := earlier[0].DeepCopy()
 	delete(deleted.Annotations, v1beta2.AnnotationRecord)
-	memory = memory.Observe(book, nil, []v1beta2.Manifest{*deleted}, nil)
+	memory = memory.Observe(book, nil, nil, []v1beta2.Manifest{*deleted}, nil)
 	require.Equal(t, m.Annotations, memory.Manifests[0].Annotations)
 }
 
@@ -457,11 +457,11 @@ func TestRestartedAgentReadsRevisionsOfRecords(t *testing.T) {
 	require.Positive(t, known)
 
 	restarted := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
-	require.NoError(t, restarted.RestoreRevisions(ctx))
+	require.NoError(t, restarted.RestoreRecords(ctx))
 	require.Equal(t, known, restarted.Revisions.Of(m))
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	unknown := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
-	require.Error(t, unknown.RestoreRevisions(ended), "the agent must not start with unknown revisions")
+	require.Error(t, unknown.RestoreRecords(ended), "the agent must not start with unknown revisions")
 }

@@ -34,6 +34,8 @@ type Restorer struct {
 	Signer trust.Signer
 	// Revisions contains the revisions of the records of Manifests. It can be nil.
 	Revisions *record.Revisions
+	// Inventories contains the inventories of Manifests. It can be nil.
+	Inventories *record.Inventories
 
 	memory Memory
 	// saved is the content of the Secret. Nil if this process has not read or written the Secret.
@@ -63,6 +65,11 @@ func (k *Restorer) recordStore() record.Store {
 	return record.Store{Signer: k.Signer, Revisions: k.Revisions}
 }
 
+// observe returns the memory, updated from the runtime's current Kyma and Manifests.
+func (k *Restorer) observe(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b *bundle.Bundle) Memory {
+	return k.memory.Observe(k.recordStore(), k.Inventories, kyma, manifests, b)
+}
+
 // Restore restores deleted Manifests with their inventories, and the runtime's Kyma with its last spec. If another
 // client deletes a Manifest, Restore keeps the module's objects and creates the Manifest again. b is the last accepted
 // bundle, or nil.
@@ -83,13 +90,13 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	k.restoredVersions = ""
 	if b != nil && b.Statement.Predicate.Deleting {
 		// The control plane removes the Kyma, so drop its spec from the memory.
-		saved := k.saveMemory(ctx, Memory{Manifests: k.memory.Observe(k.recordStore(), nil, manifests, b).Manifests})
+		saved := k.saveMemory(ctx, Memory{Manifests: k.observe(nil, manifests, b).Manifests})
 		todo := k.memory.planRecovery(nil, manifests, b)
 		restored, err := k.restoreManifests(ctx, todo.restore)
 		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.finish))
 	}
 	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
-	problems := []error{k.saveMemory(ctx, k.memory.Observe(k.recordStore(), kyma, manifests, b))}
+	problems := []error{k.saveMemory(ctx, k.observe(kyma, manifests, b))}
 	todo := k.memory.planRecovery(kyma, manifests, b)
 	if todo.createKyma {
 		made, err := k.restoreKyma(ctx, b)
@@ -325,9 +332,9 @@ func (k *Restorer) Save(ctx context.Context) error {
 	return k.saveMemory(ctx, k.memory)
 }
 
-// RestoreRevisions reads the revisions of the records of Manifests from the Secret. It must be called before the
-// installer reads records.
-func (k *Restorer) RestoreRevisions(ctx context.Context) error {
+// RestoreRecords reads the revisions of the records of Manifests and the inventories of Manifests from the Secret. It
+// must be called before the installer reads records.
+func (k *Restorer) RestoreRecords(ctx context.Context) error {
 	_, _, err := k.readMemory(ctx)
 	return err
 }
@@ -348,8 +355,9 @@ func (k *Restorer) loadMemory(ctx context.Context) error {
 
 var errDamaged = errors.New("is damaged and ignored")
 
-// readMemory reads the memory from its Secret, and adds its revisions to k.Revisions. Both results are empty if the
-// Secret does not exist. The error is errDamaged if the memory is damaged or has a wrong signature.
+// readMemory reads the memory from its Secret, and adds its revisions to k.Revisions and its inventories to
+// k.Inventories. Both results are empty if the Secret does not exist. The error is errDamaged if the memory is damaged
+// or has a wrong signature.
 func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, err error) {
 	var secret corev1.Secret
 	err = k.Uncached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: MemorySecret}, &secret)
@@ -367,9 +375,9 @@ func (k *Restorer) readMemory(ctx context.Context) (text []byte, known Memory, e
 		return nil, Memory{}, fmt.Errorf("Secret %s/%s %w: %w", namespace, MemorySecret, errDamaged, err)
 	}
 	for _, saved := range known.Manifests {
-		k.Revisions.Restore(&v1beta2.Manifest{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: saved.Name},
-		}, saved.Revision)
+		m := &v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: saved.Name}}
+		k.Revisions.Restore(m, saved.Revision)
+		k.Inventories.Restore(m, saved.Synced)
 	}
 	return text, known, nil
 }

@@ -1,0 +1,80 @@
+package record
+
+import (
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// Inventories contains the last inventory of each Manifest that the agent wrote. A client with write access to the
+// status of a Manifest could otherwise remove entries, and the agent would not delete these objects. It is safe for
+// concurrent use. A nil Inventories is empty.
+//
+// An inventory can contain objects that the agent has deleted or given to another module since. That is safe, because
+// the agent deletes only objects with the annotations of their module.
+type Inventories struct {
+	mu     sync.Mutex // guards byName
+	byName map[types.NamespacedName][]v1beta2.Resource
+}
+
+// NewInventories returns an Inventories without inventories.
+func NewInventories() *Inventories {
+	return &Inventories{byName: map[types.NamespacedName][]v1beta2.Resource{}}
+}
+
+// Restore adds an inventory that an earlier process of the agent knew. It does not replace a newer inventory.
+func (s *Inventories) Restore(m *v1beta2.Manifest, inventory []v1beta2.Resource) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.byName[keyOf(m)]; !known {
+		s.byName[keyOf(m)] = inventory
+	}
+}
+
+// Record replaces the inventory of a Manifest by the inventory in its status.
+func (s *Inventories) Record(m *v1beta2.Manifest) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.byName[keyOf(m)] = m.Status.Synced
+}
+
+// Forget drops the inventory of a removed Manifest.
+func (s *Inventories) Forget(name types.NamespacedName) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byName, name)
+}
+
+// Missing returns the known objects that the inventory in the status of a Manifest does not contain, because another
+// client removed them. The version of an object does not matter.
+func (s *Inventories) Missing(m *v1beta2.Manifest) (missing []v1beta2.Resource) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	listed := map[v1beta2.Resource]bool{}
+	for _, r := range m.Status.Synced {
+		r.Version = ""
+		listed[r] = true
+	}
+	for _, r := range s.byName[keyOf(m)] {
+		key := r
+		key.Version = ""
+		if !listed[key] {
+			missing = append(missing, r)
+		}
+	}
+	return missing
+}
