@@ -147,6 +147,11 @@ func (ap *applier) applyStage(
 			refused = append(refused, account.ObjectError{Key: k, Err: err})
 			continue
 		}
+		if hasTTL(o) {
+			if err := ap.ledger.addStartedJob(ctx, m, k); err != nil {
+				return applied, errors.Join(append(refused, err)...)
+			}
+		}
 		if ap.settle(known, o, live) != before {
 			applied = append(applied, k)
 		}

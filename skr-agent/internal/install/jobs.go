@@ -16,7 +16,8 @@ import (
 // A Job or a Pod without a controller runs once per module version. Kubernetes deletes a completed Job after its TTL,
 // and completed Pods if there are many. If the agent created such an object again, a migration could run twice. The
 // Manifest's record therefore contains completed Jobs that were deleted, and completed Pods. A watch shows the
-// completion of a Job, but not of a Pod, so the agent records a Pod when it reads its status.
+// completion of a Job, but not of a Pod, so the agent records a Pod when it reads its status. A Job can also complete
+// and disappear while the agent does not run, so the record contains the started Jobs with a TTL.
 
 // recordCompleted records the Jobs that completed and were deleted according to their watch.
 func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
@@ -37,17 +38,16 @@ func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) err
 func (ap *applier) withoutCompleted(
 	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
 ) ([]*unstructured.Unstructured, error) {
-	completed, expired := planning.CompletedJobs(m), object.Keys{}
+	completed, started, expired := planning.CompletedJobs(m), planning.StartedJobs(m), object.Keys{}
 	applied, before := record.ReadUnverified(m).Applied, object.KeysOf(m.Status.Synced)
+	isApplied := applied != nil && applied.InProgress == ""
 	var left []*unstructured.Unstructured
 	for _, o := range stage {
 		k := guard.KeyOf(o)
 		if k.GroupKind() == object.JobKind && completed.Has(k) {
 			continue
 		}
-		_, hasTTL, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
-		expires := k.GroupKind() == object.JobKind && hasTTL && applied != nil && applied.InProgress == "" && before.Has(k) &&
-			!seen.Has(k)
+		expires := hasTTL(o) && (started.Has(k) || isApplied && before.Has(k)) && !seen.Has(k)
 		if expires || completed.Has(k) {
 			live, err := ap.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(o))
 			if err != nil {
@@ -61,4 +61,10 @@ func (ap *applier) withoutCompleted(
 		left = append(left, o)
 	}
 	return left, ap.ledger.addCompletedJobs(ctx, m, expired)
+}
+
+// hasTTL reports whether an object is a Job that Kubernetes deletes after its end.
+func hasTTL(o *unstructured.Unstructured) bool {
+	_, has, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
+	return has && guard.KeyOf(o).GroupKind() == object.JobKind
 }

@@ -4,11 +4,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestPodRunsOncePerVersion(t *testing.T) {
@@ -74,4 +77,31 @@ func TestPodRunsOncePerVersion(t *testing.T) {
 	remove()
 	w.remove("migration")
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "migration") })
+}
+
+// The Job completes and Kubernetes deletes it while the agent does not run. Another object of the module cannot be
+// applied, so the version is not applied completely.
+func TestJobThatExpiredWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
+	w := newWorld(t)
+	job := &batchv1.Job{}
+	content := input(t, "job-with-ttl", "jobttl", "1.0.0", "a.yaml")
+	refused := "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: refused, namespace: absent}\n"
+	w.wants("jobttl", content+refused, version("1.0.0"))
+	w.eventually("the Job exists", func() bool { return w.exists(job, home, "jobttl-migrate") })
+	w.state("jobttl", v1beta2.StateError, "absent")
+	require.Nil(t, record.ReadUnverified(w.manifest("jobttl")).Applied)
+	w.halt()
+	require.NoError(t, w.client.Delete(t.Context(), job, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	require.NoError(t, w.client.Delete(t.Context(), configMap("jobttl-settings", nil)))
+	w.start()
+	w.eventually("the other objects are applied", func() bool {
+		return w.exists(&corev1.ConfigMap{}, home, "jobttl-settings")
+	})
+	require.NoError(t, w.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "absent"}}))
+	w.state("jobttl", v1beta2.StateReady, "")
+	require.False(t, w.exists(job, home, "jobttl-migrate"), "the Job must not run again")
+	require.Empty(t, record.ReadUnverified(w.manifest("jobttl")).CompletedJobs.Started)
+
+	w.wantsInput("job-with-ttl", "jobttl", "2.0.0")
+	w.eventually("the Job runs for the next version", func() bool { return w.exists(job, home, "jobttl-migrate") })
 }

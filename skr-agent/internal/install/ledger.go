@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
@@ -111,20 +112,38 @@ func (l *ledger) lastApplied(m *v1beta2.Manifest) *v1beta2.Manifest {
 
 // addCompletedJobs records completed Jobs and Pods.
 func (l *ledger) addCompletedJobs(ctx context.Context, m *v1beta2.Manifest, jobs object.Keys) error {
-	completed := planning.CompletedJobs(m)
+	completed, started := planning.CompletedJobs(m), planning.StartedJobs(m)
 	before := len(completed)
 	for k := range jobs {
 		completed[k] = struct{}{}
+		delete(started, k)
 	}
 	if len(completed) == before {
 		return nil
 	}
+	return l.recordJobs(ctx, m, completed, started)
+}
+
+// addStartedJob records an applied Job with a TTL. After a version is applied completely, its inventory contains the
+// started Jobs.
+func (l *ledger) addStartedJob(ctx context.Context, m *v1beta2.Manifest, job guard.Key) error {
+	completed, started := planning.CompletedJobs(m), planning.StartedJobs(m)
+	if started.Has(job) || completed.Has(job) || planning.IsLastApplied(m) {
+		return nil
+	}
+	started[job] = struct{}{}
+	return l.recordJobs(ctx, m, completed, started)
+}
+
+func (l *ledger) recordJobs(ctx context.Context, m *v1beta2.Manifest, completed, started object.Keys) error {
 	next := record.CompletedJobs{
 		Version: planning.JobVersion(m), Jobs: namesOf(completed, object.JobKind),
 		Pods: namesOf(completed, object.PodKind),
 	}
+	next.Started = namesOf(started, object.JobKind)
+	next.Started = next.Started[:min(len(next.Started), maxCompletedJobs-len(next.Jobs))]
 	if err := l.records.Update(ctx, l.cluster, nil, m, func(r *record.Record) { r.CompletedJobs = &next }); err != nil {
-		return fmt.Errorf("record completed Jobs: %w", err)
+		return fmt.Errorf("record Jobs: %w", err)
 	}
 	return nil
 }
@@ -164,5 +183,5 @@ func (l *ledger) recordRecreation(ctx context.Context, m *v1beta2.Manifest, uids
 	return nil
 }
 
-// maxCompletedJobs limits the recorded Jobs, and the recorded Pods.
+// maxCompletedJobs limits the recorded Jobs, completed and started together, and the recorded Pods.
 const maxCompletedJobs = 200

@@ -62,7 +62,8 @@ type Recreated struct {
 	Objects []types.UID `json:"objects"`
 }
 
-// CompletedJobs describes the completed Jobs and Pods of a version.
+// CompletedJobs describes the completed Jobs and Pods of a version, and the started Jobs that Kubernetes deletes after
+// their completion.
 type CompletedJobs struct {
 	// Version is the digest of the version.
 	Version string `json:"version"`
@@ -70,6 +71,9 @@ type CompletedJobs struct {
 	Jobs []string `json:"jobs"`
 	// Pods contains the Pods without a controller as NAMESPACE/NAME.
 	Pods []string `json:"pods,omitempty"`
+	// Started contains the applied Jobs with a TTL that are not in Jobs, as NAMESPACE/NAME. It is complete until the
+	// version is applied completely.
+	Started []string `json:"started,omitempty"`
 }
 
 // signedRecord is the JSON in the annotation: a record and its signature.

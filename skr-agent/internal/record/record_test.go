@@ -30,10 +30,12 @@ func manifest() *v1beta2.Manifest {
 // complete returns a record in which each field has a value.
 func complete() Record {
 	return Record{
-		Applied:       &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", InProgress: "sha256:b"},
-		Recreated:     &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
-		CompletedJobs: &CompletedJobs{Version: "sha256:a", Jobs: []string{"a/<b>"}, Pods: []string{"a/c"}},
-		Inherited:     "sha256:c", Removal: "1", Unmanaged: true, Restoring: true, Released: true,
+		Applied:   &AppliedVersion{Version: "1.0.0", Digest: "sha256:a", InProgress: "sha256:b"},
+		Recreated: &Recreated{Version: "a", Objects: []types.UID{"x", "y"}},
+		CompletedJobs: &CompletedJobs{
+			Version: "sha256:a", Jobs: []string{"a/<b>"}, Pods: []string{"a/c"}, Started: []string{"a/d"},
+		},
+		Inherited: "sha256:c", Removal: "1", Unmanaged: true, Restoring: true, Released: true,
 	}
 }
 

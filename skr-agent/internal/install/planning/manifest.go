@@ -2,6 +2,7 @@ package planning
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,19 +50,33 @@ func HasWrongRecord(m *v1beta2.Manifest) bool {
 
 // CompletedJobs returns the Jobs and Pods of the Manifest's version that are recorded as completed.
 func CompletedJobs(m *v1beta2.Manifest) object.Keys {
-	recorded, completed := record.ReadUnverified(m).CompletedJobs, object.Keys{}
-	if recorded == nil || recorded.Version != JobVersion(m) {
-		return completed
-	}
-	for kind, names := range map[schema.GroupKind][]string{
-		object.JobKind: recorded.Jobs, object.PodKind: recorded.Pods,
-	} {
-		for _, name := range names {
-			namespace, name, _ := strings.Cut(name, "/")
-			completed[object.KeyIn(kind, namespace, name)] = struct{}{}
-		}
-	}
+	recorded := recordedJobs(m)
+	completed := keysOf(object.JobKind, recorded.Jobs)
+	maps.Copy(completed, keysOf(object.PodKind, recorded.Pods))
 	return completed
+}
+
+// StartedJobs returns the Jobs with a TTL of the Manifest's version that are recorded as started and not as completed.
+func StartedJobs(m *v1beta2.Manifest) object.Keys {
+	return keysOf(object.JobKind, recordedJobs(m).Started)
+}
+
+func recordedJobs(m *v1beta2.Manifest) record.CompletedJobs {
+	recorded := record.ReadUnverified(m).CompletedJobs
+	if recorded == nil || recorded.Version != JobVersion(m) {
+		return record.CompletedJobs{}
+	}
+	return *recorded
+}
+
+// keysOf returns the objects of a kind with the given names, which have the form NAMESPACE/NAME.
+func keysOf(kind schema.GroupKind, names []string) object.Keys {
+	keys := object.Keys{}
+	for _, name := range names {
+		namespace, name, _ := strings.Cut(name, "/")
+		keys[object.KeyIn(kind, namespace, name)] = struct{}{}
+	}
+	return keys
 }
 
 // JobVersion returns the digest of the version whose Jobs run: the version that is being applied, or the last applied
