@@ -221,6 +221,25 @@ func TestJobsWithInstallHooksAreOrdered(t *testing.T) {
 	)
 }
 
+func TestTestHooksAreRenderedSeparately(t *testing.T) {
+	job := func(name, hook string) string {
+		return "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: " + name + ", annotations: {helm.sh/hook: '" + hook +
+			"'}}\n"
+	}
+	in := chartWith(t, job("a", "test")+job("b", "post-install, Test-Success")+job("c", "test-failure")+
+		job("d", "post-install"))
+	in.TestHooks = true
+	objects, err := Render(in)
+	require.NoError(t, err)
+	require.Len(t, objects, 2)
+	require.Equal(t, []string{"Job a", "Job b"}, []string{Name(objects[0]), Name(objects[1])})
+	in = chartWith(t, job("d", "post-install"))
+	in.TestHooks = true
+	objects, err = Render(in)
+	require.NoError(t, err)
+	require.Empty(t, objects)
+}
+
 func TestUnsupportedHooksAreRefused(t *testing.T) {
 	for name, c := range map[string]struct{ kind, hook, err string }{
 		"Job with only a pre-upgrade hook": {

@@ -129,6 +129,13 @@ func isNeverRun(hook string) bool {
 	return slices.Contains([]string{"test", "test-success", "test-failure", "pre-rollback", "post-rollback"}, hook)
 }
 
+// isTest reports whether `helm test` creates an object. Helm 3 does not run the hook test-failure of Helm 2.
+func isTest(object *unstructured.Unstructured) bool {
+	return slices.ContainsFunc(hooksIn(object.GetAnnotations()[hookAnnotation]), func(hook string) bool {
+		return hook == "test" || hook == "test-success"
+	})
+}
+
 func checkHooks(object *unstructured.Unstructured, hooks []string) error {
 	kind, lasting, ofInstall := object.GetKind(), false, false
 	for _, hook := range hooks {

@@ -36,6 +36,9 @@ type Input struct {
 	Namespace string
 	// CheckKinds refuses content with a kind that CheckInstallable refuses. Agents apply the other objects instead.
 	CheckKinds bool
+	// TestHooks selects the objects of a chart with a test hook. Agents do not install these objects, and Render otherwise
+	// omits them. Ignored except for charts.
+	TestHooks bool
 	// Kubernetes describes the cluster. Only charts use it.
 	Kubernetes Capabilities
 }

@@ -69,7 +69,7 @@ func Render(in Input) (objects []*unstructured.Unstructured, err error) {
 		err = fmt.Errorf("content type %q is not supported: use %s, %s, %s or %s",
 			in.Packed, v1beta2.OCIDir, v1beta2.OCIRef, v1beta2.HelmChart, v1beta2.Kustomize)
 	}
-	if err != nil {
+	if err != nil || in.TestHooks && len(found) == 0 {
 		return nil, err
 	}
 	if objects, err = in.collect(found); err != nil {

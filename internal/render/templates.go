@@ -53,6 +53,9 @@ func (in Input) renderOnce(files []file, layer []byte) ([]placedObject, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.TestHooks {
+		return slices.DeleteFunc(objects, func(o placedObject) bool { return !isTest(o.object) }), nil
+	}
 	found, err := withoutHooks(objects)
 	if err != nil {
 		return nil, err

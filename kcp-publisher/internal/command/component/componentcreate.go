@@ -46,6 +46,7 @@ func newComponentCreate() *cobra.Command {
 			"and writes it to a registry or archive.\n" +
 			"Images in plain manifests become resources of the component; list the images of charts and " +
 			"kustomizations with --image.\n" +
+			"Pods and Jobs with test hooks in a chart become checks of the module.\n" +
 			"create renders the content as agents do, and fails if agents would refuse it. The same files always " +
 			"create the same component,\n" +
 			"so the command can be repeated. It refuses to replace an existing version that has different content.",
@@ -91,6 +92,10 @@ type Created struct {
 	Unlisted bool `json:"unlistedImages,omitempty"`
 	// Ignored lists the unknown fields of the module's objects, which agents ignore.
 	Ignored []string `json:"ignoredFields,omitempty"`
+	// Checks lists the checks that the test hooks of a chart result in. OmittedTests is the reason why the test hooks
+	// cannot become checks.
+	Checks       []string `json:"checks,omitempty"`
+	OmittedTests string   `json:"omittedTests,omitempty"`
 }
 
 func (f *createFlags) run(cmd *cobra.Command, argument string) error {
@@ -157,6 +162,7 @@ func (f *createFlags) assemble(
 	if err != nil {
 		return nil, Created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
 	}
+	files.Checks = checked.Tests.File
 	images := append(checked.Images, f.images...)
 	slices.Sort(images)
 	images = slices.Compact(images)
@@ -175,6 +181,7 @@ func (f *createFlags) assemble(
 		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed),
 		Images: append([]string{}, images...), Unpinned: c.UnpinnedImages(),
 		Unlisted: files.Rendered && len(images) == 0, Ignored: checked.Ignored,
+		Checks: checked.Tests.Names, OmittedTests: checked.Tests.Omitted,
 	}
 	if f.key == "" {
 		return c, row, nil
@@ -328,6 +335,12 @@ func (c Created) draw(out io.Writer) {
 	for _, image := range c.Unpinned {
 		cli.Printf(out, "  unpinned %s: use NAME:TAG@sha256:DIGEST to include the digest in the component\n",
 			image)
+	}
+	for _, check := range c.Checks {
+		cli.Printf(out, "  check    %s: from a test hook of the chart\n", check)
+	}
+	if c.OmittedTests != "" {
+		cli.Printf(out, "  omitted  test hooks of the chart: %s\n", c.OmittedTests)
 	}
 	for _, field := range c.Ignored {
 		cli.Printf(out, "  ignored  %s: correct or remove the field\n", field)

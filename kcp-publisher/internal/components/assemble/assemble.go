@@ -44,7 +44,10 @@ func New(
 	for _, other := range []struct {
 		name, kind string
 		data       []byte
-	}{{"config", typeValues, files.Values}, {bundle.ContentDefaultCR, typeYAML, files.DefaultCR}} {
+	}{
+		{"config", typeValues, files.Values}, {bundle.ContentDefaultCR, typeYAML, files.DefaultCR},
+		{bundle.ContentChecks, typeYAML, files.Checks},
+	} {
 		if len(other.data) == 0 {
 			continue
 		}

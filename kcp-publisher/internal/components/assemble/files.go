@@ -31,6 +31,8 @@ type Files struct {
 	Values []byte
 	// DefaultCR is the default CR of the module, in YAML, or empty.
 	DefaultCR []byte
+	// Checks contains the checks of the module, in YAML, or is empty.
+	Checks []byte
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
 }
@@ -44,16 +46,14 @@ type CheckResult struct {
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
 	Ignored []string
+	// Tests contains the checks that the test hooks of a chart result in.
+	Tests Tests
 }
 
 // Check renders the files like an agent. It returns an error for content that agents refuse in part or completely. The
 // module's name is the release name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
-	in := render.Input{
-		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
-		Kubernetes: render.UsualCapabilities(""), CheckKinds: true,
-	}
-	objects, err := renderer(ctx, in)
+	objects, err := renderer(ctx, f.input(module))
 	if err != nil {
 		return CheckResult{}, err
 	}
@@ -66,7 +66,15 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	if !f.Rendered {
 		checked.Images = findImages(objects)
 	}
-	return checked, nil
+	checked.Tests, err = f.tests(ctx, module, renderer, objects)
+	return checked, err
+}
+
+func (f Files) input(module string) render.Input {
+	return render.Input{
+		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
+		Kubernetes: render.UsualCapabilities(""), CheckKinds: true,
+	}
 }
 
 const moduleNamespace = "kyma-system"
