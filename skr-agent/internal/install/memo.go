@@ -43,9 +43,11 @@ type memo struct {
 	heldReason string
 	heldFor    time.Duration
 	// handingOver is the status message about objects that other modules must take over before this module can drop
-	// them. handOverAgain is the delay until the next check of these objects.
+	// them. handOverAgain is the delay until the next check of these objects. handOverSince is the start of the wait, or
+	// zero if the other modules only wait for their upgrade.
 	handingOver   string
 	handOverAgain time.Duration
+	handOverSince time.Time
 	// dropped contains the objects in the inventory that are not in the current version.
 	dropped object.Keys
 	// webhooksDeleted is true if the module's webhooks were deleted because they blocked its removal.
@@ -105,6 +107,20 @@ func (k *memo) countCorrection(now time.Time) {
 	}
 	k.streak++
 	k.correctedAt = now
+}
+
+// recordHandover records the wait for other modules. The delay until the next check increases with the duration of the
+// wait.
+func (k *memo) recordHandover(found handover, now time.Time) {
+	k.handingOver, k.handOverAgain = found.waiting, found.again
+	if found.waiting == "" || found.isScheduled {
+		k.handOverSince = time.Time{}
+		return
+	}
+	if k.handOverSince.IsZero() {
+		k.handOverSince = now
+	}
+	k.handOverAgain = min(max(found.again, now.Sub(k.handOverSince)/4), unwrittenInterval)
 }
 
 // nextCheck returns the delay until the next check of a module that is not ready or not removed yet. The delay doubles

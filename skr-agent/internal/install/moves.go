@@ -17,9 +17,9 @@ import (
 // module contains it. The first module keeps the object until the second module has set its own annotation owned-by on
 // it. The object is never deleted.
 
-// handOverInterval is the interval between two checks of objects that another module must take over. If the new version
-// of this module is not requested yet, for example because it waits for its maintenance window, the interval is
-// unwrittenInterval.
+// handOverInterval is the first interval between two checks of objects that another module must take over. The interval
+// increases to unwrittenInterval while the other module is not installed. If the new version of the other module is not
+// requested yet, for example because it waits for its maintenance window, the interval is unwrittenInterval.
 const (
 	handOverInterval  = time.Second
 	unwrittenInterval = time.Minute
@@ -45,8 +45,9 @@ func (pl *planner) wanted(
 type newOwner struct {
 	// name is the module's name in messages.
 	name string
-	// isUnwritten is true if the cluster does not request the module's new version yet.
-	isUnwritten bool
+	// isUnwritten is true if the cluster does not request the module's new version yet. isMissing is true if the content
+	// of the new version is missing.
+	isUnwritten, isMissing bool
 }
 
 // newOwners finds modules that take over objects that this module does not need anymore. A module whose content is
@@ -84,9 +85,9 @@ func (pl *planner) newOwners(
 			}
 			switch {
 			case wants.Has(k):
-				takers[k] = newOwner{"module " + other.Module(), isUnwritten}
+				takers[k] = newOwner{"module " + other.Module(), isUnwritten, false}
 			case isMissing:
-				takers[k] = newOwner{"module " + other.Module() + ", whose content is missing", isUnwritten}
+				takers[k] = newOwner{"module " + other.Module() + ", whose content is missing", isUnwritten, true}
 			}
 		}
 		return nil
@@ -152,6 +153,8 @@ type handover struct {
 	// delay until the next check.
 	waiting string
 	again   time.Duration
+	// isScheduled is true if the other modules only wait for their upgrade, for example for a maintenance window.
+	isScheduled bool
 }
 
 // handOver finds the objects in dropped that this module can delete now.
@@ -169,7 +172,7 @@ func (pl *planner) handOver(
 	if err != nil {
 		return handover{}, err
 	}
-	found, deletes, owner := handover{again: unwrittenInterval}, pl.mayDelete(m), pl.owner(m)
+	found, deletes, owner := handover{again: unwrittenInterval, isScheduled: true}, pl.mayDelete(m), pl.owner(m)
 	defaultCR, _ := pl.defaultCR(m)
 	var moving []string
 	for _, r := range dropped {
@@ -190,6 +193,7 @@ func (pl *planner) handOver(
 		if !taker.isUnwritten {
 			found.again = handOverInterval
 		}
+		found.isScheduled = found.isScheduled && taker.isUnwritten && !taker.isMissing
 		moving = append(moving, fmt.Sprintf("%s by %s", object.KeyOf(r), taker.name))
 	}
 	if len(moving) > 0 {

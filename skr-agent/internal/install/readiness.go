@@ -28,10 +28,7 @@ func (up *upgrader) addReadiness(
 		out.Ready.Reason = v1beta2.ReasonImagePull
 	}
 	if known.handingOver != "" {
-		out.Again = shortestDelay(out.Again, known.handOverAgain)
-		if out.Ready.OK && known.handOverAgain > handOverInterval {
-			out.Ready.Message += ", " + known.handingOver
-		}
+		out = up.addHandover(known, out)
 	}
 	if out.Ready.OK {
 		known.pendingGeneration, known.checks = 0, 0
@@ -43,4 +40,20 @@ func (up *upgrader) addReadiness(
 	}
 	out.Again = shortestDelay(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
 	return up.pacer.applyReadyTimeout(known, out), nil
+}
+
+// addHandover adds the wait for other modules to a ready module's message. A short wait is normal during an upgrade of
+// both modules. After the ready timeout, the state is Warning, unless the other modules only wait for their upgrade.
+func (up *upgrader) addHandover(known *memo, out outcome.Outcome) outcome.Outcome {
+	out.Again = shortestDelay(out.Again, known.handOverAgain)
+	if !out.Ready.OK || known.handOverAgain <= handOverInterval {
+		return out
+	}
+	if since := known.handOverSince; !since.IsZero() && up.now().Sub(since) > up.pacer.readyTimeout {
+		out.State = v1beta2.StateWarning
+		out.Ready = outcome.Finding{Reason: string(out.State), Message: known.handingOver}
+		return out
+	}
+	out.Ready.Message += ", " + known.handingOver
+	return out
 }

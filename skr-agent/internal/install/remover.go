@@ -128,7 +128,8 @@ func (rm *remover) removeObjects(
 
 // handingOver returns the outcome of a removal that waits until other modules take over objects.
 func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Outcome, found handover) outcome.Outcome {
-	out = rm.pacer.removing(m, known, out, []string{found.waiting})
+	out = rm.pacer.removing(m, known, out, nil)
+	out.Ready.Message = found.waiting
 	out.Again = min(found.again, max(out.Again, handOverInterval))
 	return out
 }

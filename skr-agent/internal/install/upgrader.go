@@ -213,7 +213,7 @@ func (up *upgrader) prune(
 	if err != nil {
 		return out, err
 	}
-	known.handingOver, known.handOverAgain = found.waiting, found.again
+	known.recordHandover(found, up.now())
 	var data, leaving []string
 	for _, stage := range planning.RemovalStages(found.mine) {
 		for _, r := range stage {

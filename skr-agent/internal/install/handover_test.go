@@ -1,0 +1,50 @@
+package install
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
+)
+
+func TestWaitForAnotherModuleIsShown(t *testing.T) {
+	const text = "waiting for the takeover of Secret a/b by module other"
+	installing := handover{waiting: text, again: handOverInterval}
+	missing := handover{waiting: text, again: unwrittenInterval}
+	scheduled := handover{waiting: text, again: unwrittenInterval, isScheduled: true}
+	for name, c := range map[string]struct {
+		found   handover
+		elapsed time.Duration
+		state   v1beta2.State
+		message string
+		again   time.Duration
+	}{
+		"the other module is being installed": {installing, time.Second, v1beta2.StateReady, "ok", time.Second},
+		"it is slow":                          {installing, time.Minute, v1beta2.StateReady, "ok, " + text, 15 * time.Second},
+		"the other module fails":              {installing, time.Hour, v1beta2.StateWarning, text, time.Minute},
+		"the content is missing":              {missing, time.Second, v1beta2.StateReady, "ok, " + text, time.Minute},
+		"the content is missing for long":     {missing, time.Hour, v1beta2.StateWarning, text, time.Minute},
+		"the other module waits for a window": {scheduled, 24 * time.Hour, v1beta2.StateReady, "ok, " + text, time.Minute},
+		"no object moves anymore":             {handover{again: unwrittenInterval}, time.Hour, v1beta2.StateReady, "ok", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Unix(1_000_000, 0)
+			now := start.Add(c.elapsed)
+			up := &upgrader{now: func() time.Time { return now }, pacer: &pacer{readyTimeout: 10 * time.Minute}}
+			known := &memo{}
+			known.recordHandover(installing, start)
+			known.recordHandover(c.found, now)
+			out := outcome.Outcome{State: v1beta2.StateReady, Ready: outcome.Finding{OK: true, Message: "ok"}}
+			if known.handingOver != "" {
+				out = up.addHandover(known, out)
+			}
+			require.Equal(t, c.state, out.State)
+			require.Equal(t, c.message, out.Ready.Message)
+			require.Equal(t, c.again, out.Again)
+			require.Equal(t, c.state == v1beta2.StateReady, out.Ready.OK)
+		})
+	}
+}
