@@ -30,9 +30,9 @@ type deleter struct {
 
 // deleteObjects deletes each given object if ours returns true for it. It returns the objects that still exist. It
 // skips objects with the annotation helm.sh/resource-policy: keep. An object that cannot be deleted does not
-// block the other objects.
+// block the other objects. removed contains all objects that the same upgrade or removal deletes.
 func (d *deleter) deleteObjects(
-	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource,
+	ctx context.Context, m *v1beta2.Manifest, resources []v1beta2.Resource, removed object.Keys,
 	ours func(*metav1.PartialObjectMetadata) bool,
 ) (left remainingObjects, err error) {
 	a := d.planner.accounts.Of(m)
@@ -41,7 +41,7 @@ func (d *deleter) deleteObjects(
 		o, err := a.ServedMetadata(ctx, r)
 		switch {
 		case errors.Is(err, account.ErrAbsentKind):
-			if o, err = nil, d.stillHidden(ctx, m, r, &left); err != nil {
+			if o, err = nil, d.stillHidden(ctx, r, removed, &left); err != nil {
 				return remainingObjects{}, err
 			}
 		case apierrors.IsInternalError(err):
@@ -88,12 +88,11 @@ func (d *deleter) deleteObjects(
 }
 
 // stillHidden handles an object whose kind the API server does not serve. If the API server may still store the object,
-// stillHidden adds it to remaining. It does nothing if the kind is not served because the removal deletes the module's
-// CRD or APIService.
+// stillHidden adds it to remaining. It does nothing if removed contains the CRD or APIService of the kind.
 func (d *deleter) stillHidden(
-	ctx context.Context, m *v1beta2.Manifest, r v1beta2.Resource, remaining *remainingObjects,
+	ctx context.Context, r v1beta2.Resource, removed object.Keys, remaining *remainingObjects,
 ) error {
-	why, err := d.planner.accounts.Own().Hidden(ctx, r, object.KeysOf(m.Status.Synced))
+	why, err := d.planner.accounts.Own().Hidden(ctx, r, removed)
 	if why != "" {
 		remaining.add(r, " (may still exist: "+why+")")
 	}

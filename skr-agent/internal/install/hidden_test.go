@@ -1,6 +1,7 @@
 package install
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -56,4 +57,28 @@ func TestUnservedKindBlocksRemovalOnlyIfItsOwnCRDExists(t *testing.T) {
 	serve(true)
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "tools") })
 	require.False(t, w.exists(custom("shop.example/v1", "Hammer", home, "h"), home, "h"))
+}
+
+func TestCustomResourceWhoseCRDServesNoVersionIsPrunedLater(t *testing.T) {
+	w := newWorld(t)
+	served, group := crdOf("Hidden", "hidden.example"), "hidden.example"
+	unserved := strings.ReplaceAll(served, "served: true", "served: false")
+	require.NotEqual(t, served, unserved)
+	w.wants("tools", served+"\n---\n"+customText("Hidden", group, "h"), version("1.0.0"))
+	w.state("tools", v1beta2.StateReady, "")
+	w.wants("tools", unserved, version("2.0.0"))
+	w.state("tools", v1beta2.StateWarning,
+		"may still exist: CustomResourceDefinition hiddens.hidden.example serves no version")
+	require.Len(t, w.manifest("tools").Status.Synced, 2)
+	w.wants("tools", served, version("3.0.0"))
+	w.state("tools", v1beta2.StateReady, "")
+	require.False(t, w.exists(custom(group+"/v1", "Hidden", home, "h"), home, "h"))
+
+	t.Log("a CRD that serves no version does not wait for its custom resources")
+	w.wants("tools", served+"\n---\n"+customText("Hidden", group, "h"), version("4.0.0"))
+	w.state("tools", v1beta2.StateReady, "")
+	w.wants("tools", unserved, version("5.0.0"))
+	w.state("tools", v1beta2.StateWarning, "may still exist")
+	w.wants("tools", aConfigMap("left"), version("6.0.0"))
+	w.state("tools", v1beta2.StateWarning, "kept while it is in use by objects of kind Hidden that cannot be listed")
 }

@@ -26,7 +26,7 @@ func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest,
 	if err != nil || len(found.mine) == 0 {
 		return err
 	}
-	_, err = dr.deleter.deleteObjects(ctx, m, found.mine, dr.planner.mayDelete(m))
+	_, err = dr.deleter.deleteObjects(ctx, m, found.mine, object.KeysOf(found.mine), dr.planner.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}

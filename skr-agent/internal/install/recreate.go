@@ -38,7 +38,7 @@ func (dr *dryRunner) recreate(ctx context.Context, m *v1beta2.Manifest, p planni
 	if err := dr.ledger.recordRecreation(ctx, m, uids); err != nil {
 		return "", err
 	}
-	left, err := dr.deleter.deleteObjects(ctx, m, p.Recreate, dr.planner.owner(m).Owns)
+	left, err := dr.deleter.deleteObjects(ctx, m, p.Recreate, object.KeysOf(p.Recreate), dr.planner.owner(m).Owns)
 	if err != nil || len(left.objects) == 0 {
 		return "", err
 	}

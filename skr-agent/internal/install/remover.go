@@ -81,7 +81,8 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		return out, nil
 	}
 	if hasDefaultCR && mine.Has(object.KeyOf(defaultCR)) {
-		left, err := rm.deleter.deleteObjects(ctx, m, []v1beta2.Resource{defaultCR}, rm.planner.owner(m).OwnsDefaultCR)
+		left, err := rm.deleter.deleteObjects(ctx, m, []v1beta2.Resource{defaultCR}, mine,
+			rm.planner.owner(m).OwnsDefaultCR)
 		if err != nil {
 			return outcome.Outcome{}, err
 		}
@@ -110,7 +111,7 @@ func (rm *remover) removeObjects(
 		if stage, err = rm.deleter.keepNamespaces(ctx, m, stage); err != nil {
 			return false, outcome.Outcome{}, err
 		}
-		left, err := rm.deleter.deleteObjects(ctx, m, stage, rm.planner.mayDelete(m))
+		left, err := rm.deleter.deleteObjects(ctx, m, stage, mine, rm.planner.mayDelete(m))
 		if err != nil {
 			return false, outcome.Outcome{}, err
 		}
@@ -147,7 +148,7 @@ func (rm *remover) unblock(
 	hooks := slices.DeleteFunc(slices.Clone(out.Inventory), func(r v1beta2.Resource) bool {
 		return r.Group != guard.AdmissionGroup
 	})
-	remaining, err := rm.deleter.deleteObjects(ctx, m, hooks, rm.planner.mayDelete(m))
+	remaining, err := rm.deleter.deleteObjects(ctx, m, hooks, object.KeysOf(hooks), rm.planner.mayDelete(m))
 	if err != nil {
 		return err
 	}

@@ -214,6 +214,7 @@ func (up *upgrader) prune(
 		return out, err
 	}
 	known.recordHandover(found, up.now())
+	pruned := object.KeysOf(found.mine)
 	var data, leaving []string
 	for _, stage := range planning.RemovalStages(found.mine) {
 		for _, r := range stage {
@@ -225,7 +226,7 @@ func (up *upgrader) prune(
 				data = append(data, why)
 				continue
 			}
-			left, err := up.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, up.planner.mayDelete(m))
+			left, err := up.deleter.deleteObjects(ctx, m, []v1beta2.Resource{r}, pruned, up.planner.mayDelete(m))
 			if err != nil {
 				return out, err
 			}
