@@ -123,11 +123,17 @@ func Tags(ctx context.Context, repository oras.ReadOnlyTarget) ([]string, error)
 	if !ok {
 		return nil, fmt.Errorf("%T does not list tags", repository)
 	}
-	tags, err := registry.Tags(ctx, lister)
+	var tags names
+	err := lister.Tags(ctx, "", func(page []string) error {
+		return tags.add(page, func(tag string) (string, bool) { return tag, true })
+	})
 	if err = NotFound(err); errors.Is(err, ErrNotFound) {
 		return nil, nil
 	}
-	return tags, err
+	if err != nil {
+		return nil, err
+	}
+	return tags.all, nil
 }
 
 // layoutRepository writes to one repository of an OCI layout. The layout stays consistent if other processes write to

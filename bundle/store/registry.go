@@ -27,11 +27,15 @@ type Registries struct {
 	renewal   renewal
 }
 
+// maxHeaderBytes limits the headers of a response. A header contains, for example, the scope of a token.
+const maxHeaderBytes = 64 << 10
+
 // NewRegistries returns Registries with this access. It does no I/O.
 func NewRegistries(access Access) (*Registries, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
 	transport.ResponseHeaderTimeout = 30 * time.Second
+	transport.MaxResponseHeaderBytes = maxHeaderBytes
 	authorities, err := certPool(access.CA, nil)
 	if err != nil {
 		return nil, err
@@ -52,7 +56,7 @@ func NewRegistries(access Access) (*Registries, error) {
 		pauses.maxWait = maxRetryAfter
 	}
 	sender = pauses
-	client := &auth.Client{Cache: auth.NewCache(), Client: &http.Client{
+	client := &auth.Client{Cache: newTokenCache(maxTokenBytes), Client: &http.Client{
 		Transport: sender, Timeout: access.RequestTimeout, CheckRedirect: checkRedirects(access.BlobHosts),
 	}}
 	if access.RequestTimeout == 0 {

@@ -24,21 +24,20 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 		return nil, err
 	}
 	_, path, _ := strings.Cut(r.prefix, "/")
-	var below []string
-	err = whole.Repositories(ctx, "", func(names []string) error {
-		for _, name := range names {
-			if own, ok := strings.CutPrefix(name, path+"/"); ok {
-				below = append(below, own)
-			}
-		}
-		return nil
+	var below names
+	err = whole.Repositories(ctx, "", func(page []string) error {
+		return below.add(page, func(name string) (string, bool) { return strings.CutPrefix(name, path+"/") })
 	})
-	if err == nil && len(below) == 0 {
-		err = fmt.Errorf(
-			"%s: the registry lists no repositories below this prefix: allow the credentials to list them "+
-				"(/v2/_catalog)", s)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("list the repositories of %s: %w", s, err)
+	case len(below.all) == 0:
+		return nil,
+			fmt.Errorf(
+				"%s: the registry lists no repositories below this prefix: allow the credentials to list them "+
+					"(/v2/_catalog)", s)
 	}
-	return below, err
+	return below.all, nil
 }
 
 // Remove deletes a manifest with all its tags. It returns nil if the manifest does not exist.

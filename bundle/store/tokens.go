@@ -1,0 +1,72 @@
+package store
+
+import (
+	"context"
+	"sync"
+
+	"oras.land/oras-go/v2/registry/remote/auth"
+)
+
+// maxTokenBytes limits the memory of the registry tokens of a program. It fits the tokens of about 50,000 repositories.
+const maxTokenBytes = 64 << 20
+
+// tokenBytes is the approximate overhead of a token in bytes.
+const tokenBytes = 256
+
+// tokenCache is a cache of registry tokens with a limited size. A registry chooses the scope of a token, which is a
+// part of the key, and oras never removes a token. A registry that requires another scope for each request could
+// otherwise fill the memory.
+type tokenCache struct {
+	limitBytes int
+
+	mu sync.Mutex // guards the fields below
+	// newer receives all tokens. When its tokens need half of the limit, it replaces older.
+	newer, older auth.Cache
+	newerBytes   int
+}
+
+func newTokenCache(limitBytes int) *tokenCache {
+	return &tokenCache{limitBytes: limitBytes, newer: auth.NewCache(), older: auth.NewCache()}
+}
+
+func (t *tokenCache) caches() (newer, older auth.Cache) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.newer, t.older
+}
+
+// GetScheme returns the authentication scheme of a registry.
+func (t *tokenCache) GetScheme(ctx context.Context, registry string) (auth.Scheme, error) {
+	newer, older := t.caches()
+	if scheme, err := newer.GetScheme(ctx, registry); err == nil {
+		return scheme, nil
+	}
+	return older.GetScheme(ctx, registry)
+}
+
+// GetToken returns the token with this scheme and key for a registry.
+func (t *tokenCache) GetToken(ctx context.Context, registry string, scheme auth.Scheme, key string) (string, error) {
+	newer, older := t.caches()
+	if token, err := newer.GetToken(ctx, registry, scheme, key); err == nil {
+		return token, nil
+	}
+	return older.GetToken(ctx, registry, scheme, key)
+}
+
+// Set stores the token that fetch returns. If callers set the same token at the same time, only one of them fetches it.
+func (t *tokenCache) Set(
+	ctx context.Context, registry string, scheme auth.Scheme, key string,
+	fetch func(context.Context) (string, error),
+) (string, error) {
+	newer, _ := t.caches()
+	token, err := newer.Set(ctx, registry, scheme, key, fetch)
+	if err != nil {
+		return "", err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.newerBytes += len(registry) + len(key) + len(token) + tokenBytes; t.newerBytes > t.limitBytes/2 {
+		t.newer, t.older, t.newerBytes = auth.NewCache(), t.newer, 0
+	}
+	return token, nil
+}
