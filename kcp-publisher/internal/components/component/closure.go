@@ -12,6 +12,8 @@ import (
 const (
 	maxDepth      = 16
 	maxComponents = 200
+	// maxClosureBytes limits the memory of a component and its references.
+	maxClosureBytes = 16 << 20
 )
 
 // Closure returns a component version and all versions that it references, directly or indirectly. The caller must
@@ -28,6 +30,7 @@ type walk struct {
 	reader *Reader
 	found  []Component
 	seen   map[string]bool
+	bytes  int
 }
 
 func (w *walk) visit(ctx context.Context, c Component, path []string) error {
@@ -44,6 +47,10 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 	}
 	if len(w.found) == maxComponents {
 		return fmt.Errorf("more than %d components are referenced", maxComponents)
+	}
+	if w.bytes += c.memoryBytes; w.bytes > maxClosureBytes {
+		return fmt.Errorf("the component and its references need more than %d MiB: use smaller descriptors",
+			maxClosureBytes>>20)
 	}
 	w.seen[name] = true
 	w.found = append(w.found, c)

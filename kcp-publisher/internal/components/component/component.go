@@ -19,6 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 // ErrMissing means that no source has the component version.
@@ -38,6 +39,8 @@ type Component struct {
 	inline bool
 	// id is the digest of the manifest or, for an inline descriptor, the digest of the descriptor.
 	id digest.Digest
+	// memoryBytes is the approximate memory of the descriptor and the manifest. It is zero for an inline descriptor.
+	memoryBytes int
 }
 
 // Options configures a Reader.
@@ -73,9 +76,11 @@ type Reader struct {
 	now func() time.Time
 
 	mu       sync.Mutex // guards the fields below
-	found    map[string]*entry
-	verdicts map[string]*verdict
-	settled  map[string]*settledContent
+	found    *memo.Memo[string, *entry]
+	verdicts *memo.Memo[string, *verdict]
+	settled  *memo.Memo[string, *settledContent]
+	// firstManifests maps each accepted version to the digest of its manifest, which must not change.
+	firstManifests map[string]digest.Digest
 	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
 	// firstDigests contains the digest that each resource's reference had when it was first read. The keys are results of
@@ -88,17 +93,19 @@ type Reader struct {
 type entry struct {
 	mu        sync.Mutex // locked while the version is read, so that concurrent callers read it once
 	component Component
-	// frozen is true after the version was accepted. The manifest of an accepted version must not change.
-	frozen  bool
-	err     error
-	checked time.Time
+	err       error
+	checked   time.Time
+	// memoryBytes is the size of the entry when it was last stored in the cache.
+	memoryBytes int
 }
 
 func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 
 const (
-	// maxRemembered limits the number of cached versions.
+	// maxRemembered limits the number of remembered digests and of cached versions.
 	maxRemembered = 10_000
+	// Authors of components choose the size of these cached values. Descriptors and manifests can have 1 MiB each.
+	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
 	// verdictLife is the time after which an accepted version is checked again, because the certificates of its signatures
 	// expire.
 	verdictLife = time.Hour
@@ -118,8 +125,11 @@ func NewReader(options Options) *Reader {
 	}
 	options.Sources = sources
 	return &Reader{
-		Options: options, now: time.Now, found: map[string]*entry{}, verdicts: map[string]*verdict{},
-		settled: map[string]*settledContent{}, accepted: map[string]int{}, firstDigests: map[string]digest.Digest{},
+		Options: options, now: time.Now,
+		found:    newCache(maxFoundBytes, func(e *entry) int { return e.memoryBytes }),
+		verdicts: newCache(maxVerdictsBytes, func(v *verdict) int { return v.memoryBytes }),
+		settled:  newCache(maxSettledBytes, func(s *settledContent) int { return s.memoryBytes }),
+		accepted: map[string]int{}, firstManifests: map[string]digest.Digest{}, firstDigests: map[string]digest.Digest{},
 	}
 }
 
@@ -135,27 +145,36 @@ func (r *Reader) Component(ctx context.Context, name, version string) (Component
 	return c, nil
 }
 
-func (r *Reader) findEntry(name, version string) *entry {
+func newCache[V any](limitBytes int, size func(*V) int) *memo.Memo[string, *V] {
+	return memo.New(memo.Limit{Bytes: limitBytes, Entries: maxRemembered}, func(key string, value *V) int {
+		return len(key) + size(value) + memo.EntryBytes
+	})
+}
+
+// findOrAdd returns the value of a key in a cache. If the cache has no value, it adds an empty one.
+func findOrAdd[V any](r *Reader, cache *memo.Memo[string, *V], key string) *V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	e := r.found[name+":"+version]
-	if e == nil {
-		if len(r.found) >= maxRemembered {
-			clear(r.found)
-		}
-		e = &entry{}
-		r.found[name+":"+version] = e
+	value, ok := cache.Get(key)
+	if !ok {
+		value = new(V)
+		cache.Put(key, value)
 	}
-	return e
+	return value
 }
 
 func (r *Reader) lookup(ctx context.Context, name, version string) (Component, error) {
-	e := r.findEntry(name, version)
+	key := name + ":" + version
+	e := findOrAdd(r, r.found, key)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if r.isFresh(e) {
 		return e.component, e.err
 	}
+	defer func() {
+		e.memoryBytes = e.component.memoryBytes + errorBytes(e.err)
+		r.found.Put(key, e)
+	}()
 	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if e.read() && e.err == nil && e.component.isUnchanged(bounded) {
@@ -188,18 +207,46 @@ func (r *Reader) isFresh(e *entry) bool {
 	return !e.checked.IsZero() && r.now().Sub(e.checked) < lifetime
 }
 
-// acceptComponent stores the component in its cache entry. It returns an error if the entry is frozen with another
-// manifest.
+func errorBytes(err error) int {
+	if err == nil {
+		return 0
+	}
+	return len(err.Error())
+}
+
+// acceptComponent stores the component in its cache entry. It returns an error if the version was accepted before with
+// another manifest.
 func (r *Reader) acceptComponent(e *entry, component Component) error {
-	if was, is := e.component.Manifest.Digest, component.Manifest.Digest; e.frozen && is != was {
+	was, is := r.firstManifest(component), component.Manifest.Digest
+	if was != "" && is != was {
 		return newChangedError(component.Descriptor.Name, component.Descriptor.Version, was, is)
 	}
 	e.component = component
 	if r.Check != nil {
 		return nil
 	}
-	e.frozen = true
+	r.recordManifest(component)
 	return r.pin(component)
+}
+
+func (r *Reader) firstManifest(c Component) digest.Digest {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.firstManifests[c.Descriptor.Name+":"+c.Descriptor.Version]
+}
+
+// recordManifest records the manifest of an accepted version, unless the version was accepted before.
+func (r *Reader) recordManifest(c Component) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := c.Descriptor.Name + ":" + c.Descriptor.Version
+	if r.firstManifests[key] != "" {
+		return
+	}
+	if len(r.firstManifests) >= maxRemembered {
+		clear(r.firstManifests)
+	}
+	r.firstManifests[key] = c.Manifest.Digest
 }
 
 var errChanged = errors.New("changed, but the version did not")
@@ -277,6 +324,8 @@ func (r *Reader) readFrom(ctx context.Context, source Source, name, version stri
 		return Component{}, err
 	}
 	component.source, component.Repository, component.id = source, source.Repository(name), component.Manifest.Digest
+	component.memoryBytes = memo.MemoryOf(component.Descriptor) + memo.MemoryOf(component.root.layers) +
+		memo.MemoryOf(component.root.entries)
 	return component, nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -12,6 +13,7 @@ import (
 	"oras.land/oras-go/v2/content"
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
@@ -64,7 +66,7 @@ func (c Component) copyInto(ctx context.Context, to oras.Target, where string) (
 		return false, err
 	}
 	options := oras.DefaultCopyOptions
-	options.FindSuccessors = withoutSubject
+	options.FindSuccessors = (&successors{}).find
 	if there {
 		return c.copyMissing(ctx, from, to, options.CopyGraphOptions, where)
 	}
@@ -106,7 +108,7 @@ func (c Component) copyMissing(
 		missing.Store(true)
 		return nil
 	}
-	parts, err := withoutSubject(ctx, from, c.Manifest)
+	parts, err := options.FindSuccessors(ctx, from, c.Manifest)
 	for i := 0; err == nil && i < len(parts); i++ {
 		err = store.RetryPaused(func() error { return oras.CopyGraph(ctx, from, to, parts[i], options) })
 	}
@@ -117,10 +119,25 @@ func (c Component) copyMissing(
 	return missing.Load(), nil
 }
 
-// withoutSubject returns the descriptors to which a manifest refers, except its subject. The source may not contain the
-// subject.
-func withoutSubject(ctx context.Context, from content.Fetcher, of ocispec.Descriptor) ([]ocispec.Descriptor, error) {
-	all, err := content.Successors(ctx, from, of)
+// maxManifestsBytes limits the manifests and indexes of a component version that is copied, because oras keeps them in
+// memory.
+const maxManifestsBytes = 64 << 20
+
+// successors finds the blobs of a component version and limits the size of its manifests.
+type successors struct{ manifestsBytes atomic.Int64 }
+
+// find returns the descriptors to which a manifest refers, except its subject. The source may not contain the subject.
+func (s *successors) find(
+	ctx context.Context, from content.Fetcher, of ocispec.Descriptor,
+) ([]ocispec.Descriptor, error) {
+	limited := store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
+		if s.manifestsBytes.Add(d.Size) > maxManifestsBytes {
+			return nil, refusal.New(refusal.TooLarge, "the manifests of the component version have more than %d MiB",
+				maxManifestsBytes>>20)
+		}
+		return from.Fetch(ctx, d)
+	})
+	all, err := content.Successors(ctx, limited, of)
 	if err != nil || of.MediaType != ocispec.MediaTypeImageManifest && of.MediaType != ocispec.MediaTypeImageIndex {
 		return all, err
 	}

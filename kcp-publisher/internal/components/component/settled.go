@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 // settledContent is the cached location from which runtimes read the content of a resource. It is cached because
@@ -20,6 +21,8 @@ import (
 type settledContent struct {
 	mu sync.Mutex // locked while the content is located, so that concurrent callers locate it once
 	state
+	// memoryBytes is the size of the state when it was last stored in the cache.
+	memoryBytes int
 }
 
 type state struct {
@@ -38,7 +41,8 @@ type state struct {
 func (r *Reader) settleContent(
 	ctx context.Context, c Component, resource ocm.Resource, place store.Store,
 ) (Content, error) {
-	s := r.settledEntry(c, resource, place)
+	key := c.settledKey(resource, place)
+	s := findOrAdd(r, r.settled, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := true
@@ -53,6 +57,8 @@ func (r *Reader) settleContent(
 		if err := r.findOrCopy(ctx, s, there, c, resource, place); err != nil {
 			return Content{}, err
 		}
+		s.memoryBytes = memo.MemoryOf(s.content) + errorBytes(s.err)
+		r.settled.Put(key, s)
 	}
 	if s.err != nil {
 		return Content{}, s.err
@@ -126,22 +132,12 @@ func (r *Reader) findOrCopy(
 	return nil
 }
 
-func (r *Reader) settledEntry(c Component, resource ocm.Resource, place store.Store) *settledContent {
+func (c Component) settledKey(resource ocm.Resource, place store.Store) string {
 	key := c.tagName(resource) + " " + c.id.String() + " " + c.Repository
 	if place != nil {
 		key += " " + place.String()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	s := r.settled[key]
-	if s == nil {
-		if len(r.settled) >= maxRemembered {
-			clear(r.settled)
-		}
-		s = &settledContent{}
-		r.settled[key] = s
-	}
-	return s
+	return key
 }
 
 // hasContent reports whether the runtimes' content repository has the content.

@@ -20,6 +20,8 @@ type verdict struct {
 	round     int
 	checkedAt time.Time
 	err       error
+	// memoryBytes is the size of the verdict when it was last stored in the cache.
+	memoryBytes int
 }
 
 // ErrRefused means that Options.Check refused the version.
@@ -74,16 +76,7 @@ func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, 
 	if r.Check == nil {
 		return nil
 	}
-	r.mu.Lock()
-	v, round := r.verdicts[key], r.round
-	if v == nil {
-		if len(r.verdicts) >= maxRemembered {
-			clear(r.verdicts)
-		}
-		v = &verdict{}
-		r.verdicts[key] = v
-	}
-	r.mu.Unlock()
+	v, round := findOrAdd(r, r.verdicts, key), r.RecheckCount()
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	life := verdictLife
@@ -106,7 +99,8 @@ func (r *Reader) checkCached(ctx context.Context, key string, of digest.Digest, 
 	if same && v.err == nil && err != nil && !errors.Is(err, ErrRefused) {
 		err = nil // the check could not run, so keep the version accepted
 	}
-	v.manifest, v.round, v.checkedAt, v.err = of, round, r.now(), err
+	v.manifest, v.round, v.checkedAt, v.err, v.memoryBytes = of, round, r.now(), err, errorBytes(err)
+	r.verdicts.Put(key, v)
 	r.recordVerdict(c, round, err)
 	return err
 }
@@ -121,10 +115,7 @@ func (r *Reader) pinAll(ctx context.Context, c Component) error {
 		if one.inline {
 			continue
 		}
-		e := r.findEntry(one.Descriptor.Name, one.Descriptor.Version)
-		e.mu.Lock()
-		e.frozen = e.frozen || e.component.Manifest.Digest == one.Manifest.Digest
-		e.mu.Unlock()
+		r.recordManifest(one)
 		if err := r.pin(one); err != nil {
 			return err
 		}
