@@ -192,18 +192,21 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	return &Sealed{Recipient: recipient, Revision: s.RevisionFor(recipient), Data: out.Bytes()}, nil
 }
 
-// ageBytes is an upper bound for the overhead of age with one recipient.
-const ageBytes = 512
+const (
+	// ageBytes is an upper bound for the overhead of age with one recipient.
+	ageBytes = 512
+	// maxRemovalsBytes limits the removals in one Sealed, so that they leave space for Secrets.
+	maxRemovalsBytes = 4 << 10
+)
 
-// SelectFitting returns the Secrets that fit into one Sealed, smallest first. The error lists the Secrets that do not
-// fit.
+// SelectFitting returns the Secrets that fit into one Sealed, smallest first, and the removals that fit. The error lists
+// the Secrets that do not fit, and contains the number of removals that do not fit.
 func (s Secrets) SelectFitting(runtime string) (Secrets, error) {
-	fitting := Secrets{Removals: s.Removals}
+	fitting := Secrets{Removals: s.fittingRemovals()}
 	var problems []error
-	if n := len(s.Removals); n > MaxSecretRemovals {
-		fitting.Removals = s.Removals[:MaxSecretRemovals]
-		problems = append(problems, fmt.Errorf("%d Secrets to remove, must be at most %d at once", n,
-			MaxSecretRemovals))
+	if all, now := len(s.Removals), len(fitting.Removals); now < all {
+		problems = append(problems, fmt.Errorf("%d Secrets to remove, of which %d fit into one bundle: the others "+
+			"are removed afterwards", all, now))
 	}
 	left := MaxSealedBytes - ageBytes - encodedBytes(sealedContent{Runtime: runtime, Secrets: fitting})
 	most := left
@@ -237,6 +240,16 @@ func (s Secrets) SelectFitting(runtime string) (Secrets, error) {
 		}
 	}
 	return fitting, errors.Join(problems...)
+}
+
+func (s Secrets) fittingRemovals() []string {
+	bytes := 0
+	for i, at := range s.Removals {
+		if bytes += encodedBytes(at) + 1; i == MaxSecretRemovals || bytes > maxRemovalsBytes {
+			return s.Removals[:i]
+		}
+	}
+	return s.Removals
 }
 
 func encodedBytes(v any) int {

@@ -326,3 +326,25 @@ func TestOversizedSecretDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("17,000 bytes must fit, as docs/guides/secrets.md promises: got error %v", err)
 	}
 }
+
+func TestRemovalsDoNotBlockSecretsOrLaterRemovals(t *testing.T) {
+	to := identity(t).Recipient().String()
+	waiting := Secrets{Secrets: []RuntimeSecret{password("1")}}
+	for i := range 2 * MaxSecretRemovals {
+		waiting.Removals = append(waiting.Removals, fmt.Sprintf("kyma-system/%03d%s", i, strings.Repeat("n", 240)))
+	}
+	for rounds := 0; len(waiting.Removals) > 0; rounds++ {
+		fitting, err := waiting.SelectFitting(trusttest.Runtime)
+		if len(fitting.Secrets) != 1 || len(fitting.Removals) == 0 || rounds > 2*MaxSecretRemovals {
+			t.Fatalf("got %d Secrets, %d removals and error %v in round %d, want the Secret and some removals",
+				len(fitting.Secrets), len(fitting.Removals), err, rounds)
+		}
+		if all := len(fitting.Removals) == len(waiting.Removals); all != (err == nil) {
+			t.Errorf("got %d of %d removals and error %v", len(fitting.Removals), len(waiting.Removals), err)
+		}
+		if _, err := fitting.Seal(trusttest.Runtime, to); err != nil {
+			t.Fatal(err)
+		}
+		waiting.Removals = waiting.Removals[len(fitting.Removals):]
+	}
+}

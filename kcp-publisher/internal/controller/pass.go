@@ -284,6 +284,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 	facts.Problems = slices.Concat(p.outcome.Problems, p.outcome.Remarks)
 	facts.Removals, facts.IsDeleting = p.outcome.Removals, facts.IsDeleting && !p.outcome.KeepsDeleted
 	facts.SecretsError = errors.Join(facts.SecretsError, p.outcome.SecretsError)
+	facts.SealedRemovals = p.outcome.SealedRemovals
 	facts.OmittedFeatures, facts.Deviation, facts.IsConsistent = p.outcome.OmittedFeatures, p.outcome.Deviation,
 		p.outcome.IsChecked
 	k.announceDeviation(ctx, kyma, p.outcome.Deviation)

@@ -128,6 +128,8 @@ type Outcome struct {
 	// SecretsError is the reason why the new Secrets could not be encrypted, or nil. The bundle then contains the
 	// Secrets of the previous bundle.
 	SecretsError error
+	// SealedRemovals lists the Secrets that the bundle removes, as NAMESPACE/NAME.
+	SealedRemovals []string
 	// Removals contains the decision about the modules that the bundle removes for the first time. KeepsDeleted is true if
 	// a user has deleted the Kyma, but the bundle keeps the modules until an operator approves their removal.
 	Removals     plan.RemovalDecision
@@ -322,9 +324,7 @@ func (p *Publisher) setPredicate(
 		OmittedFeatures: result.Unsupported, Problems: result.State.Problems, Remarks: result.Remarks,
 		RequestedNames: result.RequestedNames,
 	}
-	if runtime.Sealed, err = sealSecrets(runtime, kept, result.RequestedNames); err != nil {
-		d.outcome.SecretsError = err
-	}
+	runtime.Sealed, d.outcome.SealedRemovals, d.outcome.SecretsError = sealSecrets(runtime, kept, result.RequestedNames)
 	// The agent requests a renewal after a third of the certificate's validity. Until then, the certificate in the last
 	// bundle is used again. It can be trusted even if the bundle was read from the registry, because nextCertificate
 	// verifies its signature.

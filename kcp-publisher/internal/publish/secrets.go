@@ -11,14 +11,17 @@ import (
 
 // sealSecrets returns the encrypted Secrets for the next bundle. A module's Secret stays in the bundle until the module
 // has been removed from the runtime, because the module may need the Secret for its cleanup. If the Secrets have not
-// changed, sealSecrets returns those of the last bundle.
-func sealSecrets(r plan.Runtime, last *plan.PublishedBundle, requested []string) (*bundle.Sealed, error) {
+// changed, sealSecrets returns those of the last bundle. removals contains the removals in the result. It is nil if the
+// result does not contain the current Secrets.
+func sealSecrets(
+	r plan.Runtime, last *plan.PublishedBundle, requested []string,
+) (sealed *bundle.Sealed, removals []string, err error) {
 	var before *bundle.Sealed
 	if last != nil {
 		before = last.Predicate.Sealed
 	}
 	if r.Secrets == nil || r.IsDeleting {
-		return before, nil
+		return before, nil, nil
 	}
 	next := bundle.Secrets{}
 	kept := map[string]bool{}
@@ -37,20 +40,21 @@ func sealSecrets(r plan.Runtime, last *plan.PublishedBundle, requested []string)
 	if r.Secrets.Recipient == "" {
 		// The agent has not reported a key to encrypt Secrets with, so it would refuse a bundle that contains Secrets.
 		if none {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
+		return nil, nil, errors.New("the runtime's agent reports no recipient for Secrets: upgrade the agent")
 	}
 	next, tooMuch := next.SelectFitting(r.ID)
-	nothingFits := len(next.Secrets)+len(next.Removals) == 0
-	if nothingFits || before != nil && before.Revision == next.RevisionFor(r.Secrets.Recipient) {
-		return before, wrapSealError(tooMuch)
+	switch {
+	case len(next.Secrets)+len(next.Removals) == 0:
+		return before, nil, wrapSealError(tooMuch)
+	case before != nil && before.Revision == next.RevisionFor(r.Secrets.Recipient):
+		return before, next.Removals, wrapSealError(tooMuch)
 	}
-	sealed, err := next.Seal(r.ID, r.Secrets.Recipient)
-	if err != nil {
-		return before, wrapSealError(err)
+	if sealed, err = next.Seal(r.ID, r.Secrets.Recipient); err != nil {
+		return before, nil, wrapSealError(err)
 	}
-	return sealed, wrapSealError(tooMuch)
+	return sealed, next.Removals, wrapSealError(tooMuch)
 }
 
 func wrapSealError(err error) error {

@@ -100,7 +100,7 @@ func TestSealedSecretsDependOnModulesAndChanges(t *testing.T) {
 			if c.change != nil {
 				c.change(&r)
 			}
-			sealed, err := sealSecrets(r, c.last, []string{"keda"})
+			sealed, _, err := sealSecrets(r, c.last, []string{"keda"})
 			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 				t.Fatalf("got error %v, want %q", err, c.err)
 			}
@@ -134,7 +134,7 @@ func TestAgentWithoutRecipientGetsBundleWithoutSecrets(t *testing.T) {
 		"Secrets configured":    {[]bundle.RuntimeSecret{secret("", "login", "1")}, true},
 		"no Secrets configured": {nil, false},
 	} {
-		if sealed, err := sealSecrets(plan.Runtime{Secrets: &plan.RuntimeSecrets{Published: c.all}}, last,
+		if sealed, _, err := sealSecrets(plan.Runtime{Secrets: &plan.RuntimeSecrets{Published: c.all}}, last,
 			nil); sealed != nil ||
 			(err != nil) != c.trouble {
 			t.Errorf("%s: got %+v, %v, want no Secrets and error %t", name, sealed, err, c.trouble)

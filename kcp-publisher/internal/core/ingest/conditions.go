@@ -149,8 +149,15 @@ func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) 
 	for _, s := range current {
 		known = append(known, s.NamespacedName())
 	}
-	if !areSecretsApplied(facts) {
+	switch {
+	case !areSecretsApplied(facts):
 		known = append(known, before...)
+	case facts.SecretsError != nil: // the bundle contains only a part of the Secrets and removals
+		for _, name := range before {
+			if !slices.Contains(facts.SealedRemovals, name) {
+				known = append(known, name)
+			}
+		}
 	}
 	slices.Sort(known)
 	return slices.Compact(known)
@@ -158,8 +165,8 @@ func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) 
 
 // areSecretsApplied reports whether the runtime has applied the Secrets of the latest bundle.
 func areSecretsApplied(facts Facts) bool {
-	if facts.SecretsError != nil || facts.PublishError != nil || facts.Published == nil ||
-		facts.Published.Predicate.Sealed == nil || !isApplied(facts) {
+	if facts.PublishError != nil || facts.Published == nil || facts.Published.Predicate.Sealed == nil ||
+		!isApplied(facts) {
 		return false
 	}
 	secrets := facts.Report.Secrets

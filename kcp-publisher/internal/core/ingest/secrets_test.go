@@ -111,6 +111,41 @@ func TestSecretIsRecordedUntilItIsRemoved(t *testing.T) {
 	}
 }
 
+func TestCompletedPartOfRemovalsIsForgotten(t *testing.T) {
+	facts := healthy().with(sealedAs("1")).with(reportedAs("1", "")).facts
+	facts.SecretsError, facts.SealedRemovals = errors.New("2 Secrets to remove, of which 1 fit"), []string{"a/gone"}
+	if known := KnownSecrets([]string{"a/gone", "a/waiting"}, nil, facts); !slices.Equal(known, []string{"a/waiting"}) {
+		t.Errorf("got known Secrets %v, want a/waiting", known)
+	}
+}
+
+func TestOnlyConfirmedAgentsChangeTheRecipient(t *testing.T) {
+	const first = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
+	const other = "age1lggyhqrw2nlhcxprm67z43rta597azn8gknawjehu9d9dl0jq3yqqvfafg"
+	var status v1beta2.KymaStatus
+	report := func(instance, recipient string, enrolled, confirmed bool) string {
+		RecordReport(&status, bundle.AcceptedReport{Enrolled: enrolled, Report: bundle.Report{
+			Instance: instance, Recipient: recipient, Confirmed: confirmed, Time: noon,
+		}}, "key", "thumbprint", noon)
+		return status.Runtime.Key.Recipient
+	}
+	for _, c := range []struct {
+		name, instance, recipient string
+		enrolled, confirmed       bool
+		want                      string
+	}{
+		{"enrollment", "original", first, true, false, first},
+		{"first report of a copy", "copy", other, false, false, first},
+		{"confirmed agent with a new key", "copy", other, false, true, other},
+		{"agents alternate", "original", first, false, true, other},
+		{"new enrollment", "next", first, true, false, first},
+	} {
+		if got := report(c.instance, c.recipient, c.enrolled, c.confirmed); got != c.want {
+			t.Errorf("%s: got recipient %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
 func TestInvalidRecipientIsNotRecorded(t *testing.T) {
 	const genuine = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"
 	for reported, want := range map[string]string{genuine: genuine, "": "", "age1nobody": "",

@@ -43,6 +43,8 @@ type Facts struct {
 	OmittedFeatures []bundle.Feature
 	// SecretsError is set if the publisher could not encrypt the Secrets for the runtime.
 	SecretsError error
+	// SealedRemovals lists the Secrets that the latest bundle removes, as NAMESPACE/NAME.
+	SealedRemovals []string
 	// SilenceTimeout is the allowed time without a report.
 	SilenceTimeout time.Duration
 	// UnrecordedUntil is the latest time at which another publisher may have received a report without writing its time to
@@ -90,8 +92,8 @@ func RecordReport(
 	// A report that omits the requested modules does not change the request in the status.
 	before := r.Agent
 	r.Agent = reportingAgent(before, report, seen)
-	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() &&
-		isRequestAccepted(before, *r.Agent, report, seen) {
+	accepted := isRequestAccepted(before, *r.Agent, report, seen)
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() && accepted {
 		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
 	}
 	phase.RecordReport(r, report.Report)
@@ -110,8 +112,12 @@ func RecordReport(
 		if r.Key.ClusterUID == "" {
 			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
 		}
-		if r.Key.Recipient = report.Recipient; bundle.CheckRecipient(report.Recipient) != nil {
+		switch {
+		case !accepted: // a copy of the runtime must not receive the Secrets of the original
+		case bundle.CheckRecipient(report.Recipient) != nil:
 			r.Key.Recipient = ""
+		default:
+			r.Key.Recipient = report.Recipient
 		}
 	}
 }
