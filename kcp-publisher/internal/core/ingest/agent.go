@@ -84,3 +84,11 @@ func isRequestAccepted(
 	}
 	return len(now.Earlier) == 0 || seen.Sub(now.Since.Time) >= anonymousAgentDelay
 }
+
+// validRecipient returns the recipient in a report, or "" if it is invalid.
+func validRecipient(report bundle.Report) string {
+	if bundle.CheckRecipient(report.Recipient) != nil {
+		return ""
+	}
+	return report.Recipient
+}

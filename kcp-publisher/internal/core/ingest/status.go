@@ -112,12 +112,8 @@ func RecordReport(
 		if r.Key.ClusterUID == "" {
 			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
 		}
-		switch {
-		case !accepted: // a copy of the runtime must not receive the Secrets of the original
-		case bundle.CheckRecipient(report.Recipient) != nil:
-			r.Key.Recipient = ""
-		default:
-			r.Key.Recipient = report.Recipient
+		if accepted { // a copy of the runtime must not receive the Secrets of the original
+			r.Key.Recipient = validRecipient(report.Report)
 		}
 	}
 }
