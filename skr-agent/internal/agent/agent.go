@@ -271,7 +271,7 @@ func (a *Agent) collectFacts(
 		LostBundle:     a.Puller.LostMessage(),
 		RefusedBundles: a.Puller.RefusedBundles(),
 		ContentErrors:  a.contentErrors, Unmanaged: a.unmanaged, Secrets: a.secrets, AgentProblem: a.agentProblem,
-		UnremovedModules: a.Restorer.UnremovedModules(followed.Bundle),
+		UnremovedModules: a.Restorer.UnremovedModules(followed.Bundle), ReadRecord: a.Syncer.Records.Read,
 	}
 	var err error
 	if facts.Kyma, err = a.getKyma(ctx); err != nil {

@@ -28,6 +28,8 @@ type Facts struct {
 	Unmanaged map[string]string
 	// Message returns the problem of a Manifest, or "" if it has no problem.
 	Message func(*v1beta2.Manifest) string
+	// ReadRecord returns the verified record of a Manifest.
+	ReadRecord func(*v1beta2.Manifest) record.Record
 }
 
 // ReleasesRuntime reports whether a bundle returns the runtime to lifecycle-manager. Lifecycle-manager then writes the
@@ -101,7 +103,7 @@ func adoptedModules(facts Facts) (modules []string, why string) {
 			continue
 		}
 		i := slices.IndexFunc(facts.Manifests, func(m v1beta2.Manifest) bool { return m.Name == want.Name })
-		if i >= 0 && isAdopted(&facts.Manifests[i]) {
+		if i >= 0 && isAdopted(&facts.Manifests[i], want.Inherited, facts.ReadRecord) {
 			modules = append(modules, want.Module)
 			continue
 		}
@@ -119,12 +121,15 @@ func adoptedModules(facts Facts) (modules []string, why string) {
 	return modules, why
 }
 
-// isAdopted reports whether the inventory of a Manifest contains its inherited objects and a version of the module was
-// applied completely.
-func isAdopted(m *v1beta2.Manifest) bool {
-	claims := record.ReadUnverified(m)
-	return claims.Inherited != "" && m.DeletionTimestamp.IsZero() &&
-		(claims.Applied != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
+// isAdopted reports whether the inventory of a Manifest contains these inherited objects and a version of the module
+// was applied completely. The control plane then removes the module from lifecycle-manager. Therefore, only the signed
+// record counts, because other clients could write an unsigned one.
+func isAdopted(
+	m *v1beta2.Manifest, inherited []bundle.ObjectRef, read func(*v1beta2.Manifest) record.Record,
+) bool {
+	r := read(m)
+	return r.Inherited == inheritedDigest(inherited) && m.DeletionTimestamp.IsZero() &&
+		(r.Applied != nil || meta.IsStatusConditionTrue(m.Status.Conditions, v1beta2.ConditionInstallation))
 }
 
 func truncate(text string) string { return bundle.Bounded(text, bundle.MaxMessageBytes) }

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
@@ -64,6 +65,8 @@ type Facts struct {
 	// lifecycle-manager.
 	PhaseDone string
 	Removed   []bundle.ObjectRef
+	// ReadRecord returns the verified record of a Manifest. It is needed only for takeovers.
+	ReadRecord func(*v1beta2.Manifest) record.Record `json:"-"`
 	// Checks returns the check results of a module version. Nil if the agent runs no checks.
 	Checks func(module, version string) []bundle.ReportedCheck `json:"-"`
 	// CheckRun is the result of the requested check run. Nil if none was requested.
@@ -80,7 +83,7 @@ func truncate(text string) string { return bundle.Bounded(text, bundle.MaxMessag
 func (f Facts) takeover() takeover.Facts {
 	return takeover.Facts{
 		Bundle: f.Bundle, Manifests: f.Manifests, PhaseDone: f.PhaseDone, Removed: f.Removed, ContentErrors: f.ContentErrors,
-		Trouble: f.Trouble, Unmanaged: f.Unmanaged, Message: readyMessage,
+		Trouble: f.Trouble, Unmanaged: f.Unmanaged, Message: readyMessage, ReadRecord: f.ReadRecord,
 	}
 }
 

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -8,11 +9,14 @@ import (
 	"time"
 
 	"github.com/opencontainers/go-digest"
+	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestReportHasTakeoverProgress(t *testing.T) {
@@ -33,6 +37,15 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 		}
 		return []v1beta2.Manifest{m}
 	}
+	records := record.Store{Signer: trusttest.NewSigner(t)}
+	text, err := json.Marshal(inheriting[0].Inherited)
+	require.NoError(t, err)
+	inherited := digest.FromBytes(text).String()
+	signed := func(inherited string, condition metav1.ConditionStatus) []v1beta2.Manifest {
+		all := manifest("", condition)
+		require.NoError(t, records.Set(&all[0], record.Record{Inherited: inherited}))
+		return all
+	}
 	leftover := bundle.ObjectRef{Version: "v1", Kind: "Service", Namespace: "kyma-system", Name: "skr-webhook"}
 	for name, c := range map[string]struct {
 		phase   bundle.TakeoverPhase
@@ -51,7 +64,15 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			"(Manifest keda) is not adopted: waits for a pod",
 		},
 		"Manifest not completely applied": {
-			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionFalse)}, false, nil, 0,
+			bundle.TakeoverAdopt, Facts{Manifests: signed(inherited, metav1.ConditionFalse)}, false, nil, 0,
+			"(Manifest keda) is not adopted: waits for a pod",
+		},
+		"record without a signature": {
+			bundle.TakeoverAdopt, Facts{Manifests: manifest(inherited, metav1.ConditionTrue)}, false, nil, 0,
+			"(Manifest keda) is not adopted: waits for a pod",
+		},
+		"objects of an earlier list": {
+			bundle.TakeoverAdopt, Facts{Manifests: signed("sha256:earlier", metav1.ConditionTrue)}, false, nil, 0,
 			"(Manifest keda) is not adopted: waits for a pod",
 		},
 		"content of module is missing": {
@@ -59,7 +80,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 			"(Manifest keda) is not adopted: no such blob",
 		},
 		"module adopted but not ready": {
-			bundle.TakeoverAdopt, Facts{Manifests: manifest("x", metav1.ConditionTrue)}, true, []string{"keda"}, 0, "",
+			bundle.TakeoverAdopt, Facts{Manifests: signed(inherited, metav1.ConditionTrue)}, true, []string{"keda"}, 0, "",
 		},
 		"leftovers removed": {
 			bundle.TakeoverClean, Facts{PhaseDone: in.String(), Removed: []bundle.ObjectRef{leftover}}, true, nil, 1,
@@ -85,7 +106,7 @@ func TestReportHasTakeoverProgress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.facts.Bundle = &bundle.Bundle{State: bundle.DesiredState{Takeover: c.phase, Manifests: inheriting}}
-			c.facts.Bundle.Digest = in
+			c.facts.Bundle.Digest, c.facts.ReadRecord = in, records.Read
 			got := New("one", c.facts).Takeover
 			if c.phase == "" {
 				if got != nil {
