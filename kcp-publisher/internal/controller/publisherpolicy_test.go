@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,5 +76,52 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 	status.Status.State = v1beta2.StateReady
 	if err := publisher.Status().Patch(ctx, status, client.MergeFrom(kyma)); err != nil {
 		t.Errorf("the publisher cannot patch the status: %v", err)
+	}
+}
+
+// The test impersonates the publisher with the permissions of its chart.
+func TestPublisherWritesOnlyTheSecretOfItsWebhooks(t *testing.T) {
+	u, ctx := startUsers(t), t.Context()
+	u.apply("rbac", "webhooks.yaml")
+	u.apply("policy", "secrets.yaml")
+	publisher := u.as("system:serviceaccount:kcp-system:kcp-publisher")
+	create := func(change func(*corev1.Secret)) error {
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "kcp-publisher-webhook"},
+			Type:       corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": nil, "tls.key": nil},
+		}
+		change(secret)
+		return publisher.Create(ctx, secret)
+	}
+	const refused = "the publisher can"
+	isRefused := func(err error) bool { return apierrors.IsForbidden(err) && strings.Contains(err.Error(), refused) }
+	u.eventually("the policy is in force", func() error {
+		if err := create(func(s *corev1.Secret) { s.Name, s.GenerateName = "", "other-" }); !isRefused(err) {
+			return fmt.Errorf("got %w", errors.Join(errors.New("not refused"), err))
+		}
+		return nil
+	})
+	for name, change := range map[string]func(*corev1.Secret){
+		"another name": func(s *corev1.Secret) { s.Name = "other" },
+		"token of another ServiceAccount": func(s *corev1.Secret) {
+			s.Type, s.Data = corev1.SecretTypeServiceAccountToken, nil
+			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+		},
+		"public key for signatures": func(s *corev1.Secret) {
+			s.Labels = map[string]string{v1beta2.LabelSignature: "kyma"}
+		},
+	} {
+		if err := create(change); !isRefused(err) {
+			t.Errorf("%s: got error %v, want a refusal by the policy", name, err)
+		}
+	}
+	u.must(create(func(*corev1.Secret) {}))
+	secret := &corev1.Secret{}
+	u.must(publisher.Get(ctx, client.ObjectKey{Namespace: "kcp-system", Name: "kcp-publisher-webhook"}, secret))
+	secret.Data["ca.crt"] = []byte("next")
+	u.must(publisher.Update(ctx, secret))
+	secret.Labels = map[string]string{v1beta2.LabelSignature: "kyma"}
+	if err := publisher.Update(ctx, secret); !isRefused(err) {
+		t.Errorf("added label: got error %v, want a refusal by the policy", err)
 	}
 }
