@@ -86,10 +86,10 @@ func (k *Kymas) announceDeviation(ctx context.Context, kyma *v1beta2.Kyma, d *pl
 		eventNote(fmt.Sprintf("runtime %s: %s", runtime, d.Message)))
 }
 
-// announceRestored logs that the publisher restored missing content in the registry.
-func announceRestored(ctx context.Context, what string) {
+// AnnounceRestored logs that the publisher restored missing content in the registry.
+func AnnounceRestored(ctx context.Context, content string) {
 	registryDeviations.WithLabelValues(restoredLabel).Inc()
-	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", what)
+	ctrl.LoggerFrom(ctx).Info("restored missing content in the registry", "what", content)
 }
 
 // restoredLabel is the metric label for restored content that several runtimes share.
@@ -114,12 +114,6 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 	if k.mayAnnounce(kyma, corev1.EventTypeWarning) {
 		k.announceDeviation(ctx, kyma, &plan.Deviation{Reason: v1beta2.ReasonBundleUnknown, Message: message})
 	}
-}
-
-func (k *Kymas) registerMetrics() {
-	k.metricsPart.fleet = k.fleet
-	k.metricsPart.isReady = func() bool { return k.Catalog.Snapshot() != nil }
-	runtimeStates.addPart(&k.metricsPart)
 }
 
 // Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible

@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,6 +27,7 @@ const catalogDelay = 200 * time.Millisecond
 // Catalog reads the catalog from the API server and stores the latest snapshot. The publisher uses a snapshot for
 // bundles only after the type Rollouts has evaluated all rollouts with it.
 type Catalog struct {
+	*Changes
 	Reader    client.Reader
 	Namespace string
 	// Restricted lists the modules that require a kymaSelector to be visible.
@@ -41,49 +41,20 @@ type Catalog struct {
 	// changed receives an event after the catalog has changed.
 	changed  chan event.GenericEvent
 	snapshot atomic.Pointer[catalog.Snapshot]
-	// A change begins with a call of Hold and ends with a call of its release function. inProgress is the number of
-	// changes that have not ended, and endedChanges the number of changes that have. readChanges is the value of
-	// endedChanges at the time when the current snapshot was read. Each event in the channel rereads triggers a read of
-	// the catalog.
-	inProgress                atomic.Int32
-	endedChanges, readChanges atomic.Int64
-	// changeStart is the start of the latest change in Unix nanoseconds. isSlowChange is true if a change took longer than
-	// reconcile.HoldTimeout, so that some Kymas were requeued only at their next poll.
-	changeStart  atomic.Int64
+	// readChanges is the value of endedChanges at the time when the current snapshot was read.
+	readChanges atomic.Int64
+	// isSlowChange is true if a change took longer than reconcile.HoldTimeout, so that some Kymas were requeued only at
+	// their next poll.
 	isSlowChange atomic.Bool
-	rereads      chan event.GenericEvent
 	fleet        *fleetstate.Fleet
 	// markedCount counts the calls of markKymas.
 	markedCount atomic.Int64
-}
-
-// Hold must be called before several catalog objects are changed together. Until release is called, the publisher does
-// not read the catalog or publish bundles, so that no bundle contains only some of the changes.
-func (c *Catalog) Hold() (release func()) {
-	c.changeStart.Store(time.Now().UnixNano())
-	c.inProgress.Add(1)
-	return sync.OnceFunc(func() {
-		c.endedChanges.Add(1)
-		c.inProgress.Add(-1)
-		select {
-		case c.rereads <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-		default: // a read is already pending
-		}
-	})
 }
 
 // isChanging reports whether catalog objects are being changed together, or were changed since the current snapshot was
 // read.
 func (c *Catalog) isChanging() bool {
 	return c.inProgress.Load() > 0 || c.endedChanges.Load() != c.readChanges.Load()
-}
-
-// changingFor returns for how long catalog objects have been changing, or 0 if no change is in progress.
-func (c *Catalog) changingFor() time.Duration {
-	if c.inProgress.Load() == 0 {
-		return 0
-	}
-	return time.Since(time.Unix(0, c.changeStart.Load()))
 }
 
 // Snapshot returns the latest snapshot of the catalog, or nil before the first read.

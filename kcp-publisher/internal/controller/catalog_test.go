@@ -13,8 +13,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
+// withoutEvent returns Changes without the initial event of NewChanges.
+func withoutEvent() *Changes { return &Changes{rereads: make(chan event.GenericEvent, 1)} }
+
 func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
-	c := &Catalog{rereads: make(chan event.GenericEvent, 1)} // a read would panic without a reader
+	c := &Catalog{Changes: withoutEvent()} // a read would panic without a reader
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
 		"hold released twice": first} {
@@ -48,7 +51,7 @@ func (d duringLists) List(context.Context, client.ObjectList, ...client.ListOpti
 }
 
 func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
-	c := &Catalog{rereads: make(chan event.GenericEvent, 1), changed: make(chan event.GenericEvent, 9)}
+	c := &Catalog{Changes: withoutEvent(), changed: make(chan event.GenericEvent, 9)}
 	poll := func(during func()) ctrl.Result {
 		t.Helper()
 		c.Reader = duringLists{call: during}
@@ -60,7 +63,7 @@ func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
 	}
 	poll(func() {})
 	before := c.Snapshot()
-	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}, Watchers: Watchers{}}
+	k := &Kymas{Catalog: c, Rollouts: &Rollouts{Catalog: c}, Watchers: &Watchers{}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: before})
 	if k.currentView() == nil {
@@ -87,7 +90,7 @@ func TestKymasWaitUntilTheCatalogSnapshotContainsAChange(t *testing.T) {
 }
 
 func TestCatalogChangeIsTimedFromTheLatestHold(t *testing.T) {
-	c := &Catalog{rereads: make(chan event.GenericEvent, 1)}
+	c := &Catalog{Changes: withoutEvent()}
 	if took := c.changingFor(); took != 0 {
 		t.Errorf("got %s without a change, want 0", took)
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -14,8 +13,8 @@ import (
 )
 
 func TestDeletedKymaDoesNotWaitForALongCatalogChange(t *testing.T) {
-	c := &Catalog{rereads: make(chan event.GenericEvent, 1)}
-	k := &Kymas{Catalog: c, Rollouts: Rollouts{Catalog: c}}
+	c := &Catalog{Changes: withoutEvent()}
+	k := &Kymas{Catalog: c, Rollouts: &Rollouts{Catalog: c}, Watchers: &Watchers{}}
 	now := metav1.Now()
 	kept, deleted := &v1beta2.Kyma{}, &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &now}}
 	if k.lastBundleView(deleted) != nil {

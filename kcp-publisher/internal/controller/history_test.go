@@ -395,7 +395,10 @@ func (h *history) restartPublisher() {
 		Components: component.NewReader(component.Options{Revalidate: time.Hour, RetryAfter: time.Hour}),
 	})
 	h.must(err)
-	h.keys = &Keys{Folder: h.folder, Publisher: publisher, onChange: func(context.Context) error { return nil }}
+	h.keys = &Keys{
+		KeyOptions: KeyOptions{Folder: h.folder}, Publisher: publisher,
+		onChange: func(context.Context) error { return nil },
+	}
 	h.records = map[string]*publish.Record{}
 	h.model.used = h.model.newestRoot().signer
 }

@@ -16,21 +16,26 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// Keys reloads the folder with the publisher's keys when it changes, and publishes every new version of the root of
-// trust.
-type Keys struct {
-	Folder    keys.Folder
-	Publisher *publish.Publisher
+// KeyOptions configures the folder with the publisher's keys.
+type KeyOptions struct {
+	Folder keys.Folder
 	// Interval is the time between two checks of the folder.
 	Interval time.Duration
 	// Tokens contains the secrets from which enrollment tokens are derived. They are read from the same folder.
 	Tokens trust.TokenSecrets
+	// Lease is the name of the publisher's Lease.
+	Lease string
+}
+
+// Keys reloads the folder with the publisher's keys when it changes, and publishes every new version of the root of
+// trust.
+type Keys struct {
+	KeyOptions
+	Publisher *publish.Publisher
 	// Events receives an Event before the root of trust expires. The Event refers to the publisher's Lease in
 	// Namespace.
 	Events    events.EventRecorder
 	Namespace string
-	// Lease is the name of the publisher's Lease.
-	Lease string
 
 	rootAnnotator rootAnnotator
 	onChange      func(context.Context) error

@@ -21,71 +21,28 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 // Kymas reconciles Kymas: it publishes each runtime's bundle and updates each Kyma's status.
 type Kymas struct {
+	Options
 	Client    client.Client
 	Events    events.EventRecorder
 	Publisher *publish.Publisher
 	Catalog   *Catalog
 	Place     store.Store
 	Keys      *Keys
-	// PollInterval is the interval for reading a runtime's report. Reports of idle runtimes are read less often.
-	PollInterval time.Duration
-	// DeletionTimeout limits the time that a deleted Kyma waits for its runtime to remove all modules.
-	DeletionTimeout time.Duration
-	// Rules contains the configuration of the fleet that does not change while the publisher runs.
-	Rules      plan.Rules
-	Signatures SignatureKeys
-	// Source returns the Git commit from which the control plane's objects were applied, or nil. Source is nil if no
-	// Git repository is configured.
-	Source   func() *bundle.Source
-	Watchers Watchers
-	Rollouts Rollouts
-	Trains   Trains
-	// Share is this publisher's part of the Kymas.
-	Share shard.Share
+	Watchers  *Watchers
+	Rollouts  *Rollouts
 	// Planner is the connection to the planner, or nil if this publisher plans rollouts itself.
-	Planner *RemotePlanner
-	// SecretsNamespace is the namespace that contains the Secrets for runtimes. If it is empty, the publisher reads no
-	// Secrets.
-	SecretsNamespace string
-	secrets          client.Reader // reads Secrets in SecretsNamespace, or nil
-	// ImagePullSecret is the Secret that all runtimes use to pull images. Its name is empty if none is configured.
-	ImagePullSecret types.NamespacedName
-	pullSecrets     client.Reader // reads the Secret ImagePullSecret, or nil
-	uncached        client.Reader // uncached, for objects that are read rarely
+	Planner     *RemotePlanner
+	Now         func() time.Time
+	secrets     client.Reader // reads Secrets in SecretsNamespace, or nil
+	pullSecrets client.Reader // reads the Secret ImagePullSecret, or nil
+	uncached    client.Reader // uncached, for objects that are read rarely
 	// loggedSecrets contains the Secrets that have no Kyma and were already logged, by namespace and name.
 	loggedSecrets sync.Map
-	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
-	Notify func(runtime string)
-	Now    func() time.Time
-	// TrustAuthors makes the publisher apply all settings of Kymas. If it is false, the publisher applies restricted
-	// settings only if an admission policy in the API server checks the permissions of their authors.
-	TrustAuthors bool
-	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
-	KymaEvents KymaEvents
-
-	// ApprovedByCommit returns the time at which a Git commit approved the removal of a module from a Kyma, or zero. It is
-	// nil if no Git repository is configured.
-	ApprovedByCommit func(kyma types.UID, module string) time.Time
-	// HoldReason returns the reason why publishing has stopped while a Git commit is only partially applied, or "". It is
-	// nil if no Git repository is configured.
-	HoldReason func() string
-	// Limits contains the limits for module removals without an operator's approval.
-	Limits removal.Limits
-	// The publisher regularly compares the control plane with the newest Git commit. LastComparison returns the start of
-	// the last comparison that found the commit completely applied. RequestComparison requests a new comparison. Both are
-	// nil if no Git repository is configured.
-	LastComparison    func() time.Time
-	RequestComparison func()
-
-	// Slimmer reduces the memory of cached Kymas and of reports.
-	Slimmer *Slimmer
 
 	fleet       *fleetstate.Fleet
 	backoff     registryBackoff
@@ -93,15 +50,6 @@ type Kymas struct {
 	reports     *reportReader
 	// checkReport returns an error if the API server would refuse a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
-}
-
-// setFleet passes the in-memory state of the runtimes to all parts of the controller that share it.
-func (k *Kymas) setFleet(fleet *fleetstate.Fleet) {
-	k.fleet, k.backoff.fleet, k.metricsPart.fleet, k.Catalog.fleet = fleet, fleet, fleet, fleet
-	k.reports = newReports(k.Place, k.Now, fleet, k.Slimmer)
-	if k.Planner != nil {
-		k.Planner.fleet = fleet
-	}
 }
 
 const (
@@ -192,12 +140,12 @@ func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rule
 // stillCurrent reports whether neither the cached Kyma nor the Git commit has changed since they were read. If one of
 // them has changed, the Kyma could be older than the catalog.
 func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bundle.Source) bool {
-	if k.Source == nil {
+	if k.Git == nil {
 		return true
 	}
 	now := &v1beta2.Kyma{}
 	err := k.Client.Get(ctx, client.ObjectKeyFromObject(kyma), now, client.UnsafeDisableDeepCopy)
-	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Source() == source
+	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Git.Source() == source
 }
 
 // currentView returns the catalog and the rollout decisions that bundles are based on. It returns nil while they are
@@ -218,18 +166,24 @@ const holdReasonDelay = 30 * time.Second
 // holdReason returns the reason why publishing has stopped while a Git commit is being applied. changing is the time
 // since it stopped. If this is shorter than holdReasonDelay, holdReason returns "".
 func (k *Kymas) holdReason(changing time.Duration) string {
-	if k.HoldReason == nil || changing < holdReasonDelay {
+	switch {
+	case changing < holdReasonDelay:
+		return ""
+	case k.Planner != nil: // the planner can hold publishing even if this shard has no repository
+		return k.Planner.HoldReason()
+	case k.Git != nil:
+		return k.Git.HoldReason()
+	default:
 		return ""
 	}
-	return k.HoldReason()
 }
 
 func (k *Kymas) currentRules() plan.Rules {
 	rules := k.Rules
 	rules.Watchers, _ = k.Watchers.Snapshot()
 	rules.Root = k.Publisher.Root()
-	if k.Source != nil {
-		rules.Source = k.Source()
+	if k.Git != nil {
+		rules.Source = k.Git.Source()
 	}
 	return rules
 }

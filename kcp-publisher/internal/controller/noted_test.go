@@ -92,7 +92,7 @@ func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 		{FailureEvents, corev1.EventTypeNormal, 0}, {FailureEvents, corev1.EventTypeWarning, 1},
 	} {
 		recorder := events.NewFakeRecorder(10)
-		k := &Kymas{Events: recorder, KymaEvents: c.wanted}
+		k := &Kymas{Options: Options{KymaEvents: c.wanted}, Events: recorder}
 		k.emitEvent(kymaOf("one"), c.kind, "Any", "Any", "anything")
 		if got := len(recorder.Events); got != c.want {
 			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
@@ -100,7 +100,7 @@ func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 	}
 	// With FailureEvents, the Event that the runtime reports again is not emitted.
 	recorder := events.NewFakeRecorder(10)
-	k := &Kymas{Events: recorder, KymaEvents: FailureEvents}
+	k := &Kymas{Options: Options{KymaEvents: FailureEvents}, Events: recorder}
 	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {
 		return v1beta2.KymaStatus{
 			Conditions: []metav1.Condition{{Type: v1beta2.ConditionReporting, Status: status, Reason: reason}},

@@ -19,7 +19,9 @@ import (
 )
 
 func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
-	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return noon }}
+	k := &Kymas{
+		Rollouts: &Rollouts{}, Options: Options{PollInterval: 30 * time.Second}, Now: func() time.Time { return noon },
+	}
 	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
 	defer q.ShutDown()
@@ -42,7 +44,7 @@ func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 
 // The test queues a poll of one runtime while notifications about other runtimes arrive all the time.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
-	k := &Kymas{}
+	k := &Kymas{Rollouts: &Rollouts{}}
 	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
 	q := priorityqueue.New[ctrl.Request]("order")
 	defer q.ShutDown()
@@ -70,7 +72,9 @@ func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 
 func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	now := noon
-	k := &Kymas{PollInterval: 30 * time.Second, Now: func() time.Time { return now }}
+	k := &Kymas{
+		Rollouts: &Rollouts{}, Options: Options{PollInterval: 30 * time.Second}, Now: func() time.Time { return now },
+	}
 	if wait := k.pollInterval(kymaOf("one")); wait != 30*time.Second {
 		t.Errorf("poll interval before the first view: got %s, want 30s", wait)
 	}
@@ -90,7 +94,7 @@ func TestPollIntervalDependsOnRolloutsAndIdleRuntimes(t *testing.T) {
 	}
 	for interval, want := range map[time.Duration]time.Duration{time.Second: 2 * time.Second,
 		30 * time.Second: time.Minute, 45 * time.Second: time.Minute, 5 * time.Minute: 5 * time.Minute} {
-		k := &Kymas{PollInterval: interval, Now: k.Now}
+		k := &Kymas{Rollouts: &Rollouts{}, Options: Options{PollInterval: interval}, Now: k.Now}
 		k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})
 		if wait := k.pollInterval(restingKyma("one")); wait != want {
 			t.Errorf("poll interval of an idle runtime: got %s, want %s", wait, want)

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -18,10 +19,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Planner runs the controllers that must run only once in a fleet with shards, such as the controller for rollouts. It
-// does not publish bundles.
-type Planner struct {
-	Catalog *Catalog
+// PlannerOptions configures a Planner.
+type PlannerOptions struct {
+	Namespace string
+	// Restricted lists the modules that require a kymaSelector to be visible.
+	Restricted []string
 	// Shards is the number of shards of the fleet.
 	Shards int
 	// Selected is true if a label selector is configured, so that some Kymas of the control plane belong to no shard.
@@ -34,8 +36,9 @@ type Planner struct {
 	// Announce sends an announcement to the shards: which control plane objects the planner has processed, and whether a
 	// rollout is active. It sets those fields of the announcement that identify this process.
 	Announce func(ctx context.Context, a shard.Announcement) error
-	// Git is the repository that the planner follows, or nil.
-	Git *PlannedGit
+	// Follow starts to follow the Git repository and returns the connection to it. hold and stop are the Planner's methods
+	// Hold and Stop. Follow is nil if no Git repository is configured.
+	Follow func(hold func() (release func()), stop func(context.Context) error) (*PlannedGit, error)
 	// ReportTimes returns the data that a shard last sent about the report times of its runtimes, or nil.
 	ReportTimes func(ctx context.Context, shard int) ([]byte, error)
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
@@ -44,52 +47,66 @@ type Planner struct {
 	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted settings
 	// only if an admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
+}
 
-	rollouts    Rollouts
-	trains      Trains
-	watchers    Watchers
+// Planner runs the controllers that must run only once in a fleet with shards, such as the controller for rollouts. It
+// does not publish bundles.
+type Planner struct {
+	PlannerOptions
+	catalog *Catalog
+	// git is the repository that the planner follows, or nil.
+	git         *PlannedGit
 	active      atomic.Bool
 	announcing  announcing
 	reportTimes atomic.Pointer[[]*shard.ReportTimes]
 }
 
-// SetupPlanner adds the planner's controllers to the manager.
-func SetupPlanner(mgr ctrl.Manager, p *Planner) error {
-	p.reportTimes.Store(new(make([]*shard.ReportTimes, p.Shards)))
+// NewPlanner returns a Planner and adds its controllers to the manager.
+func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 	if err := indexRuntimes(mgr); err != nil {
-		return err
+		return nil, err
 	}
-	p.Catalog.fleet = fleetstate.New(nil) // required, but unused because the planner does not publish
-	events := mgr.GetEventRecorder("kcp-publisher")
-	if err := setUpCatalog(mgr, p.Catalog, make(chan event.GenericEvent)); err != nil {
-		return err
+	recorder := mgr.GetEventRecorder(eventSource)
+	p := &Planner{PlannerOptions: o, catalog: &Catalog{
+		Changes: NewChanges(), Reader: mgr.GetClient(), Namespace: o.Namespace, Restricted: o.Restricted,
+		Reconciles: make(chan event.GenericEvent), changed: make(chan event.GenericEvent, 1),
+		fleet: fleetstate.New(nil), // required, but unused because the planner does not publish
+	}}
+	p.reportTimes.Store(new(make([]*shard.ReportTimes, o.Shards)))
+	if o.Follow != nil {
+		git, err := o.Follow(p.Hold, p.Stop)
+		if err != nil {
+			return nil, err
+		}
+		p.git = git
 	}
-	r := &p.rollouts
-	r.Events, r.Catalog, r.Now, r.lastReport, r.announce = events, p.Catalog, p.Now, p.lastReport, p.announceState
-	r.maxQuiet = maxQuietTime(p.AgentPollInterval, p.ReportInterval, p.PollInterval)
 	api := mgr.GetClient()
-	if !p.TrustAuthors {
-		api = restrictSettings(api, events, p.Now)
+	if !o.TrustAuthors {
+		api = restrictSettings(api, recorder, o.Now)
 	}
-	if err := setUpRollouts(mgr, r, api, p.PollInterval); err != nil {
-		return err
-	}
-	p.trains.catalog, p.trains.mayWrite, p.trains.now, p.trains.isPartial = p.Catalog, p.MayWrite, p.Now, p.Selected
-	if err := setUpTrains(mgr, &p.trains, api, p.PollInterval); err != nil {
-		return err
-	}
-	if err := setUpWatchers(mgr, &p.watchers, p.Catalog.Namespace, p.Now); err != nil {
-		return err
-	}
-	if err := setUpFinalizers(mgr, events); err != nil {
-		return err
-	}
-	err := ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).
-		Complete(&shardLabels{mgr.GetClient(), p.Shards})
+	err := errors.Join(
+		setUpCatalog(mgr, p.catalog),
+		setUpRollouts(mgr, &Rollouts{
+			Client: api, Events: recorder, Catalog: p.catalog, Interval: min(o.PollInterval, rolloutInterval), Now: o.Now,
+			lastReport: p.lastReport, announce: p.announceState,
+			maxQuiet: maxQuietTime(o.AgentPollInterval, o.ReportInterval, o.PollInterval),
+		}),
+		setUpTrains(mgr, &Trains{
+			client: api, uncached: mgr.GetAPIReader(), events: recorder, catalog: p.catalog, mayWrite: o.MayWrite,
+			now: o.Now, isPartial: o.Selected, interval: min(6*o.PollInterval, trainInterval),
+		}),
+		setUpWatchers(mgr, &Watchers{Client: mgr.GetClient(), Namespace: o.Namespace, now: o.Now}),
+		setUpFinalizers(mgr, recorder),
+	)
 	if err != nil {
-		return fmt.Errorf("set up controller shards: %w", err)
+		return nil, err
 	}
-	return mgr.Add(p)
+	err = ctrl.NewControllerManagedBy(mgr).Named("shards").For(&v1beta2.Kyma{}).
+		Complete(&shardLabels{mgr.GetClient(), o.Shards})
+	if err != nil {
+		return nil, fmt.Errorf("set up controller shards: %w", err)
+	}
+	return p, mgr.Add(p)
 }
 
 func (p *Planner) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
@@ -138,7 +155,7 @@ func (p *Planner) readReportTimes(ctx context.Context) {
 	}
 	p.reportTimes.Store(&next)
 	select {
-	case p.Catalog.changed <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	case p.catalog.changed <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // an evaluation is already pending
 	}
 }

@@ -53,7 +53,7 @@ type announcing struct {
 // Hold stops publishing in this process until release is called. To stop publishing in the shards, too, call Stop
 // afterwards.
 func (p *Planner) Hold() (release func()) {
-	done := p.Catalog.Hold()
+	done := p.catalog.Hold()
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
 	p.announcing.state = "" // the next evaluation sets it
@@ -73,7 +73,7 @@ func (p *Planner) Stop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return p.Git.Acknowledged(ctx)
+	return p.git.Acknowledged(ctx)
 }
 
 // announceState announces the result of an evaluation with this catalog. If the catalog has changed since then, it does
@@ -81,7 +81,7 @@ func (p *Planner) Stop(ctx context.Context) error {
 func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error {
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
-	if p.Catalog.isChanging() || p.Catalog.Snapshot() != evaluated {
+	if p.catalog.isChanging() || p.catalog.Snapshot() != evaluated {
 		return nil
 	}
 	p.active.Store(active)
@@ -91,12 +91,12 @@ func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot
 
 // announceAgain announces changes of the commit between two evaluations.
 func (p *Planner) announceAgain(ctx context.Context) {
-	if p.Git == nil {
+	if p.git == nil {
 		return
 	}
-	requested := p.Git.Requested()
+	requested := p.git.Requested()
 	if requested {
-		p.Git.Compare()
+		p.git.Compare()
 	}
 	p.announcing.mu.Lock()
 	defer p.announcing.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 func (p *Planner) send(ctx context.Context) error {
 	now := &p.announcing
 	a := shard.Announcement{State: now.state, Active: now.active}
-	if p.Git == nil {
+	if p.git == nil {
 		return p.Announce(ctx, a)
 	}
 	approved, err := p.sendApprovals(ctx)
@@ -125,21 +125,21 @@ func (p *Planner) send(ctx context.Context) error {
 		return err
 	}
 	a.Commit = shard.Commit{Applied: now.applied, Approved: approved}
-	if source := p.Git.Source(); source != nil {
+	if source := p.git.Source(); source != nil {
 		a.Commit.Repository, a.Commit.Hash = source.Repository, source.Commit
 	}
-	if at := p.Git.Compared(); !at.IsZero() {
+	if at := p.git.Compared(); !at.IsZero() {
 		a.Commit.Compared = at.UnixNano()
 	}
-	if now.state == "" || p.Catalog.isChanging() {
-		a.State, a.Held = "", cmp.Or(p.Git.Holding(), "the planner is reading the control plane's objects")
+	if now.state == "" || p.catalog.isChanging() {
+		a.State, a.Held = "", cmp.Or(p.git.Holding(), "the planner is reading the control plane's objects")
 	}
 	return p.Announce(ctx, a)
 }
 
 // sendApprovals stores the approvals of the current commit and returns their digest.
 func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) {
-	data, digest, err := p.Git.Approvals().Encode()
+	data, digest, err := p.git.Approvals().Encode()
 	if err != nil {
 		if text := err.Error(); text != p.announcing.unapproved {
 			ctrl.LoggerFrom(ctx).Error(err, "failed to pass the approved removals of a commit to the shards")
@@ -153,7 +153,7 @@ func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) 
 	if err := p.MayWrite(); err != nil { // a former planner must not replace the approvals
 		return "", err
 	}
-	if err := p.Git.WriteApprovals(ctx, data); err != nil {
+	if err := p.git.WriteApprovals(ctx, data); err != nil {
 		return "", err
 	}
 	p.announcing.approved = digest

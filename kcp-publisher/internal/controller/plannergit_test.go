@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
@@ -31,13 +30,15 @@ func newPlannerWithGit(t *testing.T) *plannerWithGit {
 	t.Helper()
 	w := &plannerWithGit{reason: "commit c1 is applied in part"}
 	w.Planner = &Planner{
-		Catalog:  &Catalog{rereads: make(chan event.GenericEvent, 1)},
-		MayWrite: func() error { return w.lost },
-		Announce: func(_ context.Context, a shard.Announcement) error {
-			w.last = a
-			return nil
+		PlannerOptions: PlannerOptions{
+			MayWrite: func() error { return w.lost },
+			Announce: func(_ context.Context, a shard.Announcement) error {
+				w.last = a
+				return nil
+			},
 		},
-		Git: &PlannedGit{
+		catalog: &Catalog{Changes: withoutEvent()},
+		git: &PlannedGit{
 			Source: func() *bundle.Source { return w.source }, Compared: func() time.Time { return time.Unix(5, 0) },
 			Compare: func() { w.compared++ }, Requested: func() bool { return w.requested },
 			Holding: func() string { return w.reason }, Approvals: func() shard.Approvals { return w.approvals },
@@ -64,8 +65,8 @@ func (w *plannerWithGit) read(t *testing.T) *catalog.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Catalog.snapshot.Store(next)
-	w.Catalog.readChanges.Store(w.Catalog.endedChanges.Load())
+	w.catalog.snapshot.Store(next)
+	w.catalog.readChanges.Store(w.catalog.endedChanges.Load())
 	return next
 }
 
@@ -77,7 +78,7 @@ func TestPlannerAnnouncesNoStateWhileACommitIsApplied(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	old := w.Catalog.Snapshot()
+	old := w.catalog.Snapshot()
 	if w.announceAgain(ctx); w.last.Held == "" || w.last.State != "" {
 		t.Errorf("before the first evaluation: announced %+v, want a hold", w.last)
 	}
@@ -165,8 +166,8 @@ func TestPlannerComparesWithGitIfAShardRequestsIt(t *testing.T) {
 
 func TestPlannerWithoutGitAnnouncesNoCommit(t *testing.T) {
 	w := newPlannerWithGit(t)
-	w.Git = nil
-	if err := w.announceState(t.Context(), w.Catalog.Snapshot(), "s1", false); err != nil {
+	w.git = nil
+	if err := w.announceState(t.Context(), w.catalog.Snapshot(), "s1", false); err != nil {
 		t.Fatal(err)
 	}
 	if w.last != (shard.Announcement{State: "s1"}) {

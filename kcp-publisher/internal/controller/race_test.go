@@ -194,7 +194,8 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 			r := newRace(t)
 			marked := 0
 			follower := &Keys{
-				Folder: r.folder, Publisher: r.publisher, onChange: func(context.Context) error { marked++; return nil },
+				KeyOptions: KeyOptions{Folder: r.folder}, Publisher: r.publisher,
+				onChange: func(context.Context) error { marked++; return nil },
 			}
 			agents := make([]*looker, workers)
 			for i := range agents {

@@ -73,7 +73,8 @@ func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(before).WithStatusSubresource(before).Build()
 	k := &Kymas{
-		Client: api, Events: events.NewFakeRecorder(10), Catalog: &Catalog{}, Now: func() time.Time { return noon },
+		Client: api, Events: events.NewFakeRecorder(10), Catalog: &Catalog{Changes: NewChanges()},
+		Now: func() time.Time { return noon },
 	}
 	must := func(err error) {
 		t.Helper()
@@ -126,7 +127,9 @@ func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 			},
 		}).Build()
 	recorder := events.NewFakeRecorder(10)
-	k := &Kymas{Client: api, Events: recorder, Catalog: &Catalog{}, Now: func() time.Time { return noon }}
+	k := &Kymas{
+		Client: api, Events: recorder, Catalog: &Catalog{Changes: NewChanges()}, Now: func() time.Time { return noon },
+	}
 	after := before.DeepCopy()
 	after.Status.Conditions = reporting(metav1.ConditionTrue, v1beta2.ReasonReported)
 	if err := k.writeStatus(quiet(t.Context()), before, after); err != nil || writes != 2 {

@@ -104,8 +104,8 @@ func (p *RemotePlanner) Source() *bundle.Source {
 	return p.cached.source
 }
 
-// Holding returns the reason why the planner has stopped publishing, or "".
-func (p *RemotePlanner) Holding() string {
+// HoldReason returns the reason why the planner has stopped publishing, or "".
+func (p *RemotePlanner) HoldReason() string {
 	announced, known := p.Announced()
 	if known && announced.Held == "" && announced.Commit.Applied == 0 && p.Git != nil {
 		return "the planner does not follow the Git repository: all replicas need the same --git-url"
@@ -113,9 +113,9 @@ func (p *RemotePlanner) Holding() string {
 	return announced.Held
 }
 
-// Compared returns the start of the last comparison that found the newest commit completely applied, or zero. The
+// ComparedAt returns the start of the last comparison that found the newest commit completely applied, or zero. The
 // planner regularly compares the control plane with that commit.
-func (p *RemotePlanner) Compared() time.Time {
+func (p *RemotePlanner) ComparedAt() time.Time {
 	announced, known := p.Announced()
 	if !known || announced.Commit.Compared == 0 {
 		return time.Time{}
@@ -123,9 +123,12 @@ func (p *RemotePlanner) Compared() time.Time {
 	return time.Unix(0, announced.Commit.Compared)
 }
 
-// Approved returns the time at which an operator approved the removal of a module from a Kyma together with the current
-// commit. It returns zero if the removal is not approved.
-func (p *RemotePlanner) Approved(kyma types.UID, module string) time.Time {
+// RequestComparison asks the planner to compare the control plane with the newest commit.
+func (p *RemotePlanner) RequestComparison() { p.Git.Compare() }
+
+// ApprovedAt returns the time at which an operator approved the removal of a module from a Kyma together with the
+// current commit. It returns zero if the removal is not approved.
+func (p *RemotePlanner) ApprovedAt(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cached.approvals.Of(kyma, module)

@@ -81,23 +81,25 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	}
 	build := func() client.Client { return fake.NewClientBuilder().WithScheme(scheme).Build() }
 	s := &shardWithGit{known: true, cached: build(), direct: build()}
-	s.RemotePlanner = &RemotePlanner{
+	s.RemotePlanner = &RemotePlanner{RemoteOptions: RemoteOptions{
 		Announced: func() (shard.Announcement, bool) { return s.announced, s.known },
 		Git: &RemoteGit{
 			Approvals: func(context.Context) ([]byte, error) { return s.approvals, s.err },
 			Compare:   func() { s.requests++ },
 		},
-	}
-	c := &Catalog{}
+	}}
+	c := &Catalog{Changes: NewChanges()}
 	c.snapshot.Store(snapshot)
-	s.kymas = &Kymas{Catalog: c, Planner: s.RemotePlanner, Rollouts: Rollouts{Catalog: c, remote: s.RemotePlanner}}
-	s.kymas.Client, s.kymas.Source = s.cached, s.Source
-	s.kymas.Watchers.Client, s.kymas.Watchers.isReadOnly = s.cached, true
+	s.kymas = &Kymas{
+		Options: Options{Git: s.RemotePlanner}, Client: s.cached, Catalog: c, Planner: s.RemotePlanner,
+		Rollouts: &Rollouts{Catalog: c, remote: s.RemotePlanner},
+		Watchers: &Watchers{Client: s.cached, isReadOnly: true},
+	}
 	s.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 	s.kymas.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
 	s.caches = &caches{
 		cached: s.cached, direct: s.direct, namespace: "kcp-system", kymas: labels.Everything(),
-		watchers: &s.kymas.Watchers,
+		watchers: s.kymas.Watchers,
 	}
 	return s
 }
@@ -129,7 +131,7 @@ func TestShardResolvesOnlyCompleteCommits(t *testing.T) {
 	s.announced = shard.Announcement{State: "planned"}
 	s.want(t, "planner without Git", false, "")
 	s.catchUpTo(t, false)
-	if s.Holding() == "" {
+	if s.HoldReason() == "" {
 		t.Error("the reason is missing although the planner does not follow the repository")
 	}
 	s.announced.Commit = shard.Commit{Applied: 1, Hash: "c1"}
@@ -146,8 +148,8 @@ func TestShardResolvesOnlyCompleteCommits(t *testing.T) {
 
 	s.announced = shard.Announcement{Held: "commit c3 is applied in part", Commit: s.announced.Commit}
 	s.want(t, "partially applied commit", false, "")
-	if s.Holding() != "commit c3 is applied in part" || s.heldFor() == 0 {
-		t.Errorf("got reason %q for %s, want the planner's reason", s.Holding(), s.heldFor())
+	if s.HoldReason() != "commit c3 is applied in part" || s.heldFor() == 0 {
+		t.Errorf("got reason %q for %s, want the planner's reason", s.HoldReason(), s.heldFor())
 	}
 	one := kymaAt("one", "u1", "")
 	if err := s.direct.Create(t.Context(), &one); err != nil {
@@ -195,12 +197,12 @@ func TestShardReceivesApprovedRemovalsBeforeResolvingACommit(t *testing.T) {
 	s.approvals = data
 	s.catchUpTo(t, true)
 	s.want(t, "with the approvals", true, "c1")
-	if got := s.Approved("u1", ""); !got.Equal(at) || !s.Approved("u2", "").IsZero() {
+	if got := s.ApprovedAt("u1", ""); !got.Equal(at) || !s.ApprovedAt("u2", "").IsZero() {
 		t.Errorf("the removal is approved at %s, want %s and no other approval", got, at)
 	}
 	s.announced.Commit = shard.Commit{Applied: 2, Hash: "c2"}
 	s.catchUpTo(t, true)
-	if !s.Approved("u1", "").IsZero() {
+	if !s.ApprovedAt("u1", "").IsZero() {
 		t.Error("the approval is valid for a later commit")
 	}
 }

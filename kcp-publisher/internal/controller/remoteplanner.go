@@ -15,16 +15,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// RemotePlanner is a shard's connection to the planner of the fleet's rollouts. A nil RemotePlanner means that this
-// process plans rollouts itself.
-type RemotePlanner struct {
+// RemoteOptions configures a RemotePlanner.
+type RemoteOptions struct {
 	// Announced returns the planner's last announcement. known is false if the announcement may be outdated.
 	Announced func() (announced shard.Announcement, known bool)
 	// SendReportTimes sends the report times of the shard's runtimes to the planner.
 	SendReportTimes ReportTimesWriter
 	// Git is the connection to the repository that the planner follows, or nil if no repository is configured.
 	Git *RemoteGit
+}
 
+// RemotePlanner is a shard's connection to the planner of the fleet's rollouts. A nil RemotePlanner means that this
+// process plans rollouts itself.
+type RemotePlanner struct {
+	RemoteOptions
 	fleet  *fleetstate.Fleet
 	caches *caches
 

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,7 +35,13 @@ const (
 // removalJudge decides which modules can be removed from a runtime without an operator's approval. The decision depends
 // on the number of removals in the whole fleet. A removalJudge is safe for concurrent use.
 type removalJudge struct {
-	kymas *Kymas
+	cached, uncached client.Reader
+	namespace        string
+	now              func() time.Time
+	limits           removal.Limits
+	git              Git // nil if no Git repository is configured
+	events           events.EventRecorder
+	lease            string // the name of the publisher's Lease
 
 	mu      sync.Mutex // guards the fields below
 	pending map[types.UID]pendingEntry
@@ -61,9 +68,10 @@ type removalDecision struct {
 	held    map[removal.Removal]removal.Reason
 }
 
-func newRemovals(kymas *Kymas) *removalJudge {
+func newRemovals(o Options, cached, uncached client.Reader, recorder events.EventRecorder) *removalJudge {
 	return &removalJudge{
-		kymas:           kymas,
+		cached: cached, uncached: uncached, namespace: o.Namespace, now: o.Publish.Now, limits: o.Limits, git: o.Git,
+		events: recorder, lease: o.KeyFolder.Lease,
 		pending:         map[types.UID]pendingEntry{},
 		firstSeen:       map[removal.Removal]time.Time{},
 		deletedRemovals: map[removal.Removal]time.Time{},
@@ -77,10 +85,9 @@ func (r *removalJudge) decideRemovals(
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var same v1beta2.KymaList
-	k, now := r.kymas, r.kymas.Now()
-	namespace, inRuntime := client.InNamespace(k.Catalog.Namespace),
-		client.MatchingFields{indexRuntime: removing.Runtime}
-	if err := k.Client.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
+	now := r.now()
+	namespace, inRuntime := client.InNamespace(r.namespace), client.MatchingFields{indexRuntime: removing.Runtime}
+	if err := r.cached.List(ctx, &same, namespace, inRuntime, client.UnsafeDisableDeepCopy); err != nil {
 		return plan.RemovalDecision{}, fmt.Errorf("decide on removals: list Kymas of runtime %s: %w", removing.Runtime,
 			err)
 	}
@@ -91,7 +98,7 @@ func (r *removalJudge) decideRemovals(
 	if removing.IsChanging {
 		snapshot = nil
 	}
-	pending := k.pendingRemovals(own, removing.Modules, removing.IsRestored)
+	pending := r.pendingRemovals(own, removing.Modules, removing.IsRestored)
 	for i := range pending {
 		pending[i].Unrecorded = slices.Contains(removing.Unrecorded, pending[i].Module)
 	}
@@ -121,8 +128,8 @@ func (r *removalJudge) decideRemovals(
 				verdict.Unrecorded = append(verdict.Unrecorded, p.Module)
 			}
 		}
-		if reason == removal.Restored && k.RequestComparison != nil {
-			k.RequestComparison()
+		if reason == removal.Restored && r.git != nil {
+			r.git.RequestComparison()
 		}
 	}
 	return verdict, nil
@@ -143,13 +150,12 @@ func (r *removalJudge) fleetDecision(
 		return r.lastDecision, nil
 	}
 	var list v1beta2.KymaList
-	namespace := client.InNamespace(r.kymas.Catalog.Namespace)
-	if err := r.kymas.Client.List(ctx, &list, namespace, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.cached.List(ctx, &list, client.InNamespace(r.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return removalDecision{}, fmt.Errorf("decide on removals: list Kymas: %w", err)
 	}
 	all := list.Items
 	fleet := removal.Fleet{Pending: pending}
-	since := now.Add(-r.kymas.Limits.Window)
+	since := now.Add(-r.limits.Window)
 	known := make(map[types.UID]pendingEntry, len(r.pending))
 	existing := make(map[string]bool, len(all))
 	for i := range all {
@@ -164,21 +170,21 @@ func (r *removalJudge) fleetDecision(
 		}
 		known[kyma.UID] = found
 		if kyma.UID != own.UID {
-			fleet.Pending = append(fleet.Pending, r.kymas.pendingRemovals(kyma, found.modules, false)...)
+			fleet.Pending = append(fleet.Pending, r.pendingRemovals(kyma, found.modules, false)...)
 		}
 	}
 	r.pending = known
 	fleet.Recent = append(fleet.Recent, r.recentOfDeleted(existing, since)...)
 	fleet.Runtimes = plan.CountRemovable(all, fleet.Recent)
 	var err error
-	if fleet.NamespaceDeleted, err = r.kymas.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
+	if fleet.NamespaceDeleted, err = r.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
 		return removalDecision{}, err
 	}
 	r.lastDecision = removalDecision{
 		at:      now,
 		catalog: snapshot,
 		pending: map[removal.Removal]bool{},
-		held:    r.kymas.Limits.Decide(fleet),
+		held:    r.limits.Decide(fleet),
 	}
 	for _, p := range fleet.Pending {
 		r.lastDecision.pending[p.Removal] = true
@@ -208,43 +214,36 @@ func (r *removalJudge) recentOfDeleted(existing map[string]bool, since time.Time
 
 // isNamespaceDeleted reports whether the Kymas' namespace is being deleted. It returns false if the publisher lacks the
 // permission to read the namespace. In this case, the limits for removals apply.
-func (k *Kymas) isNamespaceDeleted(ctx context.Context, pending []removal.PendingRemoval) (bool, error) {
+func (r *removalJudge) isNamespaceDeleted(ctx context.Context, pending []removal.PendingRemoval) (bool, error) {
 	if !slices.ContainsFunc(pending, func(p removal.PendingRemoval) bool { return p.Module == "" }) {
 		return false, nil
 	}
 	var namespace corev1.Namespace
-	err := k.uncached.Get(ctx, types.NamespacedName{Name: k.Catalog.Namespace}, &namespace)
+	err := r.uncached.Get(ctx, types.NamespacedName{Name: r.namespace}, &namespace)
 	switch {
 	case apierrors.IsForbidden(err):
 		ctrl.LoggerFrom(ctx).
 			Info("cannot read the namespace of the Kymas, so only the number of deletions is limited", "namespace",
-				k.Catalog.Namespace, "cause", err.Error())
+				r.namespace, "cause", err.Error())
 		return false, nil
 	case err != nil:
-		return false, fmt.Errorf("decide on removals: read namespace %s: %w", k.Catalog.Namespace, err)
+		return false, fmt.Errorf("decide on removals: read namespace %s: %w", r.namespace, err)
 	}
 	return !namespace.DeletionTimestamp.IsZero(), nil
 }
 
-func (k *Kymas) pendingRemovals(kyma *v1beta2.Kyma, modules []string, restored bool) []removal.PendingRemoval {
-	all := plan.CollectPending(kyma, modules, restored, k.lastComparison())
-	if k.ApprovedByCommit == nil {
-		return all
+func (r *removalJudge) pendingRemovals(
+	kyma *v1beta2.Kyma, modules []string, restored bool,
+) []removal.PendingRemoval {
+	if r.git == nil {
+		return plan.CollectPending(kyma, modules, restored, time.Time{})
 	}
+	all := plan.CollectPending(kyma, modules, restored, r.git.ComparedAt())
 	for i := range all {
-		approved := k.ApprovedByCommit(kyma.UID, all[i].Module)
-		all[i].Approved = all[i].Approved || plan.IsApprovedByCommit(kyma, all[i].Module, approved, k.Now())
+		approved := r.git.ApprovedAt(kyma.UID, all[i].Module)
+		all[i].Approved = all[i].Approved || plan.IsApprovedByCommit(kyma, all[i].Module, approved, r.now())
 	}
 	return all
-}
-
-// lastComparison returns the start of the last comparison with Git that found the newest commit completely applied. It
-// returns zero if no comparison did, or if no Git repository is configured.
-func (k *Kymas) lastComparison() time.Time {
-	if k.LastComparison == nil {
-		return time.Time{}
-	}
-	return k.LastComparison()
 }
 
 // announceHeld logs and emits an Event about the removals that wait for an approval. It does so once for each new set
@@ -281,7 +280,6 @@ func (r *removalJudge) announceHeld(ctx context.Context) {
 	}
 	note := "removals wait for an operator's approval: " + text + ": see `kcp-publisher removals`"
 	ctrl.LoggerFrom(ctx).Info(note)
-	keys := r.kymas.Keys
-	r.kymas.Events.Eventf(leaseReference(r.kymas.Catalog.Namespace, keys.Lease), nil, corev1.EventTypeWarning,
+	r.events.Eventf(leaseReference(r.namespace, r.lease), nil, corev1.EventTypeWarning,
 		v1beta2.ReasonRemovalsHeld, "Publish", "%s", eventNote(note))
 }

@@ -151,8 +151,8 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 		},
 	} {
 		kymas := &Kymas{
-			pullSecrets:     pullSecretReader{secret: c.secret},
-			ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"},
+			pullSecrets: pullSecretReader{secret: c.secret},
+			Options:     Options{ImagePullSecret: types.NamespacedName{Namespace: "kcp-system", Name: "pull"}},
 		}
 		kyma := kymaOf("one")
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{

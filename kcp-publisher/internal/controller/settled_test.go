@@ -118,7 +118,7 @@ type noKymas struct{ client.Reader }
 func (noKymas) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
 func TestChangeForAllKymasEndsSkippedReconciles(t *testing.T) {
-	c := &Catalog{Reader: noKymas{}}
+	c := &Catalog{Changes: NewChanges(), Reader: noKymas{}}
 	k := &Kymas{Catalog: c}
 	before := c.markedCount.Load()
 	if err := c.reconcileAll(t.Context()); err != nil || c.markedCount.Load() == before {

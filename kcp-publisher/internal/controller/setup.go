@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -21,149 +21,183 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/ingest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
 // indexRuntime is the name of the index of Kymas by runtime ID.
 const indexRuntime = "runtime"
 
-func setUpSignatures(mgr ctrl.Manager, kymas *Kymas) error {
-	keys := &kymas.Signatures
-	if keys.Verifier == nil {
-		return nil
-	}
-	keys.Reader = mgr.GetClient()
-	keys.onChange = kymas.Catalog.reconcileAll
-	err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, batchEvents()).Complete(keys)
-	if err != nil {
-		return err
-	}
-	return mgr.Add(keys)
-}
+// eventSource is the name of the publisher in Events.
+const eventSource = "kcp-publisher"
 
-func setUpPlanning(mgr ctrl.Manager, kymas *Kymas) error {
-	if err := setUpFinalizers(mgr, kymas.Events); err != nil {
-		return err
-	}
-	trains := &kymas.Trains
-	trains.catalog, trains.mayWrite, trains.now = kymas.Catalog, kymas.Publisher.MayPush, kymas.Now
-	trains.isPartial = kymas.Share.HasSelector()
-	return setUpTrains(mgr, trains, kymas.Client, kymas.PollInterval)
-}
-
-// setUpRemotePlanner connects a shard to the planner and to the repository that the planner follows.
-func setUpRemotePlanner(mgr ctrl.Manager, kymas *Kymas) error {
-	p := kymas.Planner
-	p.caches = &caches{
-		cached: mgr.GetClient(), direct: mgr.GetAPIReader(), namespace: kymas.Catalog.Namespace,
-		kymas: kymas.Share.CacheSelector(), watchers: &kymas.Watchers,
-	}
-	kymas.HoldReason = p.Holding
-	if p.Git != nil {
-		kymas.Source, kymas.LastComparison, kymas.RequestComparison = p.Source, p.Compared, p.Git.Compare
-		kymas.ApprovedByCommit = p.Approved
-	}
-	follow := func(ctx context.Context) error { return p.follow(ctx, kymas.Catalog.changed) }
-	return errors.Join(mgr.Add(reportTimesSender{kymas}), mgr.Add(manager.RunnableFunc(follow)))
-}
-
-// Setup adds the controllers to the manager. concurrency is the maximum number of concurrent reconciles of Kymas.
-func Setup(mgr ctrl.Manager, kymas *Kymas, concurrency int) error {
-	if err := indexRuntimes(mgr); err != nil {
-		return err
-	}
-	changed := make(chan event.GenericEvent)
-	kymas.Events = mgr.GetEventRecorder("kcp-publisher")
-	kymas.Client, kymas.uncached = mgr.GetClient(), mgr.GetAPIReader()
-	if !kymas.TrustAuthors {
-		kymas.Client = restrictSettings(kymas.Client, kymas.Events, kymas.Now)
-	}
-	kymas.setFleet(fleetstate.New(kymas.Publisher.DropRecord))
-	kymas.Publisher.OnRestored, kymas.Publisher.Components.Restored = announceRestored, announceRestored
-	kymas.backoff.checkRegistry = func(ctx context.Context) error { return store.Ping(ctx, kymas.Place) }
+// New returns the controller of Kymas and adds all controllers of a publisher to the manager.
+func New(mgr ctrl.Manager, o Options) (*Kymas, error) {
 	schema, err := kymaschema.New()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	kymas.checkReport = func(report bundle.Report) error { return ingest.Check(schema, report) }
-	kymas.registerMetrics()
-	kymas.Publisher.DecideRemovals = newRemovals(kymas).decideRemovals
+	recorder, now, place := mgr.GetEventRecorder(eventSource), o.Publish.Now, o.Publish.Place
+	api := mgr.GetClient()
+	if !o.TrustAuthors {
+		api = restrictSettings(api, recorder, now)
+	}
+	var publisher *publish.Publisher
+	fleet := fleetstate.New(func(r *publish.Record) { publisher.DropRecord(r) })
+	catalog := newCatalog(mgr, o, fleet)
+	watchers := &Watchers{
+		Client: mgr.GetClient(), Namespace: o.Namespace, onChange: catalog.reconcileAll, isReadOnly: o.Remote != nil,
+		now: now,
+	}
+	planner := newRemotePlanner(mgr, o, fleet, watchers)
+	if planner != nil && planner.Git != nil {
+		o.Git = planner
+	}
+	o.Publish.OnRestored = AnnounceRestored
+	o.Publish.DecideRemovals = newRemovals(o, api, mgr.GetAPIReader(), recorder).decideRemovals
+	if publisher, err = publish.New(o.Publish); err != nil {
+		return nil, err
+	}
+	secrets, pullSecrets, err := newSecretCaches(mgr, o)
+	if err != nil {
+		return nil, err
+	}
+	reports, settings := newReports(place, now, fleet, o.Slimmer), o.Rules.Settings
+	k := &Kymas{
+		Options: o, Client: api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: place,
+		Keys: newKeys(mgr, o, publisher, catalog), Watchers: watchers, Planner: planner, Now: now, secrets: secrets,
+		pullSecrets: pullSecrets, uncached: mgr.GetAPIReader(), fleet: fleet, reports: reports,
+		Rollouts: &Rollouts{
+			Client: api, Events: recorder, Catalog: catalog, Interval: min(o.PollInterval, rolloutInterval), Now: now,
+			lastReport: reports.lastReport, share: o.Share, remote: planner,
+			maxQuiet: maxQuietTime(settings.PollInterval.Duration, settings.ReportInterval.Duration, o.PollInterval),
+		},
+		backoff: registryBackoff{
+			fleet: fleet, checkRegistry: func(ctx context.Context) error { return store.Ping(ctx, place) },
+		},
+		metricsPart: metricsPart{fleet: fleet, isReady: func() bool { return catalog.Snapshot() != nil }},
+		checkReport: func(report bundle.Report) error { return ingest.Check(schema, report) },
+	}
+	if err := errors.Join(k.setUpShared(mgr), k.setUpPlanning(mgr), k.setUp(mgr, secrets, pullSecrets)); err != nil {
+		return nil, err
+	}
+	runtimeStates.addPart(&k.metricsPart)
+	return k, nil
+}
 
-	if kymas.Share.IsFirst() {
-		kymas.Catalog.Events = kymas.Events
+func newCatalog(mgr ctrl.Manager, o Options, fleet *fleetstate.Fleet) *Catalog {
+	c := &Catalog{
+		Changes: o.Changes, Reader: mgr.GetClient(), Namespace: o.Namespace, Restricted: o.Restricted,
+		Reconciles: make(chan event.GenericEvent), changed: make(chan event.GenericEvent, 1), fleet: fleet,
 	}
-	if err := mgr.Add(manager.RunnableFunc(kymas.Slimmer.run)); err != nil {
-		return err
+	if o.Share.IsFirst() {
+		c.Events = mgr.GetEventRecorder(eventSource)
 	}
-	if err := setUpCatalog(mgr, kymas.Catalog, changed); err != nil {
-		return err
-	}
-	r := &kymas.Rollouts
-	r.Events, r.Catalog, r.Now, r.lastReport, r.share, r.remote = kymas.Events, kymas.Catalog, kymas.Now,
-		kymas.reports.lastReport, kymas.Share, kymas.Planner
-	settings := kymas.Rules.Settings
-	r.maxQuiet = maxQuietTime(settings.PollInterval.Duration, settings.ReportInterval.Duration, kymas.PollInterval)
-	if err := setUpRollouts(mgr, r, kymas.Client, kymas.PollInterval); err != nil {
-		return err
-	}
-	if kymas.Planner != nil {
-		if err := setUpRemotePlanner(mgr, kymas); err != nil {
-			return err
+	return c
+}
+
+func newKeys(mgr ctrl.Manager, o Options, publisher *publish.Publisher, catalog *Catalog) *Keys {
+	k := &Keys{KeyOptions: o.KeyFolder, Publisher: publisher, onChange: catalog.reconcileAll}
+	if o.Share.IsFirst() {
+		k.Events, k.Namespace = mgr.GetEventRecorder(eventSource), o.Namespace
+		k.rootAnnotator = rootAnnotator{
+			reader: mgr.GetAPIReader(), writer: mgr.GetClient(),
+			lease: client.ObjectKey{Namespace: o.Namespace, Name: o.KeyFolder.Lease},
 		}
 	}
-	kymas.Keys.onChange = kymas.Catalog.reconcileAll
-	if kymas.Share.IsFirst() {
-		kymas.Keys.Events, kymas.Keys.Namespace = kymas.Events, kymas.Catalog.Namespace
-		kymas.Keys.rootAnnotator = rootAnnotator{
-			reader: mgr.GetAPIReader(), writer: mgr.GetClient(), lease: client.ObjectKey{
-				Namespace: kymas.Catalog.Namespace, Name: kymas.Keys.Lease,
-			},
+	return k
+}
+
+// newRemotePlanner returns a shard's connection to the planner and to the repository that the planner follows. It
+// returns nil without shards.
+func newRemotePlanner(mgr ctrl.Manager, o Options, fleet *fleetstate.Fleet, watchers *Watchers) *RemotePlanner {
+	if o.Remote == nil {
+		return nil
+	}
+	return &RemotePlanner{RemoteOptions: *o.Remote, fleet: fleet, caches: &caches{
+		cached: mgr.GetClient(), direct: mgr.GetAPIReader(), namespace: o.Namespace, kymas: o.Share.CacheSelector(),
+		watchers: watchers,
+	}}
+}
+
+// newSecretCaches returns the caches of the Secrets for runtimes and of the image pull Secret. They are nil if the
+// publisher does not read these Secrets.
+func newSecretCaches(mgr ctrl.Manager, o Options) (secrets, pullSecrets cache.Cache, err error) {
+	if o.SecretsNamespace != "" {
+		if secrets, err = newSecretCache(mgr, o.SecretsNamespace); err != nil {
+			return nil, nil, fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
 		}
 	}
-	if err := mgr.Add(kymas.Keys); err != nil {
-		return err
-	}
-	if err := setUpSignatures(mgr, kymas); err != nil {
-		return err
-	}
-	kymas.Watchers.onChange, kymas.Watchers.isReadOnly = kymas.Catalog.reconcileAll, kymas.Planner != nil
-	if err := setUpWatchers(mgr, &kymas.Watchers, kymas.Catalog.Namespace, kymas.Now); err != nil {
-		return err
-	}
-	if kymas.Planner == nil { // with shards, the planner runs these controllers
-		if err := setUpPlanning(mgr, kymas); err != nil {
-			return err
+	if o.ImagePullSecret.Name != "" {
+		if pullSecrets, err = newPullSecretCache(mgr, o.ImagePullSecret); err != nil {
+			return nil, nil, fmt.Errorf("set up the cache of the image pull Secret: %w", err)
 		}
 	}
+	return secrets, pullSecrets, nil
+}
+
+// setUpShared adds the controllers that run in every publisher, with and without shards.
+func (k *Kymas) setUpShared(mgr ctrl.Manager) error {
+	return errors.Join(
+		indexRuntimes(mgr),
+		mgr.Add(manager.RunnableFunc(k.Slimmer.run)),
+		setUpCatalog(mgr, k.Catalog),
+		setUpRollouts(mgr, k.Rollouts),
+		mgr.Add(k.Keys),
+		setUpSignatures(mgr, k.Options, k.Publisher.Components, k.Catalog),
+		setUpWatchers(mgr, k.Watchers),
+	)
+}
+
+// setUpPlanning adds the controllers that run once in the fleet. In a shard, it adds the connection to the planner,
+// which runs these controllers.
+func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
+	if p := k.Planner; p != nil {
+		follow := func(ctx context.Context) error { return p.follow(ctx, k.Catalog.changed) }
+		return errors.Join(mgr.Add(reportTimesSender{k}), mgr.Add(manager.RunnableFunc(follow)))
+	}
+	return errors.Join(setUpFinalizers(mgr, k.Events), setUpTrains(mgr, &Trains{
+		client: k.Client, uncached: mgr.GetAPIReader(), events: k.Events, catalog: k.Catalog, mayWrite: k.Publish.MayPush,
+		now: k.Now, isPartial: k.Share.HasSelector(), interval: min(6*k.PollInterval, trainInterval),
+	}))
+}
+
+func (k *Kymas) setUp(mgr ctrl.Manager, secrets, pullSecrets cache.Cache) error {
 	// Ignore changes of the status, because the publisher itself writes it.
 	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(changes)).
-		WatchesRawSource(source.Channel(changed, kymas.priorityHandler())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: concurrency})
-	if kymas.SecretsNamespace != "" {
-		secrets, err := newSecretCache(mgr, kymas.SecretsNamespace)
-		if err != nil {
-			return fmt.Errorf("set up the cache of Secrets for runtimes: %w", err)
-		}
-		kymas.secrets = secrets
+		WatchesRawSource(source.Channel(k.Catalog.Reconciles, k.priorityHandler())).
+		WithOptions(controller.Options{MaxConcurrentReconciles: k.Concurrency})
+	if secrets != nil {
 		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
-			handler.TypedEnqueueRequestsFromMapFunc(kymas.requestsForSecret)))
+			handler.TypedEnqueueRequestsFromMapFunc(k.requestsForSecret)))
 	}
-	if kymas.ImagePullSecret.Name != "" {
-		secrets, err := newPullSecretCache(mgr, kymas.ImagePullSecret)
-		if err != nil {
-			return fmt.Errorf("set up the cache of the image pull Secret: %w", err)
-		}
-		kymas.pullSecrets = secrets
-		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
-			handler.TypedEnqueueRequestsFromMapFunc(kymas.requestsForAll)))
+	if pullSecrets != nil {
+		controlled.WatchesRawSource(source.Kind(pullSecrets, &corev1.Secret{},
+			handler.TypedEnqueueRequestsFromMapFunc(k.requestsForAll)))
 	}
-	return controlled.Complete(kymas)
+	return controlled.Complete(k)
+}
+
+// setUpSignatures adds the controller that updates the keys and the policy of the verifier, if one is configured.
+func setUpSignatures(mgr ctrl.Manager, o Options, components *component.Reader, catalog *Catalog) error {
+	if o.Signatures.Verifier == nil {
+		return nil
+	}
+	keys := &signatureKeys{
+		SignatureOptions: o.Signatures, components: components, reader: mgr.GetClient(), onChange: catalog.reconcileAll,
+	}
+	err := ctrl.NewControllerManagedBy(mgr).Named("signatures").Watches(&corev1.Secret{}, batchEvents()).Complete(keys)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(keys)
 }
 
 // rolloutPredicate selects changes of Kymas that can advance a Rollout.
@@ -178,11 +212,7 @@ func indexRuntimes(mgr ctrl.Manager) error {
 		})
 }
 
-// setUpCatalog adds the controller for the catalog. The channel c.rereads contains an initial event, so that the first
-// snapshot is created even if the catalog is empty.
-func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent) error {
-	c.Reader = mgr.GetClient()
-	c.Reconciles, c.rereads, c.changed = changed, initialEvent(), make(chan event.GenericEvent, 1)
+func setUpCatalog(mgr ctrl.Manager, c *Catalog) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("catalog").
 		WatchesRawSource(source.Channel(c.rereads, batchEvents())).
 		Watches(&v1beta2.ModuleTemplate{}, batchEvents()).
@@ -191,8 +221,7 @@ func setUpCatalog(mgr ctrl.Manager, c *Catalog, changed chan event.GenericEvent)
 }
 
 // setUpWatchers adds the controller for Watchers. An initial event triggers the first read even without Watchers.
-func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() time.Time) error {
-	w.Client, w.Namespace, w.now = mgr.GetClient(), namespace, now
+func setUpWatchers(mgr ctrl.Manager, w *Watchers) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("watchers").
 		WatchesRawSource(source.Channel(initialEvent(), batchEvents())).
 		Watches(&v1beta2.Watcher{}, batchEvents(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
@@ -201,8 +230,7 @@ func setUpWatchers(mgr ctrl.Manager, w *Watchers, namespace string, now func() t
 
 // setUpRollouts adds the controller for Rollouts. Any report of a runtime can advance a Rollout. A shard also reacts to
 // the status of Rollouts, because the planner writes it.
-func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterval time.Duration) error {
-	r.Client, r.Interval = api, min(pollInterval, rolloutInterval)
+func setUpRollouts(mgr ctrl.Manager, r *Rollouts) error {
 	steps := []builder.WatchesOption{builder.WithPredicates(predicate.GenerationChangedPredicate{})}
 	if r.remote != nil {
 		steps = nil
@@ -217,10 +245,4 @@ func setUpRollouts(mgr ctrl.Manager, r *Rollouts, api client.Client, pollInterva
 		return fmt.Errorf("set up controller rollouts: %w", err)
 	}
 	return nil
-}
-
-func initialEvent() chan event.GenericEvent {
-	one := make(chan event.GenericEvent, 1)
-	one <- event.GenericEvent{Object: &v1beta2.Kyma{}}
-	return one
 }

@@ -28,10 +28,12 @@ func TestShardResolvesOnlyPlannedStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	announced, known := shard.Announcement{State: "planned"}, true
-	s := &RemotePlanner{Announced: func() (shard.Announcement, bool) { return announced, known }}
-	c := &Catalog{}
+	s := &RemotePlanner{RemoteOptions: RemoteOptions{
+		Announced: func() (shard.Announcement, bool) { return announced, known },
+	}}
+	c := &Catalog{Changes: NewChanges()}
 	c.snapshot.Store(snapshot)
-	k := &Kymas{Catalog: c, Planner: s, Rollouts: Rollouts{Catalog: c, remote: s}}
+	k := &Kymas{Catalog: c, Planner: s, Rollouts: &Rollouts{Catalog: c, remote: s}, Watchers: &Watchers{}}
 	k.Watchers.accepted.Store(&[]bundle.Watcher{})
 	k.Rollouts.view.Store(&plan.View{Catalog: snapshot, State: "planned"})
 	if k.currentView() == nil || s.unannouncedFor() != 0 {
@@ -174,7 +176,7 @@ func TestOwningKymaGetsItsShardLabelFirst(t *testing.T) {
 func TestSuspendedRuntimesHaveNoPendingWork(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	k, key := w.kymas, client.ObjectKey{Namespace: "kcp-system", Name: "runtime-001"}
-	k.registerMetrics()
+	runtimeStates.addPart(&k.metricsPart)
 	t.Cleanup(k.Retire)
 	w.settle()
 	counted := 0

@@ -17,28 +17,33 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureKeys updates the keys and the policy of the signature verifier. The keys come from Secrets in the control
-// plane and the policy from a file. If Verifier is nil, it does nothing.
-type SignatureKeys struct {
-	Verifier   *signature.Verifier
-	Components *component.Reader
-	Reader     client.Reader
-	Namespace  string
+// SignatureOptions configures the verification of signatures. If Verifier is nil, no signatures are verified.
+type SignatureOptions struct {
+	Verifier *signature.Verifier
+	// Namespace contains the Secrets with public keys.
+	Namespace string
 	// PolicyFile is read every Interval, together with the key files that it references.
 	PolicyFile string
 	Interval   time.Duration
+}
 
-	onChange  func(context.Context) error
-	problem   string // the last logged problem
-	mustQueue bool   // the policy has changed, but the Kymas are not queued yet
+// signatureKeys updates the keys and the policy of the signature verifier. The keys come from Secrets in the control
+// plane and the policy from a file.
+type signatureKeys struct {
+	SignatureOptions
+	components *component.Reader
+	reader     client.Reader
+	onChange   func(context.Context) error
+	problem    string // the last logged problem
+	mustQueue  bool   // the policy has changed, but the Kymas are not queued yet
 }
 
 // NeedLeaderElection returns true, because only the process that publishes bundles uses the policy.
-func (s *SignatureKeys) NeedLeaderElection() bool { return true }
+func (s *signatureKeys) NeedLeaderElection() bool { return true }
 
 // Start reads the policy file regularly until the context ends. If the file is invalid, the previous policy stays in
 // effect.
-func (s *SignatureKeys) Start(ctx context.Context) error {
+func (s *signatureKeys) Start(ctx context.Context) error {
 	log := ctrl.LoggerFrom(ctx).WithName("signatures")
 	tick := time.NewTicker(max(s.Interval, time.Second))
 	defer tick.Stop()
@@ -61,14 +66,14 @@ func (s *SignatureKeys) Start(ctx context.Context) error {
 
 // reloadPolicy reads the policy file. If the policy has changed, all components are verified again and all Kymas are
 // queued.
-func (s *SignatureKeys) reloadPolicy(ctx context.Context, log logr.Logger) error {
+func (s *signatureKeys) reloadPolicy(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {
 		return err
 	}
 	if s.Verifier.SetPolicy(policy) {
 		log.Info("loaded a changed signature policy", "file", s.PolicyFile)
-		s.Components.RequestRecheck()
+		s.components.RequestRecheck()
 		s.mustQueue = true
 	}
 	if s.mustQueue {
@@ -90,9 +95,9 @@ func SignatureSecrets() labels.Selector {
 }
 
 // Reconcile reads the keys from all Secrets. All components are then verified again, and all Kymas are queued.
-func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+func (s *signatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	var secrets corev1.SecretList
-	if err := s.Reader.List(ctx, &secrets, client.InNamespace(s.Namespace),
+	if err := s.reader.List(ctx, &secrets, client.InNamespace(s.Namespace),
 		client.MatchingLabelsSelector{Selector: SignatureSecrets()}); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Secrets with signature keys: %w", err)
 	}
@@ -104,6 +109,6 @@ func (s *SignatureKeys) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Res
 		}
 	}
 	s.problem = problem
-	s.Components.RequestRecheck()
+	s.components.RequestRecheck()
 	return ctrl.Result{}, s.onChange(ctx)
 }

@@ -24,6 +24,7 @@ import (
 // Trains evaluates PromotionPolicies, promotes versions, and writes the policies' statuses. All of its state is in
 // these statuses.
 type Trains struct {
+	// client is the settingsClient, which removes settings from Kymas that their authors had no permission to set.
 	client client.Client
 	// uncached reads from the API server, because the cache may not contain the last promotion yet.
 	uncached client.Reader
@@ -48,11 +49,8 @@ const (
 
 const trainFieldManager = "kcp-publisher-train"
 
-// setUpTrains adds the controller for PromotionPolicies. api is the settingsClient, which removes settings from Kymas
-// that their authors had no permission to set.
-func setUpTrains(mgr ctrl.Manager, t *Trains, api client.Client, pollInterval time.Duration) error {
-	t.client, t.uncached, t.events = api, mgr.GetAPIReader(), mgr.GetEventRecorder("kcp-publisher")
-	t.interval = min(6*pollInterval, trainInterval)
+// setUpTrains adds the controller for PromotionPolicies.
+func setUpTrains(mgr ctrl.Manager, t *Trains) error {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	annotated := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{}))

@@ -142,19 +142,27 @@ func (w *waves) restart() {
 	w.must(err)
 	recorder := events.NewFakeRecorder(0)
 	recorder.Events = nil
+	memory := fleetstate.New(publisher.DropRecord)
+	slimmer := NewSlimmer()
+	reports := newReports(w.place, now, memory, slimmer)
 	catalog := &Catalog{
+		Changes: NewChanges(), fleet: memory,
 		Reader: w.api, Namespace: "kcp-system", Reconciles: make(chan event.GenericEvent, 10*len(w.names)),
 		changed: make(chan event.GenericEvent, 10),
 	}
 	w.kymas = &Kymas{
 		Client: w.api, uncached: w.api, Events: recorder, Publisher: publisher, Catalog: catalog, Place: w.place,
-		Keys:         &Keys{Publisher: publisher},
-		PollInterval: 10 * time.Second, Slimmer: NewSlimmer(), Rules: plan.Rules{SilenceTimeout: 24 * time.Hour}, Now: now,
-		Rollouts:    Rollouts{Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now},
+		Keys: &Keys{Publisher: publisher}, Now: now, Watchers: &Watchers{}, fleet: memory, reports: reports,
+		Options: Options{
+			PollInterval: 10 * time.Second, Slimmer: slimmer, Rules: plan.Rules{SilenceTimeout: 24 * time.Hour},
+		},
+		Rollouts: &Rollouts{
+			Client: w.api, Events: recorder, Catalog: catalog, Interval: time.Second, Now: now,
+			lastReport: reports.lastReport,
+		},
+		backoff: registryBackoff{fleet: memory}, metricsPart: metricsPart{fleet: memory},
 		checkReport: func(r bundle.Report) error { return ingest.Check(w.schema, r) },
 	}
-	w.kymas.setFleet(fleetstate.New(publisher.DropRecord))
-	w.kymas.Rollouts.lastReport = w.kymas.reports.lastReport
 	w.kymas.Watchers.accepted.Store(&[]bundle.Watcher{})
 }
 

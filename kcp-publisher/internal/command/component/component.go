@@ -58,7 +58,9 @@ func (c *componentCommand) withComponent(
 	if err != nil {
 		return err
 	}
-	opened, err := c.components.Open(registries, nil, time.Hour, time.Hour)
+	opened, err := c.components.Open(component.Options{
+		Registries: registries, Revalidate: time.Hour, RetryAfter: time.Hour,
+	}, nil)
 	if err != nil {
 		return err
 	}

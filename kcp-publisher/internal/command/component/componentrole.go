@@ -69,7 +69,9 @@ func (f *roleFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	opened, err := f.components.Open(registries, nil, time.Hour, time.Hour)
+	opened, err := f.components.Open(component.Options{
+		Registries: registries, Revalidate: time.Hour, RetryAfter: time.Hour,
+	}, nil)
 	if err != nil {
 		return err
 	}

@@ -87,8 +87,8 @@ func (f *diffFlags) run(cmd *cobra.Command) error {
 	if loaded.Source != nil {
 		d.Commit = loaded.Source.Commit
 	}
-	follower := &follow.Follower{Client: api, Reader: api, Namespace: f.Namespace, Pruning: pruning}
-	survey, err := follower.Survey(ctx, d.Commit, loaded.Objects)
+	control := follow.ControlPlane{Client: api, Reader: api, Namespace: f.Namespace, Pruning: pruning}
+	survey, err := control.Survey(ctx, d.Commit, loaded.Objects)
 	if err != nil {
 		return fmt.Errorf("compare with the control plane: %w", err)
 	}

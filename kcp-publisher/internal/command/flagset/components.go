@@ -67,17 +67,13 @@ func (c *OpenedComponents) Close() error {
 	return errors.Join(problems...)
 }
 
-// Open opens the sources in --components and the additional archives. The reader checks a cached component version
-// again after revalidate, and retries a failed read after retryAfter.
-func (f *ComponentFlags) Open(
-	registries *store.Registries, archives []string, revalidate, retryAfter time.Duration,
-) (*OpenedComponents, error) {
+// Open opens the sources in --components and the additional archives. It adds the values of the flags to the options of
+// the reader.
+func (f *ComponentFlags) Open(options component.Options, archives []string) (*OpenedComponents, error) {
 	opened := &OpenedComponents{}
-	options := component.Options{
-		Registries: registries, HelmRepositories: f.helmRepositories, Revalidate: revalidate, RetryAfter: retryAfter,
-	}
+	options.HelmRepositories = f.helmRepositories
 	for _, name := range append(append([]string{}, f.sources...), archives...) {
-		source, err := opened.source(name, registries)
+		source, err := opened.source(name, options.Registries)
 		if err != nil {
 			return nil, errors.Join(err, opened.Close())
 		}

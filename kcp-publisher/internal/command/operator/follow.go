@@ -45,9 +45,9 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// newFollower returns the follower of the repository in --git-url, or nil without --git-url. selector is the value of
-// --watch-label-selector.
-func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower, error) {
+// options returns the part of a Follower's options that the flags define, or nil without --git-url. selector is the
+// value of --watch-label-selector.
+func (f *followFlags) options(namespace, selector string) (*follow.Options, error) {
 	if f.url == "" {
 		if f.git.IsSet() || f.prune.IsSet() || f.rewind {
 			return nil, cli.Usage(errors.New("--git-url is required if other flags or settings for Git are set"))
@@ -68,42 +68,45 @@ func (f *followFlags) newFollower(namespace, selector string) (*follow.Follower,
 	if _, err := open(); err != nil {
 		return nil, err
 	}
-	return &follow.Follower{
-		Open:        open,
-		Namespace:   namespace,
-		Interval:    f.interval,
-		Pruning:     pruning,
-		AllowRewind: f.rewind,
+	return &follow.Options{
+		ControlPlane: follow.ControlPlane{Namespace: namespace, Pruning: pruning},
+		Open:         open, Interval: f.interval, AllowRewind: f.rewind,
 	}, nil
 }
 
-// followWith runs the follower in a publisher without shards, which has only one active replica.
-func followWith(mgr ctrl.Manager, follower *follow.Follower, kymas *controller.Kymas) error {
-	follower.Hold, follower.MayWrite = kymas.Catalog.Hold, kymas.Publisher.MayPush
-	kymas.Source, kymas.LastComparison, kymas.RequestComparison = follower.Source, follower.ComparedAt,
-		follower.RequestComparison
-	kymas.HoldReason, kymas.ApprovedByCommit = follower.HoldReason, follower.ApprovedAt
-	return addFollower(mgr, follower)
+// addFollower adds a Follower to the manager of the replica that applies commits.
+func addFollower(mgr ctrl.Manager, options follow.Options) (*follow.Follower, error) {
+	options.Client, options.Reader = mgr.GetClient(), mgr.GetAPIReader()
+	options.Events = mgr.GetEventRecorder("kcp-publisher")
+	follower, err := follow.New(context.Background(), options, mgr.GetCache(), &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{},
+		&v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{}, &v1alpha1.PromotionPolicy{})
+	if err == nil {
+		err = mgr.Add(follower)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("follow the Git repository: %w", err)
+	}
+	return follower, nil
 }
 
-// planWith runs the follower in the planner of a publisher with shards.
-func planWith(
-	mgr ctrl.Manager, follower *follow.Follower, planner *controller.Planner, board *replica.Board,
-) error {
-	follower.Hold, follower.Stop, follower.MayWrite = planner.Hold, planner.Stop, planner.MayWrite
-	follower.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
+// planned runs the follower in the planner of a publisher with shards.
+func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*controller.PlannedGit, error) {
+	options.RecallApprovals = func(ctx context.Context) (shard.Approvals, error) {
 		data, err := board.Approvals(ctx)
 		if err != nil {
 			return shard.Approvals{}, err
 		}
 		return recalledApprovals(ctx, data), nil
 	}
-	planner.Git = &controller.PlannedGit{
+	follower, err := addFollower(mgr, options)
+	if err != nil {
+		return nil, err
+	}
+	return &controller.PlannedGit{
 		Source: follower.Source, Compared: follower.ComparedAt, Compare: follower.RequestComparison,
 		Requested: board.ComparisonRequested, Holding: follower.HoldReason, Approvals: follower.Approvals,
 		WriteApprovals: board.WriteApprovals, Acknowledged: board.Acknowledged,
-	}
-	return addFollower(mgr, follower)
+	}, nil
 }
 
 // recalledApprovals returns the stored approvals. It returns none if the data is invalid, because the fleet would
@@ -115,19 +118,4 @@ func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
 		return shard.Approvals{}
 	}
 	return approvals
-}
-
-func addFollower(mgr ctrl.Manager, follower *follow.Follower) error {
-	follower.Client, follower.Reader, follower.Events = mgr.GetClient(), mgr.GetAPIReader(),
-		mgr.GetEventRecorder("kcp-publisher")
-	follower.HoldUntilStarted()
-	err := follower.Watch(context.Background(), mgr.GetCache(), &v1beta2.Kyma{}, &v1beta2.ModuleTemplate{},
-		&v1beta2.ModuleReleaseMeta{}, &v1beta2.Watcher{}, &v1alpha1.RolloutPolicy{}, &v1alpha1.PromotionPolicy{})
-	if err != nil {
-		return fmt.Errorf("follow the Git repository: %w", err)
-	}
-	if err := mgr.Add(follower); err != nil {
-		return fmt.Errorf("follow the Git repository: %w", err)
-	}
-	return nil
 }

@@ -77,8 +77,7 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// served is the publishing part of a process. The receiver of registry notifications and the endpoint for agents use
-// it.
+// served is the publishing part of a process. The receiver of registry notifications uses it.
 type served interface {
 	// leading reports whether the process accepts notifications.
 	leading() bool
@@ -86,28 +85,6 @@ type served interface {
 	owns(runtime string) bool
 	// has reports whether a Kyma of the process has this runtime ID.
 	has(runtime string) bool
-	// readReport reads the report of a runtime without waiting for the next poll.
-	readReport(ctx context.Context, runtime string) error
-	// pass forwards a notification about a runtime of another process to that process. It returns false if the
-	// notification cannot be forwarded.
-	pass(runtime string) bool
-	// notifyWith sets the function that notifies an agent of a new bundle.
-	notifyWith(subscribers *notify.Subscribers)
-}
-
-// setUp adds the endpoints to the manager. It returns the queue of report reads, or nil without a receiver.
-func (f *notificationFlags) setUp(
-	mgr ctrl.Manager, runtimes served, folder keys.Folder, location string,
-) (*receiver.ReadQueue, error) {
-	secure, err := f.secure(mgr)
-	if err != nil {
-		return nil, err
-	}
-	reads, err := f.setUpReceiver(mgr, runtimes, location, secure)
-	if err != nil {
-		return nil, err
-	}
-	return reads, f.setUpSubscribers(mgr, runtimes, folder, secure)
 }
 
 func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
@@ -121,26 +98,40 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-func (f *notificationFlags) setUpReceiver(
-	mgr ctrl.Manager, runtimes served, location string, secure *tls.Config,
+// setUpReads adds the queue of report reads to the manager. readReport reads the report of a runtime without waiting
+// for the next poll. It returns nil without a receiver.
+func (f *notificationFlags) setUpReads(
+	mgr ctrl.Manager, readReport func(ctx context.Context, runtime string) error,
 ) (*receiver.ReadQueue, error) {
 	if f.receiverAddress == "" {
 		return nil, nil
 	}
+	reads := receiver.NewReads(readReport, time.Now)
+	return reads, mgr.Add(reads)
+}
+
+// setUpReceiver adds the receiver of registry notifications to the manager, if it is enabled. forward forwards a
+// notification about a runtime of another process to that process. It is nil without other processes.
+func (f *notificationFlags) setUpReceiver(
+	mgr ctrl.Manager, runtimes served, reads *receiver.ReadQueue, forward func(runtime string), location string,
+	secure *tls.Config,
+) error {
+	if f.receiverAddress == "" {
+		return nil
+	}
 	_, prefix, err := token.SplitLocation(location)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
-	}
-	reads := receiver.NewReads(runtimes.readReport, time.Now)
-	if err := mgr.Add(reads); err != nil {
-		return nil, err
+		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
 	handler := receiver.New(receiver.Options{
 		Prefix: prefix, Tokens: f.tokens, Leading: runtimes.leading, Log: ctrl.Log.WithName("receiver"),
 		Request: func(runtime string) bool {
 			switch {
 			case !runtimes.owns(runtime):
-				return runtimes.pass(runtime)
+				if forward != nil {
+					forward(runtime)
+				}
+				return forward != nil
 			case !runtimes.has(runtime):
 				return false
 			}
@@ -151,39 +142,40 @@ func (f *notificationFlags) setUpReceiver(
 	mux := http.NewServeMux()
 	mux.Handle(receiver.Path, handler)
 	if err := serve.Add(mgr, "receiver", f.receiverAddress, secure, mux, receiver.Limits); err != nil {
-		return nil, cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
+		return cli.Usage(fmt.Errorf("--receiver-bind-address: %w", err))
 	}
-	return reads, nil
+	return nil
 }
 
+// setUpSubscribers adds the endpoint for agents to the manager. owns reports whether this process publishes to a
+// runtime. It returns nil without an endpoint.
 func (f *notificationFlags) setUpSubscribers(
-	mgr ctrl.Manager, runtimes served, folder keys.Folder, secure *tls.Config,
-) error {
+	mgr ctrl.Manager, owns func(runtime string) bool, folder keys.Folder, secure *tls.Config,
+) (*notify.Subscribers, error) {
 	if f.address == "" {
-		return nil
+		return nil, nil
 	}
 	generations, err := token.OpenGenerations(f.generations)
 	if err != nil {
-		return cli.Usage(fmt.Errorf("notifications-generations: %w", err))
+		return nil, cli.Usage(fmt.Errorf("notifications-generations: %w", err))
 	}
 	secrets, err := keys.OpenTokenFile(folder)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	subscribers, handler := notify.New(notify.Options{
 		Connections: f.connections, Passwords: token.Passwords{Secrets: secrets.Secrets, InForce: generations.InForce},
-		Serves: runtimes.owns, Log: ctrl.Log.WithName("notifications"),
+		Serves: owns, Log: ctrl.Log.WithName("notifications"),
 	})
 	if err := mgr.Add(subscribers); err != nil {
-		return err
+		return nil, err
 	}
-	runtimes.notifyWith(subscribers)
 	mux := http.NewServeMux()
 	mux.Handle(bundle.NotificationsPath, handler)
 	if err := serve.Add(mgr, "notifications", f.address, secure, mux, notify.Limits); err != nil {
-		return cli.Usage(fmt.Errorf("--notifications-bind-address: %w", err))
+		return nil, cli.Usage(fmt.Errorf("--notifications-bind-address: %w", err))
 	}
-	return nil
+	return subscribers, nil
 }
 
 // whole is a publisher without shards: its only active replica publishes to all runtimes.
@@ -192,9 +184,11 @@ type whole struct {
 	kymas *controller.Kymas
 }
 
-func (w whole) leading() bool {
+func (w whole) leading() bool { return isElected(w.mgr) }
+
+func isElected(mgr ctrl.Manager) bool {
 	select {
-	case <-w.mgr.Elected():
+	case <-mgr.Elected():
 		return true
 	default:
 		return false
@@ -204,11 +198,3 @@ func (w whole) leading() bool {
 func (w whole) owns(string) bool { return w.leading() }
 
 func (w whole) has(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }
-
-func (w whole) readReport(ctx context.Context, runtime string) error {
-	return w.kymas.ReadReport(ctx, runtime)
-}
-
-func (w whole) pass(string) bool { return false }
-
-func (w whole) notifyWith(subscribers *notify.Subscribers) { w.kymas.Notify = subscribers.Notify }

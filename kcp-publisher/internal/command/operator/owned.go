@@ -14,17 +14,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/receiver"
 )
 
-// owned contains the shards of one replica. A registry can send a notification to any replica, so owned forwards
+// owned contains the shards of one replica. A registry can send a notification to any replica, so a replica forwards
 // notifications about runtimes of other shards to the other replicas. It is safe for concurrent use.
 type owned struct {
 	// count is the number of shards in the fleet.
 	count int
-	// forward forwards a notification about a runtime to the other replicas. It does not block.
-	forward func(runtime string)
-	// reads is the queue of report reads, or nil without a receiver. subscribers are the connected agents, or nil
-	// without an endpoint for agents. Both are set before the first shard starts.
-	reads       *receiver.ReadQueue
-	subscribers *notify.Subscribers
 
 	mu sync.Mutex // guards shards
 	// shards contains the running shards by number.
@@ -37,22 +31,22 @@ type running struct {
 	kymas *controller.Kymas
 }
 
-func newOwned(count int, forward func(runtime string)) *owned {
-	return &owned{count: count, forward: forward, shards: map[int]running{}}
+func newOwned(count int) *owned {
+	return &owned{count: count, shards: map[int]running{}}
 }
 
-// add registers the shard with this number while the shard's manager runs.
-func (o *owned) add(mgr ctrl.Manager, number int, kymas *controller.Kymas) error {
-	if o.subscribers != nil {
-		kymas.Notify = o.subscribers.Notify
-	}
+// add registers the shard with this number while the shard's manager runs. Then it disconnects the agents of the
+// shard's runtimes. subscribers is nil without an endpoint for agents.
+func (o *owned) add(
+	mgr ctrl.Manager, number int, kymas *controller.Kymas, subscribers *notify.Subscribers,
+) error {
 	// The manager starts the function after its caches are complete.
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		o.set(number, &running{ctx, kymas})
 		<-ctx.Done()
 		o.set(number, nil)
-		if o.subscribers != nil {
-			o.subscribers.Disconnect(func(runtime string) bool { return shard.ShardOf(runtime, o.count) == number })
+		if subscribers != nil {
+			subscribers.Disconnect(func(runtime string) bool { return shard.ShardOf(runtime, o.count) == number })
 		}
 		return nil
 	}))
@@ -99,21 +93,11 @@ func (o *owned) readReport(ctx context.Context, runtime string) error {
 	return found.kymas.ReadReport(ctx, runtime)
 }
 
-func (o *owned) pass(runtime string) bool {
-	o.forward(runtime)
-	return true
-}
-
-func (o *owned) notifyWith(subscribers *notify.Subscribers) { o.subscribers = subscribers }
-
-// handleForwarded reads the reports of runtimes about which other replicas received notifications.
-func (o *owned) handleForwarded(runtimes []string) {
-	if o.reads == nil {
-		return
-	}
+// addForwarded queues the runtimes about which other replicas received notifications.
+func (o *owned) addForwarded(reads *receiver.ReadQueue, runtimes []string) {
 	for _, runtime := range runtimes {
 		if o.has(runtime) {
-			o.reads.Add(runtime)
+			reads.Add(runtime)
 		}
 	}
 }

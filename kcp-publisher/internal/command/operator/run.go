@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/admission"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -144,7 +145,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 		return err
 	}
 	ctrl.SetLogger(g.Logger())
-	follower, err := f.follow.newFollower(f.namespace, f.selector)
+	git, err := f.follow.options(f.namespace, f.selector)
 	if err != nil {
 		return err
 	}
@@ -152,7 +153,7 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	kymas, err := f.kymas(share)
+	options, err := f.options(share)
 	if err != nil {
 		return err
 	}
@@ -175,19 +176,44 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	kymas.Publisher.MayPush = f.manager.Lease().CheckHeld
-	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
-		return fmt.Errorf("set up the controllers: %w", err)
-	}
-	if _, err := f.notifications.setUp(mgr, whole{mgr, kymas}, f.keys, f.location); err != nil {
-		return err
-	}
-	if follower != nil {
-		if err := followWith(mgr, follower, kymas); err != nil {
+	options.Publish.MayPush = f.manager.Lease().CheckHeld
+	if git != nil {
+		git.Hold, git.MayWrite = options.Changes.Hold, options.Publish.MayPush
+		follower, err := addFollower(mgr, *git)
+		if err != nil {
 			return err
 		}
+		options.Git = follower
+	}
+	if err := f.addControllers(mgr, options); err != nil {
+		return err
 	}
 	return f.start(ctx, g, mgr)
+}
+
+// addControllers adds the controllers and the endpoints of a publisher without shards.
+func (f *runFlags) addControllers(mgr ctrl.Manager, options controller.Options) error {
+	secure, err := f.notifications.secure(mgr)
+	if err != nil {
+		return err
+	}
+	owns := func(string) bool { return isElected(mgr) }
+	subscribers, err := f.notifications.setUpSubscribers(mgr, owns, f.keys, secure)
+	if err != nil {
+		return err
+	}
+	if subscribers != nil {
+		options.Notify = subscribers.Notify
+	}
+	kymas, err := controller.New(mgr, options)
+	if err != nil {
+		return fmt.Errorf("set up the controllers: %w", err)
+	}
+	reads, err := f.notifications.setUpReads(mgr, kymas.ReadReport)
+	if err != nil {
+		return err
+	}
+	return f.notifications.setUpReceiver(mgr, whole{mgr, kymas}, reads, nil, f.location, secure)
 }
 
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {
@@ -218,79 +244,76 @@ func (f *runFlags) cacheOptions(share shard.Share) cache.Options {
 	}
 }
 
-func (f *runFlags) kymas(share shard.Share) (*controller.Kymas, error) {
+func (f *runFlags) options(share shard.Share) (options controller.Options, err error) {
 	// The controllers retry requests with a shared backoff.
 	place, registries, err := f.registry.Open("--location", f.location, store.Access{
 		NoRetry: true, Observe: controller.ObserveRegistry,
 	})
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	if store.IsLayout(place) {
-		return nil, cli.Usage(errors.New("--location must be a registry; use `publish` to write an OCI layout"))
+		return options, cli.Usage(errors.New("--location must be a registry; use `publish` to write an OCI layout"))
 	}
 	loaded, err := f.keys.Load(context.Background())
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	tokens, err := f.keys.TokenSecrets()
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	settings, err := f.settings.Settings()
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	pullSecret, err := f.settings.PullSecretIn(f.secretsNamespace)
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	rollbacks, err := f.settings.Rollbacks()
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	carried, err := f.settings.CopiedLabels()
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	maintenance, err := f.maintenance.Maintenance(func(remark string) {
 		ctrl.Log.Info("maintenance policy has an ineffective rule", "remark", remark)
 	})
 	if err != nil {
-		return nil, err
+		return options, err
 	}
 	kymaEvents, err := controller.ParseKymaEvents(f.events)
 	if err != nil {
-		return nil, cli.Usage(fmt.Errorf("events: %w", err))
+		return options, cli.Usage(fmt.Errorf("events: %w", err))
 	}
-	components, err := f.components.Open(registries, nil, f.componentsPoll, 5*time.Second)
+	components, err := f.components.Open(component.Options{
+		Registries: registries, Revalidate: f.componentsPoll, RetryAfter: 5 * time.Second,
+		Restored: controller.AnnounceRestored,
+	}, nil)
 	if err != nil {
-		return nil, err
-	}
-	publisher, err := publish.New(publish.Options{
-		Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
-		RecheckInterval: f.registryCheck,
-		Components:      components.Reader, RequiresSignature: components.SignatureFilter(),
-	})
-	if err != nil {
-		return nil, err
+		return options, err
 	}
 	limits, err := f.removals.limits()
 	if err != nil {
-		return nil, err
+		return options, err
 	}
-	return &controller.Kymas{
+	return controller.Options{
+		Namespace: f.namespace, Restricted: f.restricted, Changes: controller.NewChanges(), Share: share,
 		Limits: limits.ForShard(share.Count), KymaEvents: kymaEvents, Slimmer: f.slimmer, TrustAuthors: f.trustAuthors,
-		Share:     share,
-		Publisher: publisher, Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
-		Place: place,
-		Keys: &controller.Keys{Folder: f.keys, Tokens: tokens, Publisher: publisher, Interval: f.keysPoll,
-			Lease: f.lease()},
+		Publish: publish.Options{
+			Place: place, Keys: loaded, Validity: f.validity, CertificateValidity: f.certificates, Now: time.Now,
+			RecheckInterval: f.registryCheck,
+			Components:      components.Reader, RequiresSignature: components.SignatureFilter(),
+		},
+		KeyFolder:        controller.KeyOptions{Folder: f.keys, Tokens: tokens, Interval: f.keysPoll, Lease: f.lease()},
 		SecretsNamespace: f.secretsNamespace, ImagePullSecret: pullSecret, PollInterval: f.reportPoll,
-		DeletionTimeout: f.deletionTimeout, Now: time.Now,
+		DeletionTimeout: f.deletionTimeout, Concurrency: f.concurrency,
 		Rules: plan.Rules{Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried,
 			Maintenance: maintenance, SilenceTimeout: f.silence},
-		Signatures: controller.SignatureKeys{Verifier: components.Verifier, Components: components.Reader,
+		Signatures: controller.SignatureOptions{Verifier: components.Verifier,
 			Namespace:  cmp.Or(f.signaturesNamespace, f.namespace),
 			PolicyFile: f.components.Policy, Interval: f.keysPoll},
 	}, nil

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/notify"
 )
 
 func (f *runFlags) checkShards() error {
@@ -27,12 +28,14 @@ func (f *runFlags) checkShards() error {
 }
 
 type shardedPublisher struct {
-	flags  *runFlags
-	all    shard.Share // the Kymas of all shards
-	parts  *manager.Parts
-	board  *replica.Board
-	owned  *owned
-	scheme *runtime.Scheme
+	flags *runFlags
+	all   shard.Share // the Kymas of all shards
+	parts *manager.Parts
+	board *replica.Board
+	owned *owned
+	// subscribers are the connected agents, or nil without an endpoint for agents.
+	subscribers *notify.Subscribers
+	scheme      *runtime.Scheme
 }
 
 // runShards runs one of the replicas that share the fleet's shards. Every replica serves the webhooks.
@@ -50,14 +53,30 @@ func (f *runFlags) runShards(
 	if err != nil {
 		return fmt.Errorf("connect to the control plane: %w", err)
 	}
-	// A publisher without shards uses the same Lease as the planner, so both cannot run at the same time.
-	name := f.lease()
-	board := replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards)
-	s := &shardedPublisher{f, all, parts, board, newOwned(f.shards, board.Hint), scheme}
-	if s.owned.reads, err = f.notifications.setUp(parts.Outer, s.owned, f.keys, f.location); err != nil {
+	secure, err := f.notifications.secure(parts.Outer)
+	if err != nil {
 		return err
 	}
-	board.Hinted = s.owned.handleForwarded
+	runtimes := newOwned(f.shards)
+	subscribers, err := f.notifications.setUpSubscribers(parts.Outer, runtimes.owns, f.keys, secure)
+	if err != nil {
+		return err
+	}
+	reads, err := f.notifications.setUpReads(parts.Outer, runtimes.readReport)
+	if err != nil {
+		return err
+	}
+	var forwarded func(runtimes []string)
+	if reads != nil {
+		forwarded = func(ids []string) { runtimes.addForwarded(reads, ids) }
+	}
+	// A publisher without shards uses the same Lease as the planner, so both cannot run at the same time.
+	name := f.lease()
+	board := replica.NewBoard(api, f.namespace, name, parts.Holder, f.shards, forwarded)
+	if err := f.notifications.setUpReceiver(parts.Outer, runtimes, reads, board.Hint, f.location, secure); err != nil {
+		return err
+	}
+	s := &shardedPublisher{f, all, parts, board, runtimes, subscribers, scheme}
 	one := &replica.Replica{Board: s.board, Parts: parts, Shards: f.shards, RunPart: s.runPart,
 		Leases: func(part int) string {
 			if part == replica.Planner {
@@ -81,7 +100,7 @@ func (s *shardedPublisher) runPart(ctx context.Context, part int, lease *manager
 func (s *shardedPublisher) runShard(ctx context.Context, number int, lease *manager.Lease) error {
 	f := s.flags
 	own := shard.Share{Selector: s.all.Selector, Number: number, Count: f.shards}
-	kymas, err := f.kymas(own)
+	options, err := f.options(own)
 	if err != nil {
 		return err
 	}
@@ -89,25 +108,29 @@ func (s *shardedPublisher) runShard(ctx context.Context, number int, lease *mana
 	if err != nil {
 		return err
 	}
-	kymas.Planner = &controller.RemotePlanner{
+	options.Remote = &controller.RemoteOptions{
 		Announced: s.board.Announced,
 		SendReportTimes: func(ctx context.Context, data []byte) error {
 			return s.board.WriteReportTimes(ctx, number, data)
 		},
 	}
-	kymas.Publisher.MayPush = func() error {
+	if f.follow.url != "" {
+		options.Remote.Git = &controller.RemoteGit{Approvals: s.board.Approvals, Compare: s.board.RequestComparison}
+	}
+	options.Publish.MayPush = func() error {
 		if _, known := s.board.Announced(); !known {
 			return errors.New("the rollout planner has not announced a valid plan")
 		}
 		return lease.CheckHeld()
 	}
-	if f.follow.url != "" {
-		kymas.Planner.Git = &controller.RemoteGit{Approvals: s.board.Approvals, Compare: s.board.RequestComparison}
+	if s.subscribers != nil {
+		options.Notify = s.subscribers.Notify
 	}
-	if err := controller.Setup(mgr, kymas, f.concurrency); err != nil {
+	kymas, err := controller.New(mgr, options)
+	if err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
-	if err := s.owned.add(mgr, number, kymas); err != nil {
+	if err := s.owned.add(mgr, number, kymas, s.subscribers); err != nil {
 		return fmt.Errorf("set up shard %d: %w", number, err)
 	}
 	defer kymas.Retire()
@@ -124,9 +147,13 @@ func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease)
 	if err != nil {
 		return err
 	}
-	planner := &controller.Planner{
-		Catalog: &controller.Catalog{Namespace: f.namespace, Restricted: f.restricted},
-		Shards:  f.shards, Selected: s.all.HasSelector(),
+	git, err := f.follow.options(f.namespace, f.selector)
+	if err != nil {
+		return err
+	}
+	options := controller.PlannerOptions{
+		Namespace: f.namespace, Restricted: f.restricted,
+		Shards: f.shards, Selected: s.all.HasSelector(),
 		PollInterval:      f.reportPoll,
 		AgentPollInterval: f.settings.Poll, ReportInterval: f.settings.Report, TrustAuthors: f.trustAuthors,
 		ReportTimes: s.board.ReportTimes, MayWrite: lease.CheckHeld, Now: time.Now,
@@ -137,17 +164,14 @@ func (s *shardedPublisher) runPlanner(ctx context.Context, lease *manager.Lease)
 			return s.board.Announce(ctx, a)
 		},
 	}
-	follower, err := f.follow.newFollower(f.namespace, f.selector)
-	if err != nil {
-		return err
-	}
-	if err := controller.SetupPlanner(mgr, planner); err != nil {
-		return fmt.Errorf("set up the planner: %w", err)
-	}
-	if follower != nil {
-		if err := planWith(mgr, follower, planner, s.board); err != nil {
-			return err
+	if git != nil {
+		options.Follow = func(hold func() func(), stop func(context.Context) error) (*controller.PlannedGit, error) {
+			git.Hold, git.Stop, git.MayWrite = hold, stop, lease.CheckHeld
+			return planned(mgr, *git, s.board)
 		}
+	}
+	if _, err := controller.NewPlanner(mgr, options); err != nil {
+		return fmt.Errorf("set up the planner: %w", err)
 	}
 	defer s.board.ClearAnnouncement()
 	return mgr.Start(ctx)

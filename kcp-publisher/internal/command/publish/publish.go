@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
@@ -277,7 +278,9 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	if store.IsLayout(place) {
 		f.concurrency = 1 // an OCI layout has one index file
 	}
-	components, err := f.components.Open(registries, objects.Components, time.Hour, time.Hour)
+	components, err := f.components.Open(component.Options{
+		Registries: registries, Revalidate: time.Hour, RetryAfter: time.Hour,
+	}, objects.Components)
 	if err != nil {
 		return nil, nil, err
 	}

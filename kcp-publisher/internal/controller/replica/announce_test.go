@@ -23,7 +23,7 @@ import (
 // board returns a Board whose ConfigMap and Lease are in an API server in memory.
 func board(t *testing.T, member string, api client.Client) *Board {
 	t.Helper()
-	return NewBoard(api, "kcp-system", "lease", member, 3)
+	return NewBoard(api, "kcp-system", "lease", member, 3, nil)
 }
 
 func memory(t *testing.T, funcs interceptor.Funcs) client.Client {
@@ -307,8 +307,8 @@ func TestForwardedNotificationsReachOtherReplicas(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	sender, receiver := board(t, "sender", api), board(t, "receiver", api)
 	var got []string
-	receiver.Hinted = func(runtimes []string) { got = append(got, runtimes...) }
-	sender.Hinted = func(runtimes []string) { t.Errorf("the sender received its own hints %v", runtimes) }
+	receiver.hinted = func(runtimes []string) { got = append(got, runtimes...) }
+	sender.hinted = func(runtimes []string) { t.Errorf("the sender received its own hints %v", runtimes) }
 	sender.Hint("one")
 	sender.Hint("two")
 	if err := sender.sendHints(t.Context()); err != nil {

@@ -51,10 +51,7 @@ type Board struct {
 	// process.
 	name, member string
 	shards       int
-
-	// Hinted is called with runtimes that may have sent new reports. Other processes received the notifications about
-	// these reports. Hinted can be nil and must not block.
-	Hinted func(runtimes []string)
+	hinted       func(runtimes []string)
 
 	// writing is locked while this process writes its announcement, so that an older announcement cannot overwrite a newer
 	// one.
@@ -96,9 +93,12 @@ type member struct {
 }
 
 // NewBoard returns the Board of a process. member is the name of this process. name is the name of the ConfigMap and of
-// the planner's Lease.
-func NewBoard(api client.Client, namespace, name, member string, shards int) *Board {
-	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards}
+// the planner's Lease. hinted is called with runtimes that may have sent new reports, about which other processes
+// received notifications. hinted can be nil and must not block.
+func NewBoard(
+	api client.Client, namespace, name, member string, shards int, hinted func(runtimes []string),
+) *Board {
+	return &Board{client: api, namespace: namespace, name: name, member: member, shards: shards, hinted: hinted}
 }
 
 // Start reads the ConfigMap and writes this process's heartbeats until the context ends. Then it removes this process

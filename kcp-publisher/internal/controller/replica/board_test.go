@@ -32,7 +32,7 @@ func TestAnnouncementRequiresFreshnessAndPlannerLease(t *testing.T) {
 		"announcement without a state": {shard.Announcement{Holder: "planner", Shards: 3}, "planner", 0, false},
 		"no announcement":              {shard.Announcement{}, "", 0, false},
 	} {
-		b := NewBoard(nil, "kcp-system", "lease", "me", 3)
+		b := NewBoard(nil, "kcp-system", "lease", "me", 3, nil)
 		if _, known := b.Announced(); known {
 			t.Fatalf("%s: the announcement is valid before the first read", name)
 		}
@@ -45,7 +45,7 @@ func TestAnnouncementRequiresFreshnessAndPlannerLease(t *testing.T) {
 }
 
 func TestReplicasAreAliveWhileTheirHeartbeatsChange(t *testing.T) {
-	b, began := NewBoard(nil, "kcp-system", "lease", "me", 3), time.Now().Add(-time.Minute)
+	b, began := NewBoard(nil, "kcp-system", "lease", "me", 3, nil), time.Now().Add(-time.Minute)
 	poll := func(after time.Duration, data map[string]string) (forgotten map[string]any) {
 		_, forgotten = b.storeContent(data, shard.Announcement{}, leaseOf(""), began.Add(after))
 		return forgotten

@@ -70,9 +70,9 @@ func (b *Board) nextHints(now time.Time) (fields map[string]any, due bool) {
 	return map[string]any{hintsField + b.member: string(text)}, true
 }
 
-// receiveHints passes the new hints of other processes to b.Hinted.
+// receiveHints passes the new hints of other processes to b.hinted.
 func (b *Board) receiveHints(data map[string]string) {
-	if b.Hinted == nil {
+	if b.hinted == nil {
 		return
 	}
 	b.mu.Lock()
@@ -90,6 +90,6 @@ func (b *Board) receiveHints(data map[string]string) {
 	b.hints.numbers = numbers
 	b.mu.Unlock()
 	if len(runtimes) > 0 {
-		b.Hinted(runtimes)
+		b.hinted(runtimes)
 	}
 }

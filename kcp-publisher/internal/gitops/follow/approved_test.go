@@ -90,7 +90,9 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 // are already deleted.
 func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
-	f := &Follower{Client: fake.NewClientBuilder().Build(), Namespace: "kcp-system"}
+	f := &Follower{Options: Options{
+		ControlPlane: ControlPlane{Client: fake.NewClientBuilder().Build(), Namespace: "kcp-system"},
+	}}
 	f.Hold = func() (release func()) { return func() {} }
 	f.Stop = func(context.Context) error {
 		if f.Approvals().Commit != "c1" || f.ApprovedAt("uid-berlin", "").IsZero() {

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -23,13 +24,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Follower polls one branch of a Git repository and applies its newest commit. Only the leader runs it.
-type Follower struct {
-	Client client.Client
-	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps.
-	Reader    client.Reader
-	Events    events.EventRecorder
-	Namespace string
+// Options configures a Follower.
+type Options struct {
+	ControlPlane
+	Events events.EventRecorder
 	// Open returns the repository with the current credentials and accepted signers.
 	Open func() (*git.Repository, error)
 	// Hold stops publishing until release is called.
@@ -41,10 +39,13 @@ type Follower struct {
 	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
 	Interval time.Duration
-	// Pruning limits the deletions of a commit.
-	Pruning Pruning
 	// AllowRewind accepts commits that do not descend from the last applied commit.
 	AllowRewind bool
+}
+
+// Follower polls one branch of a Git repository and applies its newest commit. Only the leader runs it.
+type Follower struct {
+	Options
 
 	current  atomic.Pointer[bundle.Source]
 	approved atomic.Pointer[shard.Approvals]
@@ -63,6 +64,17 @@ type Follower struct {
 	appliedHash string    // the branch's hash when it was last applied
 	checked     time.Time // when the control plane was last compared with the branch
 	lastError   string
+}
+
+// New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower
+// detects other clients' changes of a commit's objects in the given cache. kinds must be kinds that the controllers
+// already watch. Call New before the cache starts.
+func New(ctx context.Context, options Options, objects cache.Cache, kinds ...client.Object) (*Follower, error) {
+	f := &Follower{Options: options, release: options.Hold()}
+	if err := f.watch(ctx, objects, kinds); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // compareInterval is the maximum time between two full comparisons. A full comparison finds differences that no watch
@@ -90,9 +102,6 @@ func (f *Follower) HoldReason() string {
 
 // RequestComparison makes the next Poll compare the control plane with the branch's newest commit.
 func (f *Follower) RequestComparison() { f.edited.Store(true) }
-
-// HoldUntilStarted stops publishing until Start has read the state of the current commit.
-func (f *Follower) HoldUntilStarted() { f.release = f.Hold() }
 
 // Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {

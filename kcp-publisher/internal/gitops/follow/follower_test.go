@@ -32,7 +32,7 @@ func TestHoldEndsOnceNoCommitIsPartial(t *testing.T) {
 		do   func()
 		held bool
 	}{
-		{"before the start", f.HoldUntilStarted, true},
+		{"before the start", func() { f.release = f.Hold() }, true},
 		{"start", func() { f.partial = "c1"; f.setHold(true) }, true},
 		{"record of a partial commit", func() { f.setPartial("c1") }, true},
 		{"another partial commit", func() { f.setPartial("c2") }, true},
@@ -62,8 +62,10 @@ func TestStartedPublisherHoldsUntilItHasReadTheBranch(t *testing.T) {
 		"commit applied":                        {nil, false},
 	} {
 		holds := 0
-		f := &Follower{Hold: func() func() { holds++; return func() { holds-- } }}
-		f.HoldUntilStarted()
+		f, err := New(t.Context(), Options{Hold: func() func() { holds++; return func() { holds-- } }}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		f.endStartHold(c.err)
 		if (holds > 0) != c.held {
 			t.Errorf("%s: held %t, want %t", name, holds > 0, c.held)
@@ -143,7 +145,9 @@ func (lost) Get(context.Context, client.ObjectKey, client.Object, ...client.GetO
 
 func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	holds := 0
-	f := &Follower{Reader: lost{}, Hold: func() func() { holds++; return func() { holds-- } }}
+	f := &Follower{Options: Options{
+		ControlPlane: ControlPlane{Reader: lost{}}, Hold: func() func() { holds++; return func() { holds-- } },
+	}}
 	f.hasRead = true
 	f.setHold(true)
 	f.setPartial("c2")

@@ -13,6 +13,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
+// ControlPlane is the namespace that commits are applied to.
+type ControlPlane struct {
+	Client client.Client
+	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps.
+	Reader    client.Reader
+	Namespace string
+	// Pruning limits the deletions of a commit.
+	Pruning Pruning
+}
+
 // Survey describes the effect of a commit on the current control plane.
 type Survey struct {
 	Plan Plan
@@ -27,22 +37,22 @@ type Survey struct {
 }
 
 // Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
-func (f *Follower) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
-	wanted, left, err := WantedObjects(objects.Written, f.Namespace)
+func (c ControlPlane) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
+	wanted, left, err := WantedObjects(objects.Written, c.Namespace)
 	if err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
 	s := Survey{Left: left}
-	if s.record, err = f.readRecord(ctx); err != nil {
+	if s.record, err = readRecord(ctx, c.Reader, c.Namespace); err != nil {
 		return Survey{}, err
 	}
 	if s.previous, err = s.record.inventory(); err != nil {
 		return Survey{}, err
 	}
-	if s.Live, err = f.readLive(ctx, wanted, s.previous.Keys); err != nil {
+	if s.Live, err = c.readLive(ctx, wanted, s.previous.Keys); err != nil {
 		return Survey{}, err
 	}
-	pruning := f.Pruning
+	pruning := c.Pruning
 	pruning.Allowed = s.record.Annotations[v1beta2.AnnotationAllowPrune]
 	s.allowed = pruning.isApproved(commit)
 	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.previous, pruning); err != nil {
@@ -53,7 +63,7 @@ func (f *Follower) Survey(ctx context.Context, commit string, objects source.Obj
 
 // readLive reads the control plane's objects of the wanted kinds and of the inventory's kinds. If the API server does
 // not serve a kind, it has no objects, and the dry run reports the missing kind.
-func (f *Follower) readLive(
+func (c ControlPlane) readLive(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {
 	versions := map[schema.GroupKind]string{}
@@ -67,7 +77,7 @@ func (f *Follower) readLive(
 	live := map[Key]*unstructured.Unstructured{}
 	for kind, version := range versions {
 		if version == "" {
-			mapping, err := f.Client.RESTMapper().RESTMapping(kind)
+			mapping, err := c.Client.RESTMapper().RESTMapping(kind)
 			if meta.IsNoMatchError(err) {
 				continue
 			}
@@ -78,7 +88,7 @@ func (f *Follower) readLive(
 		}
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind.WithVersion(version).GroupVersion().WithKind(kind.Kind + "List"))
-		err := f.Reader.List(ctx, list, client.InNamespace(f.Namespace))
+		err := c.Reader.List(ctx, list, client.InNamespace(c.Namespace))
 		if meta.IsNoMatchError(err) {
 			continue
 		}

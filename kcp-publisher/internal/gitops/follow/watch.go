@@ -12,9 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Watch makes the follower detect other clients' changes of a commit's objects. kinds must be kinds that the
-// controllers already watch. Call Watch before the cache starts.
-func (f *Follower) Watch(ctx context.Context, objects cache.Cache, kinds ...client.Object) error {
+func (f *Follower) watch(ctx context.Context, objects cache.Cache, kinds []client.Object) error {
 	for _, kind := range kinds {
 		informer, err := objects.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 		if err != nil {

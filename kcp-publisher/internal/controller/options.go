@@ -1,0 +1,71 @@
+package controller
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
+)
+
+// Options configures the controllers of a publisher.
+type Options struct {
+	// Namespace contains the Kymas and the catalog.
+	Namespace string
+	// Restricted lists the modules that require a kymaSelector to be visible.
+	Restricted []string
+	// Publish configures the Publisher. New sets OnRestored and DecideRemovals.
+	Publish publish.Options
+	// Changes counts the changes of the catalog that must be published together.
+	Changes   *Changes
+	KeyFolder KeyOptions
+	// PollInterval is the interval for reading a runtime's report. Reports of idle runtimes are read less often.
+	PollInterval time.Duration
+	// DeletionTimeout limits the time that a deleted Kyma waits for its runtime to remove all modules.
+	DeletionTimeout time.Duration
+	// Rules contains the configuration of the fleet that does not change while the publisher runs.
+	Rules      plan.Rules
+	Signatures SignatureOptions
+	// Git is the repository that the control plane's objects are applied from, or nil.
+	Git Git
+	// Share is this publisher's part of the Kymas.
+	Share shard.Share
+	// Remote configures the connection to the planner. It is nil if this publisher plans rollouts itself.
+	Remote *RemoteOptions
+	// SecretsNamespace is the namespace that contains the Secrets for runtimes. If it is empty, the publisher reads no
+	// Secrets.
+	SecretsNamespace string
+	// ImagePullSecret is the Secret that all runtimes use to pull images. Its name is empty if none is configured.
+	ImagePullSecret types.NamespacedName
+	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
+	Notify func(runtime string)
+	// TrustAuthors makes the publisher apply all settings of Kymas. If it is false, the publisher applies restricted
+	// settings only if an admission policy in the API server checks the permissions of their authors.
+	TrustAuthors bool
+	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
+	KymaEvents KymaEvents
+	// Limits contains the limits for module removals without an operator's approval.
+	Limits removal.Limits
+	// Slimmer reduces the memory of cached Kymas and of reports.
+	Slimmer *Slimmer
+	// Concurrency is the maximum number of concurrent reconciles of Kymas.
+	Concurrency int
+}
+
+// Git is the connection to the Git repository that the control plane's objects are applied from.
+type Git interface {
+	// Source returns the commit from which the objects were applied, or nil before a commit is known.
+	Source() *bundle.Source
+	// HoldReason returns the reason why publishing has stopped while a commit is only partially applied, or "".
+	HoldReason() string
+	// The control plane is regularly compared with the newest commit. ComparedAt returns the start of the last comparison
+	// that found the commit completely applied, or zero. RequestComparison requests a new comparison.
+	ComparedAt() time.Time
+	RequestComparison()
+	// ApprovedAt returns the time at which the current commit approved the removal of a module from a Kyma, or zero.
+	ApprovedAt(kyma types.UID, module string) time.Time
+}
