@@ -73,6 +73,8 @@ type Options struct {
 	PollInterval   time.Duration
 	ReportInterval time.Duration
 	Now            func() time.Time
+	// Trigger starts immediate reconciliations. If nil, no reconciliation starts immediately.
+	Trigger Trigger
 	// Checks runs the checks of modules. Accounts selects the ServiceAccount that installs a module.
 	Checks   *prove.Runner
 	Accounts guard.Accounts
@@ -97,10 +99,9 @@ type Agent struct {
 	watches *watch.Watches
 	// memory contains the facts that a round passes to the next round.
 	memory round.Memory
-	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A send on the
-	// channel notify starts that reconciliation.
+	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A request of the
+	// Trigger starts that reconciliation.
 	notified atomic.Bool
-	notify   chan event.GenericEvent
 	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line
 	// only if it differs. waiting contains the reason of each upgrade that waits for a maintenance window. notImported
 	// contains the error of each file that the agent could not import.
@@ -154,10 +155,9 @@ const (
 	loggedBootstrap   = "bootstrap"
 )
 
-// New returns an Agent that has not reconciled yet.
-func New(options Options) *Agent {
+func newAgent(options Options) *Agent {
 	return &Agent{
-		Options: options, notify: make(chan event.GenericEvent, 1),
+		Options: options,
 		proving: proving{
 			runner: options.Checks, restorer: options.Restorer, store: options.Store, accounts: options.Accounts,
 		},
@@ -167,13 +167,19 @@ func New(options Options) *Agent {
 // Notify requests an immediate poll. It does not block, and is safe for concurrent use.
 func (a *Agent) Notify() {
 	a.notified.Store(true)
-	a.RequestReconcile()
+	a.Trigger.Request()
 }
 
-// RequestReconcile requests an immediate reconciliation. It does not block, and is safe for concurrent use.
-func (a *Agent) RequestReconcile() {
+// Trigger starts immediate reconciliations of an Agent. It is safe for concurrent use.
+type Trigger chan event.GenericEvent
+
+// NewTrigger returns a Trigger without a request.
+func NewTrigger() Trigger { return make(Trigger, 1) }
+
+// Request requests an immediate reconciliation. It does not block.
+func (t Trigger) Request() {
 	select {
-	case a.notify <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	case t <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
 	default: // a reconciliation is already requested
 	}
 }

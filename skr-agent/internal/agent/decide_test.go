@@ -127,7 +127,7 @@ func TestStagedContentsDependOnModuleRepositoryAndDigest(t *testing.T) {
 }
 
 func TestFailedImportIsReportedOnce(t *testing.T) {
-	a := New(Options{})
+	a := newAgent(Options{})
 	broken := func() []importer.FileResult {
 		return []importer.FileResult{{File: "a.tar", Err: errors.New("disk is full")}, {File: "b.tar"}}
 	}

@@ -20,7 +20,7 @@ func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			restarts := 0
-			a := New(Options{
+			a := newAgent(Options{
 				EnrollmentChanged: func(context.Context) (bool, error) { return c.isDifferent, c.err },
 				Restart:           func() { restarts++ },
 			})
@@ -29,5 +29,5 @@ func TestAgentRestartsAfterChangeOfBootstrapSecret(t *testing.T) {
 			require.Equal(t, c.err != nil, a.enrolled.Load(), "the next round must read an invalid Secret again")
 		})
 	}
-	require.False(t, New(Options{}).restartIfReenrolled(t.Context(), logr.Discard()))
+	require.False(t, newAgent(Options{}).restartIfReenrolled(t.Context(), logr.Discard()))
 }

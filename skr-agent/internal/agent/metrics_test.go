@@ -73,7 +73,7 @@ func TestTimeMetricsAreAbsentBeforeFirstPoll(t *testing.T) {
 		t.Errorf("got %d reasons of refusals, want %d", len(got), len(refusal.Reasons))
 	}
 
-	a := New(Options{Puller: pull.New(pull.Options{})})
+	a := newAgent(Options{Puller: pull.New(pull.Options{})})
 	a.measurePoll(true, false, time.Now())
 	if got := family(t, "kyma_pull_agent_poll_failures_total"); len(got) != 1 || got[0].GetCounter().GetValue() != 1 {
 		t.Errorf("got failed polls %v after one failure, want 1", got)

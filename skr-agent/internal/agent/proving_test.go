@@ -61,7 +61,7 @@ func newProving(t *testing.T) (*Agent, *int) {
 			},
 		},
 	)
-	return New(Options{
+	return newAgent(Options{
 		Checks: runner, Store: contentstore.New(discardClient{}, discardClient{}, "kyma-system"),
 		Restorer: &objects.Restorer{Client: discardClient{}, Uncached: discardClient{}, Signer: trusttest.NewSigner(t)},
 	}), measured

@@ -22,7 +22,7 @@ import (
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()
-		a := New(Options{Uncached: api, Now: time.Now})
+		a := newAgent(Options{Uncached: api, Now: time.Now})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ended := false

@@ -21,10 +21,8 @@ import (
 // this time, and they start only one reconciliation.
 const eventDelay = 300 * time.Millisecond
 
-// Setup adds the agent's controller to the manager.
-func Setup(mgr ctrl.Manager, agent *Agent) error {
-	agent.Client, agent.Syncer.Client, agent.Restorer.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
-	agent.Events = mgr.GetEventRecorder("skr-agent")
+// Add adds an Agent and its controller to the manager.
+func Add(mgr ctrl.Manager, options Options) error {
 	metadataClient, err := metadata.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
 	if err != nil {
 		return fmt.Errorf("create the metadata client: %w", err)
@@ -33,6 +31,7 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 	if err != nil {
 		return fmt.Errorf("create the dynamic client: %w", err)
 	}
+	agent := newAgent(options)
 	agent.watches = watch.New(metadataClient, dynamicClient)
 	if agent.Deployment != nil {
 		if err := mgr.Add(manager.RunnableFunc(agent.watchImage)); err != nil {
@@ -59,7 +58,7 @@ func Setup(mgr ctrl.Manager, agent *Agent) error {
 	start <- event.GenericEvent{Object: &v1beta2.Kyma{}}
 	return ctrl.NewControllerManagedBy(mgr).Named("runtime").
 		WatchesRawSource(source.Channel(start, requestAfter(0))).
-		WatchesRawSource(source.Channel(agent.notify, requestAfter(0))).
+		WatchesRawSource(source.Channel(agent.Trigger, requestAfter(0))).
 		WatchesRawSource(source.Func(func(ctx context.Context, q queue) error {
 			agent.watches.Start(ctx, func(wait time.Duration) { q.AddAfter(request, max(wait, eventDelay)) })
 			return agent.watchOwnObjects(ctx, metadataClient, q)

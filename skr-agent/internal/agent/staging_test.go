@@ -44,7 +44,7 @@ func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOp
 // stocked returns an Agent whose content store uses the server.
 func stocked(s *server) *Agent {
 	store := contentstore.New(s, s, "kyma-system")
-	return New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
+	return newAgent(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
 }
 
 func of(module, text string) bundle.Manifest {
@@ -174,7 +174,7 @@ func contentSecret(d digest.Digest, name, version string) *metav1.PartialObjectM
 func TestOwnWritesOfContentAreNotRechecked(t *testing.T) {
 	cluster := fake.NewClientBuilder().Build()
 	store := contentstore.New(cluster, cluster, v1beta2.RuntimeNamespace)
-	a := New(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
+	a := newAgent(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
 	d := digest.FromString("content")
 	require.NoError(t, store.Add(t.Context(), d, []byte("content")))
 	var written corev1.SecretList

@@ -84,7 +84,7 @@ func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	now := trusttest.Now
 	clock := func() time.Time { return now }
 	started := func(instance string, ahead time.Duration) *Agent {
-		a := New(Options{
+		a := newAgent(Options{
 			Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Reconciler{Identity: identity},
 			Instance: instance, Client: discardClient{}, Puller: pull.New(pull.Options{
 				ConfiguredLocation: place, Client: discardClient{}, Now: clock,

@@ -183,15 +183,12 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	}
 	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
 	tryAgain := make(chan event.GenericEvent, 100)
-	options.Requeue, options.Accounts = tryAgain, checked.accounts
-	var reconciler *agent.Agent
-	options.Checks, err = newChecks(mgr, checked.accounts, func() { reconciler.RequestReconcile() })
+	options.Requeue, options.Accounts, options.Trigger = tryAgain, checked.accounts, agent.NewTrigger()
+	options.Client, options.Syncer.Client, options.Restorer.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
+	options.Events = mgr.GetEventRecorder("skr-agent")
+	options.Checks, err = newChecks(mgr, checked.accounts, options.Trigger.Request)
 	if err != nil {
 		return fmt.Errorf("set up checks of modules: %w", err)
-	}
-	reconciler = agent.New(options)
-	if err := agent.Setup(mgr, reconciler); err != nil {
-		return fmt.Errorf("set up the agent: %w", err)
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -207,9 +204,12 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return fmt.Errorf("set up the installer: %w", err)
 	}
-	reconciler.Inspect = installer.Inspect
-	if reconciler.Restart, err = stopOnRequest(mgr); err != nil {
+	options.Inspect = installer.Inspect
+	if options.Restart, err = stopOnRequest(mgr); err != nil {
 		return err
+	}
+	if err := agent.Add(mgr, options); err != nil {
+		return fmt.Errorf("set up the agent: %w", err)
 	}
 	began := time.Now()
 	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location",
