@@ -133,17 +133,32 @@ func retryAfter(text string, now time.Time) time.Duration {
 // RetryPaused calls transfer again if the registry returned 429 or 503, or if it refused an upload that the next call
 // sends in chunks. transfer must skip the parts that it has already transferred.
 func RetryPaused(transfer func() error) error {
-	const attempts = 4
-	var err error
-	for attempt := range attempts {
-		err = transfer()
-		if attempt == 0 && isRefusedUpload(err) {
-			continue
-		}
-		status, answered := StatusOf(err)
-		if !answered || !isOverloaded(status) || errors.As(err, new(*PausedError)) {
+	const retries = 3
+	err := retryRefused(transfer)
+	for range retries {
+		if !isPaused(err) {
 			return err
 		}
+		err = transfer()
 	}
 	return err
+}
+
+// retryRefused calls upload again if the registry refused the first call and accepts chunks, which the second call
+// sends. If the second call also fails, it returns the response to the first call.
+func retryRefused(upload func() error) error {
+	err := upload()
+	if !isRefusedUpload(err) {
+		return err
+	}
+	if again := upload(); again == nil || isPaused(again) {
+		return again
+	}
+	return err
+}
+
+// isPaused reports whether the registry returned 429 or 503 and a retry is useful.
+func isPaused(err error) bool {
+	status, answered := StatusOf(err)
+	return answered && isOverloaded(status) && !errors.As(err, new(*PausedError))
 }

@@ -66,10 +66,10 @@ func publishAndRead(t *testing.T, place Store) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ShareDocuments(ctx, place, documents); err != nil {
+	if _, err := EnsureDocuments(ctx, place, documents); err != nil {
 		return err
 	}
-	if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+	if err := pushBundle(ctx, place, documents, manifest); err != nil {
 		return err
 	}
 	repository, err := place.Reading(ctx, bundle.DesiredRepository(trusttest.Runtime))
@@ -379,7 +379,7 @@ func TestRequestsFailDuringALongPause(t *testing.T) {
 	place := quirkyStore(t, host, Access{NoRetry: true})
 	documents := storedDocuments(t)
 	for range 5 {
-		err := ShareDocuments(t.Context(), place, documents)
+		_, err := EnsureDocuments(t.Context(), place, documents)
 		if status, _ := StatusOf(err); !IsUnavailable(err) || status != http.StatusTooManyRequests ||
 			WithoutDetail(err).Error() != "the registry returned 429 Too Many Requests" {
 			t.Errorf("write during a pause: got error %v, want status 429", err)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
@@ -26,6 +27,13 @@ func storedDocuments(tb testing.TB) bundle.Documents {
 		tb.Fatal(err)
 	}
 	return documents
+}
+
+func pushBundle(ctx context.Context, place Store, documents bundle.Documents, manifest bundle.Blob) error {
+	if err := PlaceDocuments(ctx, place, trusttest.Runtime, documents, nothingPresent); err != nil {
+		return err
+	}
+	return PushBundleManifest(ctx, place, trusttest.Runtime, manifest)
 }
 
 func storedPredicate() bundle.Predicate {

@@ -103,12 +103,7 @@ func FetchBundle(ctx context.Context, from content.Fetcher, verified bundle.Veri
 
 // PushBlob writes a blob unless it exists.
 func PushBlob(ctx context.Context, to content.Pusher, blob bundle.Blob) error {
-	err := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes))
-	if isRefusedUpload(err) {
-		if again := to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes)); again == nil {
-			err = nil
-		}
-	}
+	err := retryRefused(func() error { return to.Push(ctx, blob.Descriptor, bytes.NewReader(blob.Bytes)) })
 	if err != nil && !errors.Is(err, errdef.ErrAlreadyExists) {
 		return fmt.Errorf("push blob %s: %w", blob.Descriptor.Digest, err)
 	}
@@ -132,14 +127,9 @@ func PushManifest(ctx context.Context, to oras.Target, manifest bundle.Blob, tag
 	return nil
 }
 
-// ShareDocuments writes a bundle's documents to the DocumentsRepository, with a manifest that refers to them. Without
-// this manifest, the registry's garbage collection could delete them.
-func ShareDocuments(ctx context.Context, place Store, documents bundle.Documents) error {
-	_, err := EnsureDocuments(ctx, place, documents)
-	return err
-}
-
-// EnsureDocuments is like ShareDocuments. missing is true if the repository lacked a document or the manifest.
+// EnsureDocuments writes a bundle's documents to the DocumentsRepository, with a manifest that refers to them. Without
+// this manifest, the registry's garbage collection could delete them. missing is true if the repository lacked a
+// document or the manifest.
 func EnsureDocuments(ctx context.Context, place Store, documents bundle.Documents) (missing bool, err error) {
 	shared, err := place.Repository(ctx, bundle.DocumentsRepository)
 	if err != nil {
@@ -235,19 +225,8 @@ func pushMissing(ctx context.Context, to oras.Target, blob bundle.Blob) error {
 	return PushBlob(ctx, to, blob)
 }
 
-// PushBundle publishes a bundle to a runtime: It calls PlaceDocuments and pushes the manifest.
-func PushBundle(
-	ctx context.Context, place Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
-	present func(digest.Digest) bool,
-) error {
-	if err := PlaceDocuments(ctx, place, runtime, documents, present); err != nil {
-		return err
-	}
-	return PushBundleManifest(ctx, place, runtime, manifest)
-}
-
 // PlaceDocuments makes a bundle's documents available in the runtime's repository. The caller must first write the
-// documents with ShareDocuments. The function present reports whether the runtime's repository is known to contain a
+// documents with EnsureDocuments. The function present reports whether the runtime's repository is known to contain a
 // blob. PlaceDocuments does not push such a blob.
 func PlaceDocuments(
 	ctx context.Context, place Store, runtime string, documents bundle.Documents, present func(digest.Digest) bool,

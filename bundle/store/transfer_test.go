@@ -46,12 +46,12 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ShareDocuments(ctx, place, documents); err != nil {
+	if _, err := EnsureDocuments(ctx, place, documents); err != nil {
 		t.Fatal(err)
 	}
 	// An interrupted publisher pushes again.
 	for range 2 {
-		if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+		if err := pushBundle(ctx, place, documents, manifest); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -99,7 +99,7 @@ func TestPushMovesTheTagToTheNewerBundle(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+		if err := pushBundle(ctx, place, documents, manifest); err != nil {
 			t.Fatal(err)
 		}
 		last = manifest
@@ -143,7 +143,7 @@ func TestMissingContentReturnsErrNotFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+	if err := pushBundle(ctx, place, documents, manifest); err != nil {
 		t.Fatal(err)
 	}
 	other, err := place.Reading(ctx, bundle.DesiredRepository("r-18"))
@@ -274,7 +274,7 @@ func TestBlobDamagedOnDiskIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := PushBundle(ctx, place, trusttest.Runtime, documents, manifest, nothingPresent); err != nil {
+	if err := pushBundle(ctx, place, documents, manifest); err != nil {
 		t.Fatal(err)
 	}
 	verified, err := bundle.Verify(bundle.Fetched(manifest),

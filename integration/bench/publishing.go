@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
@@ -147,11 +148,10 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 			bundle.NewBlob(ocispec.MediaTypeImageManifest, fetched.Bytes),
 		}
 	}
-	none := func(digest.Digest) bool { return false }
 	// Push the catalog before the measurement. In a real promotion, the previous bundle has already pushed it.
 	for i, w := range writes {
-		if err := store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.catalog, Catalog: w.catalog},
-			bareManifest(w.catalog), none); err != nil {
+		documents := bundle.Documents{State: w.catalog, Catalog: w.catalog}
+		if err := storetest.PushBundle(ctx, f.Place, "bare-"+id(i), documents, bareManifest(w.catalog)); err != nil {
 			return 0, err
 		}
 	}
@@ -161,8 +161,11 @@ func bareLoop(ctx context.Context, f *fleet.Fleet) (time.Duration, error) {
 	for i, w := range writes {
 		group.Go(func() error {
 			present := func(d digest.Digest) bool { return d == w.catalog.Descriptor.Digest }
-			return store.PushBundle(ctx, f.Place, "bare-"+id(i), bundle.Documents{State: w.state, Catalog: w.catalog},
-				w.manifest, present)
+			documents := bundle.Documents{State: w.state, Catalog: w.catalog}
+			if err := store.PlaceDocuments(ctx, f.Place, "bare-"+id(i), documents, present); err != nil {
+				return err
+			}
+			return store.PushBundleManifest(ctx, f.Place, "bare-"+id(i), w.manifest)
 		})
 	}
 	err := group.Wait()

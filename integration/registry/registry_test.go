@@ -41,7 +41,7 @@ func TestRegistryRequiresCertificateAndPassword(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := store.ShareDocuments(t.Context(), place, documents); (err == nil) != c.works {
+		if err := storetest.ShareDocuments(t.Context(), place, documents); (err == nil) != c.works {
 			t.Errorf("%s: %v", c.name, err)
 		}
 	}

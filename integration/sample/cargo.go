@@ -20,6 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
@@ -133,5 +134,5 @@ func (c Cargo) pushBundle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return store.PushBundle(ctx, place, c.Runtime, documents, manifest, func(digest.Digest) bool { return false })
+	return storetest.PushBundle(ctx, place, c.Runtime, documents, manifest)
 }

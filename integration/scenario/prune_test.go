@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
@@ -50,7 +51,7 @@ func history(
 	must(t, store.ShareBlob(ctx, f.Place, content))
 	documents, err := bundle.NewDocuments(bundle.DesiredState{}, bundle.Catalog{})
 	must(t, err)
-	must(t, store.ShareDocuments(ctx, f.Place, documents))
+	must(t, storetest.ShareDocuments(ctx, f.Place, documents))
 	newest, err := r.Desired(ctx)
 	must(t, err)
 	predicate := predicateOf(t, f, r, bundle.Blob(newest))

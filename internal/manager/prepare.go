@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
@@ -56,10 +57,8 @@ func (f *Flags) Prepare(ctx context.Context, limit time.Duration, prepare func(c
 			ctrl.Log.Error(err, "cannot start yet, retrying: "+describeObstacle(err))
 			logged = text
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, backoff.Step()) {
 			return context.Cause(ctx)
-		case <-time.After(backoff.Step()):
 		}
 	}
 }

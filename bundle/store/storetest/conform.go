@@ -1,8 +1,9 @@
-// Package storetest checks that all stores have the same behavior.
+// Package storetest checks that all stores have the same behavior, and pushes bundles of tests.
 package storetest
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"testing"
 
@@ -13,6 +14,23 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
+
+// ShareDocuments writes a bundle's documents to the DocumentsRepository.
+func ShareDocuments(ctx context.Context, place store.Store, documents bundle.Documents) error {
+	_, err := store.EnsureDocuments(ctx, place, documents)
+	return err
+}
+
+// PushBundle publishes a bundle to a runtime. Its documents must already be in the DocumentsRepository.
+func PushBundle(
+	ctx context.Context, place store.Store, runtime string, documents bundle.Documents, manifest bundle.Blob,
+) error {
+	nothingPresent := func(digest.Digest) bool { return false }
+	if err := store.PlaceDocuments(ctx, place, runtime, documents, nothingPresent); err != nil {
+		return err
+	}
+	return store.PushBundleManifest(ctx, place, runtime, manifest)
+}
 
 // Conform fails the test if the empty store s does not behave like the other stores.
 func Conform(t *testing.T, s store.Store) {
@@ -58,7 +76,7 @@ func bundles(t *testing.T, s store.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := store.ShareDocuments(ctx, s, documents); err != nil {
+	if err := ShareDocuments(ctx, s, documents); err != nil {
 		t.Fatal(err)
 	}
 	var pushed []bundle.Blob
@@ -71,8 +89,7 @@ func bundles(t *testing.T, s store.Store) {
 			t.Fatal(err)
 		}
 		for range 2 { // a publisher that was interrupted pushes the same bundle again
-			if err := store.PushBundle(ctx, s, trusttest.Runtime, documents, manifest,
-				func(digest.Digest) bool { return false }); err != nil {
+			if err := PushBundle(ctx, s, trusttest.Runtime, documents, manifest); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -35,15 +36,14 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 	if err != nil {
 		return 0, taken{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
 	}
-	none := func(digest.Digest) bool { return false }
 	// The promotion found existing repositories, so create them before the measurement.
 	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
 			return err
 		}
-		return store.PushBundle(ctx, w.place, b.id,
-			bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}, before, none)
+		documents := bundle.Documents{State: b.documents.Catalog, Catalog: b.documents.Catalog}
+		return storetest.PushBundle(ctx, w.place, b.id, documents, before)
 	})
 	if err != nil {
 		return 0, taken{}, fmt.Errorf("prepare the bare loop: %w", err)
@@ -53,7 +53,10 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 		present := func(d digest.Digest) bool {
 			return w.mountsPerBundle() == 1 && d == b.documents.Catalog.Descriptor.Digest
 		}
-		return store.PushBundle(ctx, w.place, b.id, b.documents, b.manifest, present)
+		if err := store.PlaceDocuments(ctx, w.place, b.id, b.documents, present); err != nil {
+			return err
+		}
+		return store.PushBundleManifest(ctx, w.place, b.id, b.manifest)
 	})
 	return took, w.taken().since(spent), err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 )
 
 const (
@@ -84,10 +85,8 @@ func (p *Prober) job(ctx context.Context, subject Subject, d checks.Definition) 
 		default:
 			return checks.Measurement{Verdict: checks.Failure, Message: p.lastLog(ctx, job, finished.Message)}, nil
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, jobReadInterval) {
 			return m, ctx.Err()
-		case <-time.After(jobReadInterval):
 		}
 		if err := p.cluster.Get(ctx, client.ObjectKeyFromObject(job), job); err != nil {
 			return m, err
@@ -141,10 +140,8 @@ func (p *Prober) createJob(ctx context.Context, job *batchv1.Job) error {
 		if err := p.deleteJob(ctx, fresh); err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, jobReadInterval/5) {
 			return ctx.Err()
-		case <-time.After(jobReadInterval / 5):
 		}
 		fresh.DeepCopyInto(job)
 		err = p.cluster.Create(ctx, job)

@@ -23,6 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
@@ -128,7 +129,7 @@ func newHistory(t *testing.T, random *rand.Rand) *history {
 		h.documents[i], err = bundle.NewDocuments(
 			bundle.DesiredState{Kyma: bundle.KymaSeed{Spec: v1beta2.KymaSpec{Channel: channel}}}, bundle.Catalog{})
 		h.must(err)
-		h.must(store.ShareDocuments(h.Context(), h.place, h.documents[i]))
+		h.must(storetest.ShareDocuments(h.Context(), h.place, h.documents[i]))
 	}
 	loaded, err := h.folder.Load(t.Context())
 	h.must(err)

@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
@@ -151,9 +152,7 @@ func (f *fleet) publishState(runtime string, state bundle.DesiredState) digest.D
 		IssuedAt: noon.Add(f.later), ExpiresAt: noon.Add(f.later + time.Hour),
 	}, f.keys.Signer)
 	f.must(err)
-	f.must(store.PushBundle(f.t.Context(), f.place, runtime, documents, manifest, func(digest.Digest) bool {
-		return false
-	}))
+	f.must(storetest.PushBundle(f.t.Context(), f.place, runtime, documents, manifest))
 	f.last[runtime] = &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 	return manifest.Descriptor.Digest
 }

@@ -7,7 +7,6 @@ import (
 
 	"filippo.io/age"
 	"github.com/go-logr/logr"
-	"github.com/opencontainers/go-digest"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
@@ -50,16 +50,14 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 		}, Epoch: 1, Sequence: 1, IssuedAt: now, ExpiresAt: now.Add(7 * 24 * time.Hour), RootVersion: 1,
 	}, signer)
 	require.NoError(t, err)
-	require.NoError(t, store.ShareDocuments(t.Context(), place, documents))
+	require.NoError(t, storetest.ShareDocuments(t.Context(), place, documents))
 	require.NoError(t,
-		store.PushBundle(t.Context(), place, trusttest.Runtime, documents, manifest, func(digest.Digest) bool {
-			return false
-		}))
+		storetest.PushBundle(t.Context(), place, trusttest.Runtime, documents, manifest))
 
 	identity, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	clock := func() time.Time { return now }
-	a := New(Options{
+	a := newAgent(Options{
 		Runtime: trusttest.Runtime, Signer: key, Now: clock, Secrets: &secrets.Reconciler{Identity: identity},
 		Puller: pull.New(
 			pull.Options{
@@ -135,7 +133,7 @@ func TestReportsAreAcceptedAfterRegistryDataLoss(t *testing.T) {
 					Trust: bundle.Trust{Root: root, Runtime: trusttest.Runtime}, Now: clock, Key: key,
 				})
 				require.NoError(t, puller.Restore(t.Context()))
-				return New(
+				return newAgent(
 					Options{
 						Runtime: trusttest.Runtime,
 						Signer:  key,

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/round"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
@@ -170,10 +171,8 @@ func (a *Agent) restoreOwnObjects(ctx context.Context, p *pass) bool {
 func (a *Agent) restoreCRDsUntilStart(ctx context.Context) error {
 	var definitions objects.Definitions
 	for failed := 0; ; failed++ {
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, restoreInterval<<min(failed, restoreDoublings)) {
 			return nil
-		case <-time.After(restoreInterval << min(failed, restoreDoublings)):
 		}
 		if a.hasStarted.Load() {
 			return nil

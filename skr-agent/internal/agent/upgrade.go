@@ -11,6 +11,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
 )
 
@@ -71,10 +72,8 @@ func (a *Agent) targetImage(ctx context.Context) upgrade.Target {
 // because a broken image could block them.
 func (a *Agent) watchImage(ctx context.Context) error {
 	for wait := a.UpgradeDeadline; ; wait = watchImageInterval {
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, wait) {
 			return nil
-		case <-time.After(wait):
 		}
 		outcome, err := a.Deployment.EnforceDeadline(ctx, a.trial.registryFailure.Load() && !a.trial.ownFailure.Load())
 		switch {

@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/opencontainers/go-digest"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -22,6 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
@@ -149,9 +149,7 @@ func (f *fleet) publish(issued time.Time, installed, offered bundle.Manifest) {
 	}, f.maker.Publisher)
 	f.must(err)
 	f.must(
-		store.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest, func(digest.Digest) bool {
-			return false
-		}),
+		storetest.PushBundle(f.Context(), f.place, "berlin", f.documents, f.manifest),
 	)
 }
 

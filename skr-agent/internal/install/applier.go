@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
@@ -205,7 +206,7 @@ func (ap *applier) unestablished(
 		}
 	}
 	if waited {
-		drift.Sleep(ctx, crdServeDelay)
+		pause.Sleep(ctx, crdServeDelay)
 	}
 	return "", nil
 }

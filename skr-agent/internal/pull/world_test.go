@@ -26,6 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 	"github.com/kyma-pull/kyma-pull/hack/lender"
@@ -216,7 +217,7 @@ func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.D
 	change(&p)
 	manifest, err := bundle.Compose(documents, p, by)
 	require.NoError(w, err)
-	require.NoError(w, store.ShareDocuments(w.Context(), w.place, documents))
+	require.NoError(w, storetest.ShareDocuments(w.Context(), w.place, documents))
 	w.put(manifest)
 	return manifest.Descriptor.Digest
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/internal/checks/probe"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
@@ -161,10 +162,8 @@ func (f *checkModuleFlags) measureAll(
 		if next < 0 {
 			return printVerdict(out, states)
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, time.Until(nextAt[next])) {
 			return ctx.Err()
-		case <-time.After(time.Until(nextAt[next])):
 		}
 		d := definitions[next]
 		started := time.Now()

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -210,7 +211,7 @@ func (f *moveFlags) waitUntil(ctx context.Context, goal string, isDone func() (b
 		if reached, err := isDone(); err != nil || reached {
 			return err
 		}
-		if !cli.Sleep(ctx, time.Second) {
+		if !pause.Sleep(ctx, time.Second) {
 			return fmt.Errorf("timed out after %s waiting for %s: check whether the publisher is running, and repeat "+
 				"the command", f.patience, goal)
 		}

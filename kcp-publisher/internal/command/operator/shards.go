@@ -14,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/replica"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
@@ -188,7 +189,7 @@ func (s *shardedPublisher) waitForShardCount(ctx context.Context) error {
 		if known {
 			break
 		}
-		if !cli.Sleep(ctx, time.Second) {
+		if !pause.Sleep(ctx, time.Second) {
 			return nil
 		}
 	}
@@ -196,6 +197,6 @@ func (s *shardedPublisher) waitForShardCount(ctx context.Context) error {
 	if err := s.board.Announce(ctx, shard.Announcement{}); err != nil {
 		return err
 	}
-	_ = cli.Sleep(ctx, replica.OutdatedAfter) // returns early if the context ends
+	_ = pause.Sleep(ctx, replica.OutdatedAfter) // returns early if the context ends
 	return nil
 }

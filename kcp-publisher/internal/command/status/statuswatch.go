@@ -22,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
@@ -77,7 +78,7 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 		case <-tick.C:
 			refresh = true
 		case <-changed:
-			if !cli.Sleep(ctx, changesSettle) {
+			if !pause.Sleep(ctx, changesSettle) {
 				return nil
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
@@ -131,10 +132,8 @@ func (b *Board) Acknowledged(ctx context.Context) error {
 		if done || err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, ackPoll) {
 			return ctx.Err()
-		case <-time.After(ackPoll):
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
@@ -117,10 +118,8 @@ func (f *Follower) Start(ctx context.Context) error {
 			err = f.Poll(ctx)
 		}
 		f.report(ctx, err)
-		select {
-		case <-ctx.Done():
+		if !pause.Sleep(ctx, jitter.JitteredIntervalDuration(f.Interval)) {
 			return nil
-		case <-time.After(jitter.JitteredIntervalDuration(f.Interval)):
 		}
 	}
 }

@@ -23,13 +23,13 @@ import (
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
 	"github.com/go-logr/logr"
-	"github.com/opencontainers/go-digest"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/crypto/bcrypt"
 	"oras.land/oras-go/v2/registry/remote"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
@@ -161,10 +161,8 @@ func (f *fixture) publish(t *testing.T, user string) {
 		manifest, err := bundle.Compose(documents, bundle.Predicate{Audience: bundle.Audience{Runtime: runtime}},
 			signer)
 		must(t, err)
-		must(t, store.ShareDocuments(t.Context(), place, documents))
-		must(t, store.PushBundle(t.Context(), place, runtime, documents, manifest, func(digest.Digest) bool {
-			return false
-		}))
+		must(t, storetest.ShareDocuments(t.Context(), place, documents))
+		must(t, storetest.PushBundle(t.Context(), place, runtime, documents, manifest))
 	}
 }
 

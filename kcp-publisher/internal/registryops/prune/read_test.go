@@ -13,6 +13,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/store/storetest"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
@@ -53,7 +54,7 @@ func (s *registryFolder) documents(content string) bundle.Documents {
 		},
 	}}}, bundle.Catalog{})
 	s.must(err)
-	s.must(store.ShareDocuments(s.Context(), s.place, documents))
+	s.must(storetest.ShareDocuments(s.Context(), s.place, documents))
 	return documents
 }
 
@@ -84,9 +85,7 @@ func (s *registryFolder) pushAfter(
 		ExpiresAt: ago(day - 7), Previous: previous, RootVersion: 1,
 	}, signer)
 	s.must(err)
-	s.must(store.PushBundle(s.Context(), s.place, runtime, documents, manifest, func(digest.Digest) bool {
-		return false
-	}))
+	s.must(storetest.PushBundle(s.Context(), s.place, runtime, documents, manifest))
 	return &bundle.Position{Sequence: sequence, Digest: manifest.Descriptor.Digest}
 }
 
@@ -220,7 +219,7 @@ func TestUnreadableObjectsPreventRemovals(t *testing.T) {
 				Previous:    &bundle.Position{Sequence: 1, Digest: stranger[0]},
 			}, s.signer)
 			s.must(err)
-			s.must(store.PushBundle(s.Context(), s.place, "a", d, manifest, func(digest.Digest) bool { return false }))
+			s.must(storetest.PushBundle(s.Context(), s.place, "a", d, manifest))
 		}, nothing, "runtime a: bundle sha256:"},
 		"documents are missing": {func(s *registryFolder, d bundle.Documents) {
 			s.must(os.Remove(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256",

@@ -17,6 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover"
 )
 
@@ -209,7 +210,7 @@ func (f *takeoverFlags) giveBack(
 // readAgain waits for the poll interval and then reads the Kyma again.
 func readAgain(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) error {
 	const pollEvery = 500 * time.Millisecond
-	if !cli.Sleep(ctx, pollEvery) {
+	if !pause.Sleep(ctx, pollEvery) {
 		return ctx.Err()
 	}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma); err != nil {

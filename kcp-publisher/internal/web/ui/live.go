@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 )
 
 const (
@@ -56,7 +58,7 @@ func (p *pages) live(w http.ResponseWriter, r pageRequest) {
 				return
 			}
 		case <-next:
-			if !collectChanges(r, streamEvery) {
+			if !pause.Sleep(r.Context(), streamEvery) {
 				return
 			}
 			current, next, _ = p.Source.snapshot()
@@ -64,18 +66,5 @@ func (p *pages) live(w http.ResponseWriter, r pageRequest) {
 				return
 			}
 		}
-	}
-}
-
-// collectChanges waits for d, so that one event covers several changes. It returns false if the client has
-// disconnected.
-func collectChanges(r pageRequest, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-r.Context().Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -121,10 +122,8 @@ func (s *Source) markChanged() {
 // waitForChange waits for the duration quiet and then for the next change of the fleet. It returns false if ctx has
 // ended.
 func (s *Source) waitForChange(ctx context.Context, quiet time.Duration) bool {
-	select {
-	case <-ctx.Done():
+	if !pause.Sleep(ctx, quiet) {
 		return false
-	case <-time.After(quiet):
 	}
 	select {
 	case <-ctx.Done():

@@ -8,19 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 )
-
-// Sleep waits. It returns false if the context ends first.
-func Sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
 
 // MaxWait limits how long a reconciliation waits for a watch or a CRD. After this time, the reconciliation ends, so
 // that the worker can reconcile other modules.
@@ -32,14 +21,14 @@ func (w *Watches) Await(
 	ctx context.Context, resources []v1beta2.Resource, defined map[string]bool,
 ) (bool, error) {
 	started := time.Now()
-	for pause := 10 * time.Millisecond; ; pause = min(2*pause, 200*time.Millisecond) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, 200*time.Millisecond) {
 		inPlace, err := w.ensure(resources)
 		coming := err == nil
 		if meta.IsNoMatchError(err) {
 			coming = slices.ContainsFunc(resources, func(r v1beta2.Resource) bool { return defined[r.Group] })
-			pause = 200 * time.Millisecond
+			wait = 200 * time.Millisecond
 		}
-		if inPlace || !coming || time.Since(started) > MaxWait || !Sleep(ctx, pause) {
+		if inPlace || !coming || time.Since(started) > MaxWait || !pause.Sleep(ctx, wait) {
 			return inPlace, err
 		}
 	}
@@ -48,9 +37,9 @@ func (w *Watches) Await(
 // AwaitChange waits a short time until the watch shows another resource version of an object than the given version.
 func (w *Watches) AwaitChange(ctx context.Context, r v1beta2.Resource, version string) {
 	const step, longest, quiet = 10 * time.Millisecond, 300 * time.Millisecond, 40 * time.Millisecond
-	for waited := time.Duration(0); waited < longest && Sleep(ctx, step); waited += step {
+	for waited := time.Duration(0); waited < longest && pause.Sleep(ctx, step); waited += step {
 		if now := w.Version(r); now != "" && now != version {
-			Sleep(ctx, quiet)
+			pause.Sleep(ctx, quiet)
 			return
 		}
 	}
