@@ -18,7 +18,6 @@ type Color string
 // Colors of words.
 const (
 	Plain  Color = ""
-	Bold   Color = "\x1b[1m"
 	Faint  Color = "\x1b[2m"
 	Red    Color = "\x1b[31m"
 	Green  Color = "\x1b[32m"

@@ -27,7 +27,7 @@ func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) erro
 	if err != nil {
 		return err
 	}
-	kyma.Status.Runtime.Takeover = RecordModules(kyma, manifests)
+	kyma.Status.Runtime.Takeover = recordModules(kyma, manifests)
 	return nil
 }
 
@@ -40,7 +40,7 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 				"list lifecycle-manager's Manifests of Kyma %s/%s (requires rbac/takeover.yaml of the chart): %w",
 				kyma.Namespace, kyma.Name, err)
 	}
-	return ManifestsOf(kyma, all.Items), nil
+	return manifestsOf(kyma, all.Items), nil
 }
 
 // Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the phase
@@ -82,7 +82,7 @@ func RemoveManifests(ctx context.Context, api client.Client, direct client.Reade
 	}
 	var failed []error
 	for i := range manifests {
-		failed = append(failed, RemoveManifest(ctx, api, &manifests[i]))
+		failed = append(failed, removeManifest(ctx, api, &manifests[i]))
 	}
 	return errors.Join(failed...)
 }

@@ -63,11 +63,11 @@ func handBack(
 	if err != nil {
 		return nil, err
 	}
-	h := NewHandback(kyma, manifests, offered)
+	h := newHandback(kyma, manifests, offered)
 	if len(h.Downgrades) > 0 {
 		return nil, errors.New(strings.Join(h.Downgrades, "; "))
 	}
-	status := ReturnedStatus(kyma.Status, h)
+	status := returnedStatus(kyma.Status, h)
 	before := kyma.DeepCopy()
 	delete(kyma.Labels, v1beta2.LabelTakeover)
 	if kyma.Annotations == nil {
@@ -106,7 +106,7 @@ func releaseManifests(
 	if err != nil {
 		return nil, err
 	}
-	behind := NewHandback(kyma, manifests, offered).Behind
+	behind := newHandback(kyma, manifests, offered).Behind
 	for i := range manifests {
 		m := &manifests[i]
 		if _, is := behind[m.Name]; is || m.Labels[v1beta2.LabelSkipReconciliation] != v1beta2.True {
@@ -146,5 +146,5 @@ func ListDowngrades(
 	if err != nil {
 		return nil, err
 	}
-	return NewHandback(kyma, manifests, offered).Downgrades, nil
+	return newHandback(kyma, manifests, offered).Downgrades, nil
 }

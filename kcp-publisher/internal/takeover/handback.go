@@ -27,9 +27,9 @@ type Handback struct {
 	Downgrades []string
 }
 
-// NewHandback returns the Handback of a Kyma. It performs no I/O. If an interrupted return is continued, it returns the
+// newHandback returns the Handback of a Kyma. It performs no I/O. If an interrupted return is continued, it returns the
 // same Handback again.
-func NewHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
+func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
 	for i := range manifests {
@@ -201,9 +201,9 @@ func newerVersion(a, b string) string {
 	return a
 }
 
-// ReturnedStatus returns the status with which lifecycle-manager continues. It omits fields that lifecycle-manager does
+// returnedStatus returns the status with which lifecycle-manager continues. It omits fields that lifecycle-manager does
 // not use.
-func ReturnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
+func returnedStatus(before v1beta2.KymaStatus, h Handback) v1beta2.KymaStatus {
 	after := v1beta2.KymaStatus{
 		ActiveChannel: before.ActiveChannel,
 		State:         before.State,

@@ -110,7 +110,7 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 			releasedKyma(nil), []v1beta2.Manifest{manifestOf("one", "guard", "1.0.0", mandatory)}, "", "1.1.0", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := NewHandback(c.kyma, c.manifests, offering(t))
+			h := newHandback(c.kyma, c.manifests, offering(t))
 			entry := ""
 			for _, m := range h.Modules {
 				entry += m.Version + " " + string(m.State)
@@ -135,8 +135,8 @@ func TestAbortContinuesWithRunningVersions(t *testing.T) {
 				t.Errorf("got downgrades %q, want %q", all, c.downgrade)
 			}
 			again := c.kyma.DeepCopy()
-			again.Status = ReturnedStatus(again.Status, h)
-			if second := NewHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
+			again.Status = returnedStatus(again.Status, h)
+			if second := newHandback(again, c.manifests, offering(t)); c.downgrade == "" &&
 				!reflect.DeepEqual(second.Behind, h.Behind) {
 				t.Errorf("after the status was written: got Manifests behind %v, want %v", second.Behind, h.Behind)
 			}
@@ -151,7 +151,7 @@ func TestStatusAfterAbortContainsNoPublisherFields(t *testing.T) {
 		v1beta2.ConditionModules, "CRDsSync"} {
 		before.Conditions = append(before.Conditions, metav1.Condition{Type: kind})
 	}
-	after := ReturnedStatus(before, Handback{})
+	after := returnedStatus(before, Handback{})
 	var kinds []string
 	for _, c := range after.Conditions {
 		kinds = append(kinds, c.Type)

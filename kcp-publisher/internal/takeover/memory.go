@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// RecordModules returns the entry in the Kyma's status that records the modules that lifecycle-manager installed. It
+// recordModules returns the entry in the Kyma's status that records the modules that lifecycle-manager installed. It
 // collects the modules from lifecycle-manager's Manifests, including Manifests that are being deleted, and from
 // status.modules.
-func RecordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
+func recordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
 	objects, bytes := 0, 0
-	for _, manifest := range ManifestsOf(kyma, manifests) {
+	for _, manifest := range manifestsOf(kyma, manifests) {
 		module := moduleName(kyma, &manifest)
 		version := installedVersion(kyma, module, &manifest)
 		if module == "" || version == "" || known[module] ||
@@ -59,8 +59,8 @@ func resourceBytes(o v1beta2.Resource) int {
 		len(o.Group) + len(o.Version) + len(o.Kind)
 }
 
-// ManifestsOf returns lifecycle-manager's Manifests of a Kyma, sorted by name.
-func ManifestsOf(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
+// manifestsOf returns lifecycle-manager's Manifests of a Kyma, sorted by name.
+func manifestsOf(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (own []v1beta2.Manifest) {
 	for _, m := range manifests {
 		if m.Namespace == kyma.Namespace && m.Labels[v1beta2.LabelKymaName] == kyma.Name {
 			own = append(own, m)

@@ -90,7 +90,7 @@ func TestRecordModulesReadsManifestsAndStatus(t *testing.T) {
 			})}, []v1beta2.InheritedModule{keda}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := RecordModules(c.kyma, c.manifests); !reflect.DeepEqual(got.Modules, c.want) {
+			if got := recordModules(c.kyma, c.manifests); !reflect.DeepEqual(got.Modules, c.want) {
 				t.Errorf("got %+v, want %+v", got.Modules, c.want)
 			}
 		})
@@ -104,7 +104,7 @@ func TestRecordedObjectsAreLimited(t *testing.T) {
 		o.Name = strings.Repeat("k", 1+len(huge.Status.Synced)%50)
 		huge.Status.Synced = append(huge.Status.Synced, o)
 	}
-	got := RecordModules(kymaNamed("one"), []v1beta2.Manifest{huge})
+	got := recordModules(kymaNamed("one"), []v1beta2.Manifest{huge})
 	if len(got.Modules[0].Objects) != bundle.MaxInherited {
 		t.Errorf("got %d recorded objects, want %d", len(got.Modules[0].Objects), bundle.MaxInherited)
 	}
@@ -122,7 +122,7 @@ func TestRecordedObjectsAreLimitedInBytes(t *testing.T) {
 		manifests = append(manifests, m)
 	}
 	kyma := kymaNamed("one")
-	data, err := json.Marshal(RecordModules(kyma, manifests))
+	data, err := json.Marshal(recordModules(kyma, manifests))
 	if err != nil {
 		t.Fatal(err)
 	}

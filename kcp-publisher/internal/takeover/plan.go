@@ -65,7 +65,7 @@ func New(l Landscape, kymas []v1beta2.Kyma, now time.Time) []Plan {
 }
 
 func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time) Plan {
-	own := ManifestsOf(kyma, l.Manifests)
+	own := manifestsOf(kyma, l.Manifests)
 	p := Plan{
 		Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), Modules: []Module{},
 		Obstacles: listObstacles(kyma, own), Removes: listLeftovers(kyma, own),
@@ -105,7 +105,7 @@ func takeoverStatus(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.T
 	if s := kyma.Status.Runtime; s != nil && s.Takeover != nil && v1beta2.TakenOver(kyma) {
 		return s.Takeover
 	}
-	return RecordModules(kyma, manifests)
+	return recordModules(kyma, manifests)
 }
 
 // previewKyma returns a copy of a Kyma with the changes that the start of a takeover will make. If the runtime's
@@ -120,7 +120,7 @@ func previewKyma(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Kyma
 		Channel:                cmp.Or(as.Status.ActiveChannel, as.Spec.Channel),
 		SkipMaintenanceWindows: as.Spec.SkipMaintenanceWindows,
 	}
-	for _, m := range takeoverStatus(kyma, ManifestsOf(kyma, manifests)).Modules {
+	for _, m := range takeoverStatus(kyma, manifestsOf(kyma, manifests)).Modules {
 		module := v1beta2.Module{
 			Name: m.Name, Managed: !m.Unmanaged, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
 		}
@@ -182,7 +182,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return append(all, listExceededLimits(manifests)...)
 }
 
-// listExceededLimits returns the limits of RecordModules that the objects of the modules exceed.
+// listExceededLimits returns the limits of recordModules that the objects of the modules exceed.
 func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	objects, bytes := 0, 0
 	for i := range manifests {

@@ -80,7 +80,7 @@ func TestPlanListsModulesAndObstacles(t *testing.T) {
 	later.CreationTimestamp = metav1.NewTime(now)
 	started := kymaNamed("one")
 	started.Labels[v1beta2.LabelTakeover] = v1beta2.TakeoverActive
-	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: RecordModules(started, []v1beta2.Manifest{keda})}
+	started.Status.Runtime = &v1beta2.RuntimeStatus{Takeover: recordModules(started, []v1beta2.Manifest{keda})}
 	ours := kymaNamed("one")
 	ours.Status.Runtime = &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.7.0"}},

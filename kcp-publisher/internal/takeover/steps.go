@@ -23,10 +23,10 @@ var finalizers = []string{
 	v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels,
 }
 
-// RemoveManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
+// removeManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
 // skip-reconciliation label and removes the finalizers first, so that lifecycle-manager does not uninstall the module.
 // It does nothing if the Manifest does not exist.
-func RemoveManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
+func removeManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	setSkipLabel(manifest)
 	for _, f := range finalizers {
@@ -116,7 +116,7 @@ func SetPhase(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, phase 
 // completed the phase clean.
 func Finish(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (done []string, err error) {
 	done, err = eachManifest(ctx, api, kyma, func(m *v1beta2.Manifest) (string, error) {
-		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), RemoveManifest(ctx, api, m)
+		return fmt.Sprintf("Manifest %s/%s is removed", m.Namespace, m.Name), removeManifest(ctx, api, m)
 	})
 	if err != nil {
 		return done, err
@@ -212,7 +212,7 @@ func listManifests(ctx context.Context, api client.Client, kyma *v1beta2.Kyma) (
 		client.MatchingLabels{v1beta2.LabelKymaName: kyma.Name}); err != nil {
 		return nil, fmt.Errorf("list Manifests of Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
 	}
-	return ManifestsOf(kyma, all.Items), nil
+	return manifestsOf(kyma, all.Items), nil
 }
 
 func patchKyma(ctx context.Context, api client.Client, before, kyma *v1beta2.Kyma) error {

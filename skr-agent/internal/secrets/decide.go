@@ -30,10 +30,10 @@ type Change struct {
 	Secret *corev1.Secret
 }
 
-// Decide returns the change from the live Secret, which can be nil, to the wanted Secret. It returns an error if the
+// decide returns the change from the live Secret, which can be nil, to the wanted Secret. It returns an error if the
 // live Secret has another owner. The agent owns a Secret with the agent's label, with the known UID, or with exactly
 // the wanted content. A user who removes the label thus cannot take the Secret over.
-func Decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (Change, error) {
+func decide(wanted bundle.RuntimeSecret, live *corev1.Secret, known types.UID) (Change, error) {
 	labels := map[string]string{}
 	maps.Copy(labels, wanted.Labels)
 	labels[v1beta2.LabelSealed] = v1beta2.True

@@ -92,7 +92,7 @@ func (k *Reconciler) writeSecret(ctx context.Context, want bundle.RuntimeSecret)
 	if err != nil {
 		return withoutMessage(err)
 	}
-	change, err := Decide(want, have, k.writtenUIDs[want.NamespacedName()])
+	change, err := decide(want, have, k.writtenUIDs[want.NamespacedName()])
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func TestSecretChangeDependsOnOwnerAndContent(t *testing.T) {
 			"",
 		},
 	} {
-		change, err := Decide(login(), c.have, "known")
+		change, err := decide(login(), c.have, "known")
 		if (err != nil) != (c.want == "") || change.Action != c.want {
 			t.Errorf("%s: got change %q and error %v, want %q", name, change.Action, err, c.want)
 		}

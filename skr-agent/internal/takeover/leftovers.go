@@ -42,9 +42,9 @@ var Leftovers = []bundle.ObjectRef{
 	{Version: "v1", Kind: "ServiceAccount", Namespace: namespace, Name: "skr-webhook-sa"},
 }
 
-// IsLeftover reports whether an object with a name in Leftovers belongs to lifecycle-manager, according to the object's
+// isLeftover reports whether an object with a name in Leftovers belongs to lifecycle-manager, according to the object's
 // labels, annotations and field managers.
-func IsLeftover(o *metav1.PartialObjectMetadata) bool {
+func isLeftover(o *metav1.PartialObjectMetadata) bool {
 	for _, annotation := range []string{v1beta2.AnnotationOwnedBy, v1beta2.AnnotationOwnedByDeprecated,
 		v1beta2.AnnotationAdopt} {
 		if o.Annotations[annotation] != "" {

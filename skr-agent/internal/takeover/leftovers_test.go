@@ -52,8 +52,8 @@ func TestLeftoversAreRecognizedByTheirMarks(t *testing.T) {
 				Annotations: map[string]string{v1beta2.AnnotationAdopt: "kyma-system/watcher"}}, false,
 		},
 	} {
-		if got := IsLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
-			t.Errorf("%s: IsLeftover = %t, want %t", name, got, c.want)
+		if got := isLeftover(&metav1.PartialObjectMetadata{ObjectMeta: c.meta}); got != c.want {
+			t.Errorf("%s: isLeftover = %t, want %t", name, got, c.want)
 		}
 	}
 	for _, o := range Leftovers {

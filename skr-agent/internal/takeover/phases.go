@@ -91,7 +91,7 @@ func (p *Phases) removeLeftover(ctx context.Context, w Writer, leftover bundle.O
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(leftover.GVK())
 	err := w.Uncached.Get(ctx, client.ObjectKey{Namespace: leftover.Namespace, Name: leftover.Name}, o)
-	if apierrors.IsNotFound(err) || err == nil && !IsLeftover(o) {
+	if apierrors.IsNotFound(err) || err == nil && !isLeftover(o) {
 		return nil
 	}
 	if err != nil {

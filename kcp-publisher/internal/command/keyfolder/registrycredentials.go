@@ -23,11 +23,11 @@ func RegistryCredentials(config []byte, dir, location, user string, generation i
 	if err != nil {
 		return nil, cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
-	return AddCredentials(config, dir, host, user, generation)
+	return addCredentials(config, dir, host, user, generation)
 }
 
-// AddCredentials adds the credentials of a user of the token service at host to config, a docker config.json.
-func AddCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
+// addCredentials adds the credentials of a user of the token service at host to config, a docker config.json.
+func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -97,5 +97,5 @@ func NotificationCredentials(config []byte, dir, address, runtime string, genera
 	if _, ok := known.Auths[parsed.Host]; ok {
 		return config, nil
 	}
-	return AddCredentials(config, dir, parsed.Host, runtime, generation)
+	return addCredentials(config, dir, parsed.Host, runtime, generation)
 }

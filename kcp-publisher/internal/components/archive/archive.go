@@ -40,8 +40,8 @@ type Limits struct {
 	Ratio int64
 }
 
-// DefaultLimits returns the limits of Open. They are enough for a release of all modules with their images.
-func DefaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
+// defaultLimits returns the limits of Open. They are enough for a release of all modules with their images.
+func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
 	// maxIndexBytes limits the size of artifact-index.json.
@@ -67,8 +67,8 @@ type blobReader interface {
 	Close() error
 }
 
-// Open opens the folder, tar or gzipped tar at path with DefaultLimits.
-func Open(path string) (*Archive, error) { return DefaultLimits().Open(path) }
+// Open opens the folder, tar or gzipped tar at path with defaultLimits.
+func Open(path string) (*Archive, error) { return defaultLimits().Open(path) }
 
 // Open opens an archive with the limits l.
 func (l Limits) Open(path string) (*Archive, error) {

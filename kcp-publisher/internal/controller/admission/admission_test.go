@@ -148,7 +148,7 @@ func TestUnresolvableTemplatesAreRefused(t *testing.T) {
 		"descriptor that is not an object": {"", `[]`, "spec.descriptor: component descriptor: "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := CheckTemplate(&v1beta2.ModuleTemplate{
+			err := checkTemplate(&v1beta2.ModuleTemplate{
 				Spec: v1beta2.ModuleTemplateSpec{
 					Version: c.version, Descriptor: runtime.RawExtension{Raw: []byte(c.descriptor)},
 				},

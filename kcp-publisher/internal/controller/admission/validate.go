@@ -21,15 +21,15 @@ func validateTemplate(_ context.Context, request admission.Request) admission.Re
 	if err := json.Unmarshal(request.Object.Raw, &template); err != nil {
 		return admission.Errored(http.StatusBadRequest, err)
 	}
-	if err := CheckTemplate(&template); err != nil {
+	if err := checkTemplate(&template); err != nil {
 		return admission.Denied(err.Error())
 	}
 	return admission.Allowed("")
 }
 
-// CheckTemplate returns an error if the ModuleTemplate is invalid, so that no bundle could ever contain it. The error
+// checkTemplate returns an error if the ModuleTemplate is invalid, so that no bundle could ever contain it. The error
 // names the invalid field.
-func CheckTemplate(template *v1beta2.ModuleTemplate) error {
+func checkTemplate(template *v1beta2.ModuleTemplate) error {
 	if err := catalog.CheckTemplate(template); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func Assess(in Input) Fleet {
 		Rollouts: sortedRollouts(in.Rollouts),
 	}
 	rollouts := NewRollouts(in.Rollouts)
-	tally := NewTally()
+	tally := newTally()
 	for i := range in.Kymas {
 		f.Runtimes = append(f.Runtimes, Judge(&in.Kymas[i], rollouts, in.Now))
 	}

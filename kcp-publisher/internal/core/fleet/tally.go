@@ -25,8 +25,8 @@ type versionState struct {
 	state   v1beta2.State
 }
 
-// NewTally returns an empty Tally.
-func NewTally() *Tally {
+// newTally returns an empty Tally.
+func newTally() *Tally {
 	return &Tally{health: map[Health]int{}, situations: map[Situation]int{}, modules: map[string]map[versionState]int{}}
 }
 

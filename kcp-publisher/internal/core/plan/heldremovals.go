@@ -33,7 +33,7 @@ func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 			continue
 		}
 		for _, d := range kyma.Status.Runtime.Removals {
-			if d.Decision != v1beta2.RemovalHeld || IsApproved(kyma, d) {
+			if d.Decision != v1beta2.RemovalHeld || isApproved(kyma, d) {
 				continue
 			}
 			at := slices.IndexFunc(all, func(h HeldRemoval) bool {
@@ -48,7 +48,7 @@ func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 				h.Since = d.Time.Time
 			}
 			h.Kymas = append(h.Kymas, kyma)
-			sums[at] = append(sums[at], kyma.Namespace+"/"+kyma.Name+" "+ApprovalText(d))
+			sums[at] = append(sums[at], kyma.Namespace+"/"+kyma.Name+" "+approvalText(d))
 		}
 	}
 	for at := range all {
@@ -75,8 +75,8 @@ func Approve(kyma *v1beta2.Kyma, module string) bool {
 	}
 	var approved []string
 	for _, d := range kyma.Status.Runtime.Removals {
-		if d.Decision == v1beta2.RemovalHeld && (d.Module == module || IsApproved(kyma, d)) {
-			approved = append(approved, ApprovalText(d))
+		if d.Decision == v1beta2.RemovalHeld && (d.Module == module || isApproved(kyma, d)) {
+			approved = append(approved, approvalText(d))
 		}
 	}
 	next := strings.Join(approved, ",")

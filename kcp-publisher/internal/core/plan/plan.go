@@ -248,7 +248,7 @@ func (r Rules) SilenceTimeoutFor(kyma *v1beta2.Kyma) (silence time.Duration, car
 	return allowed, true, nil
 }
 
-// RevokedKeys returns the thumbprints of the agent keys that the Kyma's annotation revokes.
-func RevokedKeys(kyma *v1beta2.Kyma) []string {
+// revokedKeys returns the thumbprints of the agent keys that the Kyma's annotation revokes.
+func revokedKeys(kyma *v1beta2.Kyma) []string {
 	return strings.Fields(kyma.Annotations[v1beta2.AnnotationRevokedKeys])
 }

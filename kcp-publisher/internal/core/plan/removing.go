@@ -177,16 +177,16 @@ func FindRemovalDecision(kyma *v1beta2.Kyma, module string) *v1beta2.ModuleRemov
 	return nil
 }
 
-// ApprovalText returns the text that an operator must add to the annotation AnnotationApprovedRemovals to approve a
+// approvalText returns the text that an operator must add to the annotation AnnotationApprovedRemovals to approve a
 // waiting removal.
-func ApprovalText(held v1beta2.ModuleRemoval) string {
+func approvalText(held v1beta2.ModuleRemoval) string {
 	return held.Module + "@" + held.Time.UTC().Format(time.RFC3339)
 }
 
-// IsApproved reports whether an operator approved a waiting removal.
-func IsApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
+// isApproved reports whether an operator approved a waiting removal.
+func isApproved(kyma *v1beta2.Kyma, held v1beta2.ModuleRemoval) bool {
 	approved := strings.Split(kyma.Annotations[v1beta2.AnnotationApprovedRemovals], ",")
-	return slices.Contains(approved, ApprovalText(held))
+	return slices.Contains(approved, approvalText(held))
 }
 
 // CollectPending returns the pending removals of these modules, with the earlier decisions in the Kyma's status.
@@ -201,7 +201,7 @@ func CollectPending(
 		case d.Decision != v1beta2.RemovalHeld:
 			p.Approved = true
 		default:
-			p.HeldReason, p.Approved = removal.Reason(d.Reason), IsApproved(kyma, *d)
+			p.HeldReason, p.Approved = removal.Reason(d.Reason), isApproved(kyma, *d)
 			if p.HeldReason == removal.Restored {
 				p.Restored = !compared.After(d.Time.Time)
 			}

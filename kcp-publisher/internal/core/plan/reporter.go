@@ -33,7 +33,7 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 			}
 		}
 	}
-	revoked := RevokedKeys(kyma)
+	revoked := revokedKeys(kyma)
 	reporter.Revoked = func(thumbprint string) bool {
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}

@@ -131,7 +131,7 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 	r.Audience.ClusterUID = cmp.Or(status.Key.ClusterUID, r.Audience.ClusterUID)
 	r.Audience.KeyThumbprint = status.Key.Thumbprint
-	if slices.Contains(RevokedKeys(kyma), status.Key.Thumbprint) || root.IsRevoked(status.Key.Thumbprint) {
+	if slices.Contains(revokedKeys(kyma), status.Key.Thumbprint) || root.IsRevoked(status.Key.Thumbprint) {
 		r.Audience.KeyThumbprint = bundle.AudienceNone
 	} else if key, err := trust.DecodePublicKey(status.Key.PublicKey); err == nil {
 		r.Key = key

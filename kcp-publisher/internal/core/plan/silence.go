@@ -33,7 +33,7 @@ func LastReport(kyma *v1beta2.Kyma, received *ReceivedReport, startedAt time.Tim
 	if received == nil {
 		return last
 	}
-	at := LastReportTimeIn(kyma, v1beta2.ObservedBundle{
+	at := lastReportTimeIn(kyma, v1beta2.ObservedBundle{
 		Time: metav1.NewTime(received.CreatedAt), Heard: new(metav1.NewTime(received.ArrivedAt)),
 	})
 	switch {
@@ -69,7 +69,7 @@ func LatestUnrecorded(kyma *v1beta2.Kyma, startedAt time.Time) time.Time {
 // returns the report's creation time if that is earlier.
 func LastReportTime(kyma *v1beta2.Kyma) time.Time {
 	if r := kyma.Status.Runtime; r != nil && r.Observed != nil {
-		return LastReportTimeIn(kyma, *r.Observed)
+		return lastReportTimeIn(kyma, *r.Observed)
 	}
 	return time.Time{}
 }
@@ -81,8 +81,8 @@ func IsReporting(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// LastReportTimeIn returns the same as LastReportTime, but for a report that is not in the Kyma's status yet.
-func LastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
+// lastReportTimeIn returns the same as LastReportTime, but for a report that is not in the Kyma's status yet.
+func lastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, isCarried(kyma))
 }
 

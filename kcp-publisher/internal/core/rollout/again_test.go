@@ -128,7 +128,7 @@ func TestLastRejectedRolloutIsFound(t *testing.T) {
 		}, "keda-regular-1"},
 	} {
 		got := ""
-		if r := FindRejected(c.rollouts, "2.0.0"); r != nil {
+		if r := findRejected(c.rollouts, "2.0.0"); r != nil {
 			got = r.Name
 		}
 		if got != c.want {
@@ -161,7 +161,7 @@ func TestLastGoodVersionMustBeReadyInAllRuntimes(t *testing.T) {
 		if r.Status.State != fleet.RolloutProgressing {
 			t.Fatalf("%s: rollout has state %s: %s", name, r.Status.State, r.Status.Message)
 		}
-		spec := NextRollout(&policies("careful")[0], keda, "3.0.0", &r, nil)
+		spec := nextRollout(&policies("careful")[0], keda, "3.0.0", &r, nil)
 		if spec == nil || spec.From != c.want {
 			t.Errorf("%s: got next rollout %+v, want last good version %s", name, spec, c.want)
 		}

@@ -32,7 +32,7 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 				decisions[i].Checks = m.wave + 1 // also for a wave without checks, because an operator may have removed them
 			}
 		default:
-			decisions[i] = Decision{Version: KeptVersion(p.spec.From, r.Version), HeldReason: held[m.wave+1]}
+			decisions[i] = Decision{Version: keptVersion(p.spec.From, r.Version), HeldReason: held[m.wave+1]}
 			switch {
 			case !p.isActive():
 			case m.state == outdated:
@@ -49,9 +49,9 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// KeptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version or,
+// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version or,
 // if that is newer, the runtime's current version own.
-func KeptVersion(good, own string) string {
+func keptVersion(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
 		return good
 	}

@@ -16,11 +16,11 @@ func TestWaveForRemainingRuntimesGetsAUniqueName(t *testing.T) {
 	course.Waves[1].Percent = new(int32(50))
 	for _, c := range []struct{ last, want string }{{"production", RestWave}, {RestWave, RestWave + "-2"}} {
 		course.Waves[1].Name = c.last
-		waves := CompleteCourse(course).Waves
+		waves := completeCourse(course).Waves
 		if got := waves[len(waves)-1].Name; len(waves) != 3 || got != c.want {
 			t.Errorf("last wave %s: got %d waves with the last wave %s, want %s", c.last, len(waves), got, c.want)
 		}
-		if err := CheckCourse(CompleteCourse(course)); err != nil {
+		if err := CheckCourse(completeCourse(course)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -74,10 +74,10 @@ func TestRuntimeWithAnOlderVersionDoesNotStartARollout(t *testing.T) {
 		runtimes = append(runtimes, at(fmt.Sprint("r-", i), "prod", "2.0.0"))
 	}
 	runtimes = append(runtimes, at("old", "prod", "1.0.0"))
-	if spec := NextRollout(policy, keda, "2.0.0", nil, runtimes); spec != nil {
+	if spec := nextRollout(policy, keda, "2.0.0", nil, runtimes); spec != nil {
 		t.Errorf("got rollout %s to %s, want none", spec.From, spec.To)
 	}
-	if spec := NextRollout(policy, keda, "3.0.0", nil, runtimes); spec == nil || spec.From != "2.0.0" {
+	if spec := nextRollout(policy, keda, "3.0.0", nil, runtimes); spec == nil || spec.From != "2.0.0" {
 		t.Errorf("got rollout %+v, want one from 2.0.0", spec)
 	}
 }
@@ -88,7 +88,7 @@ func TestDeletionOfTheLatestRolloutsRestartsThePromotion(t *testing.T) {
 		Spec:   fleet.RolloutSpec{From: "1.0.0", To: "2.0.0", Revision: 1},
 		Status: fleet.RolloutStatus{State: fleet.RolloutSuperseded},
 	}
-	spec := NextRollout(policy, keda, "2.0.0", superseded, []Runtime{at("r", "prod", "1.0.0")})
+	spec := nextRollout(policy, keda, "2.0.0", superseded, []Runtime{at("r", "prod", "1.0.0")})
 	if spec == nil || spec.From != "1.0.0" || spec.Revision != 2 {
 		t.Errorf("got %+v, want a second rollout from 1.0.0", spec)
 	}

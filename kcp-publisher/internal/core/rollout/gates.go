@@ -38,9 +38,9 @@ type Gate struct {
 	awaitedRuntimes []string
 }
 
-// NewGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
+// newGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
 // the next step of this rollout.
-func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
+func newGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
 		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
@@ -86,11 +86,11 @@ func (g *Gate) Decide(runtime, own string) Decision {
 		return Decision{Version: g.to, Checks: d.Checks}
 	case known:
 		if d.ReplacedVersion == "" && d.HeldReason != "" {
-			d.Version = KeptVersion(d.Version, own)
+			d.Version = keptVersion(d.Version, own)
 		}
 		return d
 	}
-	return Decision{Version: KeptVersion(g.from, own), HeldReason: g.heldReason}
+	return Decision{Version: keptVersion(g.from, own), HeldReason: g.heldReason}
 }
 
 // CatalogVersion returns the version of the track's channel to publish in a runtime's catalog. It is the version that

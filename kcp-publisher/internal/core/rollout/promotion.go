@@ -65,9 +65,9 @@ func ObjectName(track Track, revision int64) string {
 	return fmt.Sprintf("%s-%s-%d", module, track.Channel, revision)
 }
 
-// NextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes
+// nextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes
 // contains the runtimes that follow the track.
-func NextRollout(
+func nextRollout(
 	policy *fleet.RolloutPolicy, track Track, version string, newest *fleet.Rollout, runtimes []Runtime,
 ) *fleet.RolloutSpec {
 	from, revision := "", int64(1)
@@ -87,7 +87,7 @@ func NextRollout(
 	}
 	return &fleet.RolloutSpec{
 		Policy: policy.Name, Module: track.Module, Channel: track.Channel, Revision: revision, From: from, To: version,
-		Course: CompleteCourse(policy.Spec.Course),
+		Course: completeCourse(policy.Spec.Course),
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// FindRejected returns the newest rollout of a version if this rollout was stopped or rolled back. Otherwise, it
+// findRejected returns the newest rollout of a version if this rollout was stopped or rolled back. Otherwise, it
 // returns nil. rollouts contains the rollouts of one track.
-func FindRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
+func findRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	var last *fleet.Rollout
 	for _, r := range rollouts {
 		if r.Spec.To != version || r.Status.State == fleet.RolloutSuperseded {
@@ -36,7 +36,7 @@ func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (
 	for i := range metas {
 		module := metas[i].Spec.ModuleName
 		for _, c := range metas[i].Spec.Channels {
-			if r := FindRejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
+			if r := findRejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
 				all = append(all, r)
 			}
 		}

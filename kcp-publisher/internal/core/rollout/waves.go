@@ -19,12 +19,12 @@ import (
 // maxGranted limits the number of selected runtimes that the status of one wave lists.
 const maxGranted = 500
 
-// RestWave is the name of the wave that CompleteCourse adds for runtimes that no other wave selects.
+// RestWave is the name of the wave that completeCourse adds for runtimes that no other wave selects.
 const RestWave = "rest"
 
-// CompleteCourse returns the course with one more wave at the end, for the runtimes that no other wave selects. This
+// completeCourse returns the course with one more wave at the end, for the runtimes that no other wave selects. This
 // wave has the settings of the last wave in the course.
-func CompleteCourse(course fleet.Course) fleet.Course {
+func completeCourse(course fleet.Course) fleet.Course {
 	all := *course.DeepCopy()
 	last := all.Waves[len(all.Waves)-1]
 	if last.Percent != nil && *last.Percent == 100 {

@@ -274,7 +274,7 @@ func (w *world) promote() {
 		facts[i] = w.fact(m)
 	}
 	newest := NewestRollout(w.rollouts)
-	if spec := NextRollout(w.policy, keda, w.channel, newest, facts); spec != nil {
+	if spec := nextRollout(w.policy, keda, w.channel, newest, facts); spec != nil {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = ObjectName(keda, spec.Revision)
 		if !w.shown(spec.From) {
@@ -301,6 +301,6 @@ func (w *world) promote() {
 	}
 	newest.Status = step.Status
 	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act
-		w.gates = Gates{keda: NewGate(newest, step, facts)}
+		w.gates = Gates{keda: newGate(newest, step, facts)}
 	}
 }

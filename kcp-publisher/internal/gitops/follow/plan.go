@@ -32,9 +32,9 @@ var kindOrder = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "Promotio
 
 const kindKyma = "Kyma"
 
-// WantedObjects returns the objects of a commit for a namespace, in the order in which they are applied. omitted
+// wantedObjects returns the objects of a commit for a namespace, in the order in which they are applied. omitted
 // contains the names of the commit's other objects, such as Secrets, which are not applied.
-func WantedObjects(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
+func wantedObjects(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
 		object := *w.Object.DeepCopy()
@@ -132,10 +132,10 @@ type Inventory struct {
 	Added []Key
 }
 
-// NewPlan computes the plan. live contains the control plane's objects, and before lists the objects of earlier
-// commits. NewPlan returns an error for a commit that removes all objects or all Kymas, unless an operator approved the
+// newPlan computes the plan. live contains the control plane's objects, and before lists the objects of earlier
+// commits. newPlan returns an error for a commit that removes all objects or all Kymas, unless an operator approved the
 // commit.
-func NewPlan(
+func newPlan(
 	wanted []source.Written, commit string, live map[Key]*unstructured.Unstructured, before Inventory, pruning Pruning,
 ) (Plan, error) {
 	var plan Plan

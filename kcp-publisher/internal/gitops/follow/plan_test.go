@@ -56,7 +56,7 @@ func written(t *testing.T, documents ...string) []source.Written {
 
 func wanted(t *testing.T, documents ...string) []source.Written {
 	t.Helper()
-	all, _, err := WantedObjects(written(t, documents...), "kcp-system")
+	all, _, err := wantedObjects(written(t, documents...), "kcp-system")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func wanted(t *testing.T, documents ...string) []source.Written {
 
 func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructured, []Key) {
 	t.Helper()
-	plan, err := NewPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
+	plan, err := newPlan(wanted(t, documents...), "c1", nil, Inventory{}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func namesOf(objects []source.Written) string {
 }
 
 func TestReferencedObjectsAreAppliedFirst(t *testing.T) {
-	all, left, err := WantedObjects(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
+	all, left, err := wantedObjects(written(t, a("two"), releaseMeta, a("one"), policy, secret, template), "kcp-system")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestObjectsOfOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 		"duplicate in other namespace": {[]string{here, elsewhere}, `fleet/all.yaml:6: metadata.namespace is "other"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, _, err := WantedObjects(written(t, c.documents...), "kcp-system"); err == nil ||
+			if _, _, err := wantedObjects(written(t, c.documents...), "kcp-system"); err == nil ||
 				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
@@ -152,7 +152,7 @@ func TestObjectsOfOtherNamespacesAreRefusedWithFileAndLine(t *testing.T) {
 
 func TestAppliedCommitChangesNothing(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
-	plan, err := NewPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
+	plan, err := newPlan(wanted(t, a("one"), releaseMeta, template), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || len(plan.Apply) != 0 || len(plan.Prune) != 0 || len(plan.Inventory) != 3 {
 		t.Errorf("got plan %+v and error %v, want no changes", plan, err)
 	}
@@ -223,7 +223,7 @@ func TestDifferingObjectsAreAppliedWithTheirCommit(t *testing.T) {
 			if c.live != nil {
 				c.live(live)
 			}
-			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{Keys: inventory}, limits)
+			plan, err := newPlan(wanted(t, c.commit...), "c2", live, Inventory{Keys: inventory}, limits)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -245,7 +245,7 @@ func TestObjectBeingDeletedDiffersFromTheCommit(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"))
 	now := metav1.Now()
 	live[key("Kyma", "one")].SetDeletionTimestamp(&now)
-	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	plan, err := newPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil || plan.isEmpty() || plan.Changes() != 0 || len(plan.Deleting) != 1 ||
 		plan.Deleting[0] != key("Kyma", "one") {
 		t.Errorf("got plan %+v and error %v, want Kyma one in Deleting", plan, err)
@@ -265,7 +265,7 @@ func TestPruneRemovesOnlyObjectsMissingFromTheCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"), a("two"))
 	byHand := key("Kyma", "by-hand")
 	live[byHand] = live[key("Kyma", "two")].DeepCopy()
-	plan, err := NewPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	plan, err := newPlan(wanted(t, template, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,18 +288,18 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, template, a("one"), a("two"))
 			all := wanted(t, c.commit...)
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil ||
+			if plan, err := newPlan(all, "c2", live, Inventory{Keys: inventory}, limits); err == nil ||
 				!strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "set --git-prune-all") ||
 				!strings.Contains(err.Error(), v1beta2.AnnotationAllowPrune+"=c2") {
 				t.Errorf("got plan %+v and error %v, want a refusal", plan, err)
 			}
-			if plan, err := NewPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil ||
+			if plan, err := newPlan(all, "c2", live, Inventory{Keys: inventory}, Pruning{All: true}); err != nil ||
 				len(plan.Prune) != c.pruned {
 				t.Errorf("with permission: got plan %+v and error %v, want %d pruned objects", plan, err, c.pruned)
 			}
 		})
 	}
-	if _, err := NewPlan(nil, "c1", nil, Inventory{}, limits); err == nil {
+	if _, err := newPlan(nil, "c1", nil, Inventory{}, limits); err == nil {
 		t.Error("a first commit without objects is accepted")
 	}
 }

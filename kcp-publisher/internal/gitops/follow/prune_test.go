@@ -95,7 +95,7 @@ func TestLargePruneWaitsForPermission(t *testing.T) {
 			if c.live != nil {
 				c.live(live)
 			}
-			plan, err := NewPlan(wanted(t, c.commit...), "c2", live, Inventory{inventory, c.added}, c.pruning)
+			plan, err := newPlan(wanted(t, c.commit...), "c2", live, Inventory{inventory, c.added}, c.pruning)
 			if err != nil || len(plan.Prune) != c.pruned {
 				t.Fatalf("plan prunes %d objects, want %d: %v", len(plan.Prune), c.pruned, err)
 			}
@@ -123,7 +123,7 @@ func annotate(object *unstructured.Unstructured, name, value string) {
 func TestAnnotationPreventsPruning(t *testing.T) {
 	live, inventory := inForce(t, template, a("one"), a("two"))
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, v1beta2.PruneDisabled)
-	plan, err := NewPlan(wanted(t, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+	plan, err := newPlan(wanted(t, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestAnnotationPreventsPruning(t *testing.T) {
 	}
 	// After the annotation is removed, a later commit prunes the object.
 	annotate(live[key("Kyma", "two")], v1beta2.AnnotationPrune, "")
-	plan, err = NewPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
+	plan, err = newPlan(wanted(t, a("one")), "c3", live, Inventory{Keys: plan.Inventory}, limits)
 	if err != nil || len(plan.Prune) != 1 || plan.Prune[0] != key("Kyma", "two") {
 		t.Errorf("without the annotation: got pruned objects %v and error %v, want Kyma two", plan.Prune, err)
 	}
@@ -163,7 +163,7 @@ func TestPruningAMandatoryModuleNeedsPermission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			live, inventory := inForce(t, c.document, a("one"))
-			plan, err := NewPlan(wanted(t, a("one")), "c2", live, Inventory{inventory, c.added}, c.pruning)
+			plan, err := newPlan(wanted(t, a("one")), "c2", live, Inventory{inventory, c.added}, c.pruning)
 			if err != nil || len(plan.Prune) != 1 {
 				t.Fatalf("got pruned objects %v and error %v, want 1", plan.Prune, err)
 			}
@@ -181,7 +181,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	live[key("Kyma", "theirs")] = theirs[key("Kyma", "theirs")]
 	annotate(live[key("Kyma", "theirs")], v1beta2.AnnotationGitCommit, "")
 	commit := wanted(t, template, a("one"), a("theirs"), a("new"))
-	plan, err := NewPlan(commit, "c2", live, Inventory{Keys: inventory}, limits)
+	plan, err := newPlan(commit, "c2", live, Inventory{Keys: inventory}, limits)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +197,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	for _, w := range plan.Apply {
 		live[KeyOf(&w.Object)] = &w.Object
 	}
-	back, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits)
+	back, err := newPlan(wanted(t, template, a("one")), "c1", live, noted, limits)
 	if err != nil || back.Held != nil {
 		t.Fatalf("revert: got held %v and error %v, want none", back.Held, err)
 	}
@@ -210,7 +210,7 @@ func TestRevertingAPartialCommitKeepsExistingObjects(t *testing.T) {
 	delete(annotations, v1beta2.AnnotationGitCommit)
 	live[key("Kyma", "theirs")].SetAnnotations(annotations)
 	delete(live, key("Kyma", "new"))
-	if done, err := NewPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.isEmpty() ||
+	if done, err := newPlan(wanted(t, template, a("one")), "c1", live, noted, limits); err != nil || !done.isEmpty() ||
 		len(done.Disown) > 0 {
 		t.Errorf("reverted commit: got plan %+v and error %v, want no changes", done, err)
 	}

@@ -13,7 +13,7 @@ import (
 func TestHoldLastsUntilTheCacheContainsTheWholeCommit(t *testing.T) {
 	live, inventory := inForce(t, template, releaseMeta, a("one"))
 	older, _ := inForce(t, template, strings.Replace(releaseMeta, "1.0.0", "0.9.0", 1), a("one"), a("two"))
-	plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live,
+	plan, err := newPlan(wanted(t, template, releaseMeta, a("one")), "c2", live,
 		Inventory{Keys: append(inventory, key("Kyma", "two"))}, limits)
 	if err != nil || !plan.isEmpty() {
 		t.Fatal(plan, err)
@@ -93,7 +93,7 @@ func TestDifferingKymasDoNotHoldPublishing(t *testing.T) {
 	} {
 		live, inventory := inForce(t, template, releaseMeta, a("one"))
 		c.change(Survey{Live: live})
-		plan, err := NewPlan(wanted(t, template, releaseMeta, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
+		plan, err := newPlan(wanted(t, template, releaseMeta, a("one")), "c2", live, Inventory{Keys: inventory}, limits)
 		if err != nil || plan.sharedObjectsDiffer() != c.half {
 			t.Errorf("%s: got half %t, error %v, want %t", name, plan.sharedObjectsDiffer(), err, c.half)
 		}

@@ -38,7 +38,7 @@ type Survey struct {
 
 // Survey reads the control plane and changes nothing. The error is the reason why the commit would be refused.
 func (c ControlPlane) Survey(ctx context.Context, commit string, objects source.Objects) (Survey, error) {
-	wanted, left, err := WantedObjects(objects.Written, c.Namespace)
+	wanted, left, err := wantedObjects(objects.Written, c.Namespace)
 	if err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
@@ -55,7 +55,7 @@ func (c ControlPlane) Survey(ctx context.Context, commit string, objects source.
 	pruning := c.Pruning
 	pruning.Allowed = s.record.Annotations[v1beta2.AnnotationAllowPrune]
 	s.allowed = pruning.isApproved(commit)
-	if s.Plan, err = NewPlan(wanted, commit, s.Live, s.previous, pruning); err != nil {
+	if s.Plan, err = newPlan(wanted, commit, s.Live, s.previous, pruning); err != nil {
 		return Survey{}, &failure{v1beta2.ReasonCommitRefused, err}
 	}
 	return s, nil

@@ -89,7 +89,7 @@ func Files(files fs.FS, root string) (Objects, error) {
 			problems = append(problems, fmt.Errorf(message, filepath.Join(root, filepath.FromSlash(name))))
 			return nil
 		}
-		if IsObjectFile(name) {
+		if isObjectFile(name) {
 			problems = append(problems,
 				objects.addFile(files, name, filepath.Join(root, filepath.FromSlash(name)), seen))
 		}
@@ -113,7 +113,7 @@ func checkHidden(files fs.FS, archive, root string) error {
 		switch {
 		case err == nil && name == path.Join(archive, archiveBlobs):
 			return fs.SkipDir
-		case err != nil || entry.IsDir() || !IsObjectFile(name) || name == path.Join(archive, archiveIndex):
+		case err != nil || entry.IsDir() || !isObjectFile(name) || name == path.Join(archive, archiveIndex):
 			return err
 		}
 		const message = "%s is in the folder of an archive, which contains %s, and is not read: move the file or the archive"
@@ -131,7 +131,7 @@ func isLinkedFolder(files fs.FS, name string, entry fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-// IsObjectFile reports whether a file can contain objects, based on its name.
-func IsObjectFile(name string) bool {
+// isObjectFile reports whether a file can contain objects, based on its name.
+func isObjectFile(name string) bool {
 	return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(name))
 }

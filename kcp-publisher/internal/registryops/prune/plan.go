@@ -192,9 +192,9 @@ type decision struct {
 	counted map[digest.Digest]bool
 }
 
-// InUse divides the bundles of a runtime into bundles that the runtime can still apply or roll back to (used), and
+// inUse divides the bundles of a runtime into bundles that the runtime can still apply or roll back to (used), and
 // older ones (superseded).
-func InUse(r Runtime, rules Rules) (used, superseded []Bundle) {
+func inUse(r Runtime, rules Rules) (used, superseded []Bundle) {
 	for i, b := range r.Bundles {
 		switch {
 		case i < 2, slices.Contains(r.Remembered, b.Descriptor.Digest), slices.Contains(r.Named, b.Descriptor.Digest),
@@ -211,7 +211,7 @@ func (d *decision) decideRuntime(r Runtime) {
 	if d.removeGone(r) {
 		return
 	}
-	used, superseded := InUse(r, d.rules)
+	used, superseded := inUse(r, d.rules)
 	next := map[digest.Digest]time.Time{} // when the successor of each bundle was issued
 	for i, b := range r.Bundles[min(1, len(r.Bundles)):] {
 		next[b.Descriptor.Digest] = r.Bundles[i].IssuedAt

@@ -43,7 +43,7 @@ func (r *reader) runtime(ctx context.Context, id string) (Runtime, error) {
 	case !errors.Is(err, store.ErrNotFound):
 		return runtime, err
 	}
-	used, _ := InUse(runtime, r.Rules)
+	used, _ := inUse(runtime, r.Rules)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, b := range used {

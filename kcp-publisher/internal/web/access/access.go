@@ -49,8 +49,8 @@ func (r Right) Command() string {
 	return fmt.Sprintf("kubectl auth can-i %s %s --namespace %s", r.Verb, resource, r.Namespace)
 }
 
-// ViewRights returns the permissions that a user needs to see the fleet in a namespace.
-func ViewRights(namespace string) []Right {
+// viewRights returns the permissions that a user needs to see the fleet in a namespace.
+func viewRights(namespace string) []Right {
 	return []Right{
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "kymas", Namespace: namespace},
 		{Verb: "list", Group: v1beta2.GroupVersion.Group, Resource: "modulereleasemetas", Namespace: namespace},
@@ -146,7 +146,7 @@ func (u *Users) AskFor(who user.Info) Ask {
 // permissions. If act is nil, no changes are allowed.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
-		missing, err := ask.Missing(ctx, ViewRights(namespace))
+		missing, err := ask.Missing(ctx, viewRights(namespace))
 		return err == nil && len(missing) == 0, err
 	}}
 	v.MissingForReport = func(ctx context.Context, kyma client.ObjectKey) (string, error) {

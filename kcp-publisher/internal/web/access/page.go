@@ -42,7 +42,7 @@ func (g *Gate) Handler(pages http.Handler) http.Handler {
 			return
 		}
 		ask := g.Users.AskFor(who)
-		missing, err := ask.Missing(r.Context(), ViewRights(g.Namespace))
+		missing, err := ask.Missing(r.Context(), viewRights(g.Namespace))
 		if err != nil {
 			g.Log.Error(err, "failed to check a user's rights")
 			g.SignIn.Fail(w)

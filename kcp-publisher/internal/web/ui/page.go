@@ -48,8 +48,8 @@ func hashFiles(files embed.FS) string {
 	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
-// Assets serves the style sheet, the script and the icon, and passes other requests to next.
-func Assets(next http.Handler) http.Handler {
+// assets serves the style sheet, the script and the icon, and passes other requests to next.
+func assets(next http.Handler) http.Handler {
 	files := http.FileServerFS(assetFiles)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead || !strings.HasPrefix(r.URL.Path, "/assets/") ||

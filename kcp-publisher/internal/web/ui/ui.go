@@ -80,12 +80,12 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("GET /live", p.authorize(p.live))
 	mux.HandleFunc("/", p.authorize(p.notFound))
 	protected := http.NewCrossOriginProtection().Handler(mux)
-	return Secure(Assets(protected))
+	return secure(assets(protected))
 }
 
-// Secure sets headers that prevent browsers from running, loading or framing content of other sites, and limits the
+// secure sets headers that prevent browsers from running, loading or framing content of other sites, and limits the
 // size of requests.
-func Secure(next http.Handler) http.Handler {
+func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set(

@@ -50,24 +50,24 @@ func Find(ctx context.Context, uncached client.Client, namespace, name, pod stri
 
 // RecordStart counts a start of the agent, and rolls back to the previous image after too many starts.
 func (d *Deployment) RecordStart(ctx context.Context) (Outcome, error) {
-	return d.decide(ctx, Target{}, OnStart)
+	return d.decide(ctx, Target{}, onStart)
 }
 
-// RecordRestart applies the result of OnRestart before the agent restarts itself. uptime is the time since the agent's
+// RecordRestart applies the result of onRestart before the agent restarts itself. uptime is the time since the agent's
 // start.
 func (d *Deployment) RecordRestart(ctx context.Context, uptime time.Duration) error {
-	_, err := d.decide(ctx, Target{}, func(k Snapshot) Step { return OnRestart(k, uptime) })
+	_, err := d.decide(ctx, Target{}, func(k Snapshot) Step { return onRestart(k, uptime) })
 	return err
 }
 
-// Reconcile applies the result of OnReconciled after a reconciliation. healthyFor is the time since the last failure.
+// Reconcile applies the result of onReconciled after a reconciliation. healthyFor is the time since the last failure.
 func (d *Deployment) Reconcile(ctx context.Context, wanted Target, healthyFor time.Duration) (Outcome, error) {
-	return d.decide(ctx, wanted, func(k Snapshot) Step { return OnReconciled(k, wanted, healthyFor) })
+	return d.decide(ctx, wanted, func(k Snapshot) Step { return onReconciled(k, wanted, healthyFor) })
 }
 
-// EnforceDeadline applies the result of OnDeadline at the deadline for a new image.
+// EnforceDeadline applies the result of onDeadline at the deadline for a new image.
 func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Outcome, error) {
-	return d.decide(ctx, Target{}, func(k Snapshot) Step { return OnDeadline(k, unreachable) })
+	return d.decide(ctx, Target{}, func(k Snapshot) Step { return onDeadline(k, unreachable) })
 }
 
 // decide reads the Deployment, calls the function decide and applies its result. It returns a conflict error after a

@@ -94,7 +94,7 @@ func TestOlderImageRequiresAnAllowedRollback(t *testing.T) {
 		}
 		state := State{TemplateImage: c.known.TemplateImage, ProvenImage: c.known.TemplateImage,
 			FormerDigests: c.known.FormerDigests}
-		step := OnReconciled(Snapshot{State: state, RunningImage: c.known.TemplateImage}, c.want, Trial)
+		step := onReconciled(Snapshot{State: state, RunningImage: c.known.TemplateImage}, c.want, Trial)
 		if (step.TemplateImage == c.known.TemplateImage) != (c.kept != "" || c.want.Image == "" ||
 			c.want.Image == c.known.TemplateImage) &&
 			name != "current image" {
@@ -109,14 +109,14 @@ func TestReplacedAgentImagesAreRecorded(t *testing.T) {
 	never := func(_, _ string) bool { return false }
 	k := Snapshot{State: State{TemplateImage: "a", ProvenImage: "a"}, RunningImage: "a"}
 	to := func(image string) {
-		s := OnReconciled(k, Target{Image: image, AllowsRollback: never}, Trial)
+		s := onReconciled(k, Target{Image: image, AllowsRollback: never}, Trial)
 		k = Snapshot{State: s.State, RunningImage: s.TemplateImage}
 	}
 	to("b")
 	if k.TemplateImage != "b" || k.FormerDigests != "a" {
 		t.Fatalf("got %+v after an upgrade, want image b and former image a", k)
 	}
-	s := OnDeadline(k, false) // b fails
+	s := onDeadline(k, false) // b fails
 	k = Snapshot{State: s.State, RunningImage: s.TemplateImage}
 	if k.TemplateImage != "a" || k.FormerDigests != "" {
 		t.Fatalf("got %+v after a failure, want image a and no former image", k)

@@ -59,8 +59,8 @@ func (k Snapshot) isOnTrial() bool {
 	return k.RunningImage == k.TemplateImage && k.ProvenImage != "" && k.ProvenImage != k.TemplateImage
 }
 
-// OnStart returns the new state at the start of the agent. Callers must apply it before any work that can crash.
-func OnStart(k Snapshot) Step {
+// onStart returns the new state at the start of the agent. Callers must apply it before any work that can crash.
+func onStart(k Snapshot) Step {
 	s := Step{State: k.State}
 	if !k.isOnTrial() {
 		return s
@@ -73,9 +73,9 @@ func OnStart(k Snapshot) Step {
 	return s
 }
 
-// OnRestart returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts
+// onRestart returns the new state before the agent restarts itself for a new bootstrap Secret. The restart counts
 // toward MaxStarts only if the agent ran for less than Trial.
-func OnRestart(k Snapshot, uptime time.Duration) Step {
+func onRestart(k Snapshot, uptime time.Duration) Step {
 	s := Step{State: k.State}
 	if k.isOnTrial() && s.Starts > 0 && uptime >= Trial {
 		s.Starts--
@@ -83,9 +83,9 @@ func OnRestart(k Snapshot, uptime time.Duration) Step {
 	return s
 }
 
-// OnReconciled returns the new state after a reconciliation of the leading agent. healthyFor is the time since the last
+// onReconciled returns the new state after a reconciliation of the leading agent. healthyFor is the time since the last
 // failure.
-func OnReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
+func onReconciled(k Snapshot, w Target, healthyFor time.Duration) Step {
 	s, wanted := Step{State: k.State}, w.Image
 	if k.RunningImage != k.TemplateImage {
 		// A Pod with another image is starting. This Pod leads until the other Pod is ready.
@@ -138,12 +138,12 @@ func (s *State) clearUndecided(wanted string) {
 	}
 }
 
-// OnDeadline returns the new state if a new image is not proven at its deadline. unreachable is true if the only
+// onDeadline returns the new state if a new image is not proven at its deadline. unreachable is true if the only
 // failures were requests to the registry.
 //
 // The new image can be the cause, so the agent returns to the previous image. If the registry works with the previous
 // image, the agent tries the new image again, at most maxTrials times.
-func OnDeadline(k Snapshot, unreachable bool) Step {
+func onDeadline(k Snapshot, unreachable bool) Step {
 	if !k.isOnTrial() {
 		return Step{State: k.State}
 	}

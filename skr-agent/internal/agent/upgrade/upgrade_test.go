@@ -18,9 +18,9 @@ func bundled(image string) Target {
 func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Snapshot
-		start, overdue bool          // selects OnStart or OnDeadline instead of OnReconciled
+		start, overdue bool          // selects onStart or onDeadline instead of onReconciled
 		unreachable    bool          // the registry failed
-		again          time.Duration // selects OnRestart; the time since the agent's start
+		again          time.Duration // selects onRestart; the time since the agent's start
 		wanted         string
 		well           time.Duration
 		want           State
@@ -205,14 +205,14 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := OnReconciled(c.known, bundled(c.wanted), c.well)
+			got := onReconciled(c.known, bundled(c.wanted), c.well)
 			switch {
 			case c.start:
-				got = OnStart(c.known)
+				got = onStart(c.known)
 			case c.again > 0:
-				got = OnRestart(c.known, c.again)
+				got = onRestart(c.known, c.again)
 			case c.overdue:
-				got = OnDeadline(c.known, c.unreachable)
+				got = onDeadline(c.known, c.unreachable)
 			}
 			if got.State != c.want {
 				t.Errorf("got %+v, want %+v", got.State, c.want)
@@ -244,11 +244,11 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				known.RunningImage, known.IsStuck = leading, d.TemplateImage != leading
 				switch leads := images[leading]; {
 				case leads.crashes:
-					write(OnStart(known))
+					write(onStart(known))
 				case leads.idle:
-					write(OnDeadline(known, random.IntN(2) == 0))
+					write(onDeadline(known, random.IntN(2) == 0))
 				default:
-					write(OnReconciled(known, bundled(wanted), Trial))
+					write(onReconciled(known, bundled(wanted), Trial))
 				}
 			}
 			if images[leading].crashes || images[leading].idle || leading != d.TemplateImage {

@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// Modules returns the state of every installed module, and of every module of the bundle whose Manifest is missing. The
+// modules returns the state of every installed module, and of every module of the bundle whose Manifest is missing. The
 // modules are sorted by name.
-func Modules(facts Facts) []bundle.ReportedModule {
+func modules(facts Facts) []bundle.ReportedModule {
 	modules := make([]bundle.ReportedModule, 0, len(facts.Manifests))
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]

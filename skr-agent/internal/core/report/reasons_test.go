@@ -47,7 +47,7 @@ func TestModuleReasonDependsOnManifestContentAndWindow(t *testing.T) {
 		if c.change != nil {
 			c.change(&facts)
 		}
-		if got := Modules(facts); len(got) != 1 || got[0].Reason != c.want {
+		if got := modules(facts); len(got) != 1 || got[0].Reason != c.want {
 			t.Errorf("%s: got %+v, want %q", name, got, c.want)
 		}
 	}

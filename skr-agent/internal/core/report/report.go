@@ -90,7 +90,7 @@ func (f Facts) takeover() takeover.Facts {
 // New returns a report that is shortened to the size limits. The caller sets its sequence and time.
 func New(runtime string, facts Facts) bundle.Report {
 	r := bundle.Report{
-		Runtime: runtime, Modules: Modules(facts), Refused: facts.RefusedBundles, Decided: facts.SelectedModules,
+		Runtime: runtime, Modules: modules(facts), Refused: facts.RefusedBundles, Decided: facts.SelectedModules,
 		Watched: facts.Watched,
 		Secrets: facts.Secrets, AgentProblem: truncate(facts.AgentProblem), Trouble: facts.Trouble,
 		Takeover: takeover.ReportProgress(facts.takeover()), CheckRun: facts.CheckRun,
@@ -264,7 +264,7 @@ func shortDigest(d digest.Digest) string {
 func moduleStatuses(facts Facts) []v1beta2.ModuleStatus {
 	found := map[string]v1beta2.ModuleStatus{}
 	hidden := map[string]bool{}
-	for _, m := range Modules(facts) {
+	for _, m := range modules(facts) {
 		found[m.Name] = v1beta2.ModuleStatus{
 			Name:        m.Name,
 			Channel:     m.Channel,

@@ -163,7 +163,7 @@ func TestDefaultCRHasNamespaceOnlyIfNamespaced(t *testing.T) {
 			Manifests:     []v1beta2.Manifest{of(c.written)},
 			ClusterScoped: map[string]bool{"api-gateway": c.clusterScoped},
 		}
-		if got := Modules(facts)[0].Resource.PartialMeta.Namespace; got != c.want {
+		if got := modules(facts)[0].Resource.PartialMeta.Namespace; got != c.want {
 			t.Errorf("%s: got namespace %q, want %q", name, got, c.want)
 		}
 	}
@@ -182,11 +182,11 @@ func TestStatusOfOlderSpecIsNotReported(t *testing.T) {
 		manifest.Status.Conditions = []metav1.Condition{
 			{Type: v1beta2.ConditionReady, Message: "of old", ObservedGeneration: 1},
 		}
-		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
+		if m := modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != want || m.Message != "" {
 			t.Errorf("got %+v for state %s of an older spec, want state %s without a message", m, state, want)
 		}
 		manifest.Status.Conditions[0].ObservedGeneration = 2
-		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
+		if m := modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.State != state {
 			t.Errorf("got %+v for state %s of the current spec, want that state", m, state)
 		}
 	}
@@ -202,12 +202,12 @@ func TestUnknownFieldsOfReadyModuleAreReported(t *testing.T) {
 			{Type: v1beta2.ConditionReady, Message: "cause"},
 			{Type: v1beta2.ConditionFields, Status: metav1.ConditionFalse, Message: "ignored a: unknown field b"},
 		}
-		if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != want || m.State != state {
+		if m := modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != want || m.State != state {
 			t.Errorf("got %+v for state %s, want that state with message %q", m, state, want)
 		}
 	}
 	manifest.Status.State, manifest.Status.Conditions[1].Status = v1beta2.StateReady, metav1.ConditionTrue
-	if m := Modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != "" {
+	if m := modules(Facts{Manifests: []v1beta2.Manifest{manifest}})[0]; m.Message != "" {
 		t.Errorf("got message %q after the fields were corrected, want none", m.Message)
 	}
 }
@@ -258,7 +258,7 @@ func TestFailedSecretsAreInReportAndStatus(t *testing.T) {
 
 func TestReportedVersionIsTheAppliedVersion(t *testing.T) {
 	m := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "2.0.0"}}
-	stated := func() bundle.ReportedModule { return Modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
+	stated := func() bundle.ReportedModule { return modules(Facts{Manifests: []v1beta2.Manifest{m}})[0] }
 	if got := stated(); got.Version != "2.0.0" || got.Wanted != "" {
 		t.Errorf("got %+v without an applied version, want the version of the spec", got)
 	}

@@ -130,18 +130,18 @@ func TestReleasedModulesAreReportedWithTheirVersions(t *testing.T) {
 		Bundle:    &bundle.Bundle{State: bundle.DesiredState{Takeover: bundle.TakeoverRelease}},
 		Unmanaged: map[string]string{"keda": "1.7.0"},
 	}
-	if got := Modules(facts); len(got) != 1 || got[0].Name != "keda" || got[0].Version != "1.7.0" ||
+	if got := modules(facts); len(got) != 1 || got[0].Name != "keda" || got[0].Version != "1.7.0" ||
 		got[0].State != v1beta2.StateUnmanaged {
 		t.Errorf("got %+v for a released module without a Manifest, want keda 1.7.0 as unmanaged", got)
 	}
 	facts.Manifests = []v1beta2.Manifest{
 		{ObjectMeta: metav1.ObjectMeta{Name: "keda"}, Spec: v1beta2.ManifestSpec{Version: "1.7.0"}},
 	}
-	if got := Modules(facts); len(got) != 1 || got[0].Manifest == nil {
+	if got := modules(facts); len(got) != 1 || got[0].Manifest == nil {
 		t.Errorf("got %+v for a module with a Manifest, want one module", got)
 	}
 	facts.Bundle.State.Takeover, facts.Manifests = bundle.TakeoverAdopt, nil
-	if got := Modules(facts); len(got) != 0 {
+	if got := modules(facts); len(got) != 0 {
 		t.Errorf("got %+v for an unmanaged module in another phase, want no modules", got)
 	}
 }

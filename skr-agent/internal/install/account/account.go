@@ -30,8 +30,8 @@ type Account struct {
 	pods      rest.Interface // for the logs of containers
 }
 
-// New returns the account with the given user name, or the agent's own account if user is empty.
-func New(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
+// newUser returns the account with the given user name, or the agent's own account if user is empty.
+func newUser(mgr ctrl.Manager, user, fieldManager string) (*Account, error) {
 	config, http := mgr.GetConfig(), mgr.GetHTTPClient()
 	if user != "" {
 		var err error

@@ -17,7 +17,7 @@ type Set struct {
 func NewSet(mgr ctrl.Manager, rules guard.Accounts, fieldManager string) (Set, error) {
 	byUser := map[string]*Account{}
 	for _, user := range rules.AllUsers() {
-		a, err := New(mgr, user, fieldManager)
+		a, err := newUser(mgr, user, fieldManager)
 		if err != nil {
 			return Set{}, err
 		}
