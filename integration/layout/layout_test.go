@@ -154,12 +154,20 @@ func judge(from, to string) string {
 
 // levels contains the level of each folder in the internal folder of each program. A folder imports only from folders
 // with a lower level. The folder for takeovers has its own levels, because the core and the command line call parts of
-// it.
+// it. Inside the publisher's command folder, levels 0 and 1 are shared packages, and the packages of level 2 contain the
+// commands of one topic.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
 		"schema": 0, "core": 1, "registryops": 1, "components": 2, "gitops": 2, "actions": 2, "takeover": 2,
 		"takeover/phase": 0, "takeover/command": 5, "publish": 3, "export": 4, "keys": 4, "web": 4, "controller": 5,
 		"command": 6,
+	},
+	"kcp-publisher/internal/command/": {
+		"controlplane": 0, "flagset": 0, "published": 0, "terminal": 0, "webserver": 0,
+		"controlplanetest": 1, "keyfolder": 1, "preview": 1, "reports": 1, "selection": 1,
+		"check": 2, "component": 2, "diff": 2, "enrollment": 2, "events": 2, "export": 2, "fleetui": 2, "images": 2,
+		"keyring": 2, "operator": 2, "promote": 2, "publish": 2, "registry": 2, "removals": 2, "rollout": 2, "status": 2,
+		"runtimes": 3, // prints the status of a reconciled runtime
 	},
 	"skr-agent/internal/": {
 		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "intake": 2, "secrets": 2, "watch": 2,
@@ -190,6 +198,11 @@ func TestLowerLayersCannotImportHigherLayers(t *testing.T) {
 		{"kcp-publisher/internal/attic", "kcp-publisher/internal/core/plan", false},
 		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/takeover/phase", true},
 		{"kcp-publisher/internal/core/plan", "kcp-publisher/internal/takeover", false},
+		{"kcp-publisher/internal/command", "kcp-publisher/internal/command/status", true},
+		{"kcp-publisher/internal/command/status", "kcp-publisher/internal/command/selection", true},
+		{"kcp-publisher/internal/command/diff", "kcp-publisher/internal/command/promote", false},
+		{"kcp-publisher/internal/command/terminal", "kcp-publisher/internal/command/keyfolder", false},
+		{"kcp-publisher/internal/command/attic", "kcp-publisher/internal/command/terminal", false},
 		{"skr-agent/internal/agent", "skr-agent/internal/install", true},
 		{"skr-agent/internal/install", "skr-agent/internal/agent", false},
 	} {
