@@ -28,9 +28,9 @@ const root = "../../../.."
 
 func TestReferenceOfKymaSettingsIsCurrent(t *testing.T) {
 	for path, want := range map[string]string{
-		"charts/kcp-publisher/policy/settings.yaml": PolicyYAML(),
-		"charts/kcp-publisher/rbac/operator.yaml":   OperatorRoleYAML(),
-		"docs/reference/kyma-settings.md":           ReferencePage(),
+		"charts/kcp-publisher/policy/settings.yaml": policyYAML(),
+		"charts/kcp-publisher/rbac/operator.yaml":   operatorRoleYAML(),
+		"docs/reference/kyma-settings.md":           referencePage(),
 	} {
 		path = filepath.Join(root, path)
 		if *update {
@@ -54,14 +54,14 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(strings.Split(string(data), "\n---\n")[0]), &role); err != nil {
 		t.Fatal(err)
 	}
-	var verbs []string
+	var granted []string
 	for _, rule := range role.Rules {
 		if slices.Equal(rule.Resources, []string{resourceKymas}) {
-			verbs = append(verbs, rule.Verbs...)
+			granted = append(granted, rule.Verbs...)
 		}
 	}
-	if want := Verbs(); !slices.Equal(slices.Sorted(slices.Values(verbs)), want) {
-		t.Errorf("rbac/git.yaml has the verbs %s, want %s", verbs, want)
+	if want := verbs(); !slices.Equal(slices.Sorted(slices.Values(granted)), want) {
+		t.Errorf("rbac/git.yaml has the verbs %s, want %s", granted, want)
 	}
 }
 
@@ -318,7 +318,7 @@ func TestRolesOfTheUIContainNoRestrictedVerbs(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, rule := range role.Rules {
-			for _, verb := range Verbs() {
+			for _, verb := range verbs() {
 				if slices.Contains(rule.Verbs, verb) {
 					t.Errorf("role %s has the verb %s", role.Name, verb)
 				}

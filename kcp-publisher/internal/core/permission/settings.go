@@ -8,7 +8,6 @@ package permission
 
 import (
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -135,15 +134,6 @@ var Settings = []Setting{
 		"installs the modules of the control plane",
 		honoredUntilRemoved,
 	},
-}
-
-// Verbs returns the verbs of all settings, sorted and without duplicates.
-func Verbs() []string {
-	verbs := map[string]bool{}
-	for _, s := range Settings {
-		verbs[s.Verb] = true
-	}
-	return slices.Sorted(maps.Keys(verbs))
 }
 
 func (s Setting) isSet(kyma *v1beta2.Kyma) (ok bool) {
