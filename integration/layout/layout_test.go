@@ -154,7 +154,7 @@ func judge(from, to string) string {
 
 // levels contains the level of each folder in the internal folder of each program. A folder imports only from folders
 // with a lower level. The folder for takeovers has its own levels, because the core and the command line call parts of
-// it. Inside the publisher's command folder, levels 0 and 1 are shared packages, and the packages of level 2 contain the
+// it. In the publisher's command folder, levels 0 and 1 are shared packages, and the packages of level 2 contain the
 // commands of one topic.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
