@@ -17,29 +17,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-func crowd(configMaps, deployments int, image string) string {
-	var text strings.Builder
-	for i := range configMaps {
-		fmt.Fprintf(&text,
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crowd-%d}\ndata: {key: value, number: \"%d\"}\n---\n", i,
-			i)
-	}
-	for i := range deployments {
-		fmt.Fprintf(&text, `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: crowd-%d}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: crowd-%d}}
-  template:
-    metadata: {labels: {app: crowd-%d}}
-    spec: {containers: [{name: c, image: %s}]}
----
-`, i, i, i, image)
-	}
-	return text.String()
-}
-
 // counting is a RoundTripper that counts reads of single Deployments.
 type counting struct {
 	http.RoundTripper

@@ -36,6 +36,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/pristine"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/installtest"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
@@ -269,73 +270,18 @@ func (w *world) exists(o client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-const sampleCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: samples.example.kyma-project.io}
-spec:
-  group: example.kyma-project.io
-  scope: Namespaced
-  names: {kind: Sample, plural: samples, singular: sample, listKind: SampleList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`
+// The sample module of installtest.
+const (
+	sampleCRD   = installtest.SampleCRD
+	sampleRest  = installtest.SampleRest
+	sampleExtra = installtest.SampleExtra
+)
 
-const sampleRest = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: sample-role}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: kyma-system, labels: {sample: here}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-config}
-data: {key: value}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: sample-manager, namespace: kyma-system}
-spec:
-  selector: {matchLabels: {app: sample}}
-  template:
-    metadata: {labels: {app: sample}}
-    spec: {containers: [{name: c, image: example.org/sample}]}
----
-`
-
-const sampleExtra = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-extra, namespace: kyma-system}
----
-apiVersion: example.kyma-project.io/v1
-kind: Sample
-metadata: {name: bundled, namespace: kyma-system}
-`
+var sample, crowd = installtest.Sample, installtest.Crowd
 
 func withDefaultCR(m *v1beta2.Manifest) {
 	m.Spec.Resource = sample("default", "")
 	m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
-}
-
-func sample(name, namespace string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.kyma-project.io/v1", "kind": "Sample",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"},
-	}}
-	if namespace != "" {
-		o.SetNamespace(namespace)
-	}
-	return o
 }
 
 // runs makes a Deployment ready, because this API server has no controllers.

@@ -1,8 +1,6 @@
 package planning
 
 import (
-	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,73 +8,19 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/installtest"
 )
 
 const home = v1beta2.RuntimeNamespace
 
-const sampleCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: samples.example.kyma-project.io}
-spec:
-  group: example.kyma-project.io
-  scope: Namespaced
-  names: {kind: Sample, plural: samples, singular: sample, listKind: SampleList}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-`
+// The sample module of installtest.
+const (
+	sampleCRD   = installtest.SampleCRD
+	sampleRest  = installtest.SampleRest
+	sampleExtra = installtest.SampleExtra
+)
 
-const sampleRest = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: sample-role}
-rules: [{apiGroups: [""], resources: [pods], verbs: [get]}]
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: kyma-system, labels: {sample: here}}
----
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-config}
-data: {key: value}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: sample-manager, namespace: kyma-system}
-spec:
-  selector: {matchLabels: {app: sample}}
-  template:
-    metadata: {labels: {app: sample}}
-    spec: {containers: [{name: c, image: example.org/sample}]}
----
-`
-
-const sampleExtra = `
-apiVersion: v1
-kind: ConfigMap
-metadata: {name: sample-extra, namespace: kyma-system}
----
-apiVersion: example.kyma-project.io/v1
-kind: Sample
-metadata: {name: bundled, namespace: kyma-system}
-`
-
-func sample(name, namespace string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "example.kyma-project.io/v1", "kind": "Sample",
-		"metadata": map[string]any{"name": name}, "spec": map[string]any{"size": "small"},
-	}}
-	if namespace != "" {
-		o.SetNamespace(namespace)
-	}
-	return o
-}
+var sample, crowd = installtest.Sample, installtest.Crowd
 
 // liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
 func liveObject(t *testing.T, text string) *unstructured.Unstructured {
@@ -86,29 +30,6 @@ func liveObject(t *testing.T, text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	require.NoError(t, o.UnmarshalJSON(encoded))
 	return o
-}
-
-func crowd(configMaps, deployments int, image string) string {
-	var text strings.Builder
-	for i := range configMaps {
-		fmt.Fprintf(&text,
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: crowd-%d}\ndata: {key: value, number: \"%d\"}\n---\n", i,
-			i)
-	}
-	for i := range deployments {
-		fmt.Fprintf(&text, `apiVersion: apps/v1
-kind: Deployment
-metadata: {name: crowd-%d}
-spec:
-  replicas: 1
-  selector: {matchLabels: {app: crowd-%d}}
-  template:
-    metadata: {labels: {app: crowd-%d}}
-    spec: {containers: [{name: c, image: %s}]}
----
-`, i, i, i, image)
-	}
-	return text.String()
 }
 
 func oneOfCrowd(name string) *unstructured.Unstructured {
