@@ -19,8 +19,7 @@ import (
 
 // NewLogs returns the command logs.
 func NewLogs() *cobra.Command {
-	f := &ReportFlags{}
-	cmd := &cobra.Command{
+	return newReportCommand(&cobra.Command{
 		Use: "logs RUNTIME [MODULE]", Short: "show why modules fail, from the runtime's signed report",
 		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being " +
 			"ready. It reads the runtime's\n" +
@@ -30,16 +29,18 @@ func NewLogs() *cobra.Command {
 			"like secrets.",
 		Example: "  kcp-publisher logs berlin --location registry.example/fleet\n  kcp-publisher logs berlin keda " +
 			"--file berlin-report.json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := f.Read(cmd, args)
-			if err != nil {
-				return err
-			}
-			return cli.Print(cmd.OutOrStdout(), f.Format, report, func(out io.Writer) {
-				report.drawLogs(out,
-					time.Now())
-			})
-		},
+	}, Report.drawLogs)
+}
+
+// newReportCommand completes a command that reads a report and prints it with draw.
+func newReportCommand(cmd *cobra.Command, draw func(r Report, out io.Writer, now time.Time)) *cobra.Command {
+	f := &ReportFlags{}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		report, err := f.Read(cmd, args)
+		if err != nil {
+			return err
+		}
+		return cli.Print(cmd.OutOrStdout(), f.Format, report, func(out io.Writer) { draw(report, out, time.Now()) })
 	}
 	f.addTo(cmd)
 	return cmd

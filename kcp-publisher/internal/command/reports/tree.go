@@ -17,8 +17,7 @@ import (
 
 // NewTree returns the command tree.
 func NewTree() *cobra.Command {
-	f := &ReportFlags{}
-	cmd := &cobra.Command{
+	return newReportCommand(&cobra.Command{
 		Use:   "tree RUNTIME [MODULE]",
 		Short: "list the objects of modules with their states, from the runtime's signed report",
 		Long: "tree lists the objects of each module; objects that are not ready come first. It reads the runtime's " +
@@ -28,19 +27,7 @@ func NewTree() *cobra.Command {
 			"kyma-pull.dev/report-details lists objects.",
 		Example: "  kcp-publisher tree berlin --location registry.example/fleet\n  kcp-publisher tree berlin keda " +
 			"--location registry.example/fleet -o json",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			report, err := f.Read(cmd, args)
-			if err != nil {
-				return err
-			}
-			return cli.Print(cmd.OutOrStdout(), f.Format, report, func(out io.Writer) {
-				report.drawTree(out,
-					time.Now())
-			})
-		},
-	}
-	f.addTo(cmd)
-	return cmd
+	}, Report.drawTree)
 }
 
 func (r Report) drawTree(out io.Writer, now time.Time) {
