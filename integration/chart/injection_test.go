@@ -8,10 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	helmchart "helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 )
 
 // texts calls visit for each text in values. set replaces the text.
@@ -41,12 +38,8 @@ func TestTextsInValuesCannotAddFields(t *testing.T) {
 		if !strings.HasSuffix(name, "-full") {
 			continue
 		}
-		loaded, err := loader.LoadDir(r.Dir)
-		require.NoError(t, err)
-		loaded.Templates = slices.DeleteFunc(loaded.Templates, func(f *helmchart.File) bool {
-			return strings.HasSuffix(f.Name, "dashboards.yaml") || strings.HasSuffix(f.Name, "prometheusrule.yaml")
-		})
-		values, err := chartutil.CoalesceValues(loaded, r.Values)
+		renderer := newTextRenderer(t, r.Dir)
+		values, err := chartutil.CoalesceValues(renderer.chart, r.Values)
 		require.NoError(t, err)
 		data, err := json.Marshal(values)
 		require.NoError(t, err)
@@ -59,19 +52,12 @@ func TestTextsInValuesCannotAddFields(t *testing.T) {
 			for _, suffix := range []string{"\n  " + field + ": true", `": {`} {
 				set(text + suffix)
 				options := chartutil.ReleaseOptions{Name: r.Name, Namespace: r.Namespace, Revision: 1, IsInstall: true}
-				given, err := chartutil.ToRenderValues(loaded, every, options, nil)
-				if err != nil {
-					continue // the schema refuses the text
-				}
-				rendered, err := engine.Render(loaded, given)
-				if err != nil {
+				rendered, ok := renderer.render(t, every, options)
+				if !ok {
 					continue
 				}
 				for file, text := range rendered {
-					if !strings.HasSuffix(file, ".yaml") || strings.HasSuffix(file, "crds.yaml") {
-						continue
-					}
-					objects, err := Rendered{Templates: map[string]string{file: text}}.Objects()
+					objects, err := renderer.objects(file, text)
 					if err != nil {
 						t.Errorf("%s: value %s with suffix %q: %v", name, path, suffix, err)
 					}

@@ -9,10 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	helmchart "helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"helm.sh/helm/v3/pkg/engine"
 
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
@@ -32,17 +29,8 @@ func TestTextsInValuesStayStrings(t *testing.T) {
 		if strings.HasSuffix(name, "-default") || strings.HasSuffix(name, "-takeover") {
 			continue // the other cases set more values
 		}
-		loaded, err := loader.LoadDir(r.Dir)
-		require.NoError(t, err)
-		loaded.Templates = slices.DeleteFunc(loaded.Templates, func(f *helmchart.File) bool {
-			return strings.HasSuffix(f.Name, "dashboards.yaml") || strings.HasSuffix(f.Name, "prometheusrule.yaml")
-		})
-		for _, f := range loaded.Templates {
-			if strings.HasSuffix(f.Name, "crds.yaml") {
-				f.Data = nil // the large CRDs contain no values
-			}
-		}
-		values, err := chartutil.CoalesceValues(loaded, r.Values)
+		renderer := newTextRenderer(t, r.Dir)
+		values, err := chartutil.CoalesceValues(renderer.chart, r.Values)
 		require.NoError(t, err)
 		data, err := json.Marshal(values)
 		require.NoError(t, err)
@@ -56,20 +44,13 @@ func TestTextsInValuesStayStrings(t *testing.T) {
 			options := chartutil.ReleaseOptions{
 				Name: release["name"].(string), Namespace: release["namespace"].(string), Revision: 1, IsInstall: true,
 			}
-			input, err := chartutil.ToRenderValues(loaded, given, options, nil)
-			if err != nil {
-				return nil, false // the schema refuses the text
-			}
-			rendered, err := engine.Render(loaded, input)
-			if err != nil {
+			rendered, ok := renderer.render(t, given, options)
+			if !ok {
 				return nil, false
 			}
 			var all []any
 			for _, file := range slices.Sorted(maps.Keys(rendered)) {
-				if !strings.HasSuffix(file, ".yaml") {
-					continue
-				}
-				decoded, err := Rendered{Templates: map[string]string{file: rendered[file]}}.Objects()
+				decoded, err := renderer.objects(file, rendered[file])
 				require.NoError(t, err, file)
 				for _, o := range decoded {
 					all = append(all, o.Object)
