@@ -51,8 +51,9 @@ func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	if strings.Contains(text, "From the signed report") {
 		t.Errorf("the page shows objects to a user without the permission:\n%s", text)
 	}
+	// The component of scaler lists no image, but its objects use one.
 	ann.untilShown("the viewer sees images", http.MethodGet, "/images", nil, http.StatusOK,
-		"greeter 1.0.0")
+		"greeter 1.0.0", "scaler 1.7.0")
 
 	bind(t, f, "ann", "kcp-publisher-ui-operator")
 	ann.untilShown("an operator sees objects and excerpts", http.MethodGet, page, nil, http.StatusOK,

@@ -214,8 +214,9 @@ type CheckSummary struct {
 	Median string `json:"median,omitempty"`
 	// +optional
 	MedianBefore string `json:"medianBefore,omitempty"`
-	// Worst is the highest value, or the lowest value if the check has only min. WorstRuntime is the runtime with this
-	// value. WorstBefore is the value in this runtime before the upgrade.
+	// Worst is the highest value, or the lowest value if the check has only min. If the check failed in runtimes, only
+	// the values of these runtimes count. WorstRuntime is the runtime with this value. WorstBefore is the value in this
+	// runtime before the upgrade.
 	// +optional
 	Worst string `json:"worst,omitempty"`
 	// +optional

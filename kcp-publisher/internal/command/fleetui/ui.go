@@ -32,6 +32,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/published"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/reports"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/webserver"
@@ -51,7 +52,9 @@ type uiFlags struct {
 	address string
 	open    bool
 	origins published.Flags
-	signIn  signInFlags
+	// rendering selects the program that finds the images of rendered modules.
+	rendering flagset.RenderingFlags
+	signIn    signInFlags
 }
 
 // New returns the command ui.
@@ -70,6 +73,7 @@ func New(g *cli.Root) *cobra.Command {
 		"address to listen on; must be a loopback address unless --external-url is set")
 	flags.BoolVar(&f.open, "open", false, "open the UI in a browser; only without --external-url")
 	f.origins.Add(flags)
+	f.rendering.Add(flags, "on page Images: ")
 	f.signIn.add(flags)
 	return cmd
 }
@@ -170,7 +174,10 @@ func (f *uiFlags) handler(
 			return f.origins.ReadOrigins(ctx, kyma, "")
 		}
 		options.Chain = f.origins.ReadChain
-		options.Contents, options.Report = f.contents, f.report
+		options.Report = f.report
+		if err := f.addContents(&options, log); err != nil {
+			return nil, err
+		}
 	}
 	if f.signIn.enabled() {
 		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.Namespace,
@@ -206,15 +213,32 @@ func (f *uiFlags) report(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report
 	return report.Report, err
 }
 
-// contents returns the images of the module versions that the runtimes run. It does not render charts.
-func (f *uiFlags) contents(
-	ctx context.Context, runtimes []inventory.Runtime,
-) (map[inventory.Module]inventory.Content, error) {
-	source, err := published.BundleSource(ctx, &f.origins.Registry, "--location", f.origins.Location, f.origins.Trust)
+// addContents sets the function that finds the images of module versions. Without a renderer, it finds only images that
+// modules list.
+func (f *uiFlags) addContents(options *ui.Options, log logr.Logger) error {
+	program, err := f.rendering.Program()
 	if err != nil {
-		return nil, err
+		return cli.Usage(fmt.Errorf("--renderer: %w", err))
 	}
-	return export.Contents(ctx, source, runtimes)
+	if note := flagset.UnconfinedWarning(runtime.GOOS); program != "" && note != "" {
+		log.Info(note)
+	}
+	rendered := flagset.UsedCache(program, flagset.CacheDir(flagset.UserCache))
+	rendered.Prune(time.Now())
+	options.RendersContents = program != ""
+	options.Contents = func(
+		ctx context.Context, runtimes []inventory.Runtime,
+	) (map[inventory.Module]inventory.Content, error) {
+		source, err := published.BundleSource(ctx, &f.origins.Registry, "--location", f.origins.Location,
+			f.origins.Trust)
+		if err != nil {
+			return nil, err
+		}
+		source.Rendering, source.KubernetesVersion = flagset.NewRendering(program), f.rendering.Kubernetes
+		source.UsedCache = rendered
+		return export.Contents(ctx, source, runtimes)
+	}
+	return nil
 }
 
 // readFirst reads the fleet for the first page, before the cache is complete. For healthy runtimes, it reads only table

@@ -290,6 +290,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 	}
 	all := make([]fleet.CheckSummary, len(checks))
 	measured, before := make([]readings.List, len(checks)), make([]readings.List, len(checks))
+	failing := make([]readings.List, len(checks))
 	found := false
 	for i := range p.members {
 		m, r := &p.members[i], &runtimes[i]
@@ -304,6 +305,7 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 				all[n].Inconclusive++
 			case o.Result == v1beta2.CheckFailed:
 				all[n].Failed++
+				failing[n] = failing[n].With(r.ID, o.Value)
 			default:
 				all[n].Passed++
 			}
@@ -319,7 +321,8 @@ func (p *plan) summarizeChecks(wave int, runtimes []Runtime) []fleet.CheckSummar
 	for n, c := range checks {
 		all[n].Name = c.Name
 		all[n].Median, all[n].MedianBefore = measured[n].Median(), before[n].Median()
-		if worst := measured[n].Worst(c); worst != nil {
+		// The highest value can belong to a runtime whose check passed, for example with maxIncreasePercent.
+		if worst := cmp.Or(failing[n].Worst(c), measured[n].Worst(c)); worst != nil {
 			all[n].Worst, all[n].WorstRuntime = worst.Text, worst.Runtime
 			all[n].WorstBefore = before[n].TextOf(worst.Runtime)
 		}

@@ -124,6 +124,22 @@ func TestFailedCheckStaysInTheStatusAfterRollback(t *testing.T) {
 	}
 }
 
+// With maxIncreasePercent, the check fails in a runtime whose value is lower than that of another runtime.
+func TestWorstValueBelongsToAFailedRuntime(t *testing.T) {
+	spec := checkedWaves()
+	busy := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed, Value: "0.9", Before: "0.9"}
+	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed, Value: "0.4", Before: "0.1"}
+	runtimes := []Runtime{
+		measuredBy(grantedAgo(at("busy", "dev", ""), 5), busy), measuredBy(grantedAgo(at("slow", "dev", ""), 5), slow),
+	}
+	step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
+	got := step.Status.Waves[0].Checks[0]
+	if got.WorstRuntime != "slow" || got.Worst != "0.4" || got.WorstBefore != "0.1" {
+		t.Errorf("got worst value %s (%s before) of runtime %s, want the failed runtime", got.Worst, got.WorstBefore,
+			got.WorstRuntime)
+	}
+}
+
 func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	spec := checkedWaves()
 	old := at("dev", "dev", "1.0.0")

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -22,27 +21,37 @@ const (
 	// of a module chooses the number and length of its images.
 	maxContentsBytes = 32 << 20
 	maxContentBytes  = 64 << 10
-	// contentsWithin is the timeout for reading the bundles. A failed read is repeated after contentsAgain.
+	// contentsWithin is the timeout for reading the bundles. A version is read again after contentsAgain at the earliest.
 	contentsWithin = 10 * time.Minute
 	contentsAgain  = 5 * time.Minute
+	// maxReadFor limits the Kubernetes versions in a cachedContent. A runtime can report any version.
+	maxReadFor = 32
 )
 
-// imageCache caches the images of module versions. A version never changes, so only failures expire.
+// imageCache caches the images of module versions. A version never changes, so only failures expire. A rendered version
+// can have other images in another Kubernetes version, so it is read again for a new Kubernetes version.
 type imageCache struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
-	known   map[inventory.Module]inventory.Content
-	failed  map[inventory.Module]time.Time
+	known   map[inventory.Module]cachedContent
 	bytes   int
 	reading bool
 }
 
-func contentBytes(m inventory.Module, content inventory.Content) int {
+// cachedContent is the result of a read that ended at the time readAt. readFor contains at most maxReadFor Kubernetes
+// versions of the runtimes that had the module version.
+type cachedContent struct {
+	inventory.Content
+	readAt  time.Time
+	readFor []string
+}
+
+func contentBytes(m inventory.Module, content cachedContent) int {
 	return memo.MemoryOf(m) + memo.MemoryOf(content) + memo.EntryBytes
 }
 
 // cachedImages returns the cached images of module versions, and the number of missing versions. It calls read in the
-// background for the missing versions.
+// background for the missing versions, with all runtimes that have them.
 func (c *imageCache) cachedImages(
 	runtimes []inventory.Runtime, now time.Time, read func([]inventory.Runtime),
 ) (known map[inventory.Module]inventory.Content, reading int) {
@@ -50,24 +59,41 @@ func (c *imageCache) cachedImages(
 	defer c.mu.Unlock()
 	c.evict(runtimes)
 	pending := map[inventory.Module]bool{}
-	var asked []inventory.Runtime
-	for _, r := range runtimes {
-		r.Modules = slices.DeleteFunc(slices.Clone(r.Modules), func(m inventory.Module) bool {
-			_, known := c.known[m]
-			return known && (c.failed[m].IsZero() || now.Sub(c.failed[m]) < contentsAgain)
-		})
-		for _, m := range r.Modules {
-			pending[m] = true
-		}
-		if len(r.Modules) > 0 {
-			asked = append(asked, r)
+	for i := range runtimes {
+		for _, m := range runtimes[i].Modules {
+			if !c.isRead(m, runtimes[i].Kubernetes, now) {
+				pending[m] = true
+			}
 		}
 	}
-	if len(asked) > 0 && !c.reading {
+	if len(pending) > 0 && !c.reading {
 		c.reading = true
-		go read(asked)
+		go read(selectModules(runtimes, pending))
 	}
-	return maps.Clone(c.known), len(pending)
+	known = make(map[inventory.Module]inventory.Content, len(c.known))
+	for m, content := range c.known {
+		known[m] = content.Content
+	}
+	return known, len(pending)
+}
+
+// isRead reports whether the cache contains the images of a module version in a Kubernetes version. It returns true for
+// contentsAgain after a read, because a runtime can report a new Kubernetes version at any time.
+func (c *imageCache) isRead(m inventory.Module, kubernetes string, now time.Time) bool {
+	content, known := c.known[m]
+	return known && (now.Sub(content.readAt) < contentsAgain ||
+		content.Problem == "" && slices.Contains(content.readFor, kubernetes))
+}
+
+// selectModules returns the runtimes that have one of the modules, each with only these modules.
+func selectModules(runtimes []inventory.Runtime, modules map[inventory.Module]bool) (selected []inventory.Runtime) {
+	for _, r := range runtimes {
+		r.Modules = slices.DeleteFunc(slices.Clone(r.Modules), func(m inventory.Module) bool { return !modules[m] })
+		if len(r.Modules) > 0 {
+			selected = append(selected, r)
+		}
+	}
+	return selected
 }
 
 // evict removes entries from a full cache: first versions that no runtime reports, then versions without images, which
@@ -84,10 +110,10 @@ func (c *imageCache) evict(runtimes []inventory.Runtime) {
 	}
 	c.drop(func(m inventory.Module) bool { return !used[m] })
 	if c.isFull() {
-		c.drop(func(m inventory.Module) bool { return !c.failed[m].IsZero() })
+		c.drop(func(m inventory.Module) bool { return c.known[m].Problem != "" })
 	}
 	if c.isFull() {
-		c.known, c.failed, c.bytes = nil, nil, 0
+		c.known, c.bytes = nil, 0
 	}
 }
 
@@ -96,7 +122,6 @@ func (c *imageCache) drop(unwanted func(inventory.Module) bool) {
 		if unwanted(m) {
 			c.bytes -= contentBytes(m, content)
 			delete(c.known, m)
-			delete(c.failed, m)
 		}
 	}
 }
@@ -112,34 +137,39 @@ func (c *imageCache) put(
 	defer c.mu.Unlock()
 	c.reading = false
 	if c.known == nil {
-		c.known, c.failed = map[inventory.Module]inventory.Content{}, map[inventory.Module]time.Time{}
+		c.known = map[inventory.Module]cachedContent{}
 	}
+	readFor := map[inventory.Module][]string{}
 	for _, r := range requested {
 		for _, m := range r.Modules {
-			content, is := found[m]
-			if !is {
-				content.Problem = cmp.Or(problem, inventory.NoBundle)
-			}
-			if size := contentBytes(m, content); size > maxContentBytes {
-				content = inventory.Content{Problem: fmt.Sprintf("its images need %d bytes, at most %d are shown", size,
-					maxContentBytes)}
-			}
-			if old, is := c.known[m]; is {
-				c.bytes -= contentBytes(m, old)
-			}
-			c.bytes += contentBytes(m, content)
-			delete(c.failed, m)
-			if c.known[m] = content; content.Problem != "" {
-				c.failed[m] = now
+			if versions := readFor[m]; len(versions) < maxReadFor && !slices.Contains(versions, r.Kubernetes) {
+				readFor[m] = append(versions, r.Kubernetes)
 			}
 		}
+	}
+	for m, versions := range readFor {
+		content, is := found[m]
+		if !is {
+			content.Problem = cmp.Or(problem, inventory.NoBundle)
+		}
+		next := cachedContent{content, now, versions}
+		if size := contentBytes(m, next); size > maxContentBytes {
+			next.Content = inventory.Content{Problem: fmt.Sprintf("its images need %d bytes, at most %d are shown", size,
+				maxContentBytes)}
+		}
+		if old, is := c.known[m]; is {
+			c.bytes -= contentBytes(m, old)
+		}
+		c.known[m] = next
+		c.bytes += contentBytes(m, next)
 	}
 }
 
 type imagesPage struct {
 	inventory.Fleet
-	// Readable is false if no registry is configured.
+	// Readable is false if no registry is configured. Rendered is true if the images include those of rendered objects.
 	Readable      bool
+	Rendered      bool
 	Image, Module string
 	// Pending is the number of versions whose bundles are being read.
 	Pending int
@@ -158,7 +188,7 @@ type imageRow struct {
 }
 
 func (p *pages) images(w http.ResponseWriter, r pageRequest) {
-	page := imagesPage{Readable: p.Contents != nil}
+	page := imagesPage{Readable: p.Contents != nil, Rendered: p.RendersContents}
 	page.Image = cleanLine(500, strings.TrimSpace(r.URL.Query().Get("image")))
 	page.Module = cleanLine(200, strings.TrimSpace(r.URL.Query().Get("module")))
 	if page.Readable {
@@ -168,6 +198,11 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 			return
 		}
 		runtimes := inventory.ReportedRuntimes(kymas)
+		if !page.Rendered {
+			for i := range runtimes {
+				runtimes[i].Kubernetes = "" // the images do not depend on it
+			}
+		}
 		known, pending := p.contents.cachedImages(runtimes, p.Now(), func(asked []inventory.Runtime) {
 			p.readContents(r.Context(), asked)
 		})

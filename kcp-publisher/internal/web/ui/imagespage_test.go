@@ -112,6 +112,37 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 	}
 }
 
+// A chart can use other images in another Kubernetes version.
+func TestImagesAreReadAgainForNewKubernetesVersions(t *testing.T) {
+	keda, mailer := inventory.Module{Name: "keda", Version: "1.7.0"}, inventory.Module{Name: "mailer", Version: "1.0.0"}
+	var c imageCache
+	asked := make(chan []inventory.Runtime, 1)
+	runtimes := []inventory.Runtime{{ID: "a", Kubernetes: "v1.35.1", Modules: []inventory.Module{keda, mailer}}}
+	show := func(at time.Time) int {
+		_, pending := c.cachedImages(runtimes, at, func(r []inventory.Runtime) { asked <- r })
+		if pending == 0 {
+			return 0
+		}
+		requested := <-asked
+		c.put(requested, map[inventory.Module]inventory.Content{
+			keda: {Images: []string{kedaImage}}, mailer: {Images: []string{kedaImage}},
+		}, "", at)
+		return len(requested)
+	}
+	later := noon.Add(contentsAgain)
+	if first, second := show(noon), show(later); first != 1 || second != 0 {
+		t.Fatalf("the first views read %d and %d runtimes, want 1 and 0", first, second)
+	}
+	runtimes = append(runtimes, inventory.Runtime{ID: "b", Kubernetes: "v1.36.0", Modules: []inventory.Module{keda}})
+	if n := show(later); n != 2 {
+		t.Errorf("a new Kubernetes version: %d runtimes were read, want all runtimes with the module", n)
+	}
+	runtimes[1].Kubernetes = "v1.36.1"
+	if again, afterwards := show(later), show(later.Add(contentsAgain)); again != 0 || afterwards != 2 {
+		t.Errorf("another version soon after: %d runtimes were read, later %d, want 0 and 2", again, afterwards)
+	}
+}
+
 func TestReportedVersionsDoNotDisplaceImagesOfOtherRuntimes(t *testing.T) {
 	keda := inventory.Module{Name: "keda", Version: "1.7.0"}
 	var c imageCache

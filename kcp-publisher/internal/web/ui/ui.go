@@ -43,6 +43,8 @@ type Options struct {
 	Report func(ctx context.Context, kyma *v1beta2.Kyma) (bundle.Report, error)
 	// Contents returns the images of the module versions that runtimes run. It is nil without a registry.
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
+	// RendersContents is true if the result of Contents includes the images in rendered objects.
+	RendersContents bool
 	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. Nil shows no Events.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	// Trains returns the PromotionPolicies of a namespace, read with the permissions of the viewer in ctx. Nil shows
