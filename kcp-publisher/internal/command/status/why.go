@@ -112,6 +112,9 @@ type explanation struct {
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
+	// Checks are the reported results of the checks that the module's rollout requires. Without a module, they are the
+	// checks of all modules that are not Passed.
+	Checks []moduleCheck `json:"checks,omitempty"`
 	Bundles []fleet.Bundle         `json:"bundles,omitempty"`
 	// Origins are the origins of the published bundle's modules.
 	Origins []bundle.Origin `json:"origins,omitempty"`
@@ -162,6 +165,7 @@ func explainRuntime(kyma *v1beta2.Kyma, module string, rollouts fleet.Rollouts, 
 			a.Modules = append(a.Modules, m)
 		}
 	}
+	a.Checks = moduleChecks(kyma, module)
 	return a, nil
 }
 
@@ -188,6 +192,7 @@ func (a explanation) draw(out io.Writer) {
 		})
 	}
 	t.Render()
+	drawChecks(out, a.Checks, palette)
 	drawComing(out, a.Trains)
 	drawBundles(out, a.Bundles)
 	published.DrawOrigins(out, a.Origins)

@@ -64,3 +64,10 @@ func TestRolloutPageShowsChecks(t *testing.T) {
 		}
 	}
 }
+
+func TestRuntimePageShowsCheckResults(t *testing.T) {
+	_, page, _ := serve(t, sampleFleet(3, true), nil).get(t, "/runtimes/r-00000")
+	if !strings.Contains(page, "keda: check latency is Inconclusive: 0.4, 0.1 before the upgrade: no data") {
+		t.Errorf("the page does not contain the result of the check:\n%s", page)
+	}
+}

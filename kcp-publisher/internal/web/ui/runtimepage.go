@@ -11,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 const (
@@ -24,6 +25,8 @@ type runtimePage struct {
 	SortedLabels  []label
 	PublishedInfo *v1beta2.PublishedBundle
 	ObservedInfo  *v1beta2.ObservedBundle
+	// Checks describes the reported results of the checks that rollouts require.
+	Checks        []string
 	LastOperation *v1beta2.LastOperation
 	// Waits contains the modules that do not have the version of their channel yet.
 	Waits  []fleet.RuntimeModule
@@ -97,6 +100,7 @@ func (p *pages) history(r pageRequest, page *runtimePage) {
 	page.LastOperation, page.Details = kyma.Status.LastOperation, p.readDetails(r, kyma)
 	if s := kyma.Status.Runtime; s != nil {
 		page.PublishedInfo, page.ObservedInfo = s.Published, s.Observed
+		page.Checks = describeChecks(s.Published)
 	}
 	if p.Events != nil {
 		events, err := p.Events(r.Context(), kyma)
@@ -117,6 +121,18 @@ func (p *pages) history(r pageRequest, page *runtimePage) {
 			page.OriginsError = err.Error()
 		}
 	}
+}
+
+func describeChecks(published *v1beta2.PublishedBundle) (all []string) {
+	if published == nil {
+		return nil
+	}
+	for _, module := range slices.Sorted(maps.Keys(published.Given)) {
+		for _, outcome := range published.Given[module].Checks {
+			all = append(all, module+": "+rollout.DescribeCheck(outcome))
+		}
+	}
+	return all
 }
 
 func (page *runtimePage) timeline(bundles []fleet.Bundle) {

@@ -217,7 +217,9 @@ func sampleKyma(_ context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
 		Epoch: 1, Sequence: r.Published,
 		Digest: "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		Time:   metav1.NewTime(noon.Add(-4 * time.Minute)), Versions: versions,
-		Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-4"}},
+		Given: map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-4", Checks: []v1beta2.CheckOutcome{{
+			Name: "latency", Result: v1beta2.CheckInconclusive, Value: "0.4", Before: "0.1", Message: "no data" + hostile,
+		}}}},
 	}}
 	if r.InForce != 0 {
 		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{
