@@ -114,8 +114,8 @@ type explanation struct {
 	Modules []v1beta2.ModuleStatus `json:"modules"`
 	// Checks are the reported results of the checks that the module's rollout requires. Without a module, they are the
 	// checks of all modules that are not Passed.
-	Checks []moduleCheck `json:"checks,omitempty"`
-	Bundles []fleet.Bundle         `json:"bundles,omitempty"`
+	Checks  []moduleCheck  `json:"checks,omitempty"`
+	Bundles []fleet.Bundle `json:"bundles,omitempty"`
 	// Origins are the origins of the published bundle's modules.
 	Origins []bundle.Origin `json:"origins,omitempty"`
 	// Trains are the versions that promotion trains will promote to the module's channel.

@@ -10,40 +10,48 @@ import (
 	"github.com/distribution/reference"
 )
 
+// Names of the properties of components.
+const (
+	propertyRuntimes     = "kyma-pull:runtimes"
+	propertyOldestReport = "kyma-pull:oldest-report"
+	propertyIncomplete   = "kyma-pull:incomplete"
+)
+
 // CycloneDX returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions
-// and their images. Each component contains the number of runtimes that run it.
+// and their images. Each component contains the number of runtimes that run it and the time of their oldest report. A
+// module version whose images could not be determined for all runtimes contains the reason.
 func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
 		Timestamp: now.UTC().Format(time.RFC3339),
 		Component: &cyclonedx.Component{BOMRef: "fleet", Type: cyclonedx.ComponentTypePlatform, Name: name},
 	}
-	var components []cyclonedx.Component
-	var modules []string
+	components, modules := []cyclonedx.Component{}, []string{} // the schema requires lists instead of null
 	images := map[string][]string{}
-	add := func(m Module, runtimes int) (ref string) {
+	add := func(m Module, properties []cyclonedx.Property) (ref string) {
 		ref = "module:" + m.Name + "@" + m.Version
 		if _, known := images[ref]; !known {
 			images[ref] = []string{}
 			modules = append(modules, ref)
 			components = append(components, cyclonedx.Component{
 				BOMRef: ref, Type: cyclonedx.ComponentTypeApplication, Name: m.Name, Version: m.Version,
-				Properties: runtimeCount(runtimes),
+				Properties: &properties,
 			})
 		}
 		return ref
 	}
+	properties := f.moduleProperties()
 	for _, image := range f.Images {
 		c := containerComponent(image.Reference)
-		c.Properties = runtimeCount(image.Runtimes())
+		c.Properties = new(usageProperties(image.Runtimes(), image.Oldest()))
 		for _, u := range image.Uses {
-			ref := add(u.Module, len(u.Runtimes))
+			ref := add(u.Module, properties[u.Module])
 			images[ref] = append(images[ref], c.BOMRef)
 		}
 		components = append(components, c)
 	}
 	for _, u := range f.Unknown {
-		add(u.Module, u.Runtimes)
+		add(u.Module, properties[u.Module])
 	}
 	dependencies := []cyclonedx.Dependency{{Ref: "fleet", Dependencies: &modules}}
 	for _, ref := range modules {
@@ -54,8 +62,35 @@ func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 	return bom
 }
 
-func runtimeCount(runtimes int) *[]cyclonedx.Property {
-	return &[]cyclonedx.Property{{Name: "kyma-pull:runtimes", Value: strconv.Itoa(runtimes)}}
+// moduleProperties returns the properties of each module version. The images of a version can differ between runtimes,
+// so a module version can have more runtimes than each of its images.
+func (f Fleet) moduleProperties() map[Module][]cyclonedx.Property {
+	uses := map[Module][]Use{}
+	for _, image := range f.Images {
+		for _, u := range image.Uses {
+			uses[u.Module] = append(uses[u.Module], u)
+		}
+	}
+	all := map[Module][]cyclonedx.Property{}
+	for m, of := range uses {
+		used := Image{Uses: of}
+		all[m] = usageProperties(used.Runtimes(), used.Oldest())
+	}
+	for _, u := range f.Unknown {
+		used := Image{Uses: uses[u.Module]}
+		all[u.Module] = append(usageProperties(u.Runtimes, used.Oldest()),
+			cyclonedx.Property{Name: propertyIncomplete, Value: u.Problem})
+	}
+	return all
+}
+
+// usageProperties returns the number of runtimes and the time of their oldest report. It omits a zero time.
+func usageProperties(runtimes int, oldest time.Time) []cyclonedx.Property {
+	all := []cyclonedx.Property{{Name: propertyRuntimes, Value: strconv.Itoa(runtimes)}}
+	if !oldest.IsZero() {
+		all = append(all, cyclonedx.Property{Name: propertyOldestReport, Value: oldest.UTC().Format(time.RFC3339)})
+	}
+	return all
 }
 
 // containerComponent returns the component for an image. It has a package URL if the image reference is valid.

@@ -55,9 +55,11 @@ func spdxPackage(c cyclonedx.Component) *spdx.Package {
 		p.PrimaryPackagePurpose = "OTHER"
 	}
 	if c.Properties != nil {
+		var comments []string
 		for _, property := range *c.Properties {
-			p.PackageComment = property.Name + ": " + property.Value
+			comments = append(comments, property.Name+": "+property.Value)
 		}
+		p.PackageComment = strings.Join(comments, "\n")
 	}
 	if c.PackageURL != "" {
 		p.PackageExternalReferences = []*spdx.PackageExternalReference{{
