@@ -7,8 +7,10 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 func TestWaveForRemainingRuntimesGetsAUniqueName(t *testing.T) {
@@ -135,5 +137,26 @@ func TestRefusedRolloutHoldsOnlyItsModuleAndChannel(t *testing.T) {
 	}
 	if len(round.Create)+len(round.Newest) != 0 || !round.IsActive {
 		t.Errorf("got %+v, want no rollout and another round", round)
+	}
+}
+
+// A failed runtime gets the labels of a wave that has not started yet.
+func TestFailuresCountInAWaveThatHasNotStarted(t *testing.T) {
+	spec := checkedWaves()
+	spec.Waves[0].MaxFailures = new(intstr.FromInt32(1))
+	slow := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckFailed}
+	fine, fast := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed},
+		v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed}
+	spec.Waves[1].Checks = spec.Waves[0].Checks
+	runtimes := []Runtime{at("a", "dev", "1.0.0"), at("b", "dev", "1.0.0"), at("c", "prod", "1.0.0")}
+	input := PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute)}
+	began := Plan(first, spec, fleet.RolloutStatus{}, runtimes, input)
+	input.Now = noon
+	runtimes[0] = measuredBy(grantedAgo(at("a", "dev", ""), 15), fine, fast)
+	runtimes[1] = measuredBy(grantedAgo(at("b", "prod", ""), 15), fine, slow)
+	step := Plan(first, spec, began.Status, runtimes, input)
+	if step.Decisions[2].Version == "2.0.0" || step.Status.State != fleet.RolloutRollingBack {
+		t.Errorf("got version %s and rollout %s: %s, want a rollback", step.Decisions[2].Version, step.Status.State,
+			step.Status.Message)
 	}
 }

@@ -85,3 +85,21 @@ func TestInconclusiveCheckKeepsNoSlotIfMinReadyAllowsIt(t *testing.T) {
 		}
 	}
 }
+
+// No runtime can meet minReady in an empty wave.
+func TestMinReadyDoesNotStopAWaveWithoutRuntimesToUpdate(t *testing.T) {
+	spec := checkedWaves()
+	spec.Waves[0].MinReady = new(intstr.FromInt32(1))
+	runtimes := []Runtime{at("prod", "prod", "1.0.0")}
+	for name, change := range map[string]func(*fleet.RolloutSpec){
+		"empty wave":          func(s *fleet.RolloutSpec) { s.Waves[0].AllowEmpty = true },
+		"approved empty wave": func(s *fleet.RolloutSpec) { s.ApprovedWaves = []string{s.Waves[0].Name} },
+	} {
+		spec := *spec.DeepCopy()
+		change(&spec)
+		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
+		if step.Decisions[0].Version != "2.0.0" {
+			t.Errorf("%s: the next wave does not start: %s", name, step.Status.Message)
+		}
+	}
+}

@@ -269,11 +269,12 @@ func (p *plan) isOverdue(m *member) bool {
 	return since == nil || m.wave < 0 || p.input.Now.After(since.Add(p.spec.Waves[m.wave].Deadline.Duration))
 }
 
-// budgetMessage returns a message about the first wave with more failures than maxFailures, or "".
+// budgetMessage returns a message about the first wave with more failures than maxFailures, or "". A wave that has not
+// started can have failures if a failed runtime got the labels of this wave.
 func (p *plan) budgetMessage() string {
 	for i := range p.waves {
 		w := &p.waves[i]
-		if p.status.Waves[i].StartedAt != nil && w.failed > w.maxFailures {
+		if w.failed > w.maxFailures {
 			p.status.Waves[i].State = fleet.WaveFailed
 			return w.failureMessage(p.spec.Waves[i].Name)
 		}

@@ -286,8 +286,9 @@ func (w *wave) unreadyReason() string {
 	if need < 0 {
 		need = w.total - w.deferred - w.failed
 	}
-	if w.total > 0 {
-		need = max(need, 1) // require one ready runtime, even if all others are deferred or failed
+	need = max(need, 1) // require one ready runtime, even if all others are deferred or failed
+	if w.total == 0 {
+		need = 0 // no runtime of the wave can get the version, so no runtime could meet minReady
 	}
 	if w.updated+w.measuring < need {
 		return fmt.Sprintf("%d of %d runtimes are updated, %d are required", w.updated, w.total, need)

@@ -89,9 +89,11 @@ type world struct {
 	rollouts []*fleet.Rollout
 	// continued counts the waves that were proven without their deferred runtimes.
 	continued int64
-	gates     Gates
-	wild      bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
-	problem   string // the first violated guarantee
+	// without counts the runtimes without passed checks in waves that minReady proved.
+	without int64
+	gates   Gates
+	wild    bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
+	problem string // the first violated guarantee
 }
 
 func (w *world) fail(format string, args ...any) {
@@ -148,8 +150,14 @@ func (w *world) course() fleet.Course {
 			MaxConcurrent: amount(), MaxFailures: amount(), MaxDeferred: amount(), Approval: w.chance(15),
 			Soak: metav1.Duration{Duration: time.Duration(w.random.IntN(3)) * time.Minute},
 		}
+		if w.chance(20) {
+			wave.MinReady = amount()
+		}
 		if w.chance(40) {
 			wave.Checks = []fleet.Check{{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}}
+			if w.chance(50) {
+				wave.MinReady = new(intstr.FromInt32(1))
+			}
 		}
 		switch w.random.IntN(3) {
 		case 0:
