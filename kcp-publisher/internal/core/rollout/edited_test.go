@@ -160,3 +160,21 @@ func TestFailuresCountInAWaveThatHasNotStarted(t *testing.T) {
 			step.Status.Message)
 	}
 }
+
+// All runtimes get the labels of a wave that was empty, after the rollout skipped it.
+func TestSkippedWaveDoesNotProveTheVersion(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves[0].AllowEmpty = true
+	input := PlanInput{ChannelVersion: "2.0.0", Now: noon}
+	began := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{at("a", "prod", "1.0.0")}, input)
+	input.Now = noon.Add(time.Minute)
+	step := Plan(first, spec, began.Status, []Runtime{at("a", "dev", "1.0.0")}, input)
+	if step.Status.State != fleet.RolloutProgressing || step.Decisions[0].Version != "2.0.0" {
+		t.Fatalf("got rollout %s: %s, version %s, want it to wait for the runtime", step.Status.State,
+			step.Status.Message, step.Decisions[0].Version)
+	}
+	step = Plan(first, spec, step.Status, []Runtime{grantedAgo(at("a", "dev", ""), 1)}, input)
+	if step.Status.State != fleet.RolloutSucceeded {
+		t.Errorf("got rollout %s: %s, want Succeeded after the report", step.Status.State, step.Status.Message)
+	}
+}

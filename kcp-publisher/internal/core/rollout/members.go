@@ -92,6 +92,9 @@ func (p *plan) classify(runtimes []Runtime) {
 		case measuring:
 			w.inFlight++
 			w.countMeasuring(&runtimes[i], m, p.isMeasured(m, &runtimes[i]))
+			if p.isReportUnread(&runtimes[i]) {
+				w.unreadCount++ // minReady can let the wave continue without this runtime
+			}
 		case updated:
 			w.updated++
 			if p.isReportUnread(&runtimes[i]) {

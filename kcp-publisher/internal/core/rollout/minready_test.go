@@ -103,3 +103,26 @@ func TestMinReadyDoesNotStopAWaveWithoutRuntimesToUpdate(t *testing.T) {
 		}
 	}
 }
+
+// After a takeover of the publisher, an unread report can contain a failed check.
+func TestMinReadyDoesNotSkipUnreadReports(t *testing.T) {
+	spec := checkedWaves()
+	spec.Waves[0].MinReady = new(intstr.FromInt32(1))
+	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}
+	fast := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckPassed}
+	blind := v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckInconclusive}
+	runtimes := []Runtime{at("a", "dev", "1.0.0"), at("b", "dev", "1.0.0"), at("c", "prod", "1.0.0")}
+	input := PlanInput{ChannelVersion: "2.0.0", Now: noon.Add(-20 * time.Minute)}
+	began := Plan(first, spec, fleet.RolloutStatus{}, runtimes, input)
+	input.Now = noon
+	runtimes[0] = measuredBy(grantedAgo(at("a", "dev", ""), 15), fine, fast)
+	runtimes[1] = measuredBy(grantedAgo(at("b", "dev", ""), 15), fine, blind)
+	for isUnread, want := range map[bool]string{true: "1.0.0", false: "2.0.0"} {
+		if runtimes[1].LatestUnrecorded = (time.Time{}); isUnread {
+			runtimes[1].LatestUnrecorded = noon
+		}
+		if d := Plan(first, spec, began.Status, runtimes, input).Decisions[2]; d.Version != want {
+			t.Errorf("unread report %t: got version %s in the next wave, want %s", isUnread, d.Version, want)
+		}
+	}
+}

@@ -409,7 +409,7 @@ func TestRestartedPublisherReadsReportsBeforeNextWave(t *testing.T) {
 	}{
 		"report not read yet": {
 			started, v1beta2.StateReady, time.Second, fleet.RolloutProgressing,
-			"wave development: the reports of 1 updated runtimes have not been read yet", false,
+			"wave development: the reports of 1 runtimes with the version have not been read yet", false,
 		},
 		"report read, canary ready": {
 			time.Time{}, v1beta2.StateReady, time.Second, fleet.RolloutProgressing, "wave production: 0 of 1", true,

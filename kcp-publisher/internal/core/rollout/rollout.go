@@ -321,7 +321,24 @@ func (p *plan) advanceWaves() {
 		}
 		s.ProvenAt, s.State = &now, fleet.WaveProven
 	}
+	if p.lacksProof() {
+		if !p.spec.Paused {
+			p.status.Message = "waits for a runtime that shows that " + p.spec.To + " works"
+		}
+		return
+	}
 	p.endRollout(fleet.RolloutSucceeded, p.successMessage())
+}
+
+// lacksProof reports whether every wave is proven although no runtime shows that the version works. This is possible if
+// runtimes got the labels of an empty wave that was skipped before.
+func (p *plan) lacksProof() bool {
+	total, shown := 0, 0
+	for i := range p.waves {
+		w := &p.waves[i]
+		total, shown = total+w.total, shown+w.updated+w.working
+	}
+	return total > 0 && shown == 0 && !p.input.IsProven && len(p.spec.ApprovedWaves) == 0
 }
 
 func (p *plan) successMessage() string {

@@ -115,7 +115,7 @@ type wave struct {
 	unaffected, working int
 	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
 	workingSince time.Time
-	// unreadCount counts the updated runtimes whose reports this publisher has not read since it started.
+	// unreadCount counts the runtimes in updated and measuring whose reports this publisher has not read since it started.
 	unreadCount int
 	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is ready
 	// but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks for the
@@ -353,13 +353,13 @@ func (w *wave) addUnresolved(r *Runtime) {
 	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
 }
 
-// unreadMessage returns a message if this publisher must first read the reports of some updated runtimes. Otherwise, it
-// returns "".
+// unreadMessage returns a message if this publisher must first read the reports of some runtimes with the version.
+// Otherwise, it returns "".
 func (w *wave) unreadMessage() string {
 	if w.unreadCount == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the reports of %d updated runtimes have not been read yet", w.unreadCount)
+	return fmt.Sprintf("the reports of %d runtimes with the version have not been read yet", w.unreadCount)
 }
 
 func (w *wave) failureMessage(name string) string {
