@@ -170,8 +170,8 @@ func TestSkippedWaveDoesNotProveTheVersion(t *testing.T) {
 	input.Now = noon.Add(time.Minute)
 	step := Plan(first, spec, began.Status, []Runtime{at("a", "dev", "1.0.0")}, input)
 	if step.Status.State != fleet.RolloutProgressing || step.Decisions[0].Version != "2.0.0" {
-		t.Fatalf("got rollout %s: %s, version %s, want it to wait for the runtime", step.Status.State,
-			step.Status.Message, step.Decisions[0].Version)
+		t.Fatalf("got rollout %s: %s, decisions %+v, want it to wait for the runtime", step.Status.State,
+			step.Status.Message, step.Decisions)
 	}
 	step = Plan(first, spec, step.Status, []Runtime{grantedAgo(at("a", "dev", ""), 1)}, input)
 	if step.Status.State != fleet.RolloutSucceeded {
