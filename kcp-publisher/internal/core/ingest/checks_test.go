@@ -16,7 +16,12 @@ func outcome(name string, result v1beta2.CheckResult, value string) v1beta2.Chec
 	return v1beta2.CheckOutcome{Name: name, Result: result, Value: value}
 }
 
+func inconclusive(message string) v1beta2.CheckOutcome {
+	return v1beta2.CheckOutcome{Name: "latency", Result: v1beta2.CheckInconclusive, Message: message}
+}
+
 func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
+	const started = "1 of 3 successes in a row, at an interval of 30s"
 	passed, failed := outcome("latency", v1beta2.CheckPassed, "0.2"), outcome("latency", v1beta2.CheckFailed, "0.9")
 	faster := outcome("latency", v1beta2.CheckPassed, "0.1")
 	reports := func(all ...v1beta2.CheckOutcome) func(*Facts) {
@@ -37,6 +42,14 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 			[]v1beta2.CheckOutcome{failed}},
 		"report with the same result and another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
 			[]v1beta2.CheckOutcome{passed}},
+		"report with the first problem of an inconclusive check": {[]v1beta2.CheckOutcome{inconclusive("")},
+			reports(inconclusive("no data")), []v1beta2.CheckOutcome{inconclusive("no data")}},
+		"report with a problem after a success": {[]v1beta2.CheckOutcome{inconclusive(started)},
+			reports(inconclusive("no data")), []v1beta2.CheckOutcome{inconclusive("no data")}},
+		"report with a success after a problem": {[]v1beta2.CheckOutcome{inconclusive("no data")},
+			reports(inconclusive(started)), []v1beta2.CheckOutcome{inconclusive("no data")}},
+		"report with another problem": {[]v1beta2.CheckOutcome{inconclusive("no data")},
+			reports(inconclusive("timeout")), []v1beta2.CheckOutcome{inconclusive("no data")}},
 		"report with a check that is not in the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
 		"recorded check that is no longer in the bundle": {
 			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,

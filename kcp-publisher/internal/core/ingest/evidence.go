@@ -11,6 +11,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
@@ -63,16 +64,18 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 }
 
 // checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
-// measured value and message, so that new measurements do not cause status updates.
+// measured value and message, so that new measurements do not cause status updates. An Inconclusive check gets a new
+// message once it has a problem, because the rollout's message contains it.
 func checkOutcomes(
-	before []v1beta2.CheckOutcome, checks []fleet.Check, reported []bundle.ReportedCheck,
+	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
 	var all []v1beta2.CheckOutcome
-	for _, c := range checks {
+	for _, c := range defined {
 		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool { return o.Name == c.Name })
 		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
 		switch {
-		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result):
+		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result ||
+			checks.HasProblem(reported[is].CheckOutcome) && !checks.HasProblem(before[was])):
 			all = append(all, reported[is].CheckOutcome)
 		case was >= 0:
 			all = append(all, before[was])
