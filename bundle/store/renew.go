@@ -23,8 +23,8 @@ type renewal struct {
 	next   time.Time
 	// stored returns a host's credentials from DockerConfig. It is nil if DockerConfig is empty.
 	stored auth.CredentialFunc
-	// announced contains the CA certificates that TrustAlso added, in PEM.
-	announced []byte
+	// announcedCA contains the CA certificates that TrustAlso added, in PEM.
+	announcedCA []byte
 	// lenders maps a host to another host. Requests to a host without credentials use the credentials of the other
 	// host.
 	lenders map[string]string
@@ -68,7 +68,7 @@ func (r *Registries) renew(now time.Time) {
 		}
 	}
 	if !bytes.Equal(read.CA, w.access.CA) {
-		if authorities, err := certPool(read.CA, w.announced); err == nil {
+		if authorities, err := certPool(read.CA, w.announcedCA); err == nil {
 			w.access.CA = read.CA
 			r.egress.addAuthorities(authorities)
 		}
@@ -80,14 +80,14 @@ func (r *Registries) renew(now time.Time) {
 func (r *Registries) TrustAlso(announced []byte) error {
 	r.renewal.mu.Lock()
 	defer r.renewal.mu.Unlock()
-	if bytes.Equal(announced, r.renewal.announced) {
+	if bytes.Equal(announced, r.renewal.announcedCA) {
 		return nil
 	}
 	authorities, err := certPool(r.renewal.access.CA, announced)
 	if err != nil {
 		return err
 	}
-	r.renewal.announced = bytes.Clone(announced)
+	r.renewal.announcedCA = bytes.Clone(announced)
 	r.egress.addAuthorities(authorities)
 	return nil
 }

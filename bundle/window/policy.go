@@ -137,8 +137,8 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 			return
 		}
 		length := t.end - t.begin
-		if t.once != nil {
-			length = t.once.End.Sub(t.once.Begin)
+		if t.fixedSpan != nil {
+			length = t.fixedSpan.End.Sub(t.fixedSpan.Begin)
 		}
 		if length < minimum {
 			all = append(all,

@@ -59,8 +59,8 @@ type windowTimes struct {
 	zone *time.Location
 	// begin and end of a weekly window are durations since midnight in zone.
 	begin, end time.Duration
-	// once is the span of a window between two dates, or nil for a weekly window.
-	once *Span
+	// fixedSpan is the span of a window between two dates, or nil for a weekly window.
+	fixedSpan *Span
 }
 
 func (w Window) parse() (windowTimes, error) {
@@ -119,7 +119,7 @@ func (w Window) parseOnce() (windowTimes, error) {
 	if !end.After(begin) {
 		return windowTimes{}, fmt.Errorf("end %q %w", w.End, errNeverOpen)
 	}
-	return windowTimes{once: &Span{begin, end}}, nil
+	return windowTimes{fixedSpan: &Span{begin, end}}, nil
 }
 
 func parseDate(text string) (time.Time, error) {
@@ -133,9 +133,9 @@ func parseDate(text string) (time.Time, error) {
 // listSpans returns the spans of the window that end after now, in order. For a weekly window, it returns the spans of
 // the next eight days.
 func (t windowTimes) listSpans(now time.Time) []Span {
-	if t.once != nil {
-		if t.once.End.After(now) {
-			return []Span{*t.once}
+	if t.fixedSpan != nil {
+		if t.fixedSpan.End.After(now) {
+			return []Span{*t.fixedSpan}
 		}
 		return nil
 	}

@@ -37,7 +37,7 @@ func main() {
 	for _, part := range []struct {
 		name string
 		find func(context.Context) (string, error)
-	}{{"CHROMIUM", chromium}, {"AXE", axe}} {
+	}{{"CHROMIUM", chromium}, {"AXE", axeScript}} {
 		path, err := part.find(ctx)
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "browser: no %s: %v\n", part.name, err)
@@ -78,8 +78,8 @@ func chromium(ctx context.Context) (string, error) {
 	return "", errors.New("the package chromium does not contain the program chromium")
 }
 
-// axe returns the path of the script that checks accessibility. The first call downloads the script.
-func axe(ctx context.Context) (string, error) {
+// axeScript returns the path of the script that checks accessibility. The first call downloads the script.
+func axeScript(ctx context.Context) (string, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return "", err

@@ -36,11 +36,14 @@ const (
 )
 
 var (
-	// restless lists the key prefixes of objects that the API server updates periodically. A reset ignores them.
-	restless = []string{root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/"}
-	// remembered lists the key prefixes of objects that the API server keeps in memory for some time after their
+	// periodicallyUpdated lists the key prefixes of objects that the API server updates periodically. A reset ignores
+	// them.
+	periodicallyUpdated = []string{
+		root + "leases/kube-system/apiserver-", root + "masterleases/", root + "peerserverleases/",
+	}
+	// keptAfterDeletion lists the key prefixes of objects that the API server keeps in memory for some time after their
 	// deletion. A reset fails if such an object has changed.
-	remembered = []string{root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/"}
+	keptAfterDeletion = []string{root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/"}
 	// atFirst lists the keys of objects that an API server creates shortly after its first response. Take waits for
 	// them.
 	atFirst = []string{
@@ -154,7 +157,7 @@ func (s *Snapshot) restore(ctx context.Context) (rules bool, err error) {
 		switch {
 		case known && strings.HasPrefix(key, crds) && sameDefinition(before.Value, now[key].Value):
 			s.stored[key] = now[key]
-		case isUnder(key, remembered) || known && strings.HasPrefix(key, crds):
+		case isUnder(key, keptAfterDeletion) || known && strings.HasPrefix(key, crds):
 			return false, fmt.Errorf("cannot reset %s: the API server keeps its own copy of objects of this kind", key)
 		case !known && !strings.HasPrefix(key, apiServices):
 			if err := s.delete(ctx, key); err != nil {
@@ -252,7 +255,7 @@ func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	}
 	stored := map[string]entry{}
 	for _, e := range answer.Kvs {
-		if !isUnder(string(e.Key), restless) {
+		if !isUnder(string(e.Key), periodicallyUpdated) {
 			stored[string(e.Key)] = e
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// cheap contains environment variables that reduce the CPU time of an API server and its etcd by a fifth.
-var cheap = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
+// lowCPUEnvironment contains environment variables that reduce the CPU time of an API server and its etcd by a fifth.
+var lowCPUEnvironment = map[string]string{"GOGC": "400", "GOMAXPROCS": "1"}
 
 // Start starts an API server for the tests of a package. etcd does not sync its writes to disk. Start temporarily
 // sets environment variables of this process, so other goroutines must not start programs at the same time.
@@ -28,7 +28,7 @@ func Start(env *envtest.Environment) (config *rest.Config, err error) {
 			err = errors.Join(err, os.Unsetenv(name))
 		}
 	}()
-	for name, value := range cheap {
+	for name, value := range lowCPUEnvironment {
 		if os.Getenv(name) != "" {
 			continue
 		}

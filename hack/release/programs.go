@@ -83,7 +83,7 @@ func (r *release) buildPrograms(ctx context.Context, scratch string) error {
 		return err
 	}
 	for _, p := range r.platforms {
-		env := append([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, isolated...)
+		env := append([]string{"GOOS=" + p.os, "GOARCH=" + p.arch}, isolatedEnvironment...)
 		dir := filepath.Dir(binary(scratch, p, "any"))
 		args := []string{"build", "-trimpath", "-ldflags", ldflags(r.version), "-o", dir + "/"}
 		for _, program := range programs {

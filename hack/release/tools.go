@@ -26,8 +26,8 @@ import (
 // goreleaserDir is the output folder in .goreleaser.yaml.
 const goreleaserDir = "bin/goreleaser"
 
-// isolated is the environment of builds. GOFLAGS and settings from `go env -w` must not affect them.
-var isolated = []string{"CGO_ENABLED=0", "GOFLAGS=", "GOENV=off"}
+// isolatedEnvironment is the environment of builds. GOFLAGS and settings from `go env -w` must not affect them.
+var isolatedEnvironment = []string{"CGO_ENABLED=0", "GOFLAGS=", "GOENV=off"}
 
 // tool runs goreleaser, ko, syft or cosign from the folder in -tools.
 func (r *release) tool(ctx context.Context, env []string, name string, args ...string) (string, error) {
@@ -36,7 +36,7 @@ func (r *release) tool(ctx context.Context, env []string, name string, args ...s
 
 // goreleaser builds and packs the programs as .goreleaser.yaml defines.
 func (r *release) goreleaser(ctx context.Context, scratch string) error {
-	_, err := r.tool(ctx, append([]string{"GORELEASER_CURRENT_TAG=v" + r.version}, isolated...), "goreleaser",
+	_, err := r.tool(ctx, append([]string{"GORELEASER_CURRENT_TAG=v" + r.version}, isolatedEnvironment...), "goreleaser",
 		"release", "--clean", "--skip=announce,before,publish,sbom,sign,validate")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func (r *release) koImage(
 	env := append([]string{
 		"VERSION=" + r.version, "KO_DOCKER_REPO=" + r.baseHost, "KO_DEFAULTBASEIMAGE=" + r.baseHost + "/base:" + p.arch,
 		"SOURCE_DATE_EPOCH=" + strconv.FormatInt(r.commit.time.Unix(), 10),
-	}, isolated...)
+	}, isolatedEnvironment...)
 	args := []string{
 		"build", "--base-import-paths", "--sbom=none", "--tags=" + p.arch, "--platform=" + p.os + "/" + p.arch,
 	}

@@ -79,8 +79,8 @@ func parseRates(values []string) (rates, error) {
 	return parsed, nil
 }
 
-// of returns the ceiling of one measure in the unit with this key.
-func (c ceilings) of(key, name string) float64 {
+// ceilingOf returns the ceiling of one measure in the unit with this key.
+func (c ceilings) ceilingOf(key, name string) float64 {
 	if recorded, ok := c.recorded[key][name]; ok {
 		return max(recorded, c.targets[name])
 	}
@@ -93,7 +93,7 @@ func (c ceilings) check(units []*unit) []excess {
 	var found []excess
 	for _, u := range units {
 		for _, m := range measures {
-			ceiling, allowed := c.of(u.key, m.name), c.of(u.key, m.name)
+			ceiling, allowed := c.ceilingOf(u.key, m.name), c.ceilingOf(u.key, m.name)
 			if m.name != longLines {
 				allowed = ceiling*float64(u.words)/1000 + 1
 			}

@@ -93,7 +93,7 @@ func printWorst(out io.Writer, units []*unit, targets rates, limit int) {
 		if i == limit {
 			break
 		}
-		fmt.Fprintf(out, "%5.0f  %-60s %6d words ", u.above(targets), u.key, u.words)
+		fmt.Fprintf(out, "%5.0f  %-60s %6d words ", u.countExcess(targets), u.key, u.words)
 		for _, m := range measures {
 			fmt.Fprintf(out, " %s=%.1f", m.name, u.rate(m.name))
 		}

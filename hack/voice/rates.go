@@ -84,15 +84,15 @@ func (u *unit) add(file string, line int, text string) {
 			if m.except != nil && m.except.MatchString(text[at[0]:at[1]]) {
 				continue
 			}
-			u.hit(m.name, place{file, line + strings.Count(text[:at[0]], "\n"), around(text, at)})
+			u.hit(m.name, place{file, line + strings.Count(text[:at[0]], "\n"), excerptAround(text, at)})
 		}
 	}
 }
 
 func (u *unit) hit(name string, p place) { u.places[name] = append(u.places[name], p) }
 
-// around returns a hit with some surrounding text in one line.
-func around(text string, at []int) string {
+// excerptAround returns a hit with some surrounding text in one line.
+func excerptAround(text string, at []int) string {
 	const side = 60
 	from, to := max(0, at[0]-side), min(len(text), at[1]+side)
 	for from > 0 && !utf8.RuneStart(text[from]) {
@@ -116,8 +116,8 @@ func (u *unit) measureLines(file, text string, shown func(string) string) {
 	}
 }
 
-// above returns the number of hits that a unit has above the target, without long lines.
-func (u *unit) above(targets rates) float64 {
+// countExcess returns the number of hits that a unit has above the target, without long lines.
+func (u *unit) countExcess(targets rates) float64 {
 	sum := 0.0
 	for _, m := range measures {
 		if m.name != longLines {
@@ -130,6 +130,6 @@ func (u *unit) above(targets rates) float64 {
 // furthest sorts units by their hits above the target, most first.
 func furthest(units []*unit, targets rates) []*unit {
 	return slices.SortedStableFunc(slices.Values(units), func(a, b *unit) int {
-		return -cmp.Compare(a.above(targets), b.above(targets))
+		return -cmp.Compare(a.countExcess(targets), b.countExcess(targets))
 	})
 }

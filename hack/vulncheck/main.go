@@ -44,14 +44,14 @@ func check(database string, packages []string, out io.Writer) int {
 		}
 		fmt.Fprintln(&output, err)
 	}
-	verdict, code := judge(code, output.String(), database, os.Getenv("GITHUB_ACTIONS") != "")
+	verdict, code := exitStatus(code, output.String(), database, os.Getenv("GITHUB_ACTIONS") != "")
 	fmt.Fprint(out, output.String()+verdict+"\n")
 	return code
 }
 
-// judge returns the message and the exit code for a run of govulncheck. If required is true, an unreachable database
-// is a failure.
-func judge(code int, output, database string, required bool) (string, int) {
+// exitStatus returns the message and the exit code for a run of govulncheck. If required is true, an unreachable
+// database is a failure.
+func exitStatus(code int, output, database string, required bool) (string, int) {
 	switch {
 	case code == 0:
 		return "vulncheck: no known vulnerability is reachable", 0

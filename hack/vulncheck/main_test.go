@@ -29,13 +29,13 @@ func TestRunDeterminesMessageAndExitCode(t *testing.T) {
 		"govulncheck gets an unknown flag":      {2, "flag provided but not defined", "", 2, "failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			output, code := judge(c.code, c.output, c.database, false)
+			output, code := exitStatus(c.code, c.output, c.database, false)
 			if code != c.want || !strings.Contains(output, c.message) {
 				t.Errorf("got exit code %d with %q, want %d with %q", code, output, c.want, c.message)
 			}
 		})
 	}
-	if output, code := judge(1, away, "", true); code != 1 || !strings.Contains(output, "NOT CHECKED") {
+	if output, code := exitStatus(1, away, "", true); code != 1 || !strings.Contains(output, "NOT CHECKED") {
 		t.Errorf("unreachable database on GitHub: got exit code %d with %q, want 1 with NOT CHECKED", code, output)
 	}
 }

@@ -18,9 +18,9 @@ import (
 
 const (
 	checksPerModule = 3
-	// quiet is the time until an agent is idle. watched is the duration of one measurement.
-	quiet   = 20 * time.Second
-	watched = 2 * time.Minute
+	// timeUntilIdle is the time until an agent is idle. measuredTime is the duration of one measurement.
+	timeUntilIdle = 20 * time.Second
+	measuredTime  = 2 * time.Minute
 )
 
 // defaultIntervals are the agent's default intervals. The agents of a test fleet otherwise poll several times per
@@ -82,7 +82,7 @@ func checking(ctx context.Context) ([]result, error) {
 // checkedAgent upgrades all modules to a version with these checks, and returns the usage of the idle agent.
 func checkedAgent(
 	ctx context.Context, f *fleet.Fleet, r *fleet.Runtime, names []string, version string, checks []v1alpha1.Check,
-) (idle, error) {
+) (idleUsage, error) {
 	policy := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "checked"}}
 	_, err := controllerutil.CreateOrUpdate(ctx, f.Control, policy, func() error {
 		// One wave updates all modules and outlasts the measurement.
@@ -92,15 +92,15 @@ func checkedAgent(
 		return nil
 	})
 	if err != nil {
-		return idle{}, err
+		return idleUsage{}, err
 	}
 	for _, name := range names {
 		if err := offer(ctx, f, mailerAs(name, version)); err != nil {
-			return idle{}, err
+			return idleUsage{}, err
 		}
 	}
 	if err := allReady(ctx, r, names, version); err != nil {
-		return idle{}, err
+		return idleUsage{}, err
 	}
 	return idleAgent(ctx)
 }
@@ -146,29 +146,29 @@ func allReady(ctx context.Context, r *fleet.Runtime, names []string, version str
 	return nil
 }
 
-// idle is the resource usage of an idle agent.
-type idle struct {
+// idleUsage is the resource usage of an idle agent.
+type idleUsage struct {
 	millicores float64
 	bytes      int64
 }
 
-func idleAgent(ctx context.Context) (idle, error) {
+func idleAgent(ctx context.Context) (idleUsage, error) {
 	pid, err := process.Child("skr-agent", "")
 	if err != nil {
-		return idle{}, err
+		return idleUsage{}, err
 	}
-	if err := rest(ctx, quiet); err != nil {
-		return idle{}, err
+	if err := rest(ctx, timeUntilIdle); err != nil {
+		return idleUsage{}, err
 	}
 	before, err := process.UsageOf(pid)
 	if err != nil {
-		return idle{}, err
+		return idleUsage{}, err
 	}
-	if err := rest(ctx, watched); err != nil {
-		return idle{}, err
+	if err := rest(ctx, measuredTime); err != nil {
+		return idleUsage{}, err
 	}
 	after, err := process.UsageOf(pid)
-	return idle{float64((after.CPU - before.CPU).Milliseconds()) / watched.Seconds(), after.Anonymous}, err
+	return idleUsage{float64((after.CPU - before.CPU).Milliseconds()) / measuredTime.Seconds(), after.Anonymous}, err
 }
 
 func rest(ctx context.Context, d time.Duration) error {

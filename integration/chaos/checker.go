@@ -49,7 +49,7 @@ type Checker struct {
 	unpoliced   bool
 	versions    map[string]map[string]bool // promoted versions by module
 	broken      map[string]bool            // versions that no canary can run
-	runtimes    map[string]*seen
+	runtimes    map[string]*observations
 	rollouts    map[string]string
 	enteredAt   map[string]time.Duration                // time when a rollout entered its state
 	undone      map[string]bool                         // rollouts that users reverted
@@ -61,15 +61,15 @@ type Checker struct {
 	incomplete  map[string]bool                         // versions of commits that cannot be applied
 	standings   []Standing                              // rollouts in the previous observation
 	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
-	upgrades, downgrades []given
+	upgrades, downgrades []assignedVersion
 	// undefined contains, for each runtime, the last time when a user deleted the CRD of Manifests.
 	undefined map[string]time.Duration
 	// restoring contains the number of restores of each runtime that are in progress. restored contains the time of
 	// each runtime's last restore. The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
-	// leaderless is the last time when a user took the Lease from the leading publisher, or 0.
-	leaderless time.Duration
+	// leaseTakenAt is the last time when a user took the Lease from the leading publisher, or 0.
+	leaseTakenAt time.Duration
 }
 
 // requestGrace is how long a runtime can still remove a module after the request for the removal was withdrawn. It is
@@ -86,7 +86,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 	return &Checker{
 		staged: staged, concurrent: concurrent, checks: map[Invariant]int{}, versions: map[string]map[string]bool{},
 		broken:   map[string]bool{},
-		runtimes: map[string]*seen{}, rollouts: map[string]string{}, undone: map[string]bool{},
+		runtimes: map[string]*observations{}, rollouts: map[string]string{}, undone: map[string]bool{},
 		enteredAt:   map[string]time.Duration{},
 		objectsSeen: map[string]map[string]map[string]string{},
 		incomplete:  map[string]bool{},
@@ -95,10 +95,10 @@ func NewChecker(staged string, concurrent int) *Checker {
 	}
 }
 
-func (c *Checker) of(runtime string) *seen {
+func (c *Checker) of(runtime string) *observations {
 	s := c.runtimes[runtime]
 	if s == nil {
-		s = &seen{
+		s = &observations{
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
 			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
 			deleted: map[string]time.Duration{}, requests: map[int64][]string{},
@@ -182,12 +182,12 @@ func (c *Checker) Promoted(module, version string, broken bool) {
 func (c *Checker) TookLease(at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leaderless = at
+	c.leaseTakenAt = at
 }
 
-// led reports whether at most one publisher can be the leader at this time.
-func (c *Checker) led(at time.Duration) bool {
-	return c.leaderless == 0 || at-c.leaderless > twoLeadersTime
+// hasSingleLeader reports whether at most one publisher can be the leader at this time.
+func (c *Checker) hasSingleLeader(at time.Duration) bool {
+	return c.leaseTakenAt == 0 || at-c.leaseTakenAt > twoLeadersTime
 }
 
 // Unpoliced records that no rollout policy applies anymore, so a version can reach all runtimes at once.
@@ -219,20 +219,20 @@ func (c *Checker) Undefined(at time.Duration, runtime string) {
 }
 
 // mayBeRemoved reports whether a bundle can remove the module, because its removal was requested recently.
-func (s *seen) mayBeRemoved(at time.Duration, module string) bool {
+func (s *observations) mayBeRemoved(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
 // mayBeMissing reports whether a runtime can lack a module. This is possible if the module's removal was requested, or
 // if the runtime has not applied a newer bundle than the one that removes the module.
-func (s *seen) mayBeMissing(at time.Duration, module string) bool {
+func (s *observations) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
-	return s.mayBeRemoved(at, module) || removed && !removing.before(s.lastReport.Epoch, s.lastReport.Observed)
+	return s.mayBeRemoved(at, module) || removed && !removing.isBefore(s.lastReport.Epoch, s.lastReport.Observed)
 }
 
-// before reports whether p is older than the bundle with this epoch and sequence.
-func (p Push) before(epoch, sequence int64) bool {
+// isBefore reports whether p is older than the bundle with this epoch and sequence.
+func (p Push) isBefore(epoch, sequence int64) bool {
 	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 

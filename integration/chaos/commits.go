@@ -35,7 +35,7 @@ func (s *stage) refuseCommit(ctx context.Context, step Step) error {
 		if err := limitTemplates(ctx, s.fleet.Control); err != nil {
 			return err
 		}
-		for i, v := range spare(step.Serial) {
+		for i, v := range refusedVersions(step.Serial) {
 			files[spareFile(step, i)] = v.Template()
 		}
 	} else {
@@ -75,7 +75,7 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 	}
 	if isReverted(step) {
 		s.story.Add("the commit of %s is reverted", step.Target)
-		for i := range spare(step.Serial) {
+		for i := range refusedVersions(step.Serial) {
 			if isPartial(step) {
 				files[spareFile(step, i)] = nil
 			}

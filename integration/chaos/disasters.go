@@ -54,9 +54,9 @@ func (s *stage) takeSnapshots() error {
 	return s.fleet.BackUpControlPlane(s.snapshot(fleet.ControlPlane))
 }
 
-// disaster starts a step of Shape.Disasters. end ends the step, and is nil for an instantaneous step. ok is false for
-// other steps.
-func (s *stage) disaster(ctx context.Context, step Step) (end func() error, ok bool, err error) {
+// startDisaster starts a step of Shape.Disasters. end ends the step, and is nil for an instantaneous step. ok is
+// false for other steps.
+func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	api := func() client.Client { return s.reals[step.Target].API }
 	switch step.Kind {
 	case RestoreRuntime:

@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// fault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that are not
-// faults.
-func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
+// startFault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that
+// are not faults.
+func (s *stage) startFault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
 		end, err = s.kill(s.programs[step.Target])
@@ -48,13 +48,13 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	case FillCache:
 		end, err = fill(s.cache)
 	case LoseBundles:
-		err = s.lose(step)
+		err = s.removeRepositories(step)
 	case RestoreRegistry:
 		err = s.restore(step.Serial)
 	case CutRuntime:
 		end, err = s.cut(ctx, step.Target)
 	case HangWay, ResetWay, SlowWay, ForgetWay:
-		end, err = s.trouble(ctx, step)
+		end, err = s.startNetworkFault(ctx, step)
 	case SetClock:
 		p := s.programs[strings.TrimPrefix(step.Target, publisherPrefix)]
 		end, err = func() error { return p.setClock(0) }, p.setClock(step.By)
@@ -63,7 +63,7 @@ func (s *stage) fault(ctx context.Context, step Step) (end func() error, ok bool
 	case TakeLease, DeleteLease:
 		err = s.takeLease(ctx, step.Kind == DeleteLease)
 	default:
-		return s.disaster(ctx, step)
+		return s.startDisaster(ctx, step)
 	}
 	return end, true, err
 }
@@ -111,7 +111,7 @@ func fill(v *volume) (end func() error, err error) {
 	if v == nil {
 		return nil, errImpossible
 	}
-	return v.drain, v.fill()
+	return v.drain, v.fillVolume()
 }
 
 func (s *stage) cut(ctx context.Context, id string) (end func() error, err error) {
@@ -123,12 +123,14 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 	return func() error { return link.Heal(context.WithoutCancel(ctx)) }, link.Cut(ctx)
 }
 
-// lost lists the repositories that LoseBundles steps remove from the registry, one in each step. %s is a runtime ID.
-var lost = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
+// lostRepositories lists the repositories that LoseBundles steps remove from the registry, one in each step. %s is a
+// runtime ID.
+var lostRepositories = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// lose removes the repositories of one step from the registry, as a failing disk or a wrong retention policy does.
-func (s *stage) lose(step Step) error {
-	name := lost[(step.Serial-1)%len(lost)]
+// removeRepositories removes the repositories of one step from the registry, as a failing disk or a wrong retention
+// policy does.
+func (s *stage) removeRepositories(step Step) error {
+	name := lostRepositories[(step.Serial-1)%len(lostRepositories)]
 	if filepath.Base(name) == "%s" {
 		name = fmt.Sprintf(name, s.shape.All()[step.Serial%len(s.shape.All())])
 	}

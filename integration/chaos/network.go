@@ -11,9 +11,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// lead starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name of the
-// connection in the plan.
-func (s *stage) lead(way, to string) (host string, err error) {
+// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name
+// of the connection in the plan.
+func (s *stage) startProxy(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
 		return "", err
@@ -33,7 +33,7 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if server.Host, err = s.lead(way, server.Host); err != nil {
+		if server.Host, err = s.startProxy(way, server.Host); err != nil {
 			return "", err
 		}
 		c.Server = server.String()
@@ -42,8 +42,8 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// trouble starts a fault of a network connection. end ends it.
-func (s *stage) trouble(ctx context.Context, step Step) (end func() error, err error) {
+// startNetworkFault starts a fault of a network connection. end ends it.
+func (s *stage) startNetworkFault(ctx context.Context, step Step) (end func() error, err error) {
 	p := s.ways[step.Target]
 	switch step.Kind {
 	case HangWay:

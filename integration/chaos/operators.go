@@ -63,7 +63,7 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	if code != 0 {
 		return fmt.Errorf("keys %v: exit code %d\n%s", args, code, output)
 	}
-	return s.tap.learn()
+	return s.tap.recordRoot()
 }
 
 // rotateToken rotates the token secret. It does nothing while an agent is not enrolled, because a second rotation
@@ -196,8 +196,8 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 	return s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before))
 }
 
-// last removes the rollout policy and promotes lastVersion to all runtimes.
-func (s *stage) last(ctx context.Context) {
+// promoteLastVersion removes the rollout policy and promotes lastVersion to all runtimes.
+func (s *stage) promoteLastVersion(ctx context.Context) {
 	s.checker.Unpoliced()
 	s.insist(ctx, "remove the policy", func() error {
 		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})

@@ -79,14 +79,14 @@ func Generate(seed uint64, shape Shape, length time.Duration) []Step {
 		if g.now >= length {
 			return plan
 		}
-		if step, can := g.step(length); can {
+		if step, can := g.randomStep(length); can {
 			plan = append(plan, step)
 		}
 	}
 }
 
-// step returns a random step, or false if the step is not possible.
-func (g *generator) step(length time.Duration) (Step, bool) {
+// randomStep returns a random step, or false if the step is not possible.
+func (g *generator) randomStep(length time.Duration) (Step, bool) {
 	kinds, total := g.shape.weights(), 0
 	for _, w := range kinds {
 		total += w.weight
@@ -102,7 +102,7 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 		s.For = (w.shortest + time.Duration(g.random.Int64N(int64(w.longest-w.shortest)))).Round(100 * time.Millisecond)
 		s.For = min(s.For, length-g.now)
 	}
-	about, can := g.aim(&s)
+	about, can := g.setTarget(&s)
 	if !can || g.until[about] > g.now {
 		return Step{}, false
 	}
@@ -119,10 +119,10 @@ func (g *generator) step(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// aim sets the target of a step and returns the value of Step.About. can is false if the step is not possible, because
-// no target exists.
-func (g *generator) aim(s *Step) (about string, can bool) {
-	ways := g.shape.ways()
+// setTarget sets the target of a step and returns the value of Step.About. can is false if the step is not possible,
+// because no target exists.
+func (g *generator) setTarget(s *Step) (about string, can bool) {
+	ways := g.shape.connectionNames()
 	switch s.Kind {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))

@@ -64,13 +64,13 @@ func isRollingOut(all []Standing) bool {
 // planner returns the ID of the publisher that holds the planner's lease, or "" if no running publisher holds it.
 func (s *stage) planner(ctx context.Context) string {
 	for _, id := range s.shape.replicas() {
-		if values, err := figures(ctx, http.DefaultClient, "http://"+s.programs[id].metrics+"/metrics"); err == nil &&
-			values[leads] == 1 {
+		if values, err := readMetrics(ctx, http.DefaultClient, "http://"+s.programs[id].metrics+"/metrics"); err == nil &&
+			values[leaderMetric] == 1 {
 			return id
 		}
 	}
 	return ""
 }
 
-// leads is the metric of a publisher that is 1 while the publisher holds the planner's lease.
-const leads = `leader_election_master_status{name="` + lease + `"}`
+// leaderMetric is the metric of a publisher that is 1 while the publisher holds the planner's lease.
+const leaderMetric = `leader_election_master_status{name="` + lease + `"}`

@@ -15,25 +15,25 @@ type Standing struct {
 	Granted []string
 }
 
-// given is a bundle that changed a runtime's version of the staged module. The checker needs a later observation of the
-// rollouts to decide whether the change was allowed.
-type given struct {
+// assignedVersion is a bundle that changed a runtime's version of the staged module. The checker needs a later
+// observation of the rollouts to decide whether the change was allowed.
+type assignedVersion struct {
 	at                time.Duration
 	runtime, from, to string
 	sequence          int64
 }
 
-// unexplained is the maximum time between a bundle that returns a runtime to an older version and the observation of
-// the rollback that explains it.
-const unexplained = 30 * time.Second
+// maxUnexplainedTime is the maximum time between a bundle that returns a runtime to an older version and the
+// observation of the rollback that explains it.
+const maxUnexplainedTime = 30 * time.Second
 
-// ended lists the final states of a rollout. In these states, the rollout updates no further runtime.
-var ended = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
+// finalStates lists the final states of a rollout. In these states, the rollout updates no further runtime.
+var finalStates = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
 
 // Unfinished returns the rollouts that have not ended.
 func Unfinished(rollouts []Standing) (names []string) {
 	for _, r := range rollouts {
-		if !slices.Contains(ended, r.State) {
+		if !slices.Contains(finalStates, r.State) {
 			names = append(names, r.Rollout+" to "+r.To+" is "+r.State)
 		}
 	}
@@ -70,7 +70,7 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 		c.checkUpgrade(at, g, now)
 	}
 	c.upgrades = nil
-	c.downgrades = slices.DeleteFunc(c.downgrades, func(g given) bool { return c.isExplained(at, g, now) })
+	c.downgrades = slices.DeleteFunc(c.downgrades, func(g assignedVersion) bool { return c.isExplained(at, g, now) })
 	c.standings = now
 	return changed
 }
@@ -78,7 +78,7 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 // checkUpgrade checks that the rollout that gave a runtime a version was not paused, stopped or rolled back at that
 // time. It reports a violation only if the rollout had this state in the previous and in the current observation, and
 // did not list the runtime in Standing.Granted.
-func (c *Checker) checkUpgrade(at time.Duration, g given, now []Standing) {
+func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Standing) {
 	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
@@ -101,12 +101,12 @@ func newestTo(rollouts []Standing, to string) (found *Standing) {
 
 // isExplained reports whether the checker has decided about the return of a runtime to an older version. The return is
 // allowed if a user or a rollout withdrew the newer version. It is a violation if that does not happen in time.
-func (c *Checker) isExplained(at time.Duration, g given, now []Standing) bool {
+func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []Standing) bool {
 	back := []string{"RollingBack", "RolledBack", "Superseded"}
 	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r Standing) bool {
 		return r.To == g.from && slices.Contains(back, r.State)
 	})
-	if !explained && at-g.at < unexplained {
+	if !explained && at-g.at < maxUnexplainedTime {
 		return false
 	}
 	c.check(at, Assigned, explained, "bundle %d returns %s from %s %s to %s, but no user and no rollout withdrew %s",
@@ -124,7 +124,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	if from == "" || to == "" || from == to {
 		return
 	}
-	g := given{cmp.Or(p.Issued, at), p.Runtime, from, to, p.Sequence}
+	g := assignedVersion{cmp.Or(p.Issued, at), p.Runtime, from, to, p.Sequence}
 	if bundle.IsOlder(to, from) {
 		if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
 			return // the agent lost its state and its Manifests, so no program can know the version
@@ -140,7 +140,7 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 }
 
 // noteReport stores the fields of a report that later checks need.
-func (c *Checker) noteReport(s *seen, r Reported) {
+func (c *Checker) noteReport(s *observations, r Reported) {
 	if version := r.Ready[c.staged]; version != "" && Canary(r.Runtime) {
 		c.proven[version] = true
 	}
@@ -152,7 +152,7 @@ func (c *Checker) noteReport(s *seen, r Reported) {
 
 // checkRemoval checks that a bundle does not remove a requested module. The bundle was resolved from a generation of
 // the runtime's Kyma, and that generation must not request the module.
-func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string) {
+func (c *Checker) checkRemoval(at time.Duration, s *observations, p Push, module string) {
 	requests, known := s.requests[p.Generation]
 	c.check(at, Kept, !known || !s.wants[module] || !slices.Contains(requests, module),
 		"bundle %d removes module %s from %s, but generation %d of the runtime's Kyma requests it", p.Sequence, module,
@@ -161,7 +161,7 @@ func (c *Checker) checkRemoval(at time.Duration, s *seen, p Push, module string)
 
 // checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
 // check applies once the runtime has reported a bundle with the closed window before the previous observation.
-func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules map[string]string) {
+func (c *Checker) checkWindow(at time.Duration, runtime string, s *observations, modules map[string]string) {
 	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince && !s.isCloned(at)
 	for module, version := range modules {
 		was := s.present[module]
@@ -175,7 +175,7 @@ func (c *Checker) checkWindow(at time.Duration, runtime string, s *seen, modules
 
 // noteWindow stores the versions that require downtime, and the sequence of the first bundle that closed the runtime's
 // maintenance window. The sequence is 0 if the window is open.
-func (c *Checker) noteWindow(s *seen, p Push) {
+func (c *Checker) noteWindow(s *observations, p Push) {
 	for module := range p.Downtime {
 		c.downtime[module+" "+p.Versions[module]] = true
 	}
@@ -188,7 +188,7 @@ func (c *Checker) noteWindow(s *seen, p Push) {
 }
 
 // checkRecord checks the modules and the key in a runtime's status against the runtime's reports.
-func (c *Checker) checkRecord(at time.Duration, s *seen, r Record) {
+func (c *Checker) checkRecord(at time.Duration, s *observations, r Record) {
 	if b := s.record; b.UID == r.UID && b.Key != "" && b.Key != r.Key {
 		s.formerKeys[b.Key] = true
 	}

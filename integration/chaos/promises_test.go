@@ -32,7 +32,7 @@ func stands(c *Checker, at time.Duration, state string, granted ...string) {
 // staysSucceeded passes two observations of the succeeded rollout, after which every return must be explained.
 func staysSucceeded(c *Checker, at time.Duration) {
 	stands(c, at, "Succeeded")
-	stands(c, at+unexplained, "Succeeded")
+	stands(c, at+maxUnexplainedTime, "Succeeded")
 }
 
 // reportWith returns a report of sim-5 about its bundle with this sequence.

@@ -50,12 +50,12 @@ func (c *Checker) Separated(at time.Duration, runtime string) {
 }
 
 // isCloned reports whether reports of a copy can still be recorded.
-func (s *seen) isCloned(at time.Duration) bool {
+func (s *observations) isCloned(at time.Duration) bool {
 	return s.cloned || s.separated > 0 && at-s.separated < settleTime
 }
 
 // checkQuarantine checks that the publisher publishes nothing once it has reported two agents with one key.
-func (c *Checker) checkQuarantine(at time.Duration, s *seen, p Push) {
+func (c *Checker) checkQuarantine(at time.Duration, s *observations, p Push) {
 	if s.quarantinedSince == 0 || at-s.quarantinedSince < quarantineGrace || s.pushed == nil {
 		return
 	}
@@ -66,7 +66,7 @@ func (c *Checker) checkQuarantine(at time.Duration, s *seen, p Push) {
 
 // checkCloneRequest checks that the recorded request of a cloned runtime is not the request of the copy, whose admin
 // removed all modules.
-func (c *Checker) checkCloneRequest(at time.Duration, s *seen, r Record) {
+func (c *Checker) checkCloneRequest(at time.Duration, s *observations, r Record) {
 	if !s.cloned {
 		return
 	}

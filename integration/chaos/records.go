@@ -21,8 +21,8 @@ type Push struct {
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
-	// Issued is the time when the publisher decided about the bundle. A slow registry accepts the bundle later. It is 0 if
-	// the time is unknown.
+	// Issued is the time when the publisher decided about the bundle. A slow registry accepts the bundle later. It is
+	// 0 if the time is unknown.
 	Issued time.Duration
 	// Key is the thumbprint of the only agent key whose runtime accepts the bundle, or empty.
 	Key string
@@ -74,8 +74,8 @@ type Record struct {
 	Quarantined bool
 }
 
-// seen contains the observations and announced changes of one runtime.
-type seen struct {
+// observations contains the observations and announced changes of one runtime.
+type observations struct {
 	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
 	wants          map[string]bool
 	pushed         *Push

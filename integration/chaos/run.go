@@ -71,7 +71,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	s.story = NewStory(s.began, options.Live)
 	s.tap = &tap{
 		checker: checker, since: s.since, bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{},
-		arrived: map[int64]time.Duration{},
+		acceptedAt: map[int64]time.Duration{},
 	}
 	err := s.run(ctx, options)
 	outcome := Outcome{
@@ -108,7 +108,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	}
 	s.story.Add("the plan has ended")
 	s.finishRollouts(ctx)
-	s.last(ctx)
+	s.promoteLastVersion(ctx)
 	began := time.Now()
 	if problems := s.converge(ctx, lastVersion); len(problems) > 0 {
 		s.explain(ctx)
@@ -185,7 +185,7 @@ func (s *stage) take(ctx context.Context, step Step) {
 		defer s.locks.take(about)()
 	}
 	s.story.Add("%s", step)
-	end, fault, err := s.fault(ctx, step)
+	end, fault, err := s.startFault(ctx, step)
 	if !errors.Is(err, errImpossible) {
 		s.mu.Lock()
 		s.injected[step.Kind]++
@@ -261,7 +261,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	s.mu.Unlock()
 	var ends []End
 	for id, sim := range s.simulated() {
-		ends = append(ends, s.end(ctx, End{Runtime: id, Has: sim.All(), Gone: gone[id]}, version))
+		ends = append(ends, s.completeFinalState(ctx, End{Runtime: id, Has: sim.All(), Gone: gone[id]}, version))
 	}
 	for id, r := range s.reals {
 		e := End{Runtime: id}
@@ -269,7 +269,7 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 		if e.Has, err = installed(ctx, r); err != nil {
 			e.Has = map[string]string{"error": err.Error()}
 		}
-		e = s.end(ctx, e, version)
+		e = s.completeFinalState(ctx, e, version)
 		for module := range objectsOf {
 			objects, err := objectsIn(ctx, r, module)
 			if err != nil {
@@ -289,9 +289,9 @@ func (s *stage) ends(ctx context.Context, version string) []End {
 	return ends
 }
 
-// end completes the final state of a runtime: it adds the requested modules, and the state in the control plane and the
-// registry.
-func (s *stage) end(ctx context.Context, e End, version string) End {
+// completeFinalState completes the final state of a runtime: it adds the requested modules, and the state in the
+// control plane and the registry.
+func (s *stage) completeFinalState(ctx context.Context, e End, version string) End {
 	e.Wanted = map[string]string{}
 	for module := range s.checker.Wanted(e.Runtime) {
 		e.Wanted[module] = map[string]string{scaler: version, mailer: mailerVersion}[module]

@@ -25,10 +25,10 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		// After a restart, a publisher continues from the sequence in the Kyma's status. If the previous publisher
 		// ended before it wrote a sequence in the future, the next sequence can be lower.
 		unrecorded := before.Ahead && s.record.Published < before.Sequence
-		c.check(at, Sequences, newer || unrecorded || !c.led(at),
+		c.check(at, Sequences, newer || unrecorded || !c.hasSingleLeader(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
 			before.Sequence, before.Epoch)
-		late = !newer && !unrecorded && !c.led(at)
+		late = !newer && !unrecorded && !c.hasSingleLeader(at)
 	}
 	for module, version := range p.Versions {
 		_, asked := s.asked[module]
@@ -67,21 +67,21 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 }
 
 // compare checks a bundle against the previous bundle of the runtime.
-func (c *Checker) compare(at time.Duration, s *seen, before *Push, p Push) {
+func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Push) {
 	if before != nil && s.isForReplacedKey(before, &p) {
 		p.Versions = before.Versions
 		s.pushed = &p
 		return
 	}
 	c.noteWindow(s, p)
-	c.spend(at, s, before, &p)
+	c.checkConcurrency(at, s, before, &p)
 	c.assign(at, before, &p)
 	s.pushed = &p
 }
 
 // isForReplacedKey reports whether a bundle is for a key that another key has replaced. A control plane publishes such
 // a bundle if it was restored from a backup that is older than the newest key. The runtime refuses the bundle.
-func (s *seen) isForReplacedKey(before, p *Push) bool {
+func (s *observations) isForReplacedKey(before, p *Push) bool {
 	if s.replacedKeys[p.Key] {
 		return true
 	}
@@ -91,15 +91,15 @@ func (s *seen) isForReplacedKey(before, p *Push) bool {
 	return false
 }
 
-func (s *seen) remove(module string, p Push) {
-	if noted, removed := s.removed[module]; !removed || noted.before(p.Epoch, p.Sequence) {
+func (s *observations) remove(module string, p Push) {
+	if noted, removed := s.removed[module]; !removed || noted.isBefore(p.Epoch, p.Sequence) {
 		s.removed[module] = p
 	}
 }
 
-// spend checks that a bundle with a new version does not exceed the number of runtimes that a rollout can update at the
-// same time.
-func (c *Checker) spend(at time.Duration, s *seen, before, p *Push) {
+// checkConcurrency checks that a bundle with a new version does not exceed the number of runtimes that a rollout can
+// update at the same time.
+func (c *Checker) checkConcurrency(at time.Duration, s *observations, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
 	if c.unpoliced || Canary(p.Runtime) || before == nil || before.Versions[c.staged] == "" || next == "" {

@@ -110,8 +110,8 @@ func agentToAPI(id string) string { return id + " to its API server" }
 
 func agentToRegistry(id string) string { return id + " to the registry" }
 
-// ways returns the names of the network connections that a fault can disturb.
-func (s Shape) ways() []string {
+// connectionNames returns the names of the network connections that a fault can disturb.
+func (s Shape) connectionNames() []string {
 	ways := []string{publishersToRegistry}
 	for i := range s.Replicas {
 		ways = append(ways, publisherToAPI(i))

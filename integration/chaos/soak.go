@@ -131,7 +131,7 @@ var heldResources = []struct {
 
 func (s *stage) sampleOnce(ctx context.Context, soak *soak) (problems error) {
 	for _, p := range s.programs {
-		values, err := figures(ctx, http.DefaultClient, "http://"+p.metrics+"/metrics")
+		values, err := readMetrics(ctx, http.DefaultClient, "http://"+p.metrics+"/metrics")
 		if err != nil {
 			problems = errors.Join(problems, fmt.Errorf("%s: %w", p.name, err))
 			continue
@@ -168,7 +168,7 @@ func (s *stage) sampleControl(ctx context.Context, soak *soak) error {
 		}
 		soak.metrics = config.Host + "/metrics"
 	}
-	values, err := figures(ctx, soak.control, soak.metrics)
+	values, err := readMetrics(ctx, soak.control, soak.metrics)
 	if err != nil {
 		return fmt.Errorf("the control plane's API server: %w", err)
 	}
@@ -195,8 +195,8 @@ func isOwnObjects(name string) bool {
 	return false
 }
 
-// figures returns the metrics at an address. A key is a metric's name with its labels.
-func figures(ctx context.Context, by *http.Client, address string) (map[string]float64, error) {
+// readMetrics returns the metrics at an address. A key is a metric's name with its labels.
+func readMetrics(ctx context.Context, by *http.Client, address string) (map[string]float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err

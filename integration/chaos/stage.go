@@ -66,7 +66,7 @@ type stage struct {
 	space    int64   // size limit of the registry in bytes
 	storage  *volume // nil if no volume can be mounted; steps then fill no disks
 	cache    *volume
-	troubles troubles
+	troubles registryFaults
 	// notifications are the addresses of the first publisher, or nil without notifications.
 	notifications *fleet.Notifications
 	tap           *tap
@@ -122,7 +122,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	)
 	host := s.registry.Host()
 	if s.shape.Network {
-		if host, err = s.lead(publishersToRegistry, host); err != nil {
+		if host, err = s.startProxy(publishersToRegistry, host); err != nil {
 			return err
 		}
 	}
@@ -151,7 +151,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 		return err
 	}
 	s.tap.keys = s.fleet.Keys()
-	if err := s.offer(ctx); err != nil {
+	if err := s.pushCatalog(ctx); err != nil {
 		return err
 	}
 	for i := range s.shape.Replicas {
@@ -194,14 +194,14 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	if s.registry, err = registry.Start(ctx, options); err != nil {
 		return err
 	}
-	s.registry.Intercept(s.answer)
-	s.registry.Observe(s.answered)
+	s.registry.Intercept(s.beforeRequest)
+	s.registry.Observe(s.afterRequest)
 	return nil
 }
 
-// offer pushes all module versions of the plan to the registry. It commits the catalog, which contains these versions,
-// and the rollout policy.
-func (s *stage) offer(ctx context.Context) error {
+// pushCatalog pushes all module versions of the plan to the registry. It commits the catalog, which contains these
+// versions, and the rollout policy.
+func (s *stage) pushCatalog(ctx context.Context) error {
 	files := map[string]any{
 		"policy": policy(),
 		"releases/" +
@@ -218,7 +218,7 @@ func (s *stage) offer(ctx context.Context) error {
 			versions = append(versions, sample.BrokenScaler(step.Target))
 		case RefuseCommit:
 			versions = append(versions, sample.Scaler(step.Target))
-			for _, v := range spare(step.Serial) {
+			for _, v := range refusedVersions(step.Serial) {
 				if err := v.Push(ctx, s.fleet.Modules); err != nil {
 					return err
 				}
@@ -238,8 +238,9 @@ func (s *stage) offer(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
-// spare returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step contains.
-func spare(serial int) [2]sample.Version {
+// refusedVersions returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step
+// contains.
+func refusedVersions(serial int) [2]sample.Version {
 	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
 }
 

@@ -20,29 +20,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// troubles contains the registry's current faults.
-type troubles struct {
+// registryFaults contains the registry's current faults.
+type registryFaults struct {
 	mu      sync.Mutex // guards the fields below
 	slow    bool
 	failing bool
 	silent  bool // the registry drops some responses
 }
 
-func (t *troubles) set(change func()) {
+func (t *registryFaults) set(change func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change()
 }
 
-func (t *troubles) now() (slow, failing, silent bool) {
+func (t *registryFaults) now() (slow, failing, silent bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.slow, t.failing, t.silent
 }
 
-// answer is called for each request before the registry handles it. It records pushed data and injects the current
-// faults of the registry.
-func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
+// beforeRequest is called for each request before the registry handles it. It records pushed data and injects the
+// current faults of the registry.
+func (s *stage) beforeRequest(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.copyBody(request)
 	slow, failing, _ := s.troubles.now()
 	if slow {
@@ -59,9 +59,9 @@ func (s *stage) answer(w http.ResponseWriter, request *http.Request) bool {
 	return false
 }
 
-// answered is called after the registry has handled a request. It checks pushed data. During the fault LoseAnswers, it
-// drops some responses.
-func (s *stage) answered(request *http.Request, status int) {
+// afterRequest is called after the registry has handled a request. It checks pushed data. During the fault
+// LoseAnswers, it drops some responses.
+func (s *stage) afterRequest(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
 		panic(http.ErrAbortHandler) // closes the connection without a response
@@ -81,8 +81,8 @@ type tap struct {
 	roots  []trust.Root // all known roots of trust, oldest first
 	// signers contains the thumbprint of the key that signed each bundle, by digest.
 	signers map[string]string
-	// arrived is the time when the registry accepted each version of the root of trust.
-	arrived map[int64]time.Duration
+	// acceptedAt is the time when the registry accepted each version of the root of trust.
+	acceptedAt map[int64]time.Duration
 }
 
 // rootSpreadTime is how long pushes can still be signed under the previous root of trust after a new one was accepted.
@@ -98,7 +98,7 @@ func (t *tap) copyBody(request *http.Request) {
 		return
 	}
 	body, err := io.ReadAll(io.LimitReader(request.Body, mostBytes))
-	request.Body = readCloser{io.MultiReader(bytes.NewReader(body), failed{err}, request.Body), request.Body}
+	request.Body = readCloser{io.MultiReader(bytes.NewReader(body), errorReader{err}, request.Body), request.Body}
 	if err != nil {
 		return
 	}
@@ -116,10 +116,10 @@ type readCloser struct {
 	io.Closer
 }
 
-// failed is a reader that returns the error of an earlier read of a request body, or io.EOF.
-type failed struct{ err error }
+// errorReader is a reader that returns the error of an earlier read of a request body, or io.EOF.
+type errorReader struct{ err error }
 
-func (f failed) Read([]byte) (int, error) {
+func (f errorReader) Read([]byte) (int, error) {
 	if f.err == nil {
 		return 0, io.EOF
 	}
@@ -146,19 +146,19 @@ func (t *tap) observe(request *http.Request, status int) {
 		case part == "reports":
 			t.report(parts[i+1], body)
 		case part == bundle.TrustRepository:
-			t.arrive(parts[len(parts)-1])
+			t.recordAcceptance(parts[len(parts)-1])
 		}
 	}
 }
 
-// arrive records the time when the registry accepted a root of trust.
-func (t *tap) arrive(tag string) {
+// recordAcceptance records the time when the registry accepted a root of trust.
+func (t *tap) recordAcceptance(tag string) {
 	// The key folder contains a new root of trust before publishers push it. After an error, the roots that are already
 	// known are used.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
-		if _, known := t.arrived[root.Version]; !known && bundle.RootTag(root.Version) == tag {
-			t.arrived[root.Version] = t.since()
+		if _, known := t.acceptedAt[root.Version]; !known && bundle.RootTag(root.Version) == tag {
+			t.acceptedAt[root.Version] = t.since()
 		}
 	}
 }
@@ -181,7 +181,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 		return p
 	}
 	predicate := verified.Statement.Predicate
-	p.Ahead = ahead(predicate.Sequence)
+	p.Ahead = isTooFarAhead(predicate.Sequence)
 	p.Issued = t.since() - max(0, time.Since(time.UnixMilli(predicate.Sequence)))
 	p.Epoch, p.Sequence, p.Removals, p.Deleting = predicate.Epoch, predicate.Sequence, predicate.Removals,
 		predicate.Deleting
@@ -240,15 +240,15 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 // for at least rootSpreadTime.
 func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
-		if at, there := t.arrived[t.roots[i].Version]; there && t.since()-at >= rootSpreadTime {
+		if at, there := t.acceptedAt[t.roots[i].Version]; there && t.since()-at >= rootSpreadTime {
 			return i
 		}
 	}
 	return 0
 }
 
-// learn records the current root of trust in the key folder. Callers must call it between two changes of the root.
-func (t *tap) learn() error {
+// recordRoot records the current root of trust in the key folder. Callers must call it between two changes of the root.
+func (t *tap) recordRoot() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.learnLocked()
@@ -283,8 +283,8 @@ func (t *tap) learnLocked() error {
 	return nil
 }
 
-// ahead reports whether a bundle's sequence is further in the future than trust.MaxClockSkew.
-func ahead(sequence int64) bool {
+// isTooFarAhead reports whether a bundle's sequence is further in the future than trust.MaxClockSkew.
+func isTooFarAhead(sequence int64) bool {
 	return sequence > time.Now().Add(trust.MaxClockSkew).UnixMilli()
 }
 
@@ -297,7 +297,7 @@ func (t *tap) report(runtime string, body []byte) {
 	reported := Reported{
 		Runtime: runtime, Sequence: report.Sequence, Instance: report.Instance,
 		Answered: map[string]string{}, Waiting: map[string]bool{},
-		Ahead: ahead(report.Sequence), States: map[string]string{}, Ready: map[string]string{},
+		Ahead: isTooFarAhead(report.Sequence), States: map[string]string{}, Ready: map[string]string{},
 	}
 	if k := report.Kyma; k != nil && !report.OmitsRequest() {
 		reported.Generation, reported.Requests = k.Generation, []string{}

@@ -35,7 +35,7 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 	return &pushes{T: t, documents: documents, tap: &tap{
 		checker: checker, since: func() time.Duration { return 0 }, keys: t.TempDir(),
 		roots:  []trust.Root{trusttest.RootFor(t, publisher)},
-		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}, arrived: map[int64]time.Duration{},
+		bodies: map[*http.Request][]byte{}, blobs: map[digest.Digest][]byte{}, acceptedAt: map[int64]time.Duration{},
 	}}
 }
 
@@ -104,7 +104,7 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 				}
 			}, maker.Keys[:2]...)
 		}
-		maker.Must(errors.Join(os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.learn()))
+		maker.Must(errors.Join(os.WriteFile(filepath.Join(p.tap.keys, "root.json"), data, 0o600), p.tap.recordRoot()))
 	}
 }
 

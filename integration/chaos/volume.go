@@ -37,8 +37,8 @@ func newVolume(at string, bytes int64) (*volume, error) {
 
 func (v *volume) filler() string { return filepath.Join(v.dir, "filler") }
 
-// fill writes a file that uses all free space.
-func (v *volume) fill() error {
+// fillVolume writes a file that uses all free space.
+func (v *volume) fillVolume() error {
 	file, err := os.Create(v.filler())
 	if err != nil {
 		return err

@@ -271,7 +271,7 @@ func (s *stage) sample(ctx context.Context) []Sample {
 }
 
 func goroutines(ctx context.Context, address string) (int, error) {
-	values, err := figures(ctx, http.DefaultClient, "http://"+address+"/metrics")
+	values, err := readMetrics(ctx, http.DefaultClient, "http://"+address+"/metrics")
 	if err != nil {
 		return 0, err
 	}

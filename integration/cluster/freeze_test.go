@@ -56,7 +56,7 @@ func TestIdlePooledClusterIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := first.host.(pooled).server
+	s := first.host.(pooledCluster).server
 	untilAll(t, s, false)
 	stop(t, first)
 	untilAll(t, s, true)
@@ -65,7 +65,7 @@ func TestIdlePooledClusterIsFrozen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again.host.(pooled).server != s {
+	if again.host.(pooledCluster).server != s {
 		t.Error("the pool started another cluster instead of lending the frozen one")
 	}
 	untilAll(t, s, false)

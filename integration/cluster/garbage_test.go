@@ -24,7 +24,7 @@ func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 	} {
 		t.Setenv("GOGC", c.set)
 		t.Setenv("GOMAXPROCS", c.set)
-		watched, err := (&reaper{dir: t.TempDir()}).watch(env, c.measured)
+		watched, err := (&reaper{dir: t.TempDir()}).wrapProgram(env, c.measured)
 		if err != nil {
 			t.Fatal(err)
 		}

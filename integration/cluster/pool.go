@@ -39,9 +39,9 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// shared returns options with the CRDs of both charts and with the audit log of requests by the publisher and the
-// agent. With the same options, more tests can use the same cluster.
-func shared(options Options) Options {
+// sharedOptions returns options with the CRDs of both charts and with the audit log of requests by the publisher and
+// the agent. With the same options, more tests can use the same cluster.
+func sharedOptions(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&
 		!slices.ContainsFunc(options.CRDs, func(system fs.FS) bool { return !ofChart(system) }) {
@@ -57,8 +57,8 @@ func shared(options Options) Options {
 	return options
 }
 
-// lendable reports whether the Lender of a test run has clusters with these options.
-func lendable(options Options) bool {
+// canBeLent reports whether the Lender of a test run has clusters with these options.
+func canBeLent(options Options) bool {
 	return slices.Equal(options.CRDs, []fs.FS{charts.PublisherCRDs}) && slices.Equal(options.Audit, Audited())
 }
 
@@ -67,19 +67,19 @@ func (p *Pool) Take(ctx context.Context, options Options) (*Cluster, error) {
 	if options.Durable || options.Measured {
 		return Start(ctx, options)
 	}
-	options = shared(options)
-	if socket := lender.Socket(); socket != "" && lendable(options) {
+	options = sharedOptions(options)
+	if socket := lender.Socket(); socket != "" && canBeLent(options) {
 		loan, err := lender.Borrow(ctx, socket, lender.Want{Workloads: options.Workloads})
 		if err != nil {
 			return nil, err
 		}
-		return open(loan.Place, borrowed{loan})
+		return open(loan.Place, borrowedCluster{loan})
 	}
 	s, err := p.take(ctx, options)
 	if err != nil {
 		return nil, err
 	}
-	return open(s.place(), pooled{s, p})
+	return open(s.place(), pooledCluster{s, p})
 }
 
 func (p *Pool) take(ctx context.Context, options Options) (*server, error) {
@@ -91,7 +91,7 @@ func (p *Pool) take(ctx context.Context, options Options) (*server, error) {
 		err = s.revive(ctx)
 	}
 	if err == nil {
-		err = s.begin(options.Workloads)
+		err = s.prepareForBorrower(options.Workloads)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.stop())
@@ -218,29 +218,29 @@ func (p *Pool) Close() error {
 	return errors.Join(problems...)
 }
 
-// pooled is a cluster on loan from a pool in this process.
-type pooled struct {
+// pooledCluster is a cluster on loan from a pool in this process.
+type pooledCluster struct {
 	*server
 	pool *Pool
 }
 
-func (l pooled) stop() error { return l.pool.giveBack(l.server) }
+func (l pooledCluster) stop() error { return l.pool.giveBack(l.server) }
 
-// borrowed is a cluster on loan from the Lender of the test run.
-type borrowed struct{ loan *lender.Loan }
+// borrowedCluster is a cluster on loan from the Lender of the test run.
+type borrowedCluster struct{ loan *lender.Loan }
 
-func (b borrowed) addUser(user lender.User) (kubeconfig []byte, err error) {
+func (b borrowedCluster) addUser(user lender.User) (kubeconfig []byte, err error) {
 	err = b.loan.Call("AddUser", user, &kubeconfig)
 	return kubeconfig, err
 }
 
-func (b borrowed) pause() error             { return b.do("Pause", "") }
-func (b borrowed) resume() error            { return b.do("Resume", "") }
-func (b borrowed) backup(dir string) error  { return b.do("Backup", dir) }
-func (b borrowed) restore(dir string) error { return b.do("Restore", dir) }
-func (b borrowed) stop() error              { return b.loan.Return() }
+func (b borrowedCluster) pause() error             { return b.do("Pause", "") }
+func (b borrowedCluster) resume() error            { return b.do("Resume", "") }
+func (b borrowedCluster) backup(dir string) error  { return b.do("Backup", dir) }
+func (b borrowedCluster) restore(dir string) error { return b.do("Restore", dir) }
+func (b borrowedCluster) stop() error              { return b.loan.Return() }
 
-func (b borrowed) do(method, argument string) error {
+func (b borrowedCluster) do(method, argument string) error {
 	var none bool
 	return b.loan.Call(method, argument, &none)
 }

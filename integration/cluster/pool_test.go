@@ -217,7 +217,7 @@ func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
 	ctx := t.Context()
 	var pool Pool
-	c, err := pool.take(ctx, shared(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
+	c, err := pool.take(ctx, sharedOptions(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +295,7 @@ func TestAllChartsShareOneClusterType(t *testing.T) {
 		"cluster of a runtime":           {CRDs: []fs.FS{charts.AgentCRDs}, Workloads: true},
 		"cluster with recorded requests": {CRDs: []fs.FS{charts.PublisherCRDs, charts.AgentCRDs}, Audit: Audited()},
 	} {
-		if !lendable(shared(options)) {
+		if !canBeLent(sharedOptions(options)) {
 			t.Errorf("%s cannot share the pooled cluster", name)
 		}
 	}
@@ -304,8 +304,8 @@ func TestAllChartsShareOneClusterType(t *testing.T) {
 		"cluster with CRDs of another project":         {CRDs: []fs.FS{charts.AgentCRDs, os.DirFS("testdata")}},
 		"cluster that records requests of other users": {CRDs: []fs.FS{charts.AgentCRDs}, Audit: []string{"auditor"}},
 	} {
-		if lendable(shared(options)) {
-			t.Errorf("%s: lendable returned true, want false", name)
+		if canBeLent(sharedOptions(options)) {
+			t.Errorf("%s: canBeLent returned true, want false", name)
 		}
 	}
 	brought, err := fs.Glob(charts.AgentCRDs, "skr-agent/crds/*.yaml")
@@ -347,7 +347,7 @@ func borrow(t *testing.T, socket string) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := open(loan.Place, borrowed{loan})
+	c, err := open(loan.Place, borrowedCluster{loan})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// reap is the shell script of the reaper. It waits for a line on its standard input, which this process writes after it
-// has stopped the cluster. If the input ends without a line, this process was killed, and the script kills the
-// cluster's programs.
-const reap = `
+// reaperScript is the shell script of the reaper. It waits for a line on its standard input, which this process
+// writes after it has stopped the cluster. If the input ends without a line, this process was killed, and the script
+// kills the cluster's programs.
+const reaperScript = `
 if read -r word; then exit 0; fi
 for file in "$1"/*.pid; do
 	[ -e "$file" ] && kill -9 "$(cat "$file")"
@@ -32,7 +32,7 @@ type reaper struct {
 }
 
 func startReaper(dir string) (*reaper, error) {
-	cmd := exec.Command("/bin/sh", "-c", reap, "reaper", dir)
+	cmd := exec.Command("/bin/sh", "-c", reaperScript, "reaper", dir)
 	// A separate process group does not receive a terminal's Ctrl-C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	pipe, err := cmd.StdinPipe()
@@ -45,9 +45,9 @@ func startReaper(dir string) (*reaper, error) {
 	return &reaper{dir: dir, cmd: cmd, pipe: pipe}, nil
 }
 
-// watch returns the path of a wrapper script for a program. The script writes its process ID to a file for the reaper
-// and then executes the program. Use record instead for a program that this package starts itself.
-func (r *reaper) watch(program string, measured bool) (string, error) {
+// wrapProgram returns the path of a wrapper script for a program. The script writes its process ID to a file for the
+// reaper and then executes the program. Use record instead for a program that this package starts itself.
+func (r *reaper) wrapProgram(program string, measured bool) (string, error) {
 	name := filepath.Base(program)
 	set := ""
 	if settings := settings(measured); len(settings) > 0 {

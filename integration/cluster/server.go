@@ -60,7 +60,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	for _, program := range []*string{&found.KubeAPIServer, &found.Etcd} {
-		if *program, err = s.reaper.watch(*program, options.Measured); err != nil {
+		if *program, err = s.reaper.wrapProgram(*program, options.Measured); err != nil {
 			return nil, errors.Join(err, s.reaper.dismiss(), os.RemoveAll(dir))
 		}
 	}
@@ -87,7 +87,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if err := s.prepare(ctx, config, seed, seeded); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
-	if err := s.begin(options.Workloads); err != nil {
+	if err := s.prepareForBorrower(options.Workloads); err != nil {
 		return nil, errors.Join(err, s.stop())
 	}
 	return s, nil
@@ -111,7 +111,7 @@ func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, se
 }
 
 // begin prepares the cluster for its next borrower. If workloads is true, it starts kwok.
-func (s *server) begin(workloads bool) error {
+func (s *server) prepareForBorrower(workloads bool) error {
 	if workloads && s.kwok == nil {
 		var err error
 		if s.kwok, err = startKwok(s.programs.Kwok, s.reaper, s.kubeconfig, s.options.Measured); err != nil {

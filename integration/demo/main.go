@@ -53,7 +53,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 		return err
 	}
 	if record != "" {
-		if err := os.WriteFile(record, picture(s.steps(), result.String()).SVG(), 0o644); err != nil {
+		if err := os.WriteFile(record, successfulRecording(s.steps(), result.String()).SVG(), 0o644); err != nil {
 			return fmt.Errorf("--record: %w", err)
 		}
 	}
@@ -70,8 +70,8 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	return nil
 }
 
-// picture returns the recording of a successful demo, which is drawn as an SVG.
-func picture(all []step, result string) recording.Recording {
+// successfulRecording returns the recording of a successful demo, which is drawn as an SVG.
+func successfulRecording(all []step, result string) recording.Recording {
 	r := recording.Recording{
 		Title: "make demo: a control plane and two runtimes install, upgrade and repair a module, and refuse a " +
 			"forged bundle",

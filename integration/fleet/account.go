@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// employ creates the account of a program with the permissions in the fleet's options, and writes its kubeconfig to
-// path. It does nothing if the program runs in a pod, because its chart creates the account.
-func (f *Fleet) employ(
+// createAccount creates the account of a program with the permissions in the fleet's options, and writes its
+// kubeconfig to path. It does nothing if the program runs in a pod, because its chart creates the account.
+func (f *Fleet) createAccount(
 	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
 ) error {
 	c, here := where.(*cluster.Cluster)

@@ -46,7 +46,7 @@ func (r *Runtime) Copy(ctx context.Context, dir, name string) (*Runtime, error) 
 		if err := errors.Join(c.Restore(dir), c.connect(c.cluster)); err != nil {
 			return err
 		}
-		if err := r.fleet.employ(ctx, c.cluster, c.API, c.AgentKubeconfig(), agentAccount,
+		if err := r.fleet.createAccount(ctx, c.cluster, c.API, c.AgentKubeconfig(), agentAccount,
 			r.fleet.options.AgentRights); err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
-	return f.employ(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
+	return f.createAccount(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
 // Recreate replaces the runtime's cluster with an empty cluster, which has no agent and is not enrolled.
@@ -139,7 +139,7 @@ func (r *Runtime) Recreate(ctx context.Context) error {
 	if err := r.connect(r.cluster); err != nil {
 		return err
 	}
-	return r.fleet.employ(ctx, r.cluster, r.API, r.AgentKubeconfig(), agentAccount, r.fleet.options.AgentRights)
+	return r.fleet.createAccount(ctx, r.cluster, r.API, r.AgentKubeconfig(), agentAccount, r.fleet.options.AgentRights)
 }
 
 // connect sets the runtime's admin client and copies the cluster's admin kubeconfig to the fleet's folder.

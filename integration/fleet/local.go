@@ -115,7 +115,7 @@ func (l *local) Agent(r *Runtime, flags []string) (Program, error) {
 		"--health-probe-bind-address", "0",
 		"--leader-elect=" + strconv.FormatBool(r.fleet.options.LeaderElect)}
 	if r.fleet.options.Links && r.location == "" {
-		through, err := l.through(r)
+		through, err := l.linkFlags(r)
 		if err != nil {
 			return nil, err
 		}
@@ -141,8 +141,8 @@ func (f *Fleet) programEnvironment() []string {
 	return cluster.CollectSeldom()
 }
 
-// through returns flags that make an agent access the registry only through the runtime's link.
-func (l *local) through(r *Runtime) ([]string, error) {
+// linkFlags returns flags that make an agent access the registry only through the runtime's link.
+func (l *local) linkFlags(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {
 		link, err := StartProxy(cmp.Or(r.fleet.options.RegistryBeside, registry))

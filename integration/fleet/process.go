@@ -108,7 +108,7 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Stop terminates the program and waits for its end.
 func (p *Process) Stop() error {
-	if err := p.end(syscall.SIGTERM); err != nil {
+	if err := p.signalStop(syscall.SIGTERM); err != nil {
 		return err
 	}
 	select {
@@ -121,15 +121,15 @@ func (p *Process) Stop() error {
 
 // Kill ends the program without warning, as a power failure does.
 func (p *Process) Kill() error {
-	if err := p.end(os.Kill); err != nil {
+	if err := p.signalStop(os.Kill); err != nil {
 		return err
 	}
 	<-p.exited
 	return nil
 }
 
-// end sends a signal to the program and prevents another restart.
-func (p *Process) end(signal os.Signal) error {
+// signalStop sends a signal to the program and prevents another restart.
+func (p *Process) signalStop(signal os.Signal) error {
 	p.mu.Lock()
 	if !p.stopped {
 		p.stopped = true

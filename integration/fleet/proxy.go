@@ -65,11 +65,11 @@ func (p *Proxy) serve() {
 // join connects a caller to the target, or closes the connection if the target does not listen.
 func (p *Proxy) join(caller net.Conn) {
 	defer caller.Close()
-	if !p.enter(caller) {
+	if !p.addConnection(caller) {
 		return
 	}
 	defer p.leave(caller)
-	if !p.pass(0) {
+	if !p.delayChunk(0) {
 		return
 	}
 	called, err := net.Dial("tcp", p.to)
@@ -77,7 +77,7 @@ func (p *Proxy) join(caller net.Conn) {
 		return
 	}
 	defer called.Close()
-	if !p.enter(called) {
+	if !p.addConnection(called) {
 		reset(caller)
 		return
 	}
@@ -86,8 +86,9 @@ func (p *Proxy) join(caller net.Conn) {
 	p.carry(caller, called)
 }
 
-// enter records an open connection. If the proxy resets connections, enter resets this one and returns false.
-func (p *Proxy) enter(c net.Conn) bool {
+// addConnection records an open connection. If the proxy resets connections, addConnection resets
+// this one and returns false.
+func (p *Proxy) addConnection(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.resetting {
@@ -124,10 +125,10 @@ func (p *Proxy) carry(to, from net.Conn) {
 	chunk := make([]byte, chunkBytes)
 	for {
 		n, err := from.Read(chunk)
-		if n > 0 && !p.pass(n) {
+		if n > 0 && !p.delayChunk(n) {
 			return
 		}
-		if n > 0 && p.silent(from) {
+		if n > 0 && p.dropsSilently(from) {
 			continue
 		}
 		if _, failed := to.Write(chunk[:n]); err != nil || failed != nil {
@@ -136,8 +137,8 @@ func (p *Proxy) carry(to, from net.Conn) {
 	}
 }
 
-// silent reports whether Forget was called while the connection was open. If so, it counts a dropped chunk.
-func (p *Proxy) silent(from net.Conn) bool {
+// dropsSilently reports whether Forget was called while the connection was open. If so, it counts a dropped chunk.
+func (p *Proxy) dropsSilently(from net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.open[from] {
@@ -146,9 +147,9 @@ func (p *Proxy) silent(from net.Conn) bool {
 	return p.open[from]
 }
 
-// pass waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. It returns false if the
-// link drops the chunk.
-func (p *Proxy) pass(size int) bool {
+// delayChunk waits as long as the link delays a chunk of size bytes. size is 0 for a new connection. It returns false
+// if the link drops the chunk.
+func (p *Proxy) delayChunk(size int) bool {
 	impaired, slow := p.bad()
 	if slow {
 		time.Sleep(slowDelay)

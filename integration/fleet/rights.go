@@ -131,7 +131,7 @@ func compare(where Cluster, as account, files []string) (Rights, error) {
 			return Rights{}, err
 		}
 		for _, object := range objects {
-			for _, text := range granted(object) {
+			for _, text := range listPermissions(object) {
 				if !used[text] {
 					rights.Unused = append(rights.Unused, text)
 				}
@@ -145,8 +145,8 @@ func right(verb, group, resource, name string) string {
 	return strings.TrimSpace(verb + " " + strings.TrimSuffix(resource+"."+group, ".") + " " + name)
 }
 
-// granted lists the permissions of a Role or ClusterRole, each verb of each resource separately.
-func granted(object *unstructured.Unstructured) (all []string) {
+// listPermissions lists the permissions of a Role or ClusterRole, each verb of each resource separately.
+func listPermissions(object *unstructured.Unstructured) (all []string) {
 	var role rbacv1.ClusterRole // a Role has the same field for rules
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 		return nil

@@ -61,7 +61,7 @@ func (f *Fleet) addTo(ctx context.Context, own Cluster, r *Runtime, kyma *v1beta
 	if err := r.enroll(ctx); err != nil {
 		return nil, err
 	}
-	if err := f.employ(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
+	if err := f.createAccount(ctx, own, r.API, r.AgentKubeconfig(), agentAccount, f.options.AgentRights); err != nil {
 		return nil, err
 	}
 	if err := f.CreateKyma(ctx, kyma); client.IgnoreAlreadyExists(err) != nil {

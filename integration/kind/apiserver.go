@@ -48,7 +48,7 @@ func (g *Environment) Containers(ctx context.Context, program fleet.Program) ([]
 	if err != nil {
 		return nil, err
 	}
-	return p.running(ctx)
+	return p.runningContainers(ctx)
 }
 
 func inPod(program fleet.Program) (*pod, error) {

@@ -45,11 +45,11 @@ func (c *cluster) create(ctx context.Context, m machine, network string) error {
 	if err != nil {
 		return fmt.Errorf("create kind cluster %s: %w", c.name, err)
 	}
-	return c.ready(ctx)
+	return c.waitForDNS(ctx)
 }
 
-// ready waits for DNS, which can fail for a short time after kind reports the cluster as ready.
-func (c *cluster) ready(ctx context.Context) error {
+// waitForDNS waits for DNS, which can fail for a short time after kind reports the cluster as ready.
+func (c *cluster) waitForDNS(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
 	for {
@@ -114,7 +114,7 @@ func (c *cluster) Resume() error {
 	if _, err := docker(ctx, "start", c.node()); err != nil {
 		return err
 	}
-	return c.ready(ctx)
+	return c.waitForDNS(ctx)
 }
 
 // Started returns the last start time of the node's container.

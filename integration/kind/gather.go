@@ -26,7 +26,7 @@ func (g *Environment) Gather(ctx context.Context, dir string) error {
 		problems = append(problems, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
 	}
 	for name, c := range g.clusters {
-		for file, args := range gathered {
+		for file, args := range diagnosticCommands {
 			keep(name+"-"+file, func(ctx context.Context) (string, error) { return c.kubectl(ctx, args...) })
 		}
 		for _, p := range []*pod{{c, publisherNamespace, publisherRelease}, {c, agentNamespace, agentRelease}} {
@@ -47,9 +47,9 @@ func (g *Environment) Gather(ctx context.Context, dir string) error {
 	return errors.Join(problems...)
 }
 
-// gathered maps file names to kubectl arguments. kubectl fails if one of several kinds is missing, so optional kinds
-// have their own files.
-var gathered = map[string][]string{
+// diagnosticCommands maps file names to kubectl arguments. kubectl fails if one of several kinds is missing, so
+// optional kinds have their own files.
+var diagnosticCommands = map[string][]string{
 	"pods.txt":     {"get", "pods", "--all-namespaces", "-o", "wide"},
 	"describe.txt": {"describe", "pods", "--all-namespaces"},
 	"events.txt":   {"get", "events", "--all-namespaces", "--sort-by=.lastTimestamp"},

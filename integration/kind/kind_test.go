@@ -29,7 +29,7 @@ func TestOrdinaryMachineUsesKindDefaults(t *testing.T) {
 			[]string{"failCgroupV1: false"}, []string{"restrict_oom_score_adj"},
 		},
 		{
-			"machine that withholds capabilities", machine{nodeImage: defaults.Image, withholds: true},
+			"machine that withholds capabilities", machine{nodeImage: defaults.Image, lacksSysResource: true},
 			[]string{"restrict_oom_score_adj = true"}, []string{"failCgroupV1"},
 		},
 	} {
@@ -58,8 +58,8 @@ func TestMissingCapabilitiesAreDetected(t *testing.T) {
 		"CapBnd:\tsomething\n":        false,
 		"CapBnd:":                     false,
 	} {
-		if got := withholds(status); got != want {
-			t.Errorf("status %q: withholds returned %t, want %t", status, got, want)
+		if got := lacksSysResource(status); got != want {
+			t.Errorf("status %q: lacksSysResource returned %t, want %t", status, got, want)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func TestCleanupRemovesOnlyResourcesOfTestRuns(t *testing.T) {
 		"kyma-pull-kcp-control-plane", "kyma-pull-kind-node-build", "kyma-pull/kind-node:v1",
 		"kyma-pull.test/skr-agent:mine", "kind", "<none>:<none>",
 	}
-	for _, m := range everything {
+	for _, m := range objectTypes {
 		what := m.list[0]
 		for _, name := range ours[what] {
 			if !m.ours(name) {
@@ -112,10 +112,10 @@ func TestDroppedPacketsAreCounted(t *testing.T) {
 	rules := "Chain KYMA-PULL-LINK (2 references)\n    pkts      bytes target     prot opt in     out     source     " +
 		"          destination\n" +
 		"      12      720 DROP       0    --  *      *       0.0.0.0/0            0.0.0.0/0\n"
-	if n, err := dropped(rules); n != 12 || err != nil {
+	if n, err := droppedPackets(rules); n != 12 || err != nil {
 		t.Errorf("got %d dropped packets and error %v, want 12", n, err)
 	}
-	if _, err := dropped("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
+	if _, err := droppedPackets("Chain KYMA-PULL-LINK (0 references)\n"); err == nil {
 		t.Error("dropped accepted an empty chain")
 	}
 }

@@ -110,13 +110,13 @@ func (l *link) Dropped(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return dropped(shown)
+	return droppedPackets(shown)
 }
 
-// dropped returns the packet counter of the DROP rule in the output of iptables.
+// droppedPackets returns the packet counter of the DROP rule in the output of iptables.
 //
 // Source: iptables(8), --list --verbose --exact: packets, bytes, target.
-func dropped(shown string) (int, error) {
+func droppedPackets(shown string) (int, error) {
 	count, found := 0, false
 	for line := range strings.Lines(shown) {
 		fields := strings.Fields(line)

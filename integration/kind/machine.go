@@ -30,8 +30,8 @@ var ErrNoDocker = errors.New(
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// withholds is true if even privileged containers do not get CAP_SYS_RESOURCE.
-	withholds bool
+	// lacksSysResource is true if even privileged containers do not get CAP_SYS_RESOURCE.
+	lacksSysResource bool
 	// oldCgroups is true for cgroups version 1, which the kubelet accepts only with a setting.
 	oldCgroups bool
 }
@@ -49,16 +49,16 @@ func inspect(ctx context.Context) (machine, error) {
 	m.oldCgroups = version == "1"
 	// The file describes this machine. If Docker runs on another machine, that machine usually has all capabilities.
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		m.withholds = withholds(string(status))
+		m.lacksSysResource = lacksSysResource(string(status))
 	}
 	return m, nil
 }
 
-// withholds reports whether a process lacks CAP_SYS_RESOURCE in its bounding set. Without it, the kubelet cannot
+// lacksSysResource reports whether a process lacks CAP_SYS_RESOURCE in its bounding set. Without it, the kubelet cannot
 // protect processes from the out-of-memory killer.
 //
 // Source: proc_pid_status(5), CapBnd; linux/capability.h.
-func withholds(status string) bool {
+func lacksSysResource(status string) bool {
 	const sysResource = 24
 	_, rest, found := strings.Cut(status, "CapBnd:")
 	fields := strings.Fields(rest)
@@ -103,7 +103,7 @@ func (m machine) config() string {
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {
 		text += "networking: {disableDefaultCNI: true}\n" // the image contains its own CNI plugin
 	}
-	if m.withholds {
+	if m.lacksSysResource {
 		text += "containerdConfigPatches:\n- |-\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    " +
 			"restrict_oom_score_adj = true\n"
 	}

@@ -19,7 +19,7 @@ func (g *Environment) Memory(ctx context.Context, program fleet.Program) ([]Memo
 	if err != nil {
 		return nil, err
 	}
-	containers, err := p.running(ctx)
+	containers, err := p.runningContainers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func (p *pod) Stop() error {
 func (p *pod) Kill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	killed, err := p.running(ctx)
+	killed, err := p.runningContainers(ctx)
 	if err != nil {
 		return err
 	}
@@ -52,14 +52,14 @@ func (p *pod) Kill() error {
 	}
 	return fleet.Until(ctx, limit, fmt.Sprintf("containers %v of %s have ended", killed, p.deployment),
 		func() (bool, string) {
-			now, err := p.running(ctx)
+			now, err := p.runningContainers(ctx)
 			left := slices.DeleteFunc(now, func(container string) bool { return !slices.Contains(killed, container) })
 			return err == nil && len(left) == 0, fmt.Sprint(left, err)
 		})
 }
 
-// running returns the IDs of the program's running containers.
-func (p *pod) running(ctx context.Context) ([]string, error) {
+// runningContainers returns the IDs of the program's running containers.
+func (p *pod) runningContainers(ctx context.Context) ([]string, error) {
 	list, err := p.cluster.inNode(ctx, "crictl", "ps", "--quiet",
 		"--label", "io.kubernetes.pod.namespace="+p.namespace, "--label", "io.kubernetes.container.name="+p.deployment)
 	return strings.Fields(list), err

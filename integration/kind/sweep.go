@@ -33,16 +33,16 @@ func claim() (*flock.Flock, error) {
 	return lock, err
 }
 
-// made describes how to list, name and remove one type of Docker object.
-type made struct {
+// objectType describes how to list, name and remove one type of Docker object.
+type objectType struct {
 	list   []string
 	ours   func(name string) bool
 	remove []string
 }
 
-// everything lists the types of Docker objects. Containers come first, because Docker does not remove an object that a
+// objectTypes lists the types of Docker objects. Containers come first, because Docker does not remove an object that a
 // container uses.
-var everything = []made{
+var objectTypes = []objectType{
 	{
 		[]string{"container", "ls", "--all", "--format", "{{.Names}}"}, hasPrefix, []string{
 			"container", "rm", "--force", "--volumes",
@@ -59,14 +59,14 @@ func isImage(name string) bool   { return slices.Contains(madeImages(), name) }
 // sweep removes all Docker objects of this package.
 func sweep(ctx context.Context) error {
 	var problems []error
-	for _, m := range everything {
+	for _, m := range objectTypes {
 		problems = append(problems, m.sweep(ctx))
 	}
 	return errors.Join(problems...)
 }
 
-func (m made) sweep(ctx context.Context) error {
-	list, err := undisturbed(ctx, m.list...)
+func (m objectType) sweep(ctx context.Context) error {
+	list, err := runUninterrupted(ctx, m.list...)
 	if err != nil {
 		return err
 	}
@@ -74,12 +74,12 @@ func (m made) sweep(ctx context.Context) error {
 	if len(found) == 0 {
 		return nil
 	}
-	_, err = undisturbed(ctx, append(slices.Clone(m.remove), found...)...)
+	_, err = runUninterrupted(ctx, append(slices.Clone(m.remove), found...)...)
 	return err
 }
 
-// undisturbed runs a Docker command in its own process group, so Ctrl-C in a terminal does not interrupt it.
-func undisturbed(ctx context.Context, args ...string) (string, error) {
+// runUninterrupted runs a Docker command in its own process group, so Ctrl-C in a terminal does not interrupt it.
+func runUninterrupted(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "docker", args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return run(ctx, cmd)

@@ -148,17 +148,17 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 			return nil, err
 		}
 		for _, o := range objects {
-			o.SetLabels(marks(o.GetLabels(), of.like.GetLabels(), kyma, m))
-			o.SetAnnotations(marks(o.GetAnnotations(), of.like.GetAnnotations(), kyma, m))
-			installed = append(installed, written(o, of.like))
+			o.SetLabels(withMarks(o.GetLabels(), of.like.GetLabels(), kyma, m))
+			o.SetAnnotations(withMarks(o.GetAnnotations(), of.like.GetAnnotations(), kyma, m))
+			installed = append(installed, withFieldManager(o, of.like))
 		}
 	}
 	return installed, nil
 }
 
-// marks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object. recorded
-// contains the values that lifecycle-manager wrote for module scaler.
-func marks(own, recorded map[string]string, kyma string, m Module) map[string]string {
+// withMarks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object.
+// recorded contains the values that lifecycle-manager wrote for module scaler.
+func withMarks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
 	}
@@ -172,8 +172,8 @@ func marks(own, recorded map[string]string, kyma string, m Module) map[string]st
 	return all
 }
 
-// written returns object o with the field manager that wrote the recorded object.
-func written(o, recorded *unstructured.Unstructured) Applied {
+// withFieldManager returns object o with the field manager that wrote the recorded object.
+func withFieldManager(o, recorded *unstructured.Unstructured) Applied {
 	first := recorded.GetManagedFields()[0]
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
@@ -204,7 +204,7 @@ func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	at := slices.IndexFunc(fields, func(f metav1.ManagedFieldsEntry) bool {
 		return f.Operation == metav1.ManagedFieldsOperationUpdate
 	})
-	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, written(marked, o)}, nil
+	return []Applied{{Object: created, Manager: fields[at].Manager, Created: true}, withFieldManager(marked, o)}, nil
 }
 
 // Leftovers returns lifecycle-manager's own objects in a runtime, except CRDs, in order of creation.
@@ -216,7 +216,7 @@ func Leftovers() (all []Applied, err error) {
 			o.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
-		own := written(o, o)
+		own := withFieldManager(o, o)
 		o.SetManagedFields(nil)
 		unstructured.RemoveNestedField(o.Object, "metadata", "generation")
 		unstructured.RemoveNestedField(o.Object, "status")

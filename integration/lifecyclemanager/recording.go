@@ -20,8 +20,8 @@ import (
 // Operator is the field manager of the objects that the recorder writes itself, as an operator does.
 const Operator = "operator"
 
-// others lists the field managers of other programs than lifecycle-manager.
-var others = []string{
+// otherFieldManagers lists the field managers of other programs than lifecycle-manager.
+var otherFieldManagers = []string{
 	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager",
 	"kubernetes-service-cidr-controller", "kwok", "kwok-controller",
 	"storage-version-migrator", "api-priority-and-fairness-config-consumer-v1",
@@ -65,7 +65,7 @@ func (c Cluster) Objects(ctx context.Context) (map[string]*unstructured.Unstruct
 			}
 			for i := range objects.Items {
 				o := &objects.Items[i]
-				if !written(o) {
+				if !isWrittenByKyma(o) {
 					continue
 				}
 				normalize(o, c.Replace)
@@ -81,10 +81,10 @@ func Key(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
 }
 
-// written reports whether lifecycle-manager wrote to an object.
-func written(o *unstructured.Unstructured) bool {
+// isWrittenByKyma reports whether lifecycle-manager wrote to an object.
+func isWrittenByKyma(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return !slices.Contains(others, f.Manager)
+		return !slices.Contains(otherFieldManagers, f.Manager)
 	})
 }
 
@@ -104,7 +104,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 		unstructured.RemoveNestedField(o.Object, "metadata", field)
 	}
 	fields := slices.DeleteFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return slices.Contains(others, f.Manager) && f.Manager != Operator
+		return slices.Contains(otherFieldManagers, f.Manager) && f.Manager != Operator
 	})
 	// The API server orders these entries by time.
 	slices.SortFunc(fields, func(a, b metav1.ManagedFieldsEntry) int {

@@ -66,8 +66,8 @@ func (w *workload) start(ctx context.Context, host string) (string, error) {
 		}
 	}()
 	address := listener.Addr().String()
-	go every(ctx, readEvery, func() { w.read(ctx) })
-	go every(ctx, requestEvery, func() { go request(ctx, "http://"+address+"/") })
+	go callRepeatedly(ctx, readEvery, func() { w.read(ctx) })
+	go callRepeatedly(ctx, requestEvery, func() { go request(ctx, "http://"+address+"/") })
 	return address, nil
 }
 
@@ -118,8 +118,8 @@ func request(ctx context.Context, url string) {
 	response.Body.Close()
 }
 
-// every calls f at once and then in an interval until ctx ends.
-func every(ctx context.Context, interval time.Duration, f func()) {
+// callRepeatedly calls f at once and then in an interval until ctx ends.
+func callRepeatedly(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {

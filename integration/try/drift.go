@@ -14,13 +14,13 @@ import (
 
 func (a *attempt) drift(ctx context.Context) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
-		return errors.Join(a.deleted(ctx, r), a.changed(ctx, r))
+		return errors.Join(a.deleted(ctx, r), a.checkDriftCorrection(ctx, r))
 	})
 }
 
 // deleted deletes an object of the module and waits until the agent has created it again and the module is Ready.
 func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
-	o, ok := deletable(a.after)
+	o, ok := objectToDelete(a.after)
 	if !ok {
 		return nil // deleting any object of this module could lose data
 	}
@@ -37,12 +37,12 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 			if err != nil || now == nil || now.GetUID() == found.GetUID() {
 				return false, fmt.Sprintf("exists: %t, error: %v", now != nil, err)
 			}
-			return ready(ctx, r, a.module.name)
+			return isReady(ctx, r, a.module.name)
 		})
 }
 
 // changed changes a field of an object and waits until the agent has reverted the change.
-func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
+func (a *attempt) checkDriftCorrection(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
 		found, err := mustRead(ctx, r, o)
 		if err != nil {
@@ -67,7 +67,7 @@ func (a *attempt) changed(ctx context.Context, r *fleet.Runtime) error {
 				if !equality.Semantic.DeepEqual(have, want) {
 					return false, fmt.Sprint(have)
 				}
-				return ready(ctx, r, a.module.name)
+				return isReady(ctx, r, a.module.name)
 			})
 	}
 	return nil
@@ -85,7 +85,7 @@ func (a *attempt) registryAway(ctx context.Context) (err error) {
 		return err
 	}
 	away := a.inBoth(func(r *fleet.Runtime) error {
-		if err := a.changed(ctx, r); err != nil {
+		if err := a.checkDriftCorrection(ctx, r); err != nil {
 			return err
 		}
 		now, err := a.identities(ctx, r)
@@ -102,7 +102,7 @@ func (a *attempt) registryAway(ctx context.Context) (err error) {
 	if err := errors.Join(away, a.fleet.HealRegistry()); err != nil {
 		return err
 	}
-	_, err = a.installed(ctx, a.module.to)
+	_, err = a.waitInstalled(ctx, a.module.to)
 	return err
 }
 

@@ -29,15 +29,15 @@ func (o object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// same reports whether two references identify the same object, ignoring the API version.
-func same(a, b object) bool {
+// isSameObject reports whether two references identify the same object, ignoring the API version.
+func isSameObject(a, b object) bool {
 	return a.GroupKind() == b.GroupKind() && a.ObjectKey == b.ObjectKey
 }
 
-// without returns the objects that are not in excluded.
-func without(objects, excluded []object) []object {
+// withoutObjects returns the objects that are not in excluded.
+func withoutObjects(objects, excluded []object) []object {
 	return slices.DeleteFunc(slices.Clone(objects), func(o object) bool {
-		return slices.ContainsFunc(excluded, func(other object) bool { return same(o, other) })
+		return slices.ContainsFunc(excluded, func(other object) bool { return isSameObject(o, other) })
 	})
 }
 
@@ -74,7 +74,7 @@ func inventory(ctx context.Context, r *fleet.Runtime, module string) ([]object, 
 		if namespaced && o.Namespace == "" {
 			o.Namespace = v1beta2.RuntimeNamespace // the agent's default namespace
 		}
-		all = append(without(all, []object{o}), o)
+		all = append(withoutObjects(all, []object{o}), o)
 	}
 	return all, nil
 }
@@ -115,9 +115,9 @@ func uids(ctx context.Context, r *fleet.Runtime, objects []object) (map[object]t
 	return all, nil
 }
 
-// deletable returns the object whose deletion does the least harm. It returns false if every deletion could lose
+// objectToDelete returns the object whose deletion does the least harm. It returns false if every deletion could lose
 // data.
-func deletable(objects []object) (object, bool) {
+func objectToDelete(objects []object) (object, bool) {
 	for _, kind := range []string{"ConfigMap", "Service", "ClusterRoleBinding", "RoleBinding", "ClusterRole", "Role",
 		"ServiceAccount", "Deployment"} {
 		if at := slices.IndexFunc(objects, func(o object) bool { return o.Kind == kind }); at >= 0 {

@@ -47,7 +47,7 @@ func (a *attempt) steps() []step {
 			"while the registry is down, no object is replaced, and agents still revert drift", a.registryAway},
 		{"undo", "the rollout is undone: both runtimes are Ready with exactly the objects of " + from, a.undo},
 		{"upgrade again",
-			"the rollout runs again from its first wave; Ready in both runtimes, objects are pruned", a.again},
+			"the rollout runs again from its first wave; Ready in both runtimes, objects are pruned", a.waitForRetry},
 		{"remove", "all objects of the module are deleted, including its default CR and CRDs", a.remove},
 	}
 }
@@ -81,17 +81,17 @@ func (a *attempt) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := a.offer(ctx); err != nil {
+	if err := a.addToCatalog(ctx); err != nil {
 		return err
 	}
-	if err := a.fleet.CreatePolicy(ctx, m.name, course(o.ReadyWithin)); err != nil {
+	if err := a.fleet.CreatePolicy(ctx, m.name, twoWaves(o.ReadyWithin)); err != nil {
 		return err
 	}
 	return a.promote(ctx, m.from)
 }
 
-// offer adds both versions to the control plane's catalog.
-func (a *attempt) offer(ctx context.Context) error {
+// addToCatalog adds both versions to the control plane's catalog.
+func (a *attempt) addToCatalog(ctx context.Context) error {
 	for _, v := range a.module.samples {
 		// An earlier try on the same fleet can have created the ModuleTemplate.
 		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -131,7 +131,7 @@ func (a *attempt) install(ctx context.Context) error {
 		}
 	}
 	var err error
-	a.before, err = a.installed(ctx, a.module.from)
+	a.before, err = a.waitInstalled(ctx, a.module.from)
 	return err
 }
 
@@ -171,8 +171,8 @@ func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) erro
 	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// withdraw removes the try's objects from the control plane.
-func (a *attempt) withdraw(ctx context.Context) error {
+// removeFromControlPlane removes the try's objects from the control plane.
+func (a *attempt) removeFromControlPlane(ctx context.Context) error {
 	if a.fleet == nil {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (a *attempt) withdraw(ctx context.Context) error {
 	return errors.Join(problems...)
 }
 
-// installed waits until a version is Ready in both runtimes, checks that all its objects exist, and returns them.
-func (a *attempt) installed(ctx context.Context, version string) ([]object, error) {
+// waitInstalled waits until a version is Ready in both runtimes, checks that all its objects exist, and returns them.
+func (a *attempt) waitInstalled(ctx context.Context, version string) ([]object, error) {
 	var objects []object
 	err := a.inBoth(func(r *fleet.Runtime) error {
 		if err := r.UntilState(ctx, a.module.name, version, v1beta2.StateReady); err != nil {
@@ -208,11 +208,11 @@ func (a *attempt) installed(ctx context.Context, version string) ([]object, erro
 }
 
 func (a *attempt) pruned(ctx context.Context) error {
-	return a.gone(ctx, without(a.before, a.after))
+	return a.waitGone(ctx, withoutObjects(a.before, a.after))
 }
 
-// gone waits until the objects do not exist in either runtime.
-func (a *attempt) gone(ctx context.Context, objects []object) error {
+// waitGone waits until the objects do not exist in either runtime.
+func (a *attempt) waitGone(ctx context.Context, objects []object) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
 		return fleet.Until(ctx, a.options.ReadyWithin, r.ID+" no longer has "+names(objects), func() (bool, string) {
 			var there []object
@@ -244,11 +244,11 @@ func (a *attempt) remove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return a.gone(ctx, slices.DeleteFunc(objects, shared))
+	return a.waitGone(ctx, slices.DeleteFunc(objects, isSharedNamespace))
 }
 
-// shared reports whether an object is namespace kyma-system, which the removal of a module keeps.
-func shared(o object) bool {
+// isSharedNamespace reports whether an object is namespace kyma-system, which the removal of a module keeps.
+func isSharedNamespace(o object) bool {
 	return o.Kind == "Namespace" && o.ObjectKey == client.ObjectKey{Name: v1beta2.RuntimeNamespace}
 }
 

@@ -106,7 +106,7 @@ func Run(ctx context.Context, options Options) ([]Verdict, error) {
 	}
 	a := &attempt{options: options, module: m}
 	verdicts := a.run(ctx)
-	if err := a.leave(context.WithoutCancel(ctx)); err != nil {
+	if err := a.cleanUp(context.WithoutCancel(ctx)); err != nil {
 		return verdicts, fmt.Errorf("remove the clusters: %w", err)
 	}
 	return verdicts, ctx.Err()
@@ -128,11 +128,11 @@ func (a *attempt) run(ctx context.Context) []Verdict {
 	return verdicts
 }
 
-// leave closes the fleet if the try started it. Otherwise, it removes the try's objects from the control plane.
-func (a *attempt) leave(ctx context.Context) error {
+// cleanUp closes the fleet if the try started it. Otherwise, it removes the try's objects from the control plane.
+func (a *attempt) cleanUp(ctx context.Context) error {
 	switch {
 	case a.options.Fleet != nil:
-		return a.withdraw(ctx)
+		return a.removeFromControlPlane(ctx)
 	case a.fleet != nil:
 		return a.fleet.Close()
 	}

@@ -96,12 +96,12 @@ func TestFaultsAffectOnlyReplaceableObjects(t *testing.T) {
 		}
 		return all
 	}
-	if o, ok := deletable(of("CustomResourceDefinition", "Deployment", "ConfigMap")); !ok || o.Kind != "ConfigMap" {
-		t.Errorf("deletable returned %s, %t", o, ok)
+	if o, ok := objectToDelete(of("CustomResourceDefinition", "Deployment", "ConfigMap")); !ok || o.Kind != "ConfigMap" {
+		t.Errorf("objectToDelete returned %s, %t", o, ok)
 	}
-	if o, ok := deletable(of("CustomResourceDefinition", "Namespace", "Secret", "PersistentVolumeClaim", "StatefulSet",
-		"Mailer")); ok {
-		t.Errorf("deletable returned %s, want no object", o)
+	if o, ok := objectToDelete(of("CustomResourceDefinition", "Namespace", "Secret", "PersistentVolumeClaim",
+		"StatefulSet", "Mailer")); ok {
+		t.Errorf("objectToDelete returned %s, want no object", o)
 	}
 	for kind, path := range map[string]string{
 		"ConfigMap": "data", "ClusterRole": "rules", "Deployment": "spec.template.spec.containers", "Secret": "",

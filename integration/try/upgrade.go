@@ -18,8 +18,8 @@ import (
 // labelStage is a label of Kymas. The selectors in the waves of the RolloutPolicy use it.
 const labelStage = "stage"
 
-// course returns two waves: the canary, then the other runtime. A failure rolls back the version.
-func course(readyWithin time.Duration) v1alpha1.Course {
+// twoWaves returns two waves: the canary, then the other runtime. A failure rolls back the version.
+func twoWaves(readyWithin time.Duration) v1alpha1.Course {
 	deadline := metav1.Duration{Duration: readyWithin}
 	all := int32(100)
 	return v1alpha1.Course{
@@ -89,19 +89,19 @@ func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 
 // rolledOut waits until the rollout has succeeded.
 func (a *attempt) rolledOut(ctx context.Context) error {
-	status, err := a.ended(ctx)
+	status, err := a.waitEnded(ctx)
 	if err != nil {
 		return err
 	}
 	if status.State != v1alpha1.RolloutSucceeded {
-		return a.withdrawn(ctx, status)
+		return a.failureReason(ctx, status)
 	}
-	a.after, err = a.installed(ctx, a.module.to)
+	a.after, err = a.waitInstalled(ctx, a.module.to)
 	return err
 }
 
-// ended waits until the rollout has ended or paused.
-func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
+// waitEnded waits until the rollout has ended or paused.
+func (a *attempt) waitEnded(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	var status v1alpha1.RolloutStatus
 	// The limit allows ReadyWithin for each wave and for a rollback.
 	err := fleet.Until(ctx, 3*a.options.ReadyWithin+time.Minute, "rollout "+a.rollout+" ends", func() (bool, string) {
@@ -121,14 +121,14 @@ func (a *attempt) ended(ctx context.Context) (v1alpha1.RolloutStatus, error) {
 	return status, err
 }
 
-// withdrawn returns an error with the reason why the rollout did not succeed, and with the result of the rollback.
-func (a *attempt) withdrawn(ctx context.Context, status v1alpha1.RolloutStatus) error {
+// failureReason returns an error with the reason why the rollout did not succeed, and with the result of the rollback.
+func (a *attempt) failureReason(ctx context.Context, status v1alpha1.RolloutStatus) error {
 	why := fmt.Sprintf("rollout %s is %s, %d of %d runtimes rolled back: %s", a.rollout, status.State, status.Reverted,
 		status.Total, status.Message)
 	for _, f := range status.Failures {
 		why += fmt.Sprintf("\n%s, wave %s: %s", f.Runtime, f.Wave, strings.TrimSpace(f.Reason))
 	}
-	if _, err := a.installed(ctx, a.module.from); err != nil {
+	if _, err := a.waitInstalled(ctx, a.module.from); err != nil {
 		return fmt.Errorf("%s\nthe rollback to %s failed: %w", why, a.module.from, err)
 	}
 	return fmt.Errorf("%s\nboth runtimes are Ready with %s", why, a.module.from)
@@ -149,18 +149,18 @@ func (a *attempt) undo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	objects, err := a.installed(ctx, a.module.from)
+	objects, err := a.waitInstalled(ctx, a.module.from)
 	if err != nil {
 		return err
 	}
-	if missing := without(a.before, objects); len(missing) > 0 {
+	if missing := withoutObjects(a.before, objects); len(missing) > 0 {
 		return fmt.Errorf("objects of %s were not restored: %s", a.module.from, names(missing))
 	}
-	return a.gone(ctx, without(a.after, a.before))
+	return a.waitGone(ctx, withoutObjects(a.after, a.before))
 }
 
-// again deletes the Rollout of the newer version and waits until the next Rollout has succeeded.
-func (a *attempt) again(ctx context.Context) error {
+// waitForRetry deletes the Rollout of the newer version and waits until the next Rollout has succeeded.
+func (a *attempt) waitForRetry(ctx context.Context) error {
 	rollout, err := a.fleet.Rollout(ctx, a.rollout)
 	if err != nil {
 		return err
@@ -177,8 +177,8 @@ func (a *attempt) again(ctx context.Context) error {
 	return a.pruned(ctx)
 }
 
-// ready reports whether the Manifest in the runtime is Ready. The control plane's status can be older.
-func ready(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
+// isReady reports whether the Manifest in the runtime is Ready. The control plane's status can be older.
+func isReady(ctx context.Context, r *fleet.Runtime, module string) (bool, string) {
 	manifest := &v1beta2.Manifest{}
 	err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, manifest)
 	return err == nil && manifest.Status.State == v1beta2.StateReady, fmt.Sprint(manifest.Status.State, err)

@@ -21,8 +21,8 @@ import (
 // terminal escape sequences.
 type escapingWriter struct {
 	out io.Writer
-	// rest contains an incomplete UTF-8 character at the end of the last write.
-	rest []byte
+	// partialCharacter contains an incomplete UTF-8 character at the end of the last write.
+	partialCharacter []byte
 	// colorMarker is the marker of the program's own color sequences, which are not escaped. If it is empty, the output
 	// has no colors.
 	colorMarker string
@@ -38,7 +38,7 @@ func Raw(out io.Writer) io.Writer {
 }
 
 func (p *escapingWriter) Write(data []byte) (int, error) {
-	text := slices.Concat(p.rest, data)
+	text := slices.Concat(p.partialCharacter, data)
 	whole := len(text)
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		if utf8.RuneStart(text[len(text)-back]) {
@@ -48,7 +48,7 @@ func (p *escapingWriter) Write(data []byte) (int, error) {
 			break
 		}
 	}
-	p.rest = slices.Clone(text[whole:])
+	p.partialCharacter = slices.Clone(text[whole:])
 	if _, err := io.WriteString(p.out, p.printable(string(text[:whole]))); err != nil {
 		return 0, err
 	}
@@ -81,8 +81,9 @@ func (p *escapingWriter) printable(text string) string {
 
 // flush writes an incomplete character that remained after the last write.
 func (p *escapingWriter) flush() {
-	_, _ = io.WriteString(p.out, bundle.Printable(string(p.rest))) // the program exits, so the error does not matter
-	p.rest = nil
+	// Ignore the error, because the program exits.
+	_, _ = io.WriteString(p.out, bundle.Printable(string(p.partialCharacter)))
+	p.partialCharacter = nil
 }
 
 // writeJSON writes data as JSON and escapes all control characters. encoding/json escapes only some control characters.

@@ -64,16 +64,16 @@ type Lease struct {
 	resourcelock.Interface
 	election Election
 	now      func() time.Time
-	// taken is closed once another process acquires this process's lease.
-	taken     chan struct{}
+	// takenOver is closed once another process acquires this process's lease.
+	takenOver chan struct{}
 	revisions *revisions
 
 	mu sync.Mutex // guards all fields below
-	// renewed is the time of the last successful renewal, or zero if this process does not hold the lease.
-	renewed  time.Time
-	acquired bool
-	// resumed is true if the lease already contained this process's identity when the process started.
-	resumed bool
+	// renewedAt is the time of the last successful renewal, or zero if this process does not hold the lease.
+	renewedAt time.Time
+	acquired  bool
+	// wasHeldBefore is true if the lease already contained this process's identity when the process started.
+	wasHeldBefore bool
 }
 
 func newLease(config *rest.Config, namespace, name string, election Election) (*Lease, error) {
@@ -103,7 +103,7 @@ func newLeaseFor(config *rest.Config, holder, namespace, name string, election E
 		Interface: lock,
 		election:  election,
 		now:       time.Now,
-		taken:     make(chan struct{}),
+		takenOver: make(chan struct{}),
 		revisions: revisions,
 	}, nil
 }
@@ -119,22 +119,22 @@ func (l *Lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	record, raw, err := l.Interface.Get(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewed.IsZero() {
-		l.resumed = err == nil && record.HolderIdentity == l.Identity()
+	if l.renewedAt.IsZero() {
+		l.wasHeldBefore = err == nil && record.HolderIdentity == l.Identity()
 	}
 	other := err == nil && record.HolderIdentity != l.Identity()
 	if other || apierrors.IsNotFound(err) {
-		l.renewed = time.Time{}
+		l.renewedAt = time.Time{}
 	}
 	if other && l.acquired && !l.isTaken() {
-		close(l.taken)
+		close(l.takenOver)
 	}
 	return record, raw, err
 }
 
 // Taken returns a channel that is closed once another process acquires this process's lease. The process must then
 // exit.
-func (l *Lease) Taken() <-chan struct{} { return l.taken }
+func (l *Lease) Taken() <-chan struct{} { return l.takenOver }
 
 // Restored returns a channel that is closed once the API server has returned to an earlier state. The process must then
 // exit, because its caches are invalid.
@@ -142,7 +142,7 @@ func (l *Lease) Restored() <-chan struct{} { return l.revisions.restored }
 
 func (l *Lease) isTaken() bool {
 	select {
-	case <-l.taken:
+	case <-l.takenOver:
 		return true
 	default:
 		return false
@@ -154,7 +154,7 @@ func (l *Lease) exitOnceLost(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-l.taken:
+	case <-l.takenOver:
 		return errTaken
 	case <-l.revisions.restored:
 		return errRestored
@@ -164,8 +164,8 @@ func (l *Lease) exitOnceLost(ctx context.Context) error {
 // RecordEvent emits an Event about a new holder, except if a restarted process resumes its own lease.
 func (l *Lease) RecordEvent(event string) {
 	l.mu.Lock()
-	resumed := l.resumed
-	l.resumed = false
+	resumed := l.wasHeldBefore
+	l.wasHeldBefore = false
 	l.mu.Unlock()
 	if !resumed {
 		l.Interface.RecordEvent(event)
@@ -204,8 +204,8 @@ func (l *Lease) write(
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.renewed, l.acquired = sent, own; !own {
-		l.renewed = time.Time{}
+	if l.renewedAt, l.acquired = sent, own; !own {
+		l.renewedAt = time.Time{}
 	}
 	return nil
 }
@@ -213,7 +213,7 @@ func (l *Lease) write(
 // age returns the time since the last renewal. It is infinite if this process does not hold the lease.
 func (l *Lease) age() time.Duration {
 	l.mu.Lock()
-	renewed := l.renewed
+	renewed := l.renewedAt
 	l.mu.Unlock()
 	if renewed.IsZero() {
 		return time.Duration(1<<63 - 1)

@@ -46,7 +46,7 @@ func leaseOn(inner *lock) (*Lease, *time.Time) {
 		Interface: inner,
 		election:  Replicas,
 		now:       func() time.Time { return now },
-		taken:     make(chan struct{}),
+		takenOver: make(chan struct{}),
 		revisions: newRevisions(),
 	}, &now
 }

@@ -52,7 +52,7 @@ func TestDecreasingResourceVersionIsReportedAsRestore(t *testing.T) {
 			for range c.versions {
 				_, _ = lease.Get(t.Context(), "one", metav1.GetOptions{})
 			}
-			l := &Lease{taken: make(chan struct{}), revisions: r}
+			l := &Lease{takenOver: make(chan struct{}), revisions: r}
 			ctx, stop := context.WithCancel(t.Context())
 			if !c.want {
 				stop()

@@ -47,7 +47,7 @@ func Child(in io.Reader, out io.Writer) error {
 	if err := questions.Decode(&input); err != nil {
 		return fmt.Errorf("read input: %w", err)
 	}
-	answers, enough := make(chan answer, 1), make(chan struct{})
+	answers, enough := make(chan childOutput, 1), make(chan struct{})
 	defer close(enough)
 	go func() { answers <- input.answer() }()
 	tooMuch := watchMemory(l.MemoryBytes, enough)
@@ -55,14 +55,14 @@ func Child(in io.Reader, out io.Writer) error {
 	case a := <-answers:
 		return json.NewEncoder(out).Encode(a)
 	case <-tooMuch:
-		return json.NewEncoder(out).Encode(answer{Refused: input.wrapError(errTooMuchMemory(l.MemoryBytes)).Error()})
+		return json.NewEncoder(out).Encode(childOutput{Refused: input.wrapError(errTooMuchMemory(l.MemoryBytes)).Error()})
 	}
 }
 
-func (in Input) answer() answer {
+func (in Input) answer() childOutput {
 	objects, err := Render(in)
 	if err != nil {
-		return answer{Refused: err.Error()}
+		return childOutput{Refused: err.Error()}
 	}
 	contents := make([]map[string]any, len(objects))
 	for i, o := range objects {
@@ -70,9 +70,9 @@ func (in Input) answer() answer {
 	}
 	encoded, err := json.Marshal(contents)
 	if err != nil {
-		return answer{Refused: in.wrapError(err).Error()}
+		return childOutput{Refused: in.wrapError(err).Error()}
 	}
-	return answer{Objects: encoded}
+	return childOutput{Objects: encoded}
 }
 
 // watchMemory returns a channel that is closed when this process uses more than limit bytes of memory. The caller

@@ -44,8 +44,8 @@ type Confined struct {
 	MemoryBytes int64
 }
 
-// answer is the child's output. Exactly one of its fields is set.
-type answer struct {
+// childOutput is the child's output. Exactly one of its fields is set.
+type childOutput struct {
 	Objects json.RawMessage `json:"objects,omitempty"`
 	Refused string          `json:"refused,omitempty"`
 }
@@ -140,7 +140,7 @@ func (c Confined) describeFailure(child *os.ProcessState, complaint string) erro
 }
 
 func parseOutput(in Input, output []byte) ([]*unstructured.Unstructured, error) {
-	var a answer
+	var a childOutput
 	if err := json.Unmarshal(output, &a); err != nil {
 		return nil, in.wrapError(fmt.Errorf("%w: read the child's output: %w", ErrNotRun, err))
 	}

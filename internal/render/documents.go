@@ -23,8 +23,8 @@ import (
 type placedObject struct {
 	place  string
 	object *unstructured.Unstructured
-	// within is the size in JSON of the document that contains the object.
-	within int
+	// documentBytes is the size in JSON of the document that contains the object.
+	documentBytes int
 }
 
 // documents parses a file of YAML documents or of consecutive JSON objects. Like kubectl, it selects the format by the
@@ -226,7 +226,7 @@ func flatten(found []placedObject, p placedObject) ([]placedObject, error) {
 		}
 		var err error
 		if found, err = flatten(found,
-			placedObject{place, &unstructured.Unstructured{Object: content}, p.within}); err != nil {
+			placedObject{place, &unstructured.Unstructured{Object: content}, p.documentBytes}); err != nil {
 			return nil, err
 		}
 	}

@@ -117,7 +117,7 @@ func (in Input) collect(found []placedObject) ([]*unstructured.Unstructured, err
 				return nil, fmt.Errorf("%s (%s): %w", place, gvk.GroupVersion(), err)
 			}
 		}
-		if f.within > MaxObjectBytes {
+		if f.documentBytes > MaxObjectBytes {
 			encoded, err := f.object.MarshalJSON()
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", place, err)

@@ -90,9 +90,9 @@ func (k *storedSync) switchTo(meta *metav1.ObjectMeta, name, value string, on bo
 	}
 }
 
-// switched reports whether an annotation has the value. If so, it removes the annotation, because the caller sets the
-// corresponding v1beta1 field instead.
-func switched(meta *metav1.ObjectMeta, name, value string) bool {
+// removeIfEqual reports whether an annotation has the value. If so, it removes the annotation, because the caller
+// sets the corresponding v1beta1 field instead.
+func removeIfEqual(meta *metav1.ObjectMeta, name, value string) bool {
 	if meta.Annotations[name] != value {
 		return false
 	}
@@ -121,8 +121,8 @@ func KymaFromHub(_ context.Context, from *v1beta2.Kyma, to *Kyma) error {
 			sync.Strategy = "" // KymaToHub would return an error for this strategy
 		}
 		// If the stored fields and the annotations of v1beta2 differ, the annotations take precedence.
-		sync.NoModuleCopy = switched(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
-		sync.ModuleCatalog = !switched(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
+		sync.NoModuleCopy = removeIfEqual(&to.ObjectMeta, v1beta2.AnnotationNoModuleCopy, v1beta2.True)
+		sync.ModuleCatalog = !removeIfEqual(&to.ObjectMeta, v1beta2.AnnotationSyncCatalog, v1beta2.False)
 		for _, name := range []string{v1beta2.AnnotationNoModuleCopy, v1beta2.AnnotationSyncCatalog} {
 			own, was := stored.Annotations[name]
 			if _, is := to.Annotations[name]; was && !is {

@@ -58,7 +58,7 @@ func TestReadyIgnoresConditionsOfOtherVersions(t *testing.T) {
 		}
 		return &unstructured.Unstructured{Object: object}
 	}
-	ready := (&ours{}).ready(second)
+	ready := (&pullProduct{}).ready(second)
 	for _, c := range []struct {
 		what     string
 		manifest *unstructured.Unstructured
@@ -119,8 +119,8 @@ func TestRequestsOfTheBenchmarkAreSubtracted(t *testing.T) {
 	if got, want := now.since(before.plus(changes(12))), (requests{All: 18, Writes: 4, DryRuns: 4}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	for _, s := range []side{&theirs{}, &ours{}} {
-		if own, err := s.ask(t.Context(), nil); err != nil || own != (requests{}) {
+	for _, s := range []product{&fluxProduct{}, &pullProduct{}} {
+		if own, err := s.requestReconcile(t.Context(), nil); err != nil || own != (requests{}) {
 			t.Errorf("%s: ask without applications counts %+v: %v", s.name(), own, err)
 		}
 	}

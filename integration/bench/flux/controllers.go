@@ -149,7 +149,7 @@ func (c *controllers) log() string {
 		if err != nil {
 			text += err.Error() + "\n"
 		}
-		text += name + ":\n" + end(string(data))
+		text += name + ":\n" + lastLines(string(data))
 	}
 	return text
 }

@@ -72,9 +72,9 @@ func run(ctx context.Context, o options) error {
 	}
 	result := newResults(o)
 	for _, b := range []*bench{
-		{options: o, side: &theirs{apps: o.Apps}}, {options: o, side: &ours{apps: o.Apps, options: o}},
+		{options: o, product: &fluxProduct{apps: o.Apps}}, {options: o, product: &pullProduct{apps: o.Apps, options: o}},
 	} {
-		if _, isTheirs := b.side.(*theirs); o.Only == "ours" && isTheirs || o.Only == "flux" && !isTheirs {
+		if _, isFlux := b.product.(*fluxProduct); o.Only == "ours" && isFlux || o.Only == "flux" && !isFlux {
 			continue
 		}
 		if err := b.run(ctx); err != nil {

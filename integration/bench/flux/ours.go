@@ -28,9 +28,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// ours is kyma-pull's side of the comparison: an agent whose runtime has one module per application. The publisher
-// uses another API server.
-type ours struct {
+// pullProduct is kyma-pull's side of the comparison: an agent whose runtime has one module per application. The
+// publisher uses another API server.
+type pullProduct struct {
 	apps    int
 	options options
 	pool    *cluster.Pool
@@ -47,10 +47,10 @@ const (
 	writers   = 16 // equals the publisher's default concurrency
 )
 
-func (o *ours) name() string { return "kyma-pull" }
+func (o *pullProduct) name() string { return "kyma-pull" }
 
 // prepare publishes the first bundle and starts the runtime's cluster.
-func (o *ours) prepare(ctx context.Context) error {
+func (o *pullProduct) prepare(ctx context.Context) error {
 	o.pool = &cluster.Pool{}
 	var err error
 	o.fleet, err = fleet.Start(ctx, fleet.Options{
@@ -62,7 +62,7 @@ func (o *ours) prepare(ctx context.Context) error {
 		return err
 	}
 	o.fleet.Registry.Intercept(o.bundles.intercept)
-	if err := each(ctx, o.apps, func(ctx context.Context, i int) error {
+	if err := forEachApplication(ctx, o.apps, func(ctx context.Context, i int) error {
 		return o.fleet.Offer(ctx, app(i, first), app(i, second))
 	}); err != nil {
 		return err
@@ -97,14 +97,14 @@ func (o *ours) prepare(ctx context.Context) error {
 	return o.runtime.API.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 }
 
-func (o *ours) release(ctx context.Context, version string) error {
-	return each(ctx, o.apps, func(ctx context.Context, i int) error {
+func (o *pullProduct) release(ctx context.Context, version string) error {
+	return forEachApplication(ctx, o.apps, func(ctx context.Context, i int) error {
 		v := app(i, version)
 		return o.fleet.Release(ctx, v.Module, v.Component(), sample.Channel(channel, version))
 	})
 }
 
-func (o *ours) untilPublished(ctx context.Context, version string) error {
+func (o *pullProduct) untilPublished(ctx context.Context, version string) error {
 	return fleet.Until(ctx, longest,
 		fmt.Sprintf("a bundle with %d modules of version %s is published", o.apps, version), func() (bool, string) {
 			record, err := o.record(ctx)
@@ -123,7 +123,7 @@ func (o *ours) untilPublished(ctx context.Context, version string) error {
 		})
 }
 
-func (o *ours) record(ctx context.Context) (*v1beta2.Kyma, error) {
+func (o *pullProduct) record(ctx context.Context) (*v1beta2.Kyma, error) {
 	if o.runtime != nil {
 		return o.runtime.Record(ctx)
 	}
@@ -132,7 +132,7 @@ func (o *ours) record(ctx context.Context) (*v1beta2.Kyma, error) {
 	return kyma, err
 }
 
-func (o *ours) start(context.Context) error {
+func (o *pullProduct) start(context.Context) error {
 	if err := o.runtime.StartAgent(); err != nil {
 		return err
 	}
@@ -141,26 +141,26 @@ func (o *ours) start(context.Context) error {
 	return err
 }
 
-func (o *ours) stop() error {
+func (o *pullProduct) stop() error {
 	o.agents = nil
 	return o.runtime.Agent().Stop()
 }
 
-func (o *ours) programs() []int       { return o.agents }
-func (o *ours) profiles() string      { return o.options.profilesAddress }
-func (o *ours) cluster() *rest.Config { return o.config }
-func (o *ours) log() string           { return end(o.runtime.Agent().Log()) }
-func (o *ours) settings() string {
+func (o *pullProduct) programs() []int       { return o.agents }
+func (o *pullProduct) profiles() string      { return o.options.profilesAddress }
+func (o *pullProduct) cluster() *rest.Config { return o.config }
+func (o *pullProduct) log() string           { return lastLines(o.runtime.Agent().Log()) }
+func (o *pullProduct) settings() string {
 	return fmt.Sprintf("one runtime whose Kyma has a module per application, agent with a lease, polls every %s",
 		o.options.Poll)
 }
 
-func (o *ours) units() kind {
+func (o *pullProduct) units() kind {
 	return kind{v1beta2.GroupVersion.WithKind("Manifest"), v1beta2.RuntimeNamespace}
 }
 
 // ready returns a function that reports whether a Manifest is Ready with a version.
-func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
+func (o *pullProduct) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(object *unstructured.Unstructured) bool {
 		manifest := &v1beta2.Manifest{}
 		if err := k8sruntime.DefaultUnstructuredConverter.FromUnstructured(object.Object, manifest); err != nil {
@@ -176,7 +176,7 @@ func (o *ours) ready(version string) func(*unstructured.Unstructured) bool {
 // revise promotes every application and returns the time of the agent's next poll. The publisher is stopped during
 // the promotion, so one bundle contains all new versions. The time until the poll is not measured, because it depends
 // on the polling interval.
-func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
+func (o *pullProduct) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
 	}
@@ -199,11 +199,13 @@ func (o *ours) revise(ctx context.Context, before func() error) (time.Time, requ
 	return time.Now(), requests{}, err
 }
 
-// ask does nothing, because the agent watches the objects that it installed.
-func (o *ours) ask(context.Context, []int) (requests, error) { return requests{}, nil }
+// requestReconcile does nothing, because the agent watches the objects that it installed.
+func (o *pullProduct) requestReconcile(context.Context, []int) (requests, error) {
+	return requests{}, nil
+}
 
 // report returns the number of Ready modules once the publisher has read the agent's report.
-func (o *ours) report(ctx context.Context) (string, error) {
+func (o *pullProduct) report(ctx context.Context) (string, error) {
 	if err := o.fleet.StartPublisher(); err != nil {
 		return "", err
 	}
@@ -235,7 +237,7 @@ func (o *ours) report(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d", ready, o.apps), err
 }
 
-func (o *ours) close() error {
+func (o *pullProduct) close() error {
 	var problems []error
 	if o.fleet != nil {
 		problems = append(problems, o.fleet.Close())
@@ -294,8 +296,8 @@ func (b *bundleDelay) delayFor(method string) <-chan struct{} {
 	return b.answer
 }
 
-// each calls do once per application, with at most writers concurrent calls.
-func each(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
+// forEachApplication calls do once per application, with at most writers concurrent calls.
+func forEachApplication(ctx context.Context, apps int, do func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range apps {
@@ -304,8 +306,8 @@ func each(ctx context.Context, apps int, do func(ctx context.Context, i int) err
 	return group.Wait()
 }
 
-// end returns the last lines of a log.
-func end(log string) string {
+// lastLines returns the last lines of a log.
+func lastLines(log string) string {
 	lines := slices.Collect(strings.Lines(log))
 	return strings.Join(lines[max(0, len(lines)-10):], "")
 }

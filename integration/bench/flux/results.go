@@ -103,8 +103,8 @@ func (r *results) ratio(key string) (float64, bool) {
 	if r == nil {
 		return 0, false
 	}
-	own, measured := r.Figures[(&ours{}).name()][key]
-	other, too := r.Figures[(&theirs{}).name()][key]
+	own, measured := r.Figures[(&pullProduct{}).name()][key]
+	other, too := r.Figures[(&fluxProduct{}).name()][key]
 	return own / other, measured && too && other != 0
 }
 
@@ -129,7 +129,7 @@ func (r *results) print(out io.Writer, before *results) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%d applications, measured at %s, version %s, %s, load %s.\n\n", r.Applications,
 		r.Time.Format(time.RFC3339), r.Version, r.Machine, r.Load)
-	names := []string{(&ours{}).name(), (&theirs{}).name()}
+	names := []string{(&pullProduct{}).name(), (&fluxProduct{}).name()}
 	for _, name := range names {
 		fmt.Fprintf(&text, "- %s: %s.\n", name, r.Settings[name])
 	}

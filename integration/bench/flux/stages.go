@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/bench/process"
 )
 
-// side is one of the two measured products: kyma-pull or Flux.
-type side interface {
+// product is one of the two measured products: kyma-pull or Flux.
+type product interface {
 	name() string
 	// settings describes the side's configuration for the table.
 	settings() string
@@ -38,9 +38,9 @@ type side interface {
 	// report describes the state of the applications in the control plane. It is empty for a product without a control
 	// plane.
 	report(ctx context.Context) (string, error)
-	// ask triggers the reconciliation of applications if the programs do not watch their objects. It returns the
-	// number of its own requests.
-	ask(ctx context.Context, apps []int) (requests, error)
+	// requestReconcile triggers the reconciliation of applications if the programs do not watch their objects. It
+	// returns the number of its own requests.
+	requestReconcile(ctx context.Context, apps []int) (requests, error)
 	// revise releases the second version of every application. It calls before at a time when the programs cannot see
 	// the new version yet. It returns the time when the programs were notified of the new version, and the number of
 	// its own requests.
@@ -56,7 +56,7 @@ const deleted = 20
 
 // bench measures one side of the comparison.
 type bench struct {
-	side
+	product
 	options   options
 	apiServer int
 	figures   map[string]float64
@@ -77,7 +77,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		name string
 		run  func(context.Context) error
 	}{
-		{"install", b.install}, {"report", b.notify}, {"idle", b.idle}, {"drift", b.drift}, {"revision", b.revision},
+		{"install", b.install}, {"report", b.notify}, {"idle", b.measureIdle}, {"drift", b.drift}, {"revision", b.revision},
 		{"restart", b.restart},
 	} {
 		b.say("%s", stage.name)
@@ -110,8 +110,8 @@ func (b *bench) read(ctx context.Context) (meter, error) {
 	return meter{programs, apiServer, asked}, err
 }
 
-// cost waits until the programs are idle and records their resource usage since an earlier reading.
-func (b *bench) cost(ctx context.Context, name string, before meter) (time.Time, error) {
+// recordUsage waits until the programs are idle and records their resource usage since an earlier reading.
+func (b *bench) recordUsage(ctx context.Context, name string, before meter) (time.Time, error) {
 	since, programs, err := untilRest(ctx, longest, b.programs()...)
 	if err != nil {
 		return since, err
@@ -145,7 +145,7 @@ func (b *bench) install(ctx context.Context) error {
 		return err
 	}
 	b.figures["install"], b.figures["install first"] = all.Sub(began).Seconds(), one.Sub(began).Seconds()
-	_, err = b.cost(ctx, "install", before)
+	_, err = b.recordUsage(ctx, "install", before)
 	return err
 }
 
@@ -158,9 +158,9 @@ func (b *bench) notify(ctx context.Context) error {
 	return err
 }
 
-// idle measures the programs during a period without changes.
-func (b *bench) idle(ctx context.Context) error {
-	with, err := b.pass(ctx, b.options.Idle)
+// measureIdle measures the programs during a period without changes.
+func (b *bench) measureIdle(ctx context.Context) error {
+	with, err := b.usageDuring(ctx, b.options.Idle)
 	if err != nil {
 		return err
 	}
@@ -176,8 +176,8 @@ func (b *bench) idle(ctx context.Context) error {
 	return nil
 }
 
-// pass waits for a duration and returns the resource usage in that time.
-func (b *bench) pass(ctx context.Context, while time.Duration) (meter, error) {
+// usageDuring waits for a duration and returns the resource usage in that time.
+func (b *bench) usageDuring(ctx context.Context, while time.Duration) (meter, error) {
 	before, err := b.read(ctx)
 	if err != nil {
 		return meter{}, err
@@ -229,7 +229,7 @@ func (b *bench) drift(ctx context.Context) error {
 			return err
 		}
 	}
-	own, err := b.ask(ctx, apps)
+	own, err := b.requestReconcile(ctx, apps)
 	if err != nil {
 		return err
 	}
@@ -239,7 +239,7 @@ func (b *bench) drift(ctx context.Context) error {
 	}
 	b.figures["drift"] = all.Sub(began).Seconds()
 	before.requests = before.requests.plus(own).plus(changes(len(apps)))
-	_, err = b.cost(ctx, "drift", before)
+	_, err = b.recordUsage(ctx, "drift", before)
 	return err
 }
 
@@ -263,7 +263,7 @@ func (b *bench) revision(ctx context.Context) error {
 		return err
 	}
 	b.figures["revision"], b.figures["revision first"] = all.Sub(began).Seconds(), one.Sub(began).Seconds()
-	_, err = b.cost(ctx, "revision", before)
+	_, err = b.recordUsage(ctx, "revision", before)
 	return err
 }
 
@@ -273,7 +273,7 @@ func (b *bench) restart(ctx context.Context) error {
 		return err
 	}
 	// Subtract the API server's requests to itself.
-	own, err := b.pass(ctx, b.options.Idle/2)
+	own, err := b.usageDuring(ctx, b.options.Idle/2)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (b *bench) restart(ctx context.Context) error {
 		return err
 	}
 	b.profile(ctx, "restart")
-	since, err := b.cost(ctx, "restart", before)
+	since, err := b.recordUsage(ctx, "restart", before)
 	b.figures["restart"] = since.Sub(began).Seconds()
 	return err
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// theirs is Flux's side of the comparison: an OCIRepository and a Kustomization for each application, as in Flux's
+// fluxProduct is Flux's side of the comparison: an OCIRepository and a Kustomization for each application, as in Flux's
 // own benchmark.
-type theirs struct {
+type fluxProduct struct {
 	apps        int
 	found       assets.Flux
 	registry    *registry.Registry
@@ -48,9 +48,9 @@ var (
 	kustomization = schema.GroupVersionKind{Group: "kustomize.toolkit.fluxcd.io", Version: "v1", Kind: "Kustomization"}
 )
 
-func (t *theirs) name() string { return "Flux" }
+func (t *fluxProduct) name() string { return "Flux" }
 
-func (t *theirs) prepare(ctx context.Context) error {
+func (t *fluxProduct) prepare(ctx context.Context) error {
 	var err error
 	if t.found, err = assets.EnsureFlux(ctx, os.Stderr); err != nil {
 		return err
@@ -88,12 +88,12 @@ func (t *theirs) prepare(ctx context.Context) error {
 	if t.controllers, err = newControllers(t.found, t.runtime); err != nil {
 		return err
 	}
-	return each(ctx, t.apps, t.declare)
+	return forEachApplication(ctx, t.apps, t.declare)
 }
 
 // push pushes a version of every application and tags the artifacts.
-func (t *theirs) push(ctx context.Context, version string) error {
-	return each(ctx, t.apps, func(ctx context.Context, i int) error {
+func (t *fluxProduct) push(ctx context.Context, version string) error {
+	return forEachApplication(ctx, t.apps, func(ctx context.Context, i int) error {
 		pushed, err := pushArtifact(ctx, t.place, appName(i), appFiles(app(i, version)))
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -102,7 +102,7 @@ func (t *theirs) push(ctx context.Context, version string) error {
 	})
 }
 
-func (t *theirs) declare(ctx context.Context, i int) error {
+func (t *fluxProduct) declare(ctx context.Context, i int) error {
 	source := object(ociRepository, appName(i), map[string]any{
 		"interval": "60m", "insecure": true, "url": "oci://" + t.place.Name(appName(i)),
 		"ref": map[string]any{"tag": tag},
@@ -123,21 +123,21 @@ func object(of schema.GroupVersionKind, name string, spec map[string]any) *unstr
 	return o
 }
 
-func (t *theirs) start(context.Context) error { return t.controllers.start() }
-func (t *theirs) stop() error                 { return t.controllers.stop() }
-func (t *theirs) programs() []int             { return t.controllers.pids() }
-func (t *theirs) profiles() string            { return "" }
-func (t *theirs) cluster() *rest.Config       { return t.runtime.Config }
-func (t *theirs) log() string                 { return t.controllers.log() }
-func (t *theirs) settings() string {
+func (t *fluxProduct) start(context.Context) error { return t.controllers.start() }
+func (t *fluxProduct) stop() error                 { return t.controllers.stop() }
+func (t *fluxProduct) programs() []int             { return t.controllers.pids() }
+func (t *fluxProduct) profiles() string            { return "" }
+func (t *fluxProduct) cluster() *rest.Config       { return t.runtime.Config }
+func (t *fluxProduct) log() string                 { return t.controllers.log() }
+func (t *fluxProduct) settings() string {
 	return t.found.Versions + ", " + t.controllers.settings() +
 		"; an OCIRepository and a Kustomization with wait: true per application, intervals of 60m"
 }
 
-func (t *theirs) units() kind { return kind{kustomization, fluxNamespace} }
+func (t *fluxProduct) units() kind { return kind{kustomization, fluxNamespace} }
 
 // ready returns a function that reports whether a Kustomization is Ready with a version.
-func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
+func (t *fluxProduct) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(k *unstructured.Unstructured) bool {
 		applied, _, _ := unstructured.NestedString(k.Object, "status", "lastAppliedRevision")
 		conditions, _, _ := unstructured.NestedSlice(k.Object, "status", "conditions")
@@ -152,7 +152,7 @@ func (t *theirs) ready(version string) func(*unstructured.Unstructured) bool {
 }
 
 // revise pushes another version of every application and triggers Flux's reconciliation.
-func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
+func (t *fluxProduct) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := t.push(ctx, second); err != nil {
 		return time.Time{}, requests{}, err
 	}
@@ -160,27 +160,27 @@ func (t *theirs) revise(ctx context.Context, before func() error) (time.Time, re
 		return time.Time{}, requests{}, err
 	}
 	at := time.Now()
-	return at, changes(t.apps), each(ctx, t.apps, func(ctx context.Context, i int) error {
+	return at, changes(t.apps), forEachApplication(ctx, t.apps, func(ctx context.Context, i int) error {
 		return t.request(ctx, ociRepository, i)
 	})
 }
 
-// ask triggers Flux's reconciliation of applications before their interval ends.
-func (t *theirs) ask(ctx context.Context, apps []int) (requests, error) {
-	return changes(len(apps)), each(ctx, len(apps), func(ctx context.Context, i int) error {
+// requestReconcile triggers Flux's reconciliation of applications before their interval ends.
+func (t *fluxProduct) requestReconcile(ctx context.Context, apps []int) (requests, error) {
+	return changes(len(apps)), forEachApplication(ctx, len(apps), func(ctx context.Context, i int) error {
 		return t.request(ctx, kustomization, apps[i])
 	})
 }
 
-func (t *theirs) request(ctx context.Context, of schema.GroupVersionKind, i int) error {
+func (t *fluxProduct) request(ctx context.Context, of schema.GroupVersionKind, i int) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"reconcile.fluxcd.io/requestedAt":%q}}}`,
 		time.Now().Format(time.RFC3339Nano))
 	return t.api.Patch(ctx, object(of, appName(i), nil), client.RawPatch(types.MergePatchType, patch))
 }
 
-func (t *theirs) report(context.Context) (string, error) { return "", nil }
+func (t *fluxProduct) report(context.Context) (string, error) { return "", nil }
 
-func (t *theirs) close() error {
+func (t *fluxProduct) close() error {
 	var problems []error
 	if t.controllers != nil {
 		problems = append(problems, t.controllers.close())

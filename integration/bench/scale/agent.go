@@ -38,7 +38,7 @@ type agent struct {
 	certificate string
 	request     string
 	known       bool // the control plane has enrolled the agent's key
-	state       *installed
+	state       *sharedReports
 	catalog     digest.Digest // digest of the current bundle's catalog
 	arrived     time.Time     // time of the promoted module's last change
 	sequence    int64
@@ -55,8 +55,8 @@ type conduct struct {
 	Silent, Noisy bool
 }
 
-// installed contains the modules that agents with the same desired state report. These agents share one value.
-type installed struct {
+// sharedReports contains the modules that agents with the same desired state report. These agents share one value.
+type sharedReports struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule
 	version string // version of the promoted module
@@ -88,8 +88,8 @@ func newAgent(all *agents, id string, secret trust.TokenSecret) (*agent, error) 
 	return a, err
 }
 
-// noisy reports whether this agent continues to poll and report while all other agents are suspended.
-func (a *agent) noisy() bool {
+// keepsPolling reports whether this agent continues to poll and report while all other agents are suspended.
+func (a *agent) keepsPolling() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.conduct.Noisy
@@ -223,7 +223,7 @@ type agents struct {
 	running sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
-	known map[digest.Digest]*installed
+	known map[digest.Digest]*sharedReports
 }
 
 func jittered(d time.Duration) time.Duration {
@@ -233,7 +233,7 @@ func jittered(d time.Duration) time.Duration {
 // open fetches and verifies the missing documents of a bundle. All agents share the decoded documents.
 func (all *agents) open(
 	ctx context.Context, from content.Fetcher, verified bundle.Verified, has digest.Digest,
-) (*installed, error) {
+) (*sharedReports, error) {
 	config, err := store.FetchBlob(ctx, from, verified.Config, bundle.MaxDocumentBytes)
 	if err != nil {
 		return nil, err
@@ -259,13 +259,13 @@ func (all *agents) open(
 	if err != nil {
 		return nil, err
 	}
-	all.known[key] = install(opened.State)
+	all.known[key] = readyReport(opened.State)
 	return all.known[key], nil
 }
 
-// install returns the report of a runtime in which all modules of a desired state are ready.
-func install(state bundle.DesiredState) *installed {
-	have := &installed{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
+// readyReport returns the report of a runtime in which all modules of a desired state are ready.
+func readyReport(state bundle.DesiredState) *sharedReports {
+	have := &sharedReports{kyma: bundle.ReportedKyma{Spec: state.Kyma.Spec, Generation: 1, State: v1beta2.StateReady}}
 	for _, m := range state.Manifests {
 		module := bundle.ReportedModule{Name: m.Module, Channel: m.Channel, Version: m.Version,
 			State: v1beta2.StateReady, Manifest: &v1beta2.TrackingObject{

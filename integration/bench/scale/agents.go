@@ -25,7 +25,7 @@ const (
 func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	all := &agents{
 		place: w.place, poll: w.AgentPoll, report: w.AgentReport, slots: make(chan struct{}, atOnce),
-		each: make([]*agent, w.Runtimes), known: map[digest.Digest]*installed{},
+		each: make([]*agent, w.Runtimes), known: map[digest.Digest]*sharedReports{},
 	}
 	all.suspended.Store(true)
 	root, err := os.ReadFile(filepath.Join(w.keys(), "root.json"))
@@ -54,8 +54,8 @@ func (w *world) newAgents(ctx context.Context) (*agents, error) {
 	return all, nil
 }
 
-// begin starts all agents at once.
-func (all *agents) begin(ctx context.Context) {
+// startAll starts all agents at once.
+func (all *agents) startAll(ctx context.Context) {
 	ctx, all.stop = context.WithCancel(ctx)
 	all.suspended.Store(false)
 	for _, a := range all.each {
@@ -78,7 +78,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		case <-a.wake:
 			woken = true
 		}
-		if !all.suspended.Load() || a.noisy() {
+		if !all.suspended.Load() || a.keepsPolling() {
 			select {
 			case <-ctx.Done():
 				return
@@ -88,7 +88,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 			<-all.slots
 		}
 		next := all.untilPoll(a)
-		if woken && !a.noisy() {
+		if woken && !a.keepsPolling() {
 			// A random first interval spreads the agents' polls.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
@@ -126,8 +126,8 @@ func (all *agents) spread() {
 	}
 }
 
-// behave sets the behavior of every agent. The function how returns the behavior of the agent with index i.
-func (all *agents) behave(how func(i int) conduct) {
+// setBehavior sets the behavior of every agent. The function how returns the behavior of the agent with index i.
+func (all *agents) setBehavior(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
 		a.conduct = how(i)
@@ -144,9 +144,9 @@ func (all *agents) untilPoll(a *agent) time.Duration {
 	return jittered(all.poll)
 }
 
-// have returns the times when agents received a version of the promoted module. other describes an agent that has not
-// received the version.
-func (all *agents) have(version string) (arrived []time.Time, other string) {
+// arrivalTimes returns the times when agents received a version of the promoted module. other describes an agent that
+// has not received the version.
+func (all *agents) arrivalTimes(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error
 	for _, a := range all.each {

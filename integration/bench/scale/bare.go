@@ -31,13 +31,13 @@ type bareBundle struct {
 
 // bareLoop writes the newest bundle of every runtime to another repository, without a publisher. For each bundle, it
 // sends as many mounts as the measured promotion, and then a new manifest.
-func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
+func (w *world) bareLoop(ctx context.Context) (time.Duration, cpuTimes, error) {
 	bundles, err := w.fetchBundles(ctx)
 	if err != nil {
-		return 0, taken{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
+		return 0, cpuTimes{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
 	}
 	// The promotion found existing repositories, so create them before the measurement.
-	_, err = each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
+	_, err = forEach(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
 			return err
@@ -46,10 +46,10 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, taken, error) {
 		return storetest.PushBundle(ctx, w.place, b.id, documents, before)
 	})
 	if err != nil {
-		return 0, taken{}, fmt.Errorf("prepare the bare loop: %w", err)
+		return 0, cpuTimes{}, fmt.Errorf("prepare the bare loop: %w", err)
 	}
 	spent := w.taken()
-	took, err := each(ctx, bundles, func(ctx context.Context, b bareBundle) error {
+	took, err := forEach(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		present := func(d digest.Digest) bool {
 			return w.mountsPerBundle() == 1 && d == b.documents.Catalog.Descriptor.Digest
 		}
@@ -69,7 +69,7 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 	for i := range numbers {
 		numbers[i] = i
 	}
-	_, err := each(ctx, numbers, func(ctx context.Context, i int) error {
+	_, err := forEach(ctx, numbers, func(ctx context.Context, i int) error {
 		repository, err := w.place.Reading(ctx, bundle.DesiredRepository(runtimeID(i)))
 		if err != nil {
 			return err
@@ -122,7 +122,7 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 		client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
 		return 0, 0, err
 	}
-	took, err := each(ctx, all.Items, func(ctx context.Context, was v1beta2.Kyma) error {
+	took, err := forEach(ctx, all.Items, func(ctx context.Context, was v1beta2.Kyma) error {
 		is := was.DeepCopy()
 		if o := is.Status.Runtime.Observed; o != nil {
 			o.Sequence, o.Time = o.Sequence+1, metav1.Now().Rfc3339Copy()

@@ -19,7 +19,7 @@ func TestRequestsAreClassified(t *testing.T) {
 		"/v2/modules/component-descriptors/kyma-pull.dev/module/one/blobs/uploads/0-1": "uploads of modules",
 		"/v2/": "other of other",
 	} {
-		if got := about(path); got != want {
+		if got := describePath(path); got != want {
 			t.Errorf("%s: %q, want %q", path, got, want)
 		}
 	}
@@ -44,7 +44,7 @@ func TestOnlyAcceptedPushesCountAsPublished(t *testing.T) {
 	}
 	start := time.Now()
 	came := arrivals{"one": start.Add(-time.Second), "two": start.Add(2 * time.Second), "three": start.Add(time.Second)}
-	if got := came.since(start); got.N != 2 || !got.Last.Equal(start.Add(2*time.Second)) {
+	if got := came.countSince(start); got.N != 2 || !got.Last.Equal(start.Add(2*time.Second)) {
 		t.Errorf("arrivals since the start: %+v", got)
 	}
 }
@@ -53,7 +53,7 @@ func TestTrafficSinceExcludesEarlierRequests(t *testing.T) {
 	head, put := request{publisherHost, "HEAD", aboutReports}, request{publisherHost, "PUT", aboutBundles}
 	push := request{agentsHost, "PUT", aboutReports}
 	before := counted{head: {N: 3}}
-	later := counted{head: {N: 3}, put: {N: 2}, push: {N: 5}}.since(before)
+	later := counted{head: {N: 3}, put: {N: 2}, push: {N: 5}}.requestsSince(before)
 	if later.total(publisherHost) != 2 || later.n(agentsHost, "PUT", aboutReports) != 5 || len(later) != 2 {
 		t.Errorf("traffic since the earlier count is %v", later)
 	}

@@ -60,8 +60,8 @@ func versionOf(name, version string) sample.Version {
 	return v
 }
 
-// offer pushes all versions of all modules and releases the first version of each module.
-func (w *world) offer(ctx context.Context) error {
+// pushCatalog pushes all versions of all modules and releases the first version of each module.
+func (w *world) pushCatalog(ctx context.Context) error {
 	modules, err := openStore("localhost:" + w.registry.port + "/" + modulesPath)
 	if err != nil {
 		return err

@@ -45,8 +45,8 @@ func (w *world) commands(ctx context.Context) error {
 		fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen,
 			max(0, w.Seen-w.Runtimes)))
 	// A complete list means that the API server's cache is current.
-	if err := w.until(ctx, "the API server lists all copies", func() (bool, string) {
-		s, err := w.see(ctx, "status", "-o", "name")
+	if err := w.waitUntil(ctx, "the API server lists all copies", func() (bool, string) {
+		s, err := w.measureCommand(ctx, "status", "-o", "name")
 		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
 	}); err != nil {
 		return err
@@ -82,7 +82,7 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		if data, err = troubled(i, data); err != nil {
+		if data, err = breakSomeKymas(i, data); err != nil {
 			return 0, err
 		}
 		if err := etcd.put(ctx, keyOfKyma(i), data); err != nil {
@@ -106,8 +106,8 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 
 var uid = regexp.MustCompile(`"uid":"[0-9a-f-]{36}"`)
 
-// troubled marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma.
-func troubled(i int, data []byte) ([]byte, error) {
+// breakSomeKymas marks every twentieth Kyma as silent, and breaks a module in every fiftieth Kyma.
+func breakSomeKymas(i int, data []byte) ([]byte, error) {
 	if i%20 != 7 && i%50 != 3 {
 		return data, nil
 	}
@@ -139,27 +139,27 @@ func troubled(i int, data []byte) ([]byte, error) {
 	return json.Marshal(kyma)
 }
 
-// ran is the resource usage of one run of a command.
-type ran struct {
+// commandUsage is the resource usage of one run of a command.
+type commandUsage struct {
 	wall, cpu, server time.Duration
 	peak, read        int64
 	lines             int
 }
 
-// see runs a kcp-publisher command and measures it.
-func (w *world) see(ctx context.Context, args ...string) (ran, error) {
+// measureCommand runs a kcp-publisher command and measures it.
+func (w *world) measureCommand(ctx context.Context, args ...string) (commandUsage, error) {
 	server, started := w.cpu("kube-apiserver"), time.Now()
 	cmd := exec.CommandContext(ctx, w.binaries.Publisher, append(args, "--kubeconfig", w.kcp.Kubeconfig())...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	output, err := cmd.StdoutPipe()
 	if err != nil {
-		return ran{}, err
+		return commandUsage{}, err
 	}
 	if err := cmd.Start(); err != nil {
-		return ran{}, err
+		return commandUsage{}, err
 	}
-	var s ran
+	var s commandUsage
 	for lines := bufio.NewReader(output); err == nil; {
 		if _, err = lines.ReadSlice('\n'); err == nil || errors.Is(err, bufio.ErrBufferFull) {
 			s.lines, err = s.lines+1, nil
@@ -167,14 +167,14 @@ func (w *world) see(ctx context.Context, args ...string) (ran, error) {
 	}
 	// The counters of a terminated process can be read until Wait releases it.
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		return ran{}, fmt.Errorf("wait for %s: %w", args, err)
+		return commandUsage{}, fmt.Errorf("wait for %s: %w", args, err)
 	}
 	s.wall = time.Since(started)
 	if counts, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", cmd.Process.Pid)); err == nil {
 		_, _ = fmt.Sscanf(string(counts), "rchar: %d", &s.read)
 	}
 	if err := cmd.Wait(); err != nil {
-		return ran{}, fmt.Errorf("%s: %w: %s", args, err, problems.String())
+		return commandUsage{}, fmt.Errorf("%s: %w: %s", args, err, problems.String())
 	}
 	s.cpu, s.server = cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime(), w.cpu("kube-apiserver")-server
 	if usage, is := cmd.ProcessState.SysUsage().(*syscall.Rusage); is {
@@ -198,15 +198,15 @@ func (w *world) seeImages(ctx context.Context) error {
 
 // seeCommand measures several runs of a command. The results contain the median.
 func (w *world) seeCommand(ctx context.Context, name string, runs int, args ...string) error {
-	var all []ran
+	var all []commandUsage
 	for range runs {
-		s, err := w.see(ctx, args...)
+		s, err := w.measureCommand(ctx, args...)
 		if err != nil {
 			return err
 		}
 		all = append(all, s)
 	}
-	slices.SortFunc(all, func(a, b ran) int { return int(a.wall - b.wall) })
+	slices.SortFunc(all, func(a, b commandUsage) int { return int(a.wall - b.wall) })
 	s, what := all[len(all)/2], "`"+name+"`"
 	w.add(s.wall.Seconds(), seconds, what, fmt.Sprintf("%d lines; fastest %.1f s", s.lines, all[0].wall.Seconds()))
 	w.add(float64(s.cpu.Milliseconds()), cpuMillis, what, "")
@@ -225,14 +225,14 @@ func (w *world) seePage(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, page.end(syscall.SIGTERM)) }()
+	defer func() { err = errors.Join(err, page.stop(syscall.SIGTERM)) }()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		return err
 	}
 	browser := &http.Client{Jar: jar, Timeout: time.Minute}
 	address, bytes := "", 0
-	err = w.until(ctx, "the page shows a runtime", func() (bool, string) {
+	err = w.waitUntil(ctx, "the page shows a runtime", func() (bool, string) {
 		if address == "" {
 			address = pageAddress.FindString(page.tail(1 << 16))
 		}
@@ -251,7 +251,7 @@ func (w *world) seePage(ctx context.Context) (err error) {
 	}
 	w.add(time.Since(started).Seconds(), seconds, "start of the page -> its first row",
 		strconv.Itoa(bytes)+" bytes of HTML")
-	if err := w.until(ctx, "the page has read the whole fleet", func() (bool, string) {
+	if err := w.waitUntil(ctx, "the page has read the whole fleet", func() (bool, string) {
 		all, err := readAll(ctx, browser, address)
 		return all, fmt.Sprint(err)
 	}); err != nil {

@@ -21,7 +21,7 @@ func (e etcdGateway) ask(ctx context.Context, path string, question, answer any)
 	if err != nil {
 		return err
 	}
-	response, err := local.Do(request)
+	response, err := localClient.Do(request)
 	if err != nil {
 		return fmt.Errorf("send the request to etcd: %w", err)
 	}

@@ -31,7 +31,7 @@ func (w *world) hostile(ctx context.Context) error {
 	}
 	next := promotedVersion(w.version + 1)
 	bad := map[string]bool{}
-	w.agents.behave(func(i int) conduct {
+	w.agents.setBehavior(func(i int) conduct {
 		c := conduct{Silent: i%20 == 7, Noisy: i == 0}
 		if i%20 == 13 {
 			c.Failing = next
@@ -39,7 +39,7 @@ func (w *world) hostile(ctx context.Context) error {
 		bad[runtimeID(i)] = c.Silent || c.Failing != ""
 		return c
 	})
-	defer w.agents.behave(func(int) conduct { return conduct{} })
+	defer w.agents.setBehavior(func(int) conduct { return conduct{} })
 	w.agents.each[0].poll()
 	good := 0
 	for i := range w.Runtimes {
@@ -60,19 +60,19 @@ func (w *world) hostile(ctx context.Context) error {
 	if _, err := w.untilNamed(ctx, p); err != nil {
 		return err
 	}
-	took, err := w.respond(ctx, good, func(id string, r record) bool { return !bad[id] && w.right(id, r) })
+	took, err := w.respond(ctx, good, func(id string, r record) bool { return !bad[id] && w.isUpToDate(id, r) })
 	if err != nil {
 		return err
 	}
 	w.add(took.Seconds()/float64(good)/(w.statuses.Seconds()/float64(w.Runtimes)), times,
 		"statuses of healthy runtimes, compared with healthy runtimes only", "for each runtime")
-	w.agents.behave(func(int) conduct { return conduct{} })
+	w.agents.setBehavior(func(int) conduct { return conduct{} })
 	return w.converge(ctx)
 }
 
-// baselines sends the requests of a promotion to the registry and the API server without a publisher, and measures
-// them. Other stages compare the publisher with these figures.
-func (w *world) baselines(ctx context.Context) error {
+// measureBaselines sends the requests of a promotion to the registry and the API server without a publisher, and
+// measures them. Other stages compare the publisher with these figures.
+func (w *world) measureBaselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err

@@ -10,11 +10,11 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// how describes the mechanism that enforces the limit, for the results.
-	how    string
-	folder string   // folder of the cgroup; empty if no cgroup is used
-	open   *os.File // open file descriptor of folder
-	bytes  int64
+	// mechanism describes the mechanism that enforces the limit, for the results.
+	mechanism string
+	folder    string   // folder of the cgroup; empty if no cgroup is used
+	open      *os.File // open file descriptor of folder
+	bytes     int64
 }
 
 const cgroups = "/sys/fs/cgroup"
@@ -22,8 +22,8 @@ const cgroups = "/sys/fs/cgroup"
 // newMemoryLimit creates a cgroup if possible. Otherwise, it uses the soft limit of the Go runtime.
 func newMemoryLimit(bytes int64) *memoryLimit {
 	l := &memoryLimit{
-		how:   "GOMEMLIMIT, because no writable cgroup v2 has the memory controller: check the peak",
-		bytes: bytes,
+		mechanism: "GOMEMLIMIT, because no writable cgroup v2 has the memory controller: check the peak",
+		bytes:     bytes,
 	}
 	folder := filepath.Join(cgroups, fmt.Sprintf("kyma-pull-bench-%d", os.Getpid()))
 	if _, err := os.Stat(filepath.Join(cgroups, "cgroup.controllers")); err != nil || os.Mkdir(folder, 0o755) != nil {
@@ -41,7 +41,7 @@ func newMemoryLimit(bytes int64) *memoryLimit {
 		_ = os.Remove(folder)
 		return l
 	}
-	l.how, l.folder, l.open = "memory.max of a cgroup", folder, open
+	l.mechanism, l.folder, l.open = "memory.max of a cgroup", folder, open
 	return l
 }
 

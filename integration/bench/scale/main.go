@@ -110,7 +110,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	results := newResults(o)
 	w := &world{options: o, out: out, results: results}
 	defer func() { err = errors.Join(err, w.close()) }()
-	if err := w.up(ctx); err != nil {
+	if err := w.startPrograms(ctx); err != nil {
 		return err
 	}
 	var problems []error
@@ -129,7 +129,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 		results.Failed = append(results.Failed, s.name)
 		problems = append(problems, err)
 		w.say("failed: %v", err)
-		if s.always {
+		if s.isRequired {
 			break
 		}
 		if err := w.recover(ctx); err != nil {

@@ -34,7 +34,7 @@ func (r *results) markdown(out io.Writer, before *results) {
 	fmt.Fprintf(out, "\n| stage | measured | figure | %s | change | note |\n|---|---|---|---|---|---|\n", last)
 	for _, f := range r.Figures {
 		then, change := "", ""
-		if l := before.last(f); l != nil {
+		if l := before.previousFigure(f); l != nil {
 			then = l.text()
 			if l.Value != 0 {
 				change = fmt.Sprintf("%+.0f %%", (f.Value/l.Value-1)*100)

@@ -35,7 +35,7 @@ func (w *world) notify() error {
 func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
-	_, err := each(ctx, w.agents.each, func(ctx context.Context, a *agent) error {
+	_, err := forEach(ctx, w.agents.each, func(ctx context.Context, a *agent) error {
 		output, code := fleet.Run(ctx, w.binaries.Publisher, "registry", "credentials", a.id, "--keys", w.keys(),
 			"--location", w.notifications.Agents+"/"+fleetPath)
 		if code != 0 {

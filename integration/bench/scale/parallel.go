@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// each calls do for all items with the publisher's concurrency, and returns the elapsed time.
-func each[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
+// forEach calls do for all items with the publisher's concurrency, and returns the elapsed time.
+func forEach[T any](ctx context.Context, all []T, do func(context.Context, T) error) (time.Duration, error) {
 	started := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

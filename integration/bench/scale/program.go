@@ -54,8 +54,8 @@ func (p *program) running() bool {
 	}
 }
 
-// end signals the program and waits. It kills a program that does not end.
-func (p *program) end(signal syscall.Signal) error {
+// stop signals the program and waits. It kills a program that does not end.
+func (p *program) stop(signal syscall.Signal) error {
 	if err := p.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}

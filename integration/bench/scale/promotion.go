@@ -12,7 +12,7 @@ import (
 func (w *world) push(ctx context.Context) (pushed, error) {
 	were := map[string]string{}
 	w.kymas.count(func(id string, r record) bool { were[id] = r.Published; return true })
-	before, err := w.registry.counted(ctx)
+	before, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return pushed{}, err
 	}
@@ -31,7 +31,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 // promotion.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
-	err := w.until(ctx, "every Kyma names its new bundle", func() (bool, string) {
+	err := w.waitUntil(ctx, "every Kyma names its new bundle", func() (bool, string) {
 		n, other, changed := w.kymas.count(func(id string, r record) bool { return r.Published != p.were[id] })
 		last = changed
 		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
@@ -53,7 +53,7 @@ func (w *world) promotion(ctx context.Context) error {
 	w.add(p.spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each bundle", "")
 	w.add(p.spent.by["registry"].Seconds()*1000/n, cpuMillis, "registry for each bundle", "")
 	w.add(float64(p.traffic.total(publisherHost))/n, number, "registry requests for each runtime",
-		p.traffic.of(publisherHost).String())
+		p.traffic.requestsOf(publisherHost).String())
 	named, err := w.untilNamed(ctx, p)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (w *world) reports(ctx context.Context) error {
 			return err
 		}
 	}
-	took, err := w.respond(ctx, w.Runtimes, w.right)
+	took, err := w.respond(ctx, w.Runtimes, w.isUpToDate)
 	w.statuses = took
 	return err
 }
@@ -98,7 +98,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	if err != nil {
 		return 0, err
 	}
-	traffic, err := w.registry.counted(ctx)
+	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -131,9 +131,9 @@ func (w *world) learning(ctx context.Context) error {
 	}
 	w.pending = true
 	var arrived []time.Time
-	err := w.until(ctx, "every agent has verified its new bundle", func() (bool, string) {
+	err := w.waitUntil(ctx, "every agent has verified its new bundle", func() (bool, string) {
 		var other string
-		arrived, other = w.agents.have(promotedVersion(w.version))
+		arrived, other = w.agents.arrivalTimes(promotedVersion(w.version))
 		return len(arrived) == w.Runtimes, fmt.Sprintf("%d of %d; %s", len(arrived), w.Runtimes, other)
 	})
 	if err != nil {
@@ -146,7 +146,7 @@ func (w *world) learning(ctx context.Context) error {
 	note := w.polling()
 	w.add(quantile(waited, 0.5).Seconds(), seconds, "edit -> an agent has verified its bundle, p50", note)
 	w.add(quantile(waited, 0.99).Seconds(), seconds, "edit -> an agent has verified its bundle, p99", note)
-	last, err := w.untilRight(ctx, w.Runtimes, w.right)
+	last, err := w.untilRight(ctx, w.Runtimes, w.isUpToDate)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// until is like fleet.Until, but also returns an error if the publisher ends.
-func (w *world) until(ctx context.Context, what string, seen func() (bool, string)) error {
+// waitUntil is like fleet.Until, but also returns an error if the publisher ends.
+func (w *world) waitUntil(ctx context.Context, what string, seen func() (bool, string)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err := fleet.Until(ctx, w.limit(), what, func() (bool, string) {
@@ -51,21 +51,21 @@ func (w *world) seeding(ctx context.Context) error {
 type pushed struct {
 	tenth, half, all time.Duration
 	traffic          counted // registry requests until the last runtime has its bundle
-	spent            taken
+	spent            cpuTimes
 	started          time.Time
 	were             map[string]string // digest of each Kyma's previous bundle
 }
 
 // untilPushed waits until the registry has received a bundle of every runtime. It ignores bundles from before started.
-func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent taken) (pushed, error) {
+func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent cpuTimes) (pushed, error) {
 	var p pushed
-	err := w.until(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
-		now, err := w.registry.counted(ctx)
+	err := w.waitUntil(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
+		now, err := w.registry.totalTraffic(ctx)
 		if err != nil {
 			return false, err.Error()
 		}
-		p.traffic = now.since(before)
-		came, err := w.registry.progress(ctx, started)
+		p.traffic = now.requestsSince(before)
+		came, err := w.registry.countArrived(ctx, started)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -87,7 +87,7 @@ func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.R
 
 // firstPublish measures a publisher that starts with a fleet without bundles.
 func (w *world) firstPublish(ctx context.Context) error {
-	before, err := w.registry.counted(ctx)
+	before, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (w *world) firstPublish(ctx context.Context) error {
 	}
 	w.add(p.all.Seconds(), seconds, "start -> every bundle is in the registry",
 		fmt.Sprintf("a tenth after %.1f s, half after %.1f s", p.tenth.Seconds(), p.half.Seconds()))
-	err = w.until(ctx, "every Kyma names its bundle", func() (bool, string) {
+	err = w.waitUntil(ctx, "every Kyma names its bundle", func() (bool, string) {
 		n, other, _ := w.kymas.count(func(_ string, r record) bool { return r.Published != "" })
 		return n == w.Runtimes, fmt.Sprintf("%d of %d; %s", n, w.Runtimes, other)
 	})
@@ -123,8 +123,8 @@ func (w *world) recordMemory(what string) error {
 	return process.ResetPeak(w.pid("publisher"))
 }
 
-// right reports whether a Kyma shows its runtime as ready with the newest bundle.
-func (w *world) right(_ string, r record) bool {
+// isUpToDate reports whether a Kyma shows its runtime as ready with the newest bundle.
+func (w *world) isUpToDate(_ string, r record) bool {
 	return r.State == "Ready" && r.ModuleState == "Ready" && r.Version == promotedVersion(w.version) &&
 		r.Published != "" && r.Observed == r.Published
 }
@@ -133,7 +133,7 @@ func (w *world) right(_ string, r record) bool {
 // last change of a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
-	err := w.until(ctx,
+	err := w.waitUntil(ctx,
 		fmt.Sprintf("%d Kymas show their runtime as ready with %s %s", wanted, promotedModule,
 			promotedVersion(w.version)), func() (bool, string) {
 			n, other, changed := w.kymas.count(counts)
@@ -146,7 +146,7 @@ func (w *world) untilRight(ctx context.Context, wanted int, counts func(id strin
 // converge waits until every runtime is ready with the newest bundle, and then suspends all agents.
 func (w *world) converge(ctx context.Context) error {
 	w.agents.resume(true)
-	_, err := w.untilRight(ctx, w.Runtimes, w.right)
+	_, err := w.untilRight(ctx, w.Runtimes, w.isUpToDate)
 	w.agents.suspend()
 	w.pending = false
 	return err
@@ -155,7 +155,7 @@ func (w *world) converge(ctx context.Context) error {
 // enrollment measures the enrollment of all agents. It starts all agents at once. The publisher then enrolls each
 // agent's key and publishes another bundle.
 func (w *world) enrollment(ctx context.Context) error {
-	traffic, err := w.registry.counted(ctx)
+	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -164,8 +164,8 @@ func (w *world) enrollment(ctx context.Context) error {
 		return err
 	}
 	started := time.Now()
-	w.agents.begin(ctx)
-	last, err := w.untilRight(ctx, w.Runtimes, w.right)
+	w.agents.startAll(ctx)
+	last, err := w.untilRight(ctx, w.Runtimes, w.isUpToDate)
 	if err != nil {
 		return err
 	}
@@ -174,11 +174,11 @@ func (w *world) enrollment(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.registry.counted(ctx)
+	now, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
-	now = now.since(traffic)
+	now = now.requestsSince(traffic)
 	w.add(last.Sub(started).Seconds(), seconds, "agents start -> every Kyma is Ready", "with agents' polls")
 	w.add(after.since(before)[statusPatches]/float64(w.Runtimes), number, "status patches for each runtime", "")
 	w.add(float64(now.n(publisherHost, http.MethodPut, aboutBundles))/float64(w.Runtimes), number,

@@ -37,14 +37,14 @@ type request struct {
 	From, Method, About string
 }
 
-// seen is the count of a group of requests, and the time of the last response.
-type seen struct {
+// requestCount is the count of a group of requests, and the time of the last response.
+type requestCount struct {
 	N    int64
 	Last time.Time
 }
 
 // counted contains the count of each group of requests.
-type counted map[request]seen
+type counted map[request]requestCount
 
 func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }
 
@@ -57,12 +57,12 @@ func (c counted) total(from string) (n int64) {
 	return n
 }
 
-// since returns the requests since an earlier count.
-func (c counted) since(before counted) counted {
+// requestsSince returns the requests since an earlier count.
+func (c counted) requestsSince(before counted) counted {
 	later := counted{}
 	for request, now := range c {
 		if n := now.N - before[request].N; n > 0 {
-			later[request] = seen{n, now.Last}
+			later[request] = requestCount{n, now.Last}
 		}
 	}
 	return later
@@ -75,9 +75,9 @@ const (
 	aboutMounts  = "uploads of runtimes"
 )
 
-// about returns the value of request.About for a path, such as "manifests of runtimes" for
+// describePath returns the value of request.About for a path, such as "manifests of runtimes" for
 // /v2/fleet/runtimes/r-1/manifests/desired.
-func about(path string) string {
+func describePath(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	place, class := "other", "other"
 	if len(parts) > 2 {
@@ -108,8 +108,8 @@ func published(method, path string, status int) string {
 // arrivals contains the time when the registry received the newest bundle of each runtime.
 type arrivals map[string]time.Time
 
-// since returns the number of bundles that arrived after a time.
-func (a arrivals) since(t time.Time) (n seen) {
+// countSince returns the number of bundles that arrived after a time.
+func (a arrivals) countSince(t time.Time) (n requestCount) {
 	for _, at := range a {
 		if !at.After(t) {
 			continue
@@ -128,7 +128,7 @@ const progressPath = "/bundles"
 // entry is a group of requests with its count, in the JSON of the registry process.
 type entry struct {
 	request
-	seen
+	requestCount
 }
 
 // serveRegistry is the main function of the registry process. It returns when its input closes.
@@ -142,10 +142,10 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	traffic, arrived := counted{}, arrivals{}
 	r.Intercept(func(_ http.ResponseWriter, asked *http.Request) bool {
 		host, _, _ := net.SplitHostPort(asked.Host)
-		key := request{host, asked.Method, about(asked.URL.Path)}
+		key := request{host, asked.Method, describePath(asked.URL.Path)}
 		mu.Lock()
 		defer mu.Unlock()
-		traffic[key] = seen{traffic[key].N + 1, time.Now()}
+		traffic[key] = requestCount{traffic[key].N + 1, time.Now()}
 		return false
 	})
 	r.Observe(func(asked *http.Request, status int) {
@@ -168,7 +168,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 			return
 		}
 		mu.Lock()
-		now := arrived.since(since)
+		now := arrived.countSince(since)
 		mu.Unlock()
 		_ = json.NewEncoder(w).Encode(now) // an error means that the client has disconnected
 	})
@@ -191,8 +191,8 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	return errors.Join(server.Close(), r.Close())
 }
 
-// local is the HTTP client for the bench's processes. Profiles take 30 seconds.
-var local = &http.Client{Timeout: time.Minute}
+// localClient is the HTTP client for the bench's processes. Profiles take 30 seconds.
+var localClient = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }
 
@@ -242,25 +242,25 @@ func startRegistry(dir string, notifications *fleet.Notifications) (*registryPro
 	return r, nil
 }
 
-// counted returns all traffic so far.
-func (r *registryProcess) counted(ctx context.Context) (counted, error) {
+// totalTraffic returns all traffic so far.
+func (r *registryProcess) totalTraffic(ctx context.Context) (counted, error) {
 	var entries []entry
 	if err := r.ask(ctx, "/", &entries); err != nil {
 		return nil, fmt.Errorf("get the traffic from the registry: %w", err)
 	}
 	traffic := counted{}
 	for _, e := range entries {
-		traffic[e.request] = e.seen
+		traffic[e.request] = e.requestCount
 	}
 	return traffic, nil
 }
 
-// progress returns the number of runtimes whose bundles arrived since a time.
-func (r *registryProcess) progress(ctx context.Context, since time.Time) (seen, error) {
-	var now seen
+// countArrived returns the number of runtimes whose bundles arrived since a time.
+func (r *registryProcess) countArrived(ctx context.Context, since time.Time) (requestCount, error) {
+	var now requestCount
 	err := r.ask(ctx, progressPath+"?since="+url.QueryEscape(since.Format(time.RFC3339Nano)), &now)
 	if err != nil {
-		return seen{}, fmt.Errorf("get the arrived bundles from the registry: %w", err)
+		return requestCount{}, fmt.Errorf("get the arrived bundles from the registry: %w", err)
 	}
 	return now, nil
 }
@@ -279,7 +279,7 @@ func get(ctx context.Context, address, path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := local.Do(asked)
+	answer, err := localClient.Do(asked)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// quiet is how long a publisher must send no requests except polls until it counts as idle.
-const quiet = 5 * time.Second
+// quietTime is how long a publisher must send no requests except polls until it counts as idle.
+const quietTime = 5 * time.Second
 
 // pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
@@ -17,8 +17,8 @@ func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5
 // until then.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
-	err := w.until(ctx, "the publisher is idle", func() (bool, string) {
-		now, err := w.registry.counted(ctx)
+	err := w.waitUntil(ctx, "the publisher is idle", func() (bool, string) {
+		now, err := w.registry.totalTraffic(ctx)
 		if err != nil {
 			return false, err.Error()
 		}
@@ -36,7 +36,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 			window, heads, others = time.Now(), asked, other
 			return false, "the publisher is working"
 		}
-		if still < quiet {
+		if still < quietTime {
 			return false, "the publisher is quiet"
 		}
 		f, err := w.publisherMetrics(ctx)
@@ -53,9 +53,9 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 	return window.Sub(since), err
 }
 
-// again kills the publisher and starts another one with the same Lease identity, as when a container restarts in its
-// Pod.
-func (w *world) again(within *memoryLimit) (started time.Time, err error) {
+// restartPublisher kills the publisher and starts another one with the same Lease identity, as when a container
+// restarts in its Pod.
+func (w *world) restartPublisher(within *memoryLimit) (started time.Time, err error) {
 	if err := w.killPublisher(); err != nil {
 		return started, err
 	}
@@ -69,7 +69,7 @@ func (w *world) restart(ctx context.Context) error {
 			return err
 		}
 	}
-	traffic, err := w.registry.counted(ctx)
+	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (w *world) restart(ctx context.Context) error {
 		return err
 	}
 	cpu := w.cpu("publisher")
-	started, err := w.again(nil)
+	started, err := w.restartPublisher(nil)
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (w *world) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.registry.counted(ctx)
+	now, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -94,18 +94,18 @@ func (w *world) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, written = now.since(traffic), written.since(writes)
+	now, written = now.requestsSince(traffic), written.since(writes)
 	w.add(took.Seconds(), seconds, "start after kill -9 -> idle",
 		"like a restarted container, with the Lease of the killed process")
 	w.add((w.cpu("publisher") - cpu).Seconds(), "CPU s", "publisher", "")
 	w.add(float64(now.total(publisherHost)), number, "registry requests",
-		"polls included: "+now.of(publisherHost).String())
+		"polls included: "+now.requestsOf(publisherHost).String())
 	w.add(written.total(), number, "API writes, without leases", written.String())
 	return w.recordMemory("publisher's memory")
 }
 
-// of returns the requests of one sender.
-func (c counted) of(from string) counted {
+// requestsOf returns the requests of one sender.
+func (c counted) requestsOf(from string) counted {
 	some := counted{}
 	for key, value := range c {
 		if key.From == from {
@@ -131,7 +131,7 @@ func (w *world) memoryLimit(ctx context.Context) (err error) {
 			err = end
 		}
 	}()
-	started, err := w.again(limit)
+	started, err := w.restartPublisher(limit)
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	w.add(took.Seconds(), seconds, "start -> idle", fmt.Sprintf("%d MiB, by %s", w.MemoryLimit>>20, limit.how))
+	w.add(took.Seconds(), seconds, "start -> idle", fmt.Sprintf("%d MiB, by %s", w.MemoryLimit>>20, limit.mechanism))
 	p, err := w.push(ctx)
 	if err != nil {
 		return err
@@ -148,7 +148,7 @@ func (w *world) memoryLimit(ctx context.Context) (err error) {
 	if _, err := w.untilNamed(ctx, p); err != nil {
 		return err
 	}
-	if _, err := w.respond(ctx, w.Runtimes, w.right); err != nil {
+	if _, err := w.respond(ctx, w.Runtimes, w.isUpToDate); err != nil {
 		return err
 	}
 	return w.recordMemory("publisher's memory")

@@ -99,8 +99,8 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// last returns the figure with the same stage and name in another run, or nil.
-func (r *results) last(f figure) *figure {
+// previousFigure returns the figure with the same stage and name in another run, or nil.
+func (r *results) previousFigure(f figure) *figure {
 	if r == nil {
 		return nil
 	}

@@ -71,8 +71,8 @@ func (w *world) size(ctx context.Context) error {
 	return w.recordMemory("publisher's memory")
 }
 
-// idle measures a fleet without changes, in which the programs only poll.
-func (w *world) idle(ctx context.Context) error {
+// measureIdleFleet measures a fleet without changes, in which the programs only poll.
+func (w *world) measureIdleFleet(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -84,7 +84,7 @@ func (w *world) idle(ctx context.Context) error {
 	w.agents.spread()
 	w.agents.resume(false)
 	defer w.agents.suspend()
-	traffic, err := w.registry.counted(ctx)
+	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,11 +104,11 @@ func (w *world) idle(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := w.registry.counted(ctx)
+	now, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
-	written, now = written.since(writes), now.since(traffic)
+	written, now = written.since(writes), now.requestsSince(traffic)
 	heartbeats := now.n(agentsHost, http.MethodPut, aboutReports)
 	w.add(written.total()/took.Minutes(), perMinute, "API writes, without leases",
 		strings.TrimSpace(fmt.Sprintf("%d heartbeats; %s", heartbeats, written)))
@@ -120,7 +120,7 @@ func (w *world) idle(ctx context.Context) error {
 }
 
 // String lists the writes, most frequent first.
-func (w writes) String() string {
+func (w writesByResource) String() string {
 	kinds := make([]string, 0, len(w))
 	for kind := range w {
 		kinds = append(kinds, kind)
@@ -132,8 +132,8 @@ func (w writes) String() string {
 	return strings.Join(kinds, ", ")
 }
 
-// course returns the waves of the measured rollout.
-func course() v1alpha1.Course {
+// rolloutWaves returns the waves of the measured rollout.
+func rolloutWaves() v1alpha1.Course {
 	percent := func(n int32) *int32 { return &n }
 	return v1alpha1.Course{OnFailure: v1alpha1.OnFailureStop, Waves: []v1alpha1.Wave{
 		{Name: "canary", Percent: percent(1)}, {Name: "tenth", Percent: percent(10)},
@@ -150,7 +150,7 @@ func (w *world) waves(ctx context.Context) error {
 	}
 	policy := &v1alpha1.RolloutPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
-		Spec:       v1alpha1.RolloutPolicySpec{Modules: []string{promotedModule}, Course: course()},
+		Spec:       v1alpha1.RolloutPolicySpec{Modules: []string{promotedModule}, Course: rolloutWaves()},
 	}
 	if err := w.control.Create(ctx, policy); err != nil {
 		return fmt.Errorf("create RolloutPolicy: %w", err)
@@ -158,7 +158,7 @@ func (w *world) waves(ctx context.Context) error {
 	if _, err := w.untilIdle(ctx, time.Now()); err != nil {
 		return err
 	}
-	traffic, err := w.registry.counted(ctx)
+	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (w *world) waves(ctx context.Context) error {
 	if err := w.untilProven(ctx, started); err != nil {
 		return err
 	}
-	if _, err := w.untilRight(ctx, w.Runtimes, w.right); err != nil {
+	if _, err := w.untilRight(ctx, w.Runtimes, w.isUpToDate); err != nil {
 		return err
 	}
 	w.pending = false
@@ -201,7 +201,7 @@ func (w *world) waves(ctx context.Context) error {
 // untilProven waits until the rollout has succeeded. It records the time until each wave has proven the version.
 func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	proven := 0
-	return w.until(ctx, "the rollout has succeeded", func() (bool, string) {
+	return w.waitUntil(ctx, "the rollout has succeeded", func() (bool, string) {
 		var all v1alpha1.RolloutList
 		if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
@@ -223,8 +223,8 @@ func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	})
 }
 
-func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, metrics families) error {
-	now, err := w.registry.counted(ctx)
+func (w *world) wavesCost(ctx context.Context, traffic counted, writes writesByResource, metrics families) error {
+	now, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
 	}
@@ -237,11 +237,11 @@ func (w *world) wavesCost(ctx context.Context, traffic counted, writes writes, m
 		return err
 	}
 	n := float64(w.Runtimes)
-	w.add(float64(now.since(traffic).n(publisherHost, http.MethodPut, aboutBundles))/n, number,
+	w.add(float64(now.requestsSince(traffic).n(publisherHost, http.MethodPut, aboutBundles))/n, number,
 		"bundles pushed for each runtime", "")
 	w.add(written.since(writes)[statusPatches]/n, number, "status patches for each runtime", "")
-	steps, took := later.timed(reconcileTime, planner)
-	stepsBefore, tookBefore := metrics.timed(reconcileTime, planner)
+	steps, took := later.histogramTotals(reconcileTime, planner)
+	stepsBefore, tookBefore := metrics.histogramTotals(reconcileTime, planner)
 	if steps > stepsBefore {
 		w.add((took-tookBefore)/float64(steps-stepsBefore)*1000, "ms", "planner's step",
 			fmt.Sprintf("wall time, mean of %d steps; no metric reports its CPU time", steps-stepsBefore))

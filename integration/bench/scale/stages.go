@@ -18,9 +18,9 @@ import (
 // suspended.
 type stage struct {
 	name string
-	// always is true if later stages need this stage.
-	always bool
-	run    func(*world, context.Context) error
+	// isRequired is true if later stages need this stage.
+	isRequired bool
+	run        func(*world, context.Context) error
 }
 
 const idleStage = "idle"
@@ -34,22 +34,22 @@ var stages = []stage{
 	{"reports", false, (*world).reports},
 	{"poll", false, (*world).learning},
 	{"size", false, (*world).size},
-	{idleStage, false, (*world).idle},
+	{idleStage, false, (*world).measureIdleFleet},
 	{"waves", false, (*world).waves},
 	{"hostile", false, (*world).hostile},
-	{"baselines", false, (*world).baselines},
+	{"baselines", false, (*world).measureBaselines},
 	{"restart", false, (*world).restart},
 	{"memory-limit", false, (*world).memoryLimit},
 	{"status", false, (*world).commands},
 }
 
 func (s stage) runs(only []string) bool {
-	return s.always || len(only) == 0 || slices.Contains(only, s.name)
+	return s.isRequired || len(only) == 0 || slices.Contains(only, s.name)
 }
 
 func optional() (names []string) {
 	for _, s := range stages {
-		if !s.always {
+		if !s.isRequired {
 			names = append(names, s.name)
 		}
 	}
@@ -72,7 +72,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	spent := w.taken().since(before)
 	stop()
 	cost := stageCost{
-		Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.others(took),
+		Stage: s.name, Seconds: took.Seconds(), CPU: spent.seconds(), Others: spent.otherCPUShare(took),
 		Load: process.LoadAverage(),
 	}
 	w.results.Stages = append(w.results.Stages, cost)
@@ -84,7 +84,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 // recover restores the fleet to the initial state of a stage, for example after a failed stage.
 func (w *world) recover(ctx context.Context) error {
 	w.agents.suspend()
-	w.agents.behave(func(int) conduct { return conduct{} })
+	w.agents.setBehavior(func(int) conduct { return conduct{} })
 	if w.publisher == nil || !w.publisher.running() {
 		if err := w.killPublisher(); err != nil {
 			return err

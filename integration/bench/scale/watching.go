@@ -35,8 +35,8 @@ func (f families) sum(name string, labels map[string]string) (total float64) {
 	return total
 }
 
-// timed returns the count of a histogram's series with these labels, and their sum in seconds.
-func (f families) timed(name string, labels map[string]string) (n uint64, seconds float64) {
+// histogramTotals returns the count of a histogram's series with these labels, and their sum in seconds.
+func (f families) histogramTotals(name string, labels map[string]string) (n uint64, seconds float64) {
 	for _, m := range f[name].GetMetric() {
 		if matches(m, labels) {
 			n, seconds = n+m.GetHistogram().GetSampleCount(), seconds+m.GetHistogram().GetSampleSum()
@@ -58,10 +58,10 @@ func matches(m *dto.Metric, labels map[string]string) bool {
 	return true
 }
 
-// writes counts changing requests by "VERB resource", without Leases.
-type writes map[string]float64
+// writesByResource counts changing requests by "VERB resource", without Leases.
+type writesByResource map[string]float64
 
-func (w *world) writes(ctx context.Context) (writes, error) {
+func (w *world) writes(ctx context.Context) (writesByResource, error) {
 	data, err := w.api.Get().AbsPath("/metrics").Timeout(time.Minute).DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's metrics: %w", err)
@@ -70,7 +70,7 @@ func (w *world) writes(ctx context.Context) (writes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
-	found := writes{}
+	found := writesByResource{}
 	for _, m := range f["apiserver_request_total"].GetMetric() {
 		of := map[string]string{}
 		for _, l := range m.GetLabel() {
@@ -87,8 +87,8 @@ func (w *world) writes(ctx context.Context) (writes, error) {
 	return found, nil
 }
 
-func (w writes) since(before writes) writes {
-	later := writes{}
+func (w writesByResource) since(before writesByResource) writesByResource {
+	later := writesByResource{}
 	for kind, n := range w {
 		if n > before[kind] {
 			later[kind] = n - before[kind]
@@ -97,7 +97,7 @@ func (w writes) since(before writes) writes {
 	return later
 }
 
-func (w writes) total() (n float64) {
+func (w writesByResource) total() (n float64) {
 	for _, of := range w {
 		n += of
 	}
@@ -107,8 +107,8 @@ func (w writes) total() (n float64) {
 // statusPatches is the key for patches of a Kyma's status.
 const statusPatches = "PATCH kymas/status"
 
-// ask returns the response of the publisher's metrics endpoint to a path.
-func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
+// getMetrics returns the response of the publisher's metrics endpoint to a path.
+func (w *world) getMetrics(ctx context.Context, path string) ([]byte, error) {
 	data, err := get(ctx, w.metrics, path)
 	if err != nil {
 		return nil, fmt.Errorf("get %s from the publisher: %w", path, err)
@@ -117,7 +117,7 @@ func (w *world) ask(ctx context.Context, path string) ([]byte, error) {
 }
 
 func (w *world) publisherMetrics(ctx context.Context) (families, error) {
-	data, err := w.ask(ctx, "/metrics")
+	data, err := w.getMetrics(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ var heapAlloc = regexp.MustCompile(`(?m)^# HeapAlloc = (\d+)$`)
 
 // liveHeap returns the size of the publisher's heap after a garbage collection.
 func (w *world) liveHeap(ctx context.Context) (int64, error) {
-	data, err := w.ask(ctx, "/debug/pprof/heap?gc=1&debug=1")
+	data, err := w.getMetrics(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
 	}
@@ -163,7 +163,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 		})
 	}
 	if published {
-		take("", func() ([]byte, error) { return w.ask(ctx, cpu) })
+		take("", func() ([]byte, error) { return w.getMetrics(ctx, cpu) })
 	}
 	take(".registry", func() ([]byte, error) { return get(ctx, w.registry.traffic, cpu) })
 	take(".kube-apiserver", func() ([]byte, error) {
@@ -184,7 +184,7 @@ func (w *world) profile(ctx context.Context) (stop func()) {
 }
 
 func (w *world) save(ctx context.Context, path, file string) error {
-	data, err := w.ask(ctx, path)
+	data, err := w.getMetrics(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -198,8 +198,8 @@ func (w *world) keep(data []byte, file string) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// others returns the share of the machine's CPU time that other programs used.
-func (t taken) others(took time.Duration) float64 {
+// otherCPUShare returns the share of the machine's CPU time that other programs used.
+func (t cpuTimes) otherCPUShare(took time.Duration) float64 {
 	ours := time.Duration(0)
 	for _, d := range t.by {
 		ours += d

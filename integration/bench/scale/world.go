@@ -70,8 +70,8 @@ type world struct {
 	mounts             int64         // blobs mounted per bundle of a promotion
 }
 
-// up starts all programs of the benchmark except the publisher.
-func (w *world) up(ctx context.Context) error {
+// startPrograms starts all programs of the benchmark except the publisher.
+func (w *world) startPrograms(ctx context.Context) error {
 	w.stage, w.spentBy, w.lastCPU = "setup", map[string]time.Duration{}, map[string]time.Duration{}
 	w.say("API server, registry and keys")
 	var err error
@@ -122,7 +122,7 @@ func (w *world) up(ctx context.Context) error {
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: sample.Namespace}}); err != nil {
 		return err
 	}
-	if err := w.offer(ctx); err != nil {
+	if err := w.pushCatalog(ctx); err != nil {
 		return err
 	}
 	if w.agents, err = w.newAgents(ctx); err != nil || !w.Notifications {
@@ -174,7 +174,7 @@ func (w *world) killPublisher() error {
 		return nil
 	}
 	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the time of the next process
-	err := w.publisher.end(syscall.SIGKILL)
+	err := w.publisher.stop(syscall.SIGKILL)
 	w.publisher = nil
 	return err
 }
@@ -208,14 +208,14 @@ func (w *world) close() error {
 		w.kymas.close()
 	}
 	if w.publisher != nil {
-		problems = append(problems, w.publisher.end(syscall.SIGKILL))
+		problems = append(problems, w.publisher.stop(syscall.SIGKILL))
 	}
 	if w.kcp != nil {
 		problems = append(problems, w.kcp.Stop())
 	}
 	if w.registry != nil && w.registry.program != nil {
 		problems = append(problems, w.registry.input.Close())
-		problems = append(problems, w.registry.end(syscall.SIGTERM))
+		problems = append(problems, w.registry.stop(syscall.SIGTERM))
 	}
 	if w.dir != "" {
 		problems = append(problems, os.RemoveAll(w.dir))
@@ -243,29 +243,29 @@ func (w *world) cpu(name string) time.Duration {
 	return w.lastCPU[name] // the last known value of an ended process
 }
 
-// taken contains the CPU times of the measured programs and of the machine since their start.
-type taken struct {
+// cpuTimes contains the CPU times of the measured programs and of the machine since their start.
+type cpuTimes struct {
 	by      map[string]time.Duration
 	machine time.Duration
 }
 
-func (w *world) taken() taken {
-	t := taken{by: map[string]time.Duration{}, machine: process.MachineCPU()}
+func (w *world) taken() cpuTimes {
+	t := cpuTimes{by: map[string]time.Duration{}, machine: process.MachineCPU()}
 	for _, name := range processes {
 		t.by[name] = w.cpu(name)
 	}
 	return t
 }
 
-func (t taken) since(before taken) taken {
-	d := taken{by: map[string]time.Duration{}, machine: t.machine - before.machine}
+func (t cpuTimes) since(before cpuTimes) cpuTimes {
+	d := cpuTimes{by: map[string]time.Duration{}, machine: t.machine - before.machine}
 	for name, now := range t.by {
 		d.by[name] = now - before.by[name]
 	}
 	return d
 }
 
-func (t taken) seconds() map[string]float64 {
+func (t cpuTimes) seconds() map[string]float64 {
 	s := map[string]float64{}
 	for name, d := range t.by {
 		s[name] = d.Seconds()

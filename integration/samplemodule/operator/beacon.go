@@ -26,8 +26,8 @@ func newBeacon() *unstructured.Unstructured {
 	return beacon
 }
 
-// used returns a reconcile request for the Beacon in the ConfigMap's label.
-func used(_ context.Context, config client.Object) []reconcile.Request {
+// beaconRequest returns a reconcile request for the Beacon in the ConfigMap's label.
+func beaconRequest(_ context.Context, config client.Object) []reconcile.Request {
 	return []reconcile.Request{
 		{NamespacedName: types.NamespacedName{Namespace: config.GetNamespace(), Name: config.GetLabels()[labelUses]}},
 	}

@@ -49,7 +49,7 @@ func run(version, probes string) error {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).For(newBeacon()).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(used)).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(beaconRequest)).
 		Complete(&reconciler{mgr.GetClient(), version})
 	if err := errors.Join(err, mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {

@@ -33,7 +33,7 @@ func EachShortage(t *testing.T, prepare func(dir string), try func(t *testing.T,
 				if prepare != nil {
 					prepare(disk.Dir)
 				}
-				disk.leave(kind, uint64(n))
+				disk.setFree(kind, uint64(n))
 				enough = try(t, disk)
 			})
 			if t.Failed() || t.Skipped() || enough {
@@ -62,8 +62,8 @@ func newDisk(t *testing.T) Disk {
 // Grow adds free space to the disk.
 func (d Disk) Grow() { d.t.Helper(); d.remount(64<<20, 10_000) }
 
-// leave sets the number of free pages or inodes, depending on kind.
-func (d Disk) leave(kind string, n uint64) {
+// setFree sets the number of free pages or inodes, depending on kind.
+func (d Disk) setFree(kind string, n uint64) {
 	d.t.Helper()
 	var now syscall.Statfs_t
 	if err := syscall.Statfs(d.Dir, &now); err != nil {

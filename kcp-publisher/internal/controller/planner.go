@@ -33,8 +33,8 @@ type PlannerOptions struct {
 	// AgentPollInterval and ReportInterval are the intervals that the agents are configured with, or 0 for the
 	// defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce sends an announcement to the shards: which control plane objects the planner has processed, and whether a
-	// rollout is active. It sets those fields of the announcement that identify this process.
+	// Announce sends an announcement to the shards: which control plane objects the planner has processed, and
+	// whether a rollout is active. It sets those fields of the announcement that identify this process.
 	Announce func(ctx context.Context, a shard.Announcement) error
 	// Follow starts to follow the Git repository and returns the connection to it. hold and stop are the Planner's methods
 	// Hold and Stop. Follow is nil if no Git repository is configured.
@@ -44,8 +44,8 @@ type PlannerOptions struct {
 	// MayWrite returns an error if this process no longer holds the planner's Lease.
 	MayWrite func() error
 	Now      func() time.Time
-	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted settings
-	// only if an admission policy in the API server checks the permissions of their authors.
+	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted
+	// settings only if an admission policy in the API server checks the permissions of their authors.
 	TrustAuthors bool
 }
 
@@ -57,7 +57,7 @@ type Planner struct {
 	// git is the repository that the planner follows, or nil.
 	git         *PlannedGit
 	active      atomic.Bool
-	announcing  announcing
+	announcing  lastAnnouncement
 	reportTimes atomic.Pointer[[]*shard.ReportTimes]
 }
 

@@ -21,8 +21,8 @@ type PlannedGit struct {
 	// The control plane is regularly compared with the newest commit. Compared returns the start of the last comparison
 	// that found the commit completely applied, or zero.
 	Compared func() time.Time
-	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last call
-	// of Requested.
+	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last
+	// call of Requested.
 	Compare   func()
 	Requested func() bool
 	// Holding returns the reason why publishing has stopped, or "".
@@ -35,8 +35,8 @@ type PlannedGit struct {
 	Acknowledged func(ctx context.Context) error
 }
 
-// announcing contains the parts of the planner's last announcement to the shards.
-type announcing struct {
+// lastAnnouncement contains the parts of the planner's last announcement to the shards.
+type lastAnnouncement struct {
 	mu sync.Mutex // guards the fields below, and is locked during an announcement
 	// state and active are the results of the last evaluation of the Rollouts. Hold clears state.
 	state  string
@@ -68,7 +68,7 @@ func (p *Planner) Hold() (release func()) {
 // Stop returns after every shard has stopped publishing. The caller must have called Hold.
 func (p *Planner) Stop(ctx context.Context) error {
 	p.announcing.mu.Lock()
-	err := p.send(ctx)
+	err := p.sendAnnouncement(ctx)
 	p.announcing.mu.Unlock()
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (p *Planner) announceState(ctx context.Context, evaluated *catalog.Snapshot
 	}
 	p.active.Store(active)
 	p.announcing.state, p.announcing.active = state, active
-	return p.send(ctx)
+	return p.sendAnnouncement(ctx)
 }
 
 // announceAgain announces changes of the commit between two evaluations.
@@ -103,7 +103,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 	if requested {
 		p.announcing.approved = "" // write the approvals again, because another client may have changed or deleted them
 	}
-	err, text := p.send(ctx), ""
+	err, text := p.sendAnnouncement(ctx), ""
 	if err != nil {
 		text = err.Error()
 	}
@@ -114,7 +114,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 }
 
 // send announces the current state and commit. The caller must hold p.announcing.mu.
-func (p *Planner) send(ctx context.Context) error {
+func (p *Planner) sendAnnouncement(ctx context.Context) error {
 	now := &p.announcing
 	a := shard.Announcement{State: now.state, Active: now.active}
 	if p.git == nil {

@@ -146,9 +146,9 @@ func (p *RemotePlanner) heldFor() time.Duration {
 	return p.unannouncedFor()
 }
 
-// follow runs until the context ends. It repeatedly requests an evaluation of the rollouts while this process's caches
-// may not contain all objects that the planner has announced.
-func (p *RemotePlanner) follow(ctx context.Context, evaluate chan<- event.GenericEvent) error {
+// requestEvaluations runs until the context ends. It repeatedly requests an evaluation of the rollouts while this
+// process's caches may not contain all objects that the planner has announced.
+func (p *RemotePlanner) requestEvaluations(ctx context.Context, evaluate chan<- event.GenericEvent) error {
 	tick := time.NewTicker(catalogDelay)
 	defer tick.Stop()
 	for {
@@ -189,7 +189,7 @@ func (c *caches) areCurrent(ctx context.Context) (bool, error) {
 	}{
 		{"Kyma", c.kymas, &v1beta2.KymaList{}}, {"Watcher", labels.Everything(), &v1beta2.WatcherList{}},
 	} {
-		live, err := c.live(ctx, kind.name, kind.selector)
+		live, err := c.listLive(ctx, kind.name, kind.selector)
 		if err != nil {
 			return false, err
 		}
@@ -197,7 +197,7 @@ func (c *caches) areCurrent(ctx context.Context) (bool, error) {
 			client.UnsafeDisableDeepCopy); err != nil {
 			return false, fmt.Errorf("list cached objects of kind %s: %w", kind.name, err)
 		}
-		if current, err := live.covers(kind.cached); err != nil || !current {
+		if current, err := live.isUpToDate(kind.cached); err != nil || !current {
 			return false, err
 		}
 	}
@@ -220,8 +220,8 @@ type version struct {
 // pageOfMetadata is the number of objects in one page of a list request, which limits the memory of the request.
 const pageOfMetadata = 500
 
-// live reads the objects of a kind from the API server, not from a cache. The result contains all earlier changes.
-func (c *caches) live(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
+// listLive reads the objects of a kind from the API server, not from a cache. The result contains all earlier changes.
+func (c *caches) listLive(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
 	all := versions{objects: map[string]version{}}
 	page := &metav1.PartialObjectMetadataList{}
 	page.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind + "List"))
@@ -240,9 +240,9 @@ func (c *caches) live(ctx context.Context, kind string, selector labels.Selector
 	}
 }
 
-// covers reports whether the cache is at least as new as the list v. Each object of the list must be cached in the same
-// or a newer version. The cache must not contain objects that were deleted before the list request.
-func (v versions) covers(cached client.ObjectList) (bool, error) {
+// isUpToDate reports whether the cache is at least as new as the list v. Each object of the list must be cached in
+// the same or a newer version. The cache must not contain objects that were deleted before the list request.
+func (v versions) isUpToDate(cached client.ObjectList) (bool, error) {
 	found := 0
 	current := true
 	err := meta.EachListItem(cached, func(item runtime.Object) error {

@@ -47,12 +47,12 @@ func TestCacheIsCurrentAfterAllListedChanges(t *testing.T) {
 		"empty cache":                         {nil, false},
 		"only an object created after a list": {[]v1beta2.Kyma{kymaAt("three", "u3", "21")}, false},
 	} {
-		got, err := live.covers(&v1beta2.KymaList{Items: c.cached})
+		got, err := live.isUpToDate(&v1beta2.KymaList{Items: c.cached})
 		if err != nil || got != c.current {
 			t.Errorf("%s: got %t, error %v, want %t", name, got, err, c.current)
 		}
 	}
-	if _, err := live.covers(&v1beta2.KymaList{Items: []v1beta2.Kyma{kymaAt("one", "u1", "x")}}); err == nil {
+	if _, err := live.isUpToDate(&v1beta2.KymaList{Items: []v1beta2.Kyma{kymaAt("one", "u1", "x")}}); err == nil {
 		t.Error("an invalid resource version is compared")
 	}
 }

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// The publisher waits for removalDelay after the first removal, so that it can decide about related removals together.
-	// For example, a user may change the labels of many Kymas one after the other.
+	// The publisher waits for removalDelay after the first removal, so that it can decide about related removals
+	// together. For example, a user may change the labels of many Kymas one after the other.
 	removalDelay = time.Second
 	// A decision about the removals of the whole fleet is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second
@@ -51,8 +51,8 @@ type removalJudge struct {
 	// deletedRemovals maps the recently allowed removals of deleted Kymas to the time of the decision. They still count
 	// toward the limits.
 	deletedRemovals map[removal.Removal]time.Time
-	// announced is the text of the last Event about removals that wait for an approval.
-	announced string
+	// announcedText is the text of the last Event about removals that wait for an approval.
+	announcedText string
 }
 
 type pendingEntry struct {
@@ -271,10 +271,10 @@ func (r *removalJudge) announceHeld(ctx context.Context) {
 	if more := len(modules) - maxAnnounced; more > 0 {
 		text += fmt.Sprintf("; %d more modules", more)
 	}
-	if text == r.announced {
+	if text == r.announcedText {
 		return
 	}
-	r.announced = text
+	r.announcedText = text
 	if text == "" {
 		return
 	}

@@ -42,8 +42,9 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce sends an announcement to the shards. It contains a digest of the control plane objects that the planner has
-	// processed (state), and whether a rollout is active. announce is nil if this process is not the planner.
+	// announce sends an announcement to the shards. It contains a digest of the control plane objects that the
+	// planner has processed (state), and whether a rollout is active. announce is nil if this process is not the
+	// planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// maxQuiet is the result of maxQuietTime: the longest time between two reports of a healthy runtime.
@@ -76,7 +77,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	if next.Catalog == nil {
 		return ctrl.Result{}, nil // called again after the first read of the catalog
 	}
-	if waits, result, err := r.waits(ctx); waits {
+	if waits, result, err := r.mustWait(ctx); waits {
 		return result, err
 	}
 	inNamespace := client.InNamespace(r.Catalog.Namespace)
@@ -101,8 +102,9 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	}
 	var all []plan.Member
 	var round rollout.Round
-	// unsure is true if another publisher process may have received a newer report of a runtime than this process knows.
-	var unsure bool
+	// mayLackReports is true if another publisher process may have received a newer report of a runtime than this
+	// process knows.
+	var mayLackReports bool
 	if len(policies.Items)+len(rollouts.Items) > 0 {
 		var kymas v1beta2.KymaList
 		// Do not copy the Kymas, because they are only read and copying many Kymas is expensive.
@@ -113,7 +115,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		all = r.members.Members(r.remote.ownKymas(r.share, kymas.Items), next.Catalog)
 		for i := range all {
 			all[i].LastReport = r.lastReport(all[i].Kyma)
-			unsure = unsure || r.Now().Sub(all[i].LastReport.PossibleAt) <= quietAfter
+			mayLackReports = mayLackReports || r.Now().Sub(all[i].LastReport.PossibleAt) <= quietAfter
 		}
 		tracks := plan.Tracks(all, rollout.RestFilter(policies.Items, rollouts.Items))
 		if r.remote != nil {
@@ -138,15 +140,15 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		round.IsActive); err != nil {
 		return ctrl.Result{}, err
 	}
-	if round.IsActive || unsure {
+	if round.IsActive || mayLackReports {
 		return ctrl.Result{RequeueAfter: r.Interval}, nil
 	}
 	return ctrl.Result{}, nil
 }
 
-// waits reports whether the evaluation must wait, because a Git commit may be only partially applied or only partially
-// in this process's caches.
-func (r *Rollouts) waits(ctx context.Context) (bool, ctrl.Result, error) {
+// mustWait reports whether the evaluation must wait, because a Git commit may be only partially applied or only
+// partially in this process's caches.
+func (r *Rollouts) mustWait(ctx context.Context) (bool, ctrl.Result, error) {
 	isCurrent, err := r.remote.catchUp(ctx)
 	if err != nil {
 		return true, ctrl.Result{}, err
@@ -327,8 +329,8 @@ func (r *Rollouts) emitChanges(object *fleet.Rollout, all []changes.Change) {
 
 // queueChanged queues every Kyma whose rollout decisions differ between the views before and now.
 func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// While the catalog was changing for a long time, Kymas were requeued only at their next poll. Queue all Kymas now, so
-	// that they do not wait for it.
+	// While the catalog was changing for a long time, Kymas were requeued only at their next poll. Queue all Kymas
+	// now, so that they do not wait for it.
 	if slow := r.Catalog.isSlowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.reconcileAll(ctx)

@@ -157,7 +157,7 @@ func (k *Kymas) setUpShared(mgr ctrl.Manager) error {
 // which runs these controllers.
 func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	if p := k.Planner; p != nil {
-		follow := func(ctx context.Context) error { return p.follow(ctx, k.Catalog.changed) }
+		follow := func(ctx context.Context) error { return p.requestEvaluations(ctx, k.Catalog.changed) }
 		return errors.Join(mgr.Add(reportTimesSender{k}), mgr.Add(manager.RunnableFunc(follow)))
 	}
 	return errors.Join(setUpFinalizers(mgr, k.Events), setUpTrains(mgr, &Trains{

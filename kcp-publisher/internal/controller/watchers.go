@@ -39,8 +39,8 @@ type Watchers struct {
 	isReadOnly bool
 	now        func() time.Time
 	accepted   atomic.Pointer[[]bundle.Watcher]
-	// reading is locked during a reconcile, so that an older list of Watchers cannot replace a newer one.
-	reading sync.Mutex
+	// reconcileMu is locked during a reconcile, so that an older list of Watchers cannot replace a newer one.
+	reconcileMu sync.Mutex
 }
 
 // Snapshot returns the valid Watchers, sorted by name. known is false before the first read.
@@ -54,8 +54,8 @@ func (w *Watchers) Snapshot() (watchers []bundle.Watcher, known bool) {
 
 // Reconcile reads all Watchers.
 func (w *Watchers) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
-	w.reading.Lock()
-	defer w.reading.Unlock()
+	w.reconcileMu.Lock()
+	defer w.reconcileMu.Unlock()
 	var all v1beta2.WatcherList
 	if err := w.Client.List(ctx, &all, client.InNamespace(w.Namespace)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list Watchers: %w", err)
@@ -159,8 +159,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
-			// The Event refers to the changed object, so that each object has its own Event. The API server would combine Events
-			// with the same reference into one.
+			// The Event refers to the changed object, so that each object has its own Event. The API server would
+			// combine Events with the same reference into one.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
 				Name:      news.watcher.Name,

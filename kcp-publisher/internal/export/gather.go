@@ -24,8 +24,8 @@ type Options struct {
 	Registries *store.Registries
 	Keys       publish.Keys
 	Runtimes   []string
-	// Since maps the ID of a runtime to the digest of the bundle that it has applied. The export omits the blobs of that
-	// bundle.
+	// Since maps the ID of a runtime to the digest of the bundle that it has applied. The export omits the blobs of
+	// that bundle.
 	Since map[string]digest.Digest
 	// If Images is true, the export includes container images. Platforms selects the platforms of images that are
 	// referenced by a tag. Images that are referenced by a digest are exported for all platforms.
@@ -57,7 +57,8 @@ type gatherer struct {
 	roots      map[string]int64 // version of the newest root of trust that each runtime already has
 	// modules contains the modules whose images are exported, by name and version.
 	modules map[string]*ModuleImages
-	// carried contains the bundles in the exported file, and statements contains the signed predicates of these bundles.
+	// carried contains the bundles in the exported file, and statements contains the signed predicates of these
+	// bundles.
 	carried    []bundle.CarriedBundle
 	statements []bundle.Predicate
 }
@@ -128,7 +129,7 @@ func (g *gatherer) addRuntime(ctx context.Context, runtime string) error {
 	}
 	g.carried = append(g.carried, bundle.CarriedBundle{Runtime: runtime, Digest: newest.manifest.Descriptor.Digest})
 	g.statements = append(g.statements, newest.Statement.Predicate)
-	needs[0].always = true
+	needs[0].isRequired = true
 	needs[0].reference = bundle.DesiredRepository(runtime) + ":" + bundle.TagDesired
 	g.needs = append(g.needs, needs...)
 	return nil

@@ -30,8 +30,8 @@ type blobNeed struct {
 	repository string
 	// reference is the blob's name in the file, or empty for a blob that a manifest references.
 	reference string
-	// always is true for the blobs of a bundle, which the file contains even if the runtime already has them.
-	always bool
+	// isRequired is true for the blobs of a bundle, which the file contains even if the runtime already has them.
+	isRequired bool
 }
 
 // Entry is one line in the table of contents of an export. It covers all blobs with the same kind and name.
@@ -49,8 +49,8 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted contains the modules, with versions, whose images could not be determined. The file does not contain these
-	// images.
+	// Unlisted contains the modules, with versions, whose images could not be determined. The file does not contain
+	// these images.
 	Unlisted []string
 	// Modules describes how the images of each module were found, sorted by module.
 	Modules []ModuleImages
@@ -84,7 +84,7 @@ func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}
 	for _, n := range needs {
 		d := n.item.Descriptor.Digest
-		wanted[d] = wanted[d] || n.always || !known[n.runtime][n.place()]
+		wanted[d] = wanted[d] || n.isRequired || !known[n.runtime][n.place()]
 	}
 	var parcel Parcel
 	lines := map[[2]string]*Entry{}

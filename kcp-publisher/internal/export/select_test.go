@@ -26,7 +26,7 @@ func needOf(runtime, kind, name, text string) blobNeed {
 func TestTableOfContentsListsEachKindAndName(t *testing.T) {
 	own := func(runtime string) blobNeed {
 		n := needOf(runtime, KindBundle, runtime+", sequence 7", "bundle of "+runtime)
-		n.always, n.reference = true, "runtimes/"+runtime+":desired"
+		n.isRequired, n.reference = true, "runtimes/"+runtime+":desired"
 		return n
 	}
 	keda, moved := needOf("berlin", KindContent, "keda", "12345"), needOf("berlin", KindContent, "keda", "12345")
@@ -72,7 +72,7 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 		for range random.IntN(40) {
 			n := needOf(string(rune('a'+random.IntN(3))), KindContent, fmt.Sprint(random.IntN(5)),
 				fmt.Sprint(random.IntN(12)))
-			n.always = random.IntN(8) == 0
+			n.isRequired = random.IntN(8) == 0
 			needs = append(needs, n)
 			known[n.runtime][n.place()] = random.IntN(2) == 0
 		}
@@ -86,7 +86,7 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 		}
 		wanted := map[digest.Digest]bool{}
 		for _, n := range needs {
-			lacks := n.always || !known[n.runtime][n.place()]
+			lacks := n.isRequired || !known[n.runtime][n.place()]
 			if lacks && !carried[n.item.Descriptor.Digest] {
 				t.Fatalf("runtime %s needs %s, which is not exported", n.runtime, n.name)
 			}

@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// restoreInterval is the delay until the first retry of restoreCRDsUntilStart. The delay doubles with each retry, up
-	// to restoreDoublings times.
+	// restoreInterval is the delay until the first retry of restoreCRDsUntilStart. The delay doubles with each retry,
+	// up to restoreDoublings times.
 	restoreInterval  = time.Second
 	restoreDoublings = 5
 )
@@ -111,7 +111,7 @@ func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, 
 
 // restoreDefinitions restores the CRDs of the agent's kinds. It returns false if the API server does not serve one of
 // the kinds yet.
-func (a *Agent) restoreDefinitions(ctx context.Context, p *pass) bool {
+func (a *Agent) restoreDefinitions(ctx context.Context, p *roundRun) bool {
 	served, err := a.definitions.Restore(ctx, a.Uncached)
 	if err != nil {
 		p.unrestored["definitions"], served = err.Error(), false
@@ -127,7 +127,7 @@ func (a *Agent) restoreDefinitions(ctx context.Context, p *pass) bool {
 }
 
 // restoreOwnObjects restores the agent's own objects, except CRDs. It returns false if an object is not restored yet.
-func (a *Agent) restoreOwnObjects(ctx context.Context, p *pass) bool {
+func (a *Agent) restoreOwnObjects(ctx context.Context, p *roundRun) bool {
 	if p.hasPolled() {
 		a.lost.resetPoll()
 	}

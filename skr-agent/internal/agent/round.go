@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// pass is one round. It contains the facts and the results of the actions.
-type pass struct {
+// roundRun is one round. It contains the facts and the results of the actions.
+type roundRun struct {
 	log   logr.Logger
 	facts round.Facts
 	// contents and secrets are the changes of stored contents and of the agent's Secrets since the last round.
@@ -44,10 +44,10 @@ type pass struct {
 }
 
 // hasPolled reports whether this round polled the registry.
-func (p *pass) hasPolled() bool { return p.facts.Twin != "" }
+func (p *roundRun) hasPolled() bool { return p.facts.Twin != "" }
 
 // result returns the result of an action, and records its error.
-func (p *pass) result(err error) round.Result {
+func (p *roundRun) result(err error) round.Result {
 	if err != nil {
 		p.errs = append(p.errs, err)
 	}
@@ -74,15 +74,15 @@ func (a *Agent) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, err
 	}
 }
 
-func (a *Agent) beginRound(ctx context.Context) *pass {
-	return &pass{log: ctrl.LoggerFrom(ctx), unrestored: map[string]string{}, facts: round.Facts{
+func (a *Agent) beginRound(ctx context.Context) *roundRun {
+	return &roundRun{log: ctrl.LoggerFrom(ctx), unrestored: map[string]string{}, facts: round.Facts{
 		Memory: a.memory, Now: a.Now(), IsFirst: !a.hasStarted.Load(), IsBootstrapChanged: a.enrolled.Swap(false),
 		IsNotified: a.notified.Load(), HasFolder: a.Folder != nil, ManagesImage: a.Deployment != nil,
 	}}
 }
 
 // execute executes one action and adds its result to the facts.
-func (a *Agent) execute(ctx context.Context, p *pass, action round.Action) {
+func (a *Agent) execute(ctx context.Context, p *roundRun, action round.Action) {
 	f := &p.facts
 	switch action {
 	case round.CheckBootstrap:
@@ -150,7 +150,7 @@ func (a *Agent) loadState(ctx context.Context, log logr.Logger) bool {
 }
 
 // readRuntime reads the Kyma and the Manifests, and selects the modules to apply.
-func (a *Agent) readRuntime(ctx context.Context, p *pass) (err error) {
+func (a *Agent) readRuntime(ctx context.Context, p *roundRun) (err error) {
 	if p.kyma, err = a.getKyma(ctx); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (a *Agent) readRuntime(ctx context.Context, p *pass) (err error) {
 }
 
 // fetchContent fetches the content of the modules.
-func (a *Agent) fetchContent(ctx context.Context, p *pass) round.Result {
+func (a *Agent) fetchContent(ctx context.Context, p *roundRun) round.Result {
 	var err error
 	p.hasFetched, err = a.stageContents(ctx, p.log, p.followed.State)
 	switch {
@@ -186,7 +186,7 @@ func (a *Agent) fetchContent(ctx context.Context, p *pass) round.Result {
 }
 
 // observe reads the state of the runtime for the report.
-func (a *Agent) observe(ctx context.Context, p *pass) error {
+func (a *Agent) observe(ctx context.Context, p *roundRun) error {
 	facts, err := a.collectFacts(ctx, p.gate, p.followed)
 	if err != nil {
 		return err
@@ -207,7 +207,7 @@ func (a *Agent) observe(ctx context.Context, p *pass) error {
 }
 
 // endRound logs the errors of a round once, and returns the delay until the next round.
-func (a *Agent) endRound(ctx context.Context, p *pass, state round.State) (delay time.Duration) {
+func (a *Agent) endRound(ctx context.Context, p *roundRun, state round.State) (delay time.Duration) {
 	if ctx.Err() != nil {
 		return 0 // the process is shutting down
 	}

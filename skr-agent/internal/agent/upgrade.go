@@ -17,7 +17,7 @@ import (
 
 // upgradeImage updates the image of the agent's Deployment. Failures that the agent's image cannot have caused do not
 // count.
-func (a *Agent) upgradeImage(ctx context.Context, p *pass) {
+func (a *Agent) upgradeImage(ctx context.Context, p *roundRun) {
 	var well time.Duration
 	healthy := len(p.errs) == 0 && !slices.ContainsFunc(p.written.Failures, canBeAgentFault)
 	if !healthy {

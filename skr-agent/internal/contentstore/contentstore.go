@@ -50,7 +50,7 @@ type Store struct {
 	reader    client.Reader
 	writer    client.Writer
 	namespace string
-	written   writes
+	written   versions
 }
 
 // New returns a store in the Secrets of a namespace. The reader must not be cached, because it would cache all

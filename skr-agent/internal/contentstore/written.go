@@ -6,13 +6,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// writes contains the resource version of each Secret that this process wrote and did not delete, by name.
-type writes struct {
+// versions contains the resource version of each Secret that this process wrote and did not delete, by name.
+type versions struct {
 	mu       sync.Mutex // guards versions
 	versions map[string]string
 }
 
-func (w *writes) add(secret *corev1.Secret) {
+func (w *versions) add(secret *corev1.Secret) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.versions == nil {
@@ -21,7 +21,7 @@ func (w *writes) add(secret *corev1.Secret) {
 	w.versions[secret.Name] = secret.ResourceVersion
 }
 
-func (w *writes) remove(name string) {
+func (w *versions) remove(name string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.versions, name)

@@ -130,7 +130,7 @@ func (ap *applier) applyStage(
 		if unanswered[k.GroupKind()] >= maxUnresponsive {
 			continue
 		}
-		before, err := ap.before(ctx, a, o, p)
+		before, err := ap.fieldsBeforeApply(ctx, a, o, p)
 		var live *unstructured.Unstructured
 		if err == nil {
 			live, err = a.ApplyAndTake(ctx, o)
@@ -153,7 +153,7 @@ func (ap *applier) applyStage(
 				return applied, errors.Join(append(refused, err)...)
 			}
 		}
-		if ap.settle(known, o, live) != before {
+		if ap.recordResponse(known, o, live) != before {
 			applied = append(applied, k)
 		}
 		if o != stage[n] {

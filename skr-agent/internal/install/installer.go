@@ -27,7 +27,7 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		record.ReadUnverified(m).Restoring {
 		return ctrl.Result{}, err
 	}
-	defer i.memos.seen(m)
+	defer i.memos.recordSeen(m)
 	if err := i.reporter.restoreInventory(ctx, m, i.Inventories.Missing(m)); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -84,13 +84,13 @@ func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (out
 			return outcome.Outcome{}, fmt.Errorf("add finalizer: %w", err)
 		}
 	}
-	known, name := i.memos.of(m), client.ObjectKeyFromObject(m)
+	known, name := i.memos.forManifest(m), client.ObjectKeyFromObject(m)
 	known.freshObjects = nil
 	if err := i.applier.recordCompleted(ctx, m); err != nil {
 		return outcome.Outcome{}, err
 	}
 	changed := i.watches.TakeChanged(name)
-	changed.KeepOnly(i.planner.kept(m)) // ignore changes of objects that the module does not contain
+	changed.KeepOnly(i.planner.correctedObjects(m)) // ignore changes of objects that the module does not contain
 	todo := nextStep(m, *known, changed, i.pacer.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
@@ -166,7 +166,7 @@ func (i *Installer) removeFinalizer(ctx context.Context, m *v1beta2.Manifest) er
 // deniedOutcome returns the outcome if the API server responds with Forbidden although the agent has checked the
 // permissions.
 func (i *Installer) deniedOutcome(m *v1beta2.Manifest, err error) outcome.Outcome {
-	known, why := i.memos.of(m), v1beta2.ReasonForbidden
+	known, why := i.memos.forManifest(m), v1beta2.ReasonForbidden
 	if !account.LacksRight(err) {
 		why = v1beta2.ReasonApplyFailed
 	}

@@ -23,10 +23,10 @@ func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest,
 		return !object.Intercepts(object.KeyOf(r).GroupKind())
 	})
 	found, err := dr.planner.handOver(ctx, m, dropped)
-	if err != nil || len(found.mine) == 0 {
+	if err != nil || len(found.deletable) == 0 {
 		return err
 	}
-	_, err = dr.deleter.deleteObjects(ctx, m, found.mine, object.KeysOf(found.mine), dr.planner.mayDelete(m))
+	_, err = dr.deleter.deleteObjects(ctx, m, found.deletable, object.KeysOf(found.deletable), dr.planner.mayDelete(m))
 	if apierrors.IsForbidden(err) {
 		return nil
 	}

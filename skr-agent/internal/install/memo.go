@@ -112,15 +112,15 @@ func (k *memo) countCorrection(now time.Time) {
 // recordHandover records the wait for other modules. The delay until the next check increases with the duration of the
 // wait.
 func (k *memo) recordHandover(found handover, now time.Time) {
-	k.handingOver, k.handOverAgain = found.waiting, found.again
-	if found.waiting == "" || found.isScheduled {
+	k.handingOver, k.handOverAgain = found.waitReason, found.recheckAfter
+	if found.waitReason == "" || found.isScheduled {
 		k.handOverSince = time.Time{}
 		return
 	}
 	if k.handOverSince.IsZero() {
 		k.handOverSince = now
 	}
-	k.handOverAgain = min(max(found.again, now.Sub(k.handOverSince)/4), unwrittenInterval)
+	k.handOverAgain = min(max(found.recheckAfter, now.Sub(k.handOverSince)/4), unwrittenInterval)
 }
 
 // nextCheck returns the delay until the next check of a module that is not ready or not removed yet. The delay doubles
@@ -202,8 +202,8 @@ type memos struct {
 
 func newMemos() *memos { return &memos{byName: map[types.NamespacedName]*memo{}} }
 
-// of returns the memo of a Manifest. It creates the memo if it does not exist.
-func (s *memos) of(m *v1beta2.Manifest) *memo {
+// forManifest returns the memo of a Manifest. It creates the memo if it does not exist.
+func (s *memos) forManifest(m *v1beta2.Manifest) *memo {
 	name := client.ObjectKeyFromObject(m)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,8 +224,8 @@ func (s *memos) version(name types.NamespacedName) string {
 	return ""
 }
 
-// seen records the resourceVersion of a Manifest at the end of its reconciliation.
-func (s *memos) seen(m *v1beta2.Manifest) {
+// recordSeen records the resourceVersion of a Manifest at the end of its reconciliation.
+func (s *memos) recordSeen(m *v1beta2.Manifest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if known := s.byName[client.ObjectKeyFromObject(m)]; known != nil && known.uid == m.UID {

@@ -25,9 +25,9 @@ const (
 	unwrittenInterval = time.Minute
 )
 
-// wanted returns the objects of the requested version, with its default CR. problem is the reason why the content
-// cannot be rendered or installed.
-func (pl *planner) wanted(
+// wantedObjects returns the objects of the requested version, with its default CR. problem is the reason why the
+// content cannot be rendered or installed.
+func (pl *planner) wantedObjects(
 	ctx context.Context, m *v1beta2.Manifest,
 ) (wants object.Keys, problem *outcome.Finding, err error) {
 	p, problem, err := pl.content(ctx, m, nil)
@@ -59,7 +59,7 @@ func (pl *planner) newOwners(
 	if len(dropped) == 0 {
 		return nil, nil
 	}
-	others, err := pl.others(ctx, m)
+	others, err := pl.otherManifests(ctx, m)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (pl *planner) newOwners(
 			wants[object.KeyOf(r)] = struct{}{}
 		}
 		if !isInstalled {
-			now, problem, err := pl.wanted(ctx, other)
+			now, problem, err := pl.wantedObjects(ctx, other)
 			if err != nil {
 				return fmt.Errorf("render module %s to find the objects that it takes over: %w", other.Module(), err)
 			}
@@ -119,9 +119,9 @@ func (pl *planner) unwrittenManifests() []v1beta2.Manifest {
 	return pl.unwritten()
 }
 
-// releases returns a function that reports whether another Manifest does not need an object anymore, because its
+// releaseFilter returns a function that reports whether another Manifest does not need an object anymore, because its
 // content does not contain the object or the Manifest is being removed.
-func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
+func (pl *planner) releaseFilter(ctx context.Context) func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 	rendered := map[string]object.Keys{}
 	return func(other *v1beta2.Manifest, k guard.Key) (bool, error) {
 		if !planning.IsActive(pl.records, other) {
@@ -130,12 +130,12 @@ func (pl *planner) releases(ctx context.Context) func(other *v1beta2.Manifest, k
 		}
 		wants, done := rendered[other.Name]
 		if !done {
-			now, problem, err := pl.wanted(ctx, other)
+			now, problem, err := pl.wantedObjects(ctx, other)
 			if err != nil {
 				return false, fmt.Errorf("render module %s, the owner of %s: %w", other.Module(), k, err)
 			}
 			if wants = now; problem != nil {
-				wants = pl.kept(other)
+				wants = pl.correctedObjects(other)
 			}
 			rendered[other.Name] = wants
 		}
@@ -147,12 +147,12 @@ func (pl *planner) isIncomplete() bool { return pl.incomplete != nil && pl.incom
 
 // handover is the result of the search for new owners of objects that a module does not need anymore.
 type handover struct {
-	// mine contains the objects that the module can delete now.
-	mine []v1beta2.Resource
-	// waiting is the reason to wait if other modules must take over some of the objects first, or "". again is the
-	// delay until the next check.
-	waiting string
-	again   time.Duration
+	// deletable contains the objects that the module can delete now.
+	deletable []v1beta2.Resource
+	// waitReason is the reason to wait if other modules must take over some of the objects first, or "". recheckAfter
+	// is the delay until the next check.
+	waitReason   string
+	recheckAfter time.Duration
 	// isScheduled is true if the other modules only wait for their upgrade, for example for a maintenance window.
 	isScheduled bool
 }
@@ -165,20 +165,20 @@ func (pl *planner) handOver(
 		return handover{}, nil
 	}
 	if pl.isIncomplete() {
-		return handover{again: handOverInterval, waiting: "waiting until all Manifests of the bundle are written, because " +
-			"one of them may take over " + object.KeyOf(dropped[0]).String()}, nil
+		return handover{recheckAfter: handOverInterval, waitReason: "waiting until all Manifests of the " +
+			"bundle are written, because one of them may take over " + object.KeyOf(dropped[0]).String()}, nil
 	}
 	takers, err := pl.newOwners(ctx, m, dropped)
 	if err != nil {
 		return handover{}, err
 	}
-	found, deletes, owner := handover{again: unwrittenInterval, isScheduled: true}, pl.mayDelete(m), pl.owner(m)
+	found, deletes, owner := handover{recheckAfter: unwrittenInterval, isScheduled: true}, pl.mayDelete(m), pl.owner(m)
 	defaultCR, _ := pl.defaultCR(m)
 	var moving []string
 	for _, r := range dropped {
 		taker, wanted := takers[object.KeyOf(r)]
 		if !wanted {
-			found.mine = append(found.mine, r)
+			found.deletable = append(found.deletable, r)
 			continue
 		}
 		live, err := pl.accounts.Of(m).Metadata(ctx, r)
@@ -187,17 +187,17 @@ func (pl *planner) handOver(
 		}
 		if live == nil || !deletes(live) && (object.KeyOf(r) != object.KeyOf(defaultCR) || !owner.OwnsDefaultCR(live)) {
 			// If the object has another owner, deleteObjects does not delete it.
-			found.mine = append(found.mine, r)
+			found.deletable = append(found.deletable, r)
 			continue
 		}
 		if !taker.isUnwritten {
-			found.again = handOverInterval
+			found.recheckAfter = handOverInterval
 		}
 		found.isScheduled = found.isScheduled && taker.isUnwritten && !taker.isMissing
 		moving = append(moving, fmt.Sprintf("%s by %s", object.KeyOf(r), taker.name))
 	}
 	if len(moving) > 0 {
-		found.waiting = "waiting for the takeover of " + excerpt.FirstFew(moving)
+		found.waitReason = "waiting for the takeover of " + excerpt.FirstFew(moving)
 	}
 	return found, nil
 }

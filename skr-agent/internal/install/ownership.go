@@ -94,7 +94,7 @@ func (c ownerCheck) acceptsDefaultCR(live *metav1.PartialObjectMetadata) bool {
 // inventory of an installed module belong to it.
 func (c *checker) foreignObjects(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
 	by, before, whole := c.planner.owner(m), object.KeysOf(m.Status.Synced), planning.Installed(m)
-	others, err := c.planner.others(ctx, m)
+	others, err := c.planner.otherManifests(ctx, m)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ type pacer struct {
 	lookInterval, readyTimeout time.Duration
 }
 
-// waiting returns an outcome with state Processing. If the module has been processing for longer than the ready
-// timeout, the state is Error.
-func (pc *pacer) waiting(m *v1beta2.Manifest, known *memo, out outcome.Outcome, forWhat string) outcome.Outcome {
+// inProgress returns an outcome with state Processing. If the module has been processing for longer than the
+// ready timeout, the state is Error.
+func (pc *pacer) inProgress(m *v1beta2.Manifest, known *memo, out outcome.Outcome, forWhat string) outcome.Outcome {
 	out.State = v1beta2.StateProcessing
 	out.Ready = outcome.Finding{Reason: v1beta2.ReasonInstalling, Message: forWhat}
 	out.Again = known.nextCheck(m.Generation, pc.now(), pc.lookInterval)
@@ -39,9 +39,9 @@ func (pc *pacer) applyReadyTimeout(known *memo, out outcome.Outcome) outcome.Out
 	return out
 }
 
-// failed returns an outcome in state Error. The next check is later than usual, because the error usually requires a
-// change of the module or the cluster.
-func (pc *pacer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome) outcome.Outcome {
+// errorOutcome returns an outcome in state Error. The next check is later than usual, because the error usually
+// requires a change of the module or the cluster.
+func (pc *pacer) errorOutcome(m *v1beta2.Manifest, known *memo, out outcome.Outcome) outcome.Outcome {
 	cause := out.Resources
 	if out.Installation != nil {
 		cause = out.Installation
@@ -52,8 +52,8 @@ func (pc *pacer) failed(m *v1beta2.Manifest, known *memo, out outcome.Outcome) o
 	return out
 }
 
-// removing returns the outcome of a removal that waits for objects.
-func (pc *pacer) removing(m *v1beta2.Manifest, known *memo, out outcome.Outcome, stuck []string) outcome.Outcome {
+// inRemoval returns the outcome of a removal that waits for objects.
+func (pc *pacer) inRemoval(m *v1beta2.Manifest, known *memo, out outcome.Outcome, stuck []string) outcome.Outcome {
 	out.State = v1beta2.StateDeleting
 	out.Again = known.nextCheck(m.Generation, pc.now(), pc.lookInterval)
 	out.Ready = outcome.Finding{

@@ -31,7 +31,8 @@ type planner struct {
 	namespace string
 	// incomplete reports whether the agent is still writing the Manifests of a bundle. It can be nil.
 	incomplete func() bool
-	// unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet. It can be nil.
+	// unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet. It can be
+	// nil.
 	unwritten func() []v1beta2.Manifest
 }
 
@@ -42,7 +43,7 @@ func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan
 	if err != nil || problem != nil {
 		return planning.Plan{}, problem, err
 	}
-	problem, err = pl.claimed(ctx, m, &p)
+	problem, err = pl.checkClaims(ctx, m, &p)
 	return p, problem, err
 }
 
@@ -84,7 +85,7 @@ func (pl *planner) planFor(
 		return pl.plan(ctx, m)
 	}
 	if p, ok := pl.plans.Changed(client.ObjectKeyFromObject(m), planning.Input(m, pl.owner(m)), changed); ok {
-		problem, err := pl.claimed(ctx, m, &p)
+		problem, err := pl.checkClaims(ctx, m, &p)
 		return p, problem, err
 	}
 	p, problem, err := pl.plan(ctx, m)
@@ -92,14 +93,14 @@ func (pl *planner) planFor(
 	return p, problem, err
 }
 
-// claimed returns a conflict if another Manifest owns an object of the plan. It also records the objects that another
-// Manifest owns but does not need anymore, so that this module can take them over.
-func (pl *planner) claimed(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
-	others, err := pl.others(ctx, m)
+// checkClaims returns a conflict if another Manifest owns an object of the plan. It also records the objects that
+// another Manifest owns but does not need anymore, so that this module can take them over.
+func (pl *planner) checkClaims(ctx context.Context, m *v1beta2.Manifest, p *planning.Plan) (*outcome.Finding, error) {
+	others, err := pl.otherManifests(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	takes, conflict, err := planning.ClaimedByOther(m, *p, others, pl.defaultCR, pl.releases(ctx))
+	takes, conflict, err := planning.ClaimedByOther(m, *p, others, pl.defaultCR, pl.releaseFilter(ctx))
 	if err != nil || conflict == "" {
 		p.Takes = takes
 		return nil, err
@@ -133,8 +134,8 @@ func (pl *planner) defaultCR(m *v1beta2.Manifest) (v1beta2.Resource, bool) {
 	return r, guard.ProtectionReason(object.KeyOf(r), pl.namespace) == ""
 }
 
-// others returns all other Manifests from the cache. Callers must not modify them.
-func (pl *planner) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
+// otherManifests returns all other Manifests from the cache. Callers must not modify them.
+func (pl *planner) otherManifests(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.Manifest, error) {
 	var all v1beta2.ManifestList
 	if err := pl.cached.List(ctx, &all, client.InNamespace(pl.namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list Manifests: %w", err)
@@ -148,8 +149,8 @@ func (pl *planner) others(ctx context.Context, m *v1beta2.Manifest) ([]*v1beta2.
 	return others, nil
 }
 
-// kept returns the objects whose drift the agent corrects: the inventory and the default CR.
-func (pl *planner) kept(m *v1beta2.Manifest) object.Keys {
+// correctedObjects returns the objects whose drift the agent corrects: the inventory and the default CR.
+func (pl *planner) correctedObjects(m *v1beta2.Manifest) object.Keys {
 	kept := object.KeysOf(m.Status.Synced)
 	if r, ok := pl.defaultCR(m); ok {
 		kept[object.KeyOf(r)] = struct{}{}

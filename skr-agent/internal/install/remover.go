@@ -49,7 +49,7 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		}
 		return out, nil
 	}
-	known := rm.memos.of(m)
+	known := rm.memos.forManifest(m)
 	all := m.Status.Synced
 	defaultCR, hasDefaultCR := rm.planner.defaultCR(m)
 	if hasDefaultCR {
@@ -59,11 +59,11 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 	if err != nil {
 		return outcome.Outcome{}, err
 	}
-	if len(found.mine) == 0 && found.waiting != "" && rm.planner.isIncomplete() {
+	if len(found.deletable) == 0 && found.waitReason != "" && rm.planner.isIncomplete() {
 		return rm.handingOver(m, known, out, found), nil
 	}
-	mine := object.KeysOf(found.mine)
-	byUsers, err := rm.deleter.userObjects(ctx, m, found.mine)
+	mine := object.KeysOf(found.deletable)
+	byUsers, err := rm.deleter.userObjects(ctx, m, found.deletable)
 	if err != nil {
 		return outcome.Outcome{}, err
 	}
@@ -88,14 +88,14 @@ func (rm *remover) remove(ctx context.Context, m *v1beta2.Manifest) (outcome.Out
 		}
 		if len(left.objects) > 0 {
 			err := rm.unblock(ctx, m, known, &out, left)
-			return rm.pacer.removing(m, known, out, left.texts), err
+			return rm.pacer.inRemoval(m, known, out, left.texts), err
 		}
 	}
 	isDone, out, err := rm.removeObjects(ctx, m, known, out, mine)
 	if err != nil || !isDone {
 		return out, err
 	}
-	if found.waiting != "" {
+	if found.waitReason != "" {
 		return rm.handingOver(m, known, out, found), nil
 	}
 	return outcome.Outcome{Gone: true}, nil
@@ -121,7 +121,7 @@ func (rm *remover) removeObjects(
 		out.Inventory = object.Without(out.Inventory, gone)
 		if len(left.objects) > 0 {
 			err := rm.correctLeaving(ctx, m, known, slices.Concat(stages[n+1:]...))
-			return false, rm.pacer.removing(m, known, out, left.texts), err
+			return false, rm.pacer.inRemoval(m, known, out, left.texts), err
 		}
 	}
 	return true, out, nil
@@ -129,9 +129,9 @@ func (rm *remover) removeObjects(
 
 // handingOver returns the outcome of a removal that waits until other modules take over objects.
 func (rm *remover) handingOver(m *v1beta2.Manifest, known *memo, out outcome.Outcome, found handover) outcome.Outcome {
-	out = rm.pacer.removing(m, known, out, nil)
-	out.Ready.Message = found.waiting
-	out.Again = min(found.again, max(out.Again, handOverInterval))
+	out = rm.pacer.inRemoval(m, known, out, nil)
+	out.Ready.Message = found.waitReason
+	out.Again = min(found.recheckAfter, max(out.Again, handOverInterval))
 	return out
 }
 

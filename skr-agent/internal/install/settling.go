@@ -25,8 +25,8 @@ func (ap *applier) isSettled(known *memo, o *unstructured.Unstructured) bool {
 	return sure && shown == was.own
 }
 
-// settle records the API server's response to an apply. It returns the agent's fields in the applied object.
-func (ap *applier) settle(known *memo, o, live *unstructured.Unstructured) drift.Fields {
+// recordResponse records the API server's response to an apply. It returns the agent's fields in the applied object.
+func (ap *applier) recordResponse(known *memo, o, live *unstructured.Unstructured) drift.Fields {
 	k := guard.KeyOf(o)
 	own := ap.watches.RecordApply(k, live)
 	known.setSettled(o, own)
@@ -51,9 +51,9 @@ func (ap *applier) settleUnchanged(known *memo, o, tried *unstructured.Unstructu
 	}
 }
 
-// before returns the agent's fields in the live object before an apply. It reads the object from the API server only if
-// the watch of its kind may be outdated.
-func (ap *applier) before(
+// fieldsBeforeApply returns the agent's fields in the live object before an apply. It reads the object from the API
+// server only if the watch of its kind may be outdated.
+func (ap *applier) fieldsBeforeApply(
 	ctx context.Context, a *account.Account, o *unstructured.Unstructured, p planning.Plan,
 ) (drift.Fields, error) {
 	if p.Absent.Has(guard.KeyOf(o)) {

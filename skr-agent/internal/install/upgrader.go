@@ -54,13 +54,13 @@ func (up *upgrader) apply(
 		known.countCorrection(up.now())
 	}
 	if err != nil {
-		return up.refused(m, known, out, p, err)
+		return up.handleErrors(m, known, out, p, err)
 	}
 	if wait == "" && len(p.Unread) > 0 {
 		wait = p.UnreadText()
 	}
 	if wait != "" {
-		out = up.pacer.waiting(m, known, out, wait)
+		out = up.pacer.inProgress(m, known, out, wait)
 		// Keep the status of an installed module. Otherwise, each start of the agent would show the module as
 		// Processing until its watches run.
 		out.KeepStatus = wasInstalled && out.State == v1beta2.StateProcessing
@@ -75,7 +75,7 @@ func (up *upgrader) apply(
 	}
 	if problem := p.LeftOut(); problem != nil {
 		out.Installation = problem
-		return up.pacer.failed(m, known, out), nil
+		return up.pacer.errorOutcome(m, known, out), nil
 	}
 	if err := up.ledger.recordApplied(ctx, m, known); err != nil {
 		return outcome.Outcome{}, err
@@ -97,7 +97,7 @@ func (up *upgrader) prepare(
 		return planning.Plan{}, outcome.Outcome{}, err
 	}
 	if problem != nil {
-		out := up.pacer.failed(m, known, outcome.Outcome{Inventory: m.Status.Synced, Resources: problem})
+		out := up.pacer.errorOutcome(m, known, outcome.Outcome{Inventory: m.Status.Synced, Resources: problem})
 		out.Untouched = true
 		return planning.Plan{}, out, nil
 	}
@@ -117,7 +117,7 @@ func (up *upgrader) prepare(
 	}
 	if problem != nil {
 		out.Installation = problem
-		out = up.pacer.failed(m, known, out)
+		out = up.pacer.errorOutcome(m, known, out)
 		out.Untouched, out.Forbidden = true, true
 		return planning.Plan{}, out, nil
 	}
@@ -133,7 +133,7 @@ func (up *upgrader) prepare(
 	default:
 		out.Untouched = !planning.IsBegun(m)
 		out.Installation = tried.problem
-		out = up.pacer.failed(m, known, out)
+		out = up.pacer.errorOutcome(m, known, out)
 		known.recordRefusal(m, out, up.now(), tried.immutable)
 		return planning.Plan{}, out, nil
 	}
@@ -168,9 +168,9 @@ func (up *upgrader) write(
 	return applied, wait, err
 }
 
-// refused handles errors of the API server during an apply. Temporary errors cause a retry. An error that the module
-// causes sets its state to Error.
-func (up *upgrader) refused(
+// handleErrors handles errors of the API server during an apply. Temporary errors cause a retry. An error that the
+// module causes sets its state to Error.
+func (up *upgrader) handleErrors(
 	m *v1beta2.Manifest, known *memo, out outcome.Outcome, p planning.Plan, err error,
 ) (outcome.Outcome, error) {
 	var definite, temporary []string
@@ -188,11 +188,11 @@ func (up *upgrader) refused(
 	switch {
 	case p.Refused != nil:
 		out.Installation = p.Refused
-		return up.pacer.failed(m, known, out), nil
+		return up.pacer.errorOutcome(m, known, out), nil
 	case len(definite) == 0:
 		// All errors are temporary. A typical cause is a webhook whose server is part of this module and does not run
 		// yet.
-		return up.pacer.waiting(m, known, out, "waiting for the API server to accept "+excerpt.FirstFew(temporary)), nil
+		return up.pacer.inProgress(m, known, out, "waiting for the API server to accept "+excerpt.FirstFew(temporary)), nil
 	}
 	out.Installation = &outcome.Finding{
 		Reason: v1beta2.ReasonApplyFailed, Message: excerpt.FirstFew(append(definite, p.Unknown...)),
@@ -200,7 +200,7 @@ func (up *upgrader) refused(
 	if forbidden {
 		out.Installation.Reason = v1beta2.ReasonForbidden
 	}
-	return up.pacer.failed(m, known, out), nil
+	return up.pacer.errorOutcome(m, known, out), nil
 }
 
 // prune deletes the objects that are not in the current version. It keeps objects that other modules take over, and
@@ -214,9 +214,9 @@ func (up *upgrader) prune(
 		return out, err
 	}
 	known.recordHandover(found, up.now())
-	pruned := object.KeysOf(found.mine)
+	pruned := object.KeysOf(found.deletable)
 	var data, leaving []string
-	for _, stage := range planning.RemovalStages(found.mine) {
+	for _, stage := range planning.RemovalStages(found.deletable) {
 		for _, r := range stage {
 			why, err := up.deleter.keepsData(ctx, m, r)
 			if err != nil {

@@ -137,13 +137,13 @@ type recovery struct {
 	release []v1beta2.Manifest
 	// restore contains Manifests to create again.
 	restore []SavedManifest
-	// finish contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
+	// unfinished contains Manifests that a bundle removes, but whose inventory is not restored yet. It must be restored
 	// first, so that the removal deletes all objects.
-	finish []SavedManifest
+	unfinished []SavedManifest
 }
 
 func (r recovery) isEmpty() bool {
-	return !r.createKyma && len(r.release)+len(r.restore)+len(r.finish) == 0
+	return !r.createKyma && len(r.release)+len(r.restore)+len(r.unfinished) == 0
 }
 
 // knownTo returns a function that reports whether a bundle contains or removes a Manifest. For a nil bundle, the
@@ -198,7 +198,7 @@ func (m Memory) planRecovery(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, b
 		switch found := live[known.Name]; {
 		case known.RemovalUID != "":
 			if found != nil && found.UID == known.RemovalUID && record.ReadUnverified(found).Restoring {
-				todo.finish = append(todo.finish, known)
+				todo.unfinished = append(todo.unfinished, known)
 			}
 		case found == nil:
 			if isKnown(known) {

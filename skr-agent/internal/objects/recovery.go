@@ -93,7 +93,7 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 		saved := k.saveMemory(ctx, Memory{Manifests: k.observe(nil, manifests, b).Manifests})
 		todo := k.memory.planRecovery(nil, manifests, b)
 		restored, err := k.restoreManifests(ctx, todo.restore)
-		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.finish))
+		return restored, errors.Join(saved, err, k.restoreInventories(ctx, todo.unfinished))
 	}
 	// If the Secret cannot be written, for example because of a quota, continue with the memory of this process.
 	problems := []error{k.saveMemory(ctx, k.observe(kyma, manifests, b))}
@@ -110,7 +110,7 @@ func (k *Restorer) Restore(ctx context.Context, b *bundle.Bundle) (restored []st
 	}
 	made, err := k.restoreManifests(ctx, todo.restore)
 	restored = append(restored, made...)
-	problems = append(problems, err, k.restoreInventories(ctx, todo.finish))
+	problems = append(problems, err, k.restoreInventories(ctx, todo.unfinished))
 	err = errors.Join(problems...)
 	if err == nil && todo.isEmpty() {
 		k.restoredVersions, k.restoredBundle = there, b

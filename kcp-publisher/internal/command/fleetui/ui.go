@@ -180,7 +180,7 @@ func (f *uiFlags) handler(
 		}
 	}
 	if f.signIn.enabled() {
-		gate, err := f.signIn.gate(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.Namespace,
+		gate, err := f.signIn.newSignIn(config, client.Options{Scheme: own.Scheme(), Mapper: own.RESTMapper()}, f.Namespace,
 			log)
 		if err != nil {
 			return nil, err

@@ -104,9 +104,9 @@ var PageLimits = serve.Limits{
 	Write: 2 * tokenValidity,
 }
 
-// gate returns the sign-in and the access control of the UI. config contains the UI's own credentials for the API
+// newSignIn returns the sign-in and the access control of the UI. config contains the UI's own credentials for the API
 // server. options contain the scheme and the REST mapper.
-func (f *signInFlags) gate(
+func (f *signInFlags) newSignIn(
 	config *rest.Config, options client.Options, namespace string, log logr.Logger,
 ) (*access.Gate, error) {
 	external, err := url.Parse(f.external)

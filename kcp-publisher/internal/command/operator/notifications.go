@@ -79,12 +79,12 @@ func (f *notificationFlags) check() (err error) {
 
 // served is the publishing part of a process. The receiver of registry notifications uses it.
 type served interface {
-	// leading reports whether the process accepts notifications.
-	leading() bool
+	// acceptsNotifications reports whether the process accepts notifications.
+	acceptsNotifications() bool
 	// owns reports whether the process publishes to the runtime.
 	owns(runtime string) bool
-	// has reports whether a Kyma of the process has this runtime ID.
-	has(runtime string) bool
+	// hasRuntime reports whether a Kyma of the process has this runtime ID.
+	hasRuntime(runtime string) bool
 }
 
 func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
@@ -124,7 +124,7 @@ func (f *notificationFlags) setUpReceiver(
 		return cli.Usage(fmt.Errorf("--location %q: %w", location, err))
 	}
 	handler := receiver.New(receiver.Options{
-		Prefix: prefix, Tokens: f.tokens, Leading: runtimes.leading, Log: ctrl.Log.WithName("receiver"),
+		Prefix: prefix, Tokens: f.tokens, Leading: runtimes.acceptsNotifications, Log: ctrl.Log.WithName("receiver"),
 		Request: func(runtime string) bool {
 			switch {
 			case !runtimes.owns(runtime):
@@ -132,7 +132,7 @@ func (f *notificationFlags) setUpReceiver(
 					forward(runtime)
 				}
 				return forward != nil
-			case !runtimes.has(runtime):
+			case !runtimes.hasRuntime(runtime):
 				return false
 			}
 			reads.Add(runtime)
@@ -178,13 +178,13 @@ func (f *notificationFlags) setUpSubscribers(
 	return subscribers, nil
 }
 
-// whole is a publisher without shards: its only active replica publishes to all runtimes.
-type whole struct {
+// unsharded is a publisher without shards: its only active replica publishes to all runtimes.
+type unsharded struct {
 	mgr   ctrl.Manager
 	kymas *controller.Kymas
 }
 
-func (w whole) leading() bool { return isElected(w.mgr) }
+func (w unsharded) acceptsNotifications() bool { return isElected(w.mgr) }
 
 func isElected(mgr ctrl.Manager) bool {
 	select {
@@ -195,6 +195,6 @@ func isElected(mgr ctrl.Manager) bool {
 	}
 }
 
-func (w whole) owns(string) bool { return w.leading() }
+func (w unsharded) owns(string) bool { return w.acceptsNotifications() }
 
-func (w whole) has(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }
+func (w unsharded) hasRuntime(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }

@@ -62,28 +62,28 @@ func (o *owned) set(number int, shard *running) {
 	}
 }
 
-func (o *owned) of(runtime string) (running, bool) {
+func (o *owned) shardOf(runtime string) (running, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	found, ok := o.shards[shard.ShardOf(runtime, o.count)]
 	return found, ok
 }
 
-// leading returns true, because every replica accepts notifications and passes them on.
-func (o *owned) leading() bool { return true }
+// acceptsNotifications returns true, because every replica accepts notifications and passes them on.
+func (o *owned) acceptsNotifications() bool { return true }
 
 func (o *owned) owns(runtime string) bool {
-	_, ok := o.of(runtime)
+	_, ok := o.shardOf(runtime)
 	return ok
 }
 
-func (o *owned) has(runtime string) bool {
-	found, ok := o.of(runtime)
+func (o *owned) hasRuntime(runtime string) bool {
+	found, ok := o.shardOf(runtime)
 	return ok && found.kymas.HasKyma(found.ctx, runtime)
 }
 
 func (o *owned) readReport(ctx context.Context, runtime string) error {
-	found, ok := o.of(runtime)
+	found, ok := o.shardOf(runtime)
 	if !ok {
 		return errors.New("another replica publishes for the runtime") // the next poll reads the report
 	}
@@ -96,7 +96,7 @@ func (o *owned) readReport(ctx context.Context, runtime string) error {
 // addForwarded queues the runtimes about which other replicas received notifications.
 func (o *owned) addForwarded(reads *receiver.ReadQueue, runtimes []string) {
 	for _, runtime := range runtimes {
-		if o.has(runtime) {
+		if o.hasRuntime(runtime) {
 			reads.Add(runtime)
 		}
 	}

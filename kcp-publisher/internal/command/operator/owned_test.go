@@ -10,7 +10,7 @@ import (
 
 func TestReplicaReadsOnlyReportsOfItsShards(t *testing.T) {
 	o := newOwned(2)
-	if o.owns("one") || o.has("one") || !o.leading() {
+	if o.owns("one") || o.hasRuntime("one") || !o.acceptsNotifications() {
 		t.Error("a replica without shards must accept notifications and own no runtime")
 	}
 	ids := map[int]string{}

@@ -213,7 +213,7 @@ func (f *runFlags) addControllers(mgr ctrl.Manager, options controller.Options) 
 	if err != nil {
 		return err
 	}
-	return f.notifications.setUpReceiver(mgr, whole{mgr, kymas}, reads, nil, f.location, secure)
+	return f.notifications.setUpReceiver(mgr, unsharded{mgr, kymas}, reads, nil, f.location, secure)
 }
 
 func (f *runFlags) start(ctx context.Context, g *cli.Root, mgr ctrl.Manager) error {

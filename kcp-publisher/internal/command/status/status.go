@@ -98,7 +98,7 @@ func (f *statusFlags) run(cmd *cobra.Command) error {
 	case f.watch && f.exitCode:
 		return cli.Usage(errors.New("--exit-code cannot be combined with --watch, which does not end"))
 	}
-	if err := selection.CheckHealth(f.healths()); err != nil {
+	if err := selection.CheckHealth(f.selectedHealth()); err != nil {
 		return err
 	}
 	asked, err := f.registry.IsSet()
@@ -165,7 +165,7 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 		return controlplane.UnknownRuntime(f.runtime, f.DescribeNamespace(), names)
 	}
 	v := statusView{
-		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), uncut: !cli.IsTerminal(out),
+		Fleet: whole, selected: selected, filter: f.runtimeFilter, width: cli.Width(out), isUntruncated: !cli.IsTerminal(out),
 		palette: cli.NewPalette(out), wide: f.format == formatWide, all: f.all, everywhere: f.Everywhere,
 		where:    f.DescribeNamespace(),
 		selector: f.selector,

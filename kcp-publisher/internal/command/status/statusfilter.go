@@ -35,7 +35,7 @@ func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 		return false
 	}
 	if (f.failing || f.behind || f.silent || f.health != "") &&
-		!slices.Contains(f.healths(), string(r.Health)) {
+		!slices.Contains(f.selectedHealth(), string(r.Health)) {
 		return false
 	}
 	if f.module == "" && f.version == "" {
@@ -46,8 +46,8 @@ func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
 	})
 }
 
-// healths returns the health values that --health, --failing, --behind and --silent select.
-func (f *runtimeFilter) healths() []string {
+// selectedHealth returns the health values that --health, --failing, --behind and --silent select.
+func (f *runtimeFilter) selectedHealth() []string {
 	selected := strings.FieldsFunc(f.health, func(r rune) bool { return r == ',' })
 	if f.failing {
 		selected = append(selected, string(fleet.Failing))

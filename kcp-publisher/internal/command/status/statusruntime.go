@@ -33,7 +33,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 		since)
 	line := func(what, words string) {
 		if words != "" {
-			v.hanging(out, fmt.Sprintf("  %-11s", what), bundle.PrintableLine(words))
+			v.writeIndented(out, fmt.Sprintf("  %-11s", what), bundle.PrintableLine(words))
 		}
 	}
 	if r.Cause != nil {
@@ -63,7 +63,7 @@ func (v statusView) drawRuntime(out io.Writer, r fleet.Runtime) {
 	for _, m := range r.Modules {
 		if words := cmp.Or(m.Message, m.Held); words != "" {
 			fmt.Fprintln(out)
-			v.hanging(out, m.Name+": ", bundle.PrintableLine(words))
+			v.writeIndented(out, m.Name+": ", bundle.PrintableLine(words))
 		}
 	}
 }
@@ -102,8 +102,8 @@ func drawBundles(out io.Writer, bundles []fleet.Bundle) {
 
 const shownCommit = 12
 
-// hanging writes a title and a text. It indents wrapped lines to the start of the text, unless the title is long.
-func (v statusView) hanging(out io.Writer, title, words string) {
+// writeIndented writes a title and a text. It indents wrapped lines to the start of the text, unless the title is long.
+func (v statusView) writeIndented(out io.Writer, title, words string) {
 	indent := "  "
 	if len(title) <= v.width/3 {
 		for len(indent) < len(title) {

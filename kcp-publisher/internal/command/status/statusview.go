@@ -32,8 +32,8 @@ type statusView struct {
 	selected []fleet.Runtime
 	filter   runtimeFilter
 	width    int
-	// uncut is true if table rows must not be truncated.
-	uncut                 bool
+	// isUntruncated is true if table rows must not be truncated.
+	isUntruncated         bool
 	palette               cli.Palette
 	wide, all, everywhere bool
 	where, selector       string
@@ -247,7 +247,7 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 	t := terminal.NewTable(nil)
 	t.AppendHeader(header)
 	for _, row := range rows {
-		if !v.wide && !v.uncut {
+		if !v.wide && !v.isUntruncated {
 			row[last] = text.Snip(row[last].(string), max(room, minCell), "…")
 		}
 		t.AppendRow(row)
@@ -258,7 +258,7 @@ func (v statusView) table(out io.Writer, listed []fleet.Runtime) {
 func (v statusView) render(out io.Writer, t table.Writer) {
 	t.SuppressTrailingSpaces()
 	drawn := t.Render()
-	if !v.wide && !v.uncut && text.LongestLineLen(drawn) > v.width {
+	if !v.wide && !v.isUntruncated && text.LongestLineLen(drawn) > v.width {
 		t.Style().Size.WidthMax = v.width
 		drawn = t.Render()
 	}

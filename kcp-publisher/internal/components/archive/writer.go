@@ -144,7 +144,7 @@ type target struct {
 
 // Exists reports whether the content exists. A manifest exists only in the repositories to which it was pushed.
 func (t target) Exists(_ context.Context, desc ocispec.Descriptor) (bool, error) {
-	there, err := t.w.has(desc)
+	there, err := t.w.hasBlob(desc)
 	if err != nil || !there || !isManifest(desc.MediaType) {
 		return there, err
 	}
@@ -206,9 +206,9 @@ func (t target) Tag(ctx context.Context, desc ocispec.Descriptor, reference stri
 	return nil
 }
 
-// has reports whether the archive already contains the blob. If the blob is in an existing archive, has verifies its
-// content once, because an interrupted program may have left an incomplete file.
-func (w *Writer) has(desc ocispec.Descriptor) (bool, error) {
+// hasBlob reports whether the archive already contains the blob. If the blob is in an existing archive, hasBlob
+// verifies its content once, because an interrupted program may have left an incomplete file.
+func (w *Writer) hasBlob(desc ocispec.Descriptor) (bool, error) {
 	if _, err := blobName(desc.Digest); err != nil {
 		return false, err
 	}

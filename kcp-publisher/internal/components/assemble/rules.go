@@ -16,21 +16,21 @@ import (
 func checkRules(objects []*unstructured.Unstructured, defaultCR []byte) error {
 	placed := make([]*unstructured.Unstructured, 0, len(objects)+1)
 	for _, o := range objects {
-		placed = append(placed, place(o))
+		placed = append(placed, withNamespace(o))
 	}
 	if len(defaultCR) > 0 {
 		cr, err := render.DefaultCR(defaultCR)
 		if err != nil {
 			return fmt.Errorf("default CR: %w", err)
 		}
-		placed = append(placed, place(cr))
+		placed = append(placed, withNamespace(cr))
 	}
 	return guard.Check(placed, moduleNamespace)
 }
 
-// place returns a copy of an object with the namespace that an agent sets. It does not change the namespace of custom
-// resources, because their scope depends on the cluster.
-func place(o *unstructured.Unstructured) *unstructured.Unstructured {
+// withNamespace returns a copy of an object with the namespace that an agent sets. It does not change the namespace
+// of custom resources, because their scope depends on the cluster.
+func withNamespace(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	kind := yaml.TypeMeta{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}
 	if namespaced, known := openapi.IsNamespaceScoped(kind); known {

@@ -80,11 +80,11 @@ func (f Files) tests(
 func checksOf(hooks, installed []*unstructured.Unstructured) ([]fleet.Check, error) {
 	namespaces := map[string]bool{}
 	for _, o := range installed {
-		namespaces[place(o).GetNamespace()] = true
+		namespaces[withNamespace(o).GetNamespace()] = true
 	}
 	var found []fleet.Check
 	for _, o := range hooks {
-		job, err := testJob(place(o))
+		job, err := testJob(withNamespace(o))
 		if err == nil && !namespaces[job.GetNamespace()] {
 			err = fmt.Errorf("the chart installs no object in its namespace %s", job.GetNamespace())
 		}

@@ -61,7 +61,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 		c.count(func(s *Stats) { s.Hits++ })
 		return body, nil
 	}
-	got, err := c.share(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (fetchResult, error) {
+	got, err := c.fetchOnce(ctx, fmt.Sprintf("%s %d", target.Digest, target.Size), func() (fetchResult, error) {
 		// Look again, because another caller may have stored the blob in the meantime.
 		if body := c.load(target.Digest, target.Size); body != nil {
 			defer body.Close()
@@ -127,8 +127,8 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 	return fetchResult{desc: desc, data: data}, nil
 }
 
-// share calls fetch once for all concurrent callers with the same key, and returns the result to all of them.
-func (c *Cache) share(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
+// fetchOnce calls fetch once for all concurrent callers with the same key, and returns the result to all of them.
+func (c *Cache) fetchOnce(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
 		mine := false // no lock is needed, because the flight's channel orders the write before the read
 		flight := c.flights.DoChan(key, func() (any, error) {
@@ -176,7 +176,7 @@ func (r referenceRepository) FetchReference(
 	if _, ok := blobFileName(digest.Digest(reference)); !ok {
 		return r.fetchTag(ctx, reference)
 	}
-	got, err := c.share(ctx, reference, func() (fetchResult, error) {
+	got, err := c.fetchOnce(ctx, reference, func() (fetchResult, error) {
 		c.count(func(s *Stats) { s.Misses++ })
 		desc, body, err := r.fetcher.FetchReference(ctx, reference)
 		if err != nil {

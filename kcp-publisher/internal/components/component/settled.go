@@ -27,12 +27,12 @@ type settledContent struct {
 
 type state struct {
 	content Content
-	// shared is true if the content was copied to the runtimes' registry.
-	shared bool
-	err    error
-	at     time.Time
-	// copied is the last time at which the component version was copied to the runtimes' registry or found complete there,
-	// or zero.
+	// isShared is true if the content was copied to the runtimes' registry.
+	isShared bool
+	err      error
+	at       time.Time
+	// copied is the last time at which the component version was copied to the runtimes' registry or found complete
+	// there, or zero.
 	copied time.Time
 }
 
@@ -46,7 +46,7 @@ func (r *Reader) settleContent(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	there := true
-	if s.shared {
+	if s.isShared {
 		var err error
 		if there, err = hasContent(ctx, place, s.content); err != nil {
 			return Content{}, err
@@ -63,7 +63,7 @@ func (r *Reader) settleContent(
 	if s.err != nil {
 		return Content{}, s.err
 	}
-	if s.shared && !there {
+	if s.isShared && !there {
 		r.onRestored(ctx, s.content, place)
 	}
 	content := s.content
@@ -128,7 +128,7 @@ func (r *Reader) findOrCopy(
 		}
 		found.Repository = place.Name(bundle.ContentRepository)
 	}
-	s.state = state{content: found.Content, shared: found.bytes != nil, at: r.now(), copied: s.copied}
+	s.state = state{content: found.Content, isShared: found.bytes != nil, at: r.now(), copied: s.copied}
 	return nil
 }
 

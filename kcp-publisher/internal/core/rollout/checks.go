@@ -161,9 +161,9 @@ func (w *wave) isProvenWithout() bool {
 	return w.minReady >= 0 && w.updated >= max(w.minReady, 1) && w.measuring == w.overdue && len(w.failedEarlier) == 0
 }
 
-// occupied returns the number of runtimes that count toward maxConcurrent. It omits runtimes whose checks have not
-// passed in time, as far as minReady allows it.
-func (w *wave) occupied() int {
+// countConcurrent returns the number of runtimes that count toward maxConcurrent. It omits runtimes whose checks have
+// not passed in time, as far as minReady allows it.
+func (w *wave) countConcurrent() int {
 	if w.minReady < 0 {
 		return w.inFlight
 	}
@@ -176,7 +176,7 @@ func (w *wave) isStalled() bool {
 	if w.isProvenWithout() {
 		return false
 	}
-	full := w.maxConcurrent >= 0 && w.occupied() >= w.maxConcurrent
+	full := w.maxConcurrent >= 0 && w.countConcurrent() >= w.maxConcurrent
 	return w.overdue+w.outdated+len(w.failedEarlier) > 0 && w.inFlight == w.overdue && (len(w.reachable) == 0 || full)
 }
 

@@ -180,7 +180,7 @@ func TestGatesWithDifferentChecksAreNotEqual(t *testing.T) {
 		spec.Waves[0].Checks[0].PromQL.Max = bound
 		runtimes := []Runtime{at("dev", "dev", "1.0.0"), at("prod", "prod", "1.0.0")}
 		step := Plan(first, spec, fleet.RolloutStatus{}, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
-		return Gates{keda: newGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
+		return Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
 	}
 	a, same, other := gate("0.5"), gate("0.5"), gate("0.6")
 	if !a.HasSameDecisions(same) || !a[keda].Equal(same[keda], "dev", "1.0.0") {
@@ -251,7 +251,7 @@ func TestRemovedChecksAreRemovedFromSelectedRuntimes(t *testing.T) {
 	runtimes := []Runtime{dev, at("prod", "prod", "1.0.0")}
 	spec.Waves[0].Checks = nil
 	step := Plan(first, spec, began.Status, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
-	gates := Gates{keda: newGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
+	gates := Gates{keda: NewGate(&fleet.Rollout{Spec: spec}, step, runtimes)}
 	if checks, isSet := gates.Checks(keda, gates[keda].Decide("dev", "2.0.0")); !isSet || len(checks.Checks) > 0 {
 		t.Errorf("got checks %+v (set: %t), want an empty list that replaces the current checks", checks, isSet)
 	}

@@ -38,9 +38,9 @@ type Gate struct {
 	awaitedRuntimes []string
 }
 
-// newGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
+// NewGate returns the Gate of a track (a module in a channel). newest is the newest rollout of the track, and step is
 // the next step of this rollout.
-func newGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
+func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
 		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})

@@ -37,7 +37,7 @@ func (p *plan) grantSlots(runtimes []Runtime) {
 			continue
 		}
 		slots := p.keepSlots(i, before, postponed, runtimes)
-		free := w.maxConcurrent - w.occupied() - slots.takenCount
+		free := w.maxConcurrent - w.countConcurrent() - slots.takenCount
 		slices.SortFunc(w.reachable, func(a, b int) int {
 			sinceA, sinceB := slots.postponedAt(runtimes[a].ID), slots.postponedAt(runtimes[b].ID)
 			return cmp.Or(sinceA.Compare(sinceB), cmp.Compare(p.members[a].place, p.members[b].place))

@@ -368,7 +368,7 @@ func (w *world) promoteSurely() {
 	step := Plan(newest.Name, newest.Spec, newest.Status, facts, PlanInput{
 		ChannelVersion: w.channel, IsProven: isProven(newest, w.rollouts), Now: w.now,
 	})
-	newest.Status, w.gates = step.Status, Gates{keda: newGate(newest, step, facts)}
+	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}
 }
 
 func contains(status fleet.RolloutStatus, wave int, id string) bool {

@@ -44,9 +44,9 @@ type Runtime struct {
 	// Selection contains the rollout that selected Version and the reported results. It is nil if no rollout selected
 	// Version.
 	Selection *v1beta2.GivenVersion
-	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma, and
-	// contains the module in Version. State and Message are the module's state and message in that report. State is only
-	// valid if IsCurrent is true. Message is also valid if UnresolvedVersion is set.
+	// IsCurrent is true if the last report is about the newest bundle and the same generation of the runtime's Kyma,
+	// and contains the module in Version. State and Message are the module's state and message in that report. State
+	// is only valid if IsCurrent is true. Message is also valid if UnresolvedVersion is set.
 	IsCurrent bool
 	State     v1beta2.State
 	Message   string
@@ -82,8 +82,8 @@ type Decision struct {
 	// TriedVersion is the promoted version if the publisher could not resolve it for the runtime. The publisher tries
 	// to resolve it in addition to Version, to find out when the problem is solved. Otherwise, TriedVersion is empty.
 	TriedVersion string
-	// Checks is the number of the wave whose checks the runtime gets together with Version. The first wave has the number
-	// 1. If Checks is 0, the runtime keeps its current checks.
+	// Checks is the number of the wave whose checks the runtime gets together with Version. The first wave has the
+	// number 1. If Checks is 0, the runtime keeps its current checks.
 	Checks int
 }
 
@@ -307,7 +307,7 @@ func (p *plan) advanceWaves() {
 		if s.State = fleet.WaveProgressing; s.ReadyAt != nil {
 			s.State = fleet.WaveSoaking
 		}
-		why := p.unready(i)
+		why := p.notReadyReason(i)
 		if why == "" && s.ReadyAt == nil {
 			s.ReadyAt, s.State = &now, fleet.WaveSoaking
 		}

@@ -128,7 +128,7 @@ func (r *Round) addTrack(
 	situation := PlanInput{ChannelVersion: followers.Channel, IsProven: isProven(newest, rollouts),
 		Now: now, places: r.places}
 	step := Plan(newest.Name, newest.Spec, newest.Status, followers.Runtimes, situation)
-	r.Gates[track] = newGate(newest, step, followers.Runtimes)
+	r.Gates[track] = NewGate(newest, step, followers.Runtimes)
 	r.addRollout(newest, step.Status, now)
 	for _, old := range rollouts {
 		if old != newest && !IsFinished(old.Status.State) {
@@ -168,7 +168,7 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 // addRecordedGate adds the decisions according to a Rollout's current status, without evaluating a next step. If the
 // Rollout has not succeeded, every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
-	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = newGate(newest, Step{Status: newest.Status}, nil)
+	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 

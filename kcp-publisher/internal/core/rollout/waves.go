@@ -117,13 +117,13 @@ type wave struct {
 	workingSince time.Time
 	// unreadCount counts the runtimes in updated and measuring whose reports this publisher has not read since it started.
 	unreadCount int
-	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is ready
-	// but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks for the
-	// configured time. outdated counts the runtimes whose agents do not support checks.
+	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is
+	// ready but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks
+	// for the configured time. outdated counts the runtimes whose agents do not support checks.
 	unchecked                    []string
 	measuring, outdated, overdue int
-	// failedEarlier describes the runtimes that got the promoted version from another rollout and have a failed check. It
-	// is empty if maxFailures allows that many failures.
+	// failedEarlier describes the runtimes that got the promoted version from another rollout and have a failed
+	// check. It is empty if maxFailures allows that many failures.
 	failedEarlier []string
 	// failedChecks lists the failed checks and their runtimes.
 	failedChecks []failedCheckOf
@@ -296,9 +296,9 @@ func (w *wave) unreadyReason() string {
 	return ""
 }
 
-// unready returns the reason why a wave is not ready, or "". If the only reason is the number of deferred runtimes, it
-// sets the state Waiting, because an operator can approve the wave.
-func (p *plan) unready(number int) string {
+// notReadyReason returns the reason why a wave is not ready, or "". If the only reason is the number of deferred
+// runtimes, it sets the state Waiting, because an operator can approve the wave.
+func (p *plan) notReadyReason(number int) string {
 	w, s := &p.waves[number], &p.status.Waves[number]
 	if why := w.unreadyReason(); why != "" {
 		return why

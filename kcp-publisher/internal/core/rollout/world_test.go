@@ -309,6 +309,6 @@ func (w *world) promote() {
 	}
 	newest.Status = step.Status
 	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act
-		w.gates = Gates{keda: newGate(newest, step, facts)}
+		w.gates = Gates{keda: NewGate(newest, step, facts)}
 	}
 }

@@ -29,9 +29,9 @@ func RecordedGates(
 		case followed && needsNoRollout(newest, seen.Channel, FindPolicy(policies, track)):
 			// Without a Gate, every runtime can have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
-			gates[track] = newGate(newest, Step{Status: newest.Status}, nil)
+			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
-			gates[track] = newGate(newest,
+			gates[track] = NewGate(newest,
 				recordedStep(newest, seen.Runtimes, PlanInput{ChannelVersion: seen.Channel, Now: now, places: known}),
 				seen.Runtimes)
 		}

@@ -14,7 +14,7 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	}
 	written := []fleet.Rollout{*r.DeepCopy()}
 	written[0].Status = step.Status
-	policies, all := []fleet.RolloutPolicy{*w.policy}, newGate(&written[0], step, facts)
+	policies, all := []fleet.RolloutPolicy{*w.policy}, NewGate(&written[0], step, facts)
 	for _, part := range parts {
 		followers := map[Track]Followers{}
 		if len(part) > 0 {

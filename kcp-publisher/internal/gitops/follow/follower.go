@@ -52,8 +52,8 @@ type Follower struct {
 	approved atomic.Pointer[shard.Approvals]
 	// compared is the return value of ComparedAt, or nil before the first comparison.
 	compared atomic.Pointer[time.Time]
-	// holding is the return value of HoldReason.
-	holding atomic.Pointer[string]
+	// currentHoldReason is the return value of HoldReason.
+	currentHoldReason atomic.Pointer[string]
 	// edited is true after another client changed an object of a commit.
 	edited atomic.Bool
 
@@ -95,7 +95,7 @@ func (f *Follower) ComparedAt() time.Time {
 
 // HoldReason returns the reason why publishing is stopped, or "".
 func (f *Follower) HoldReason() string {
-	if why := f.holding.Load(); why != nil {
+	if why := f.currentHoldReason.Load(); why != nil {
 		return *why
 	}
 	return ""
@@ -141,7 +141,7 @@ func (f *Follower) setHold(wanted bool) {
 	default:
 		why = "the branch has not been compared with the control plane yet"
 	}
-	f.holding.Store(&why)
+	f.currentHoldReason.Store(&why)
 	held.Set(map[bool]float64{true: 1}[wanted])
 }
 

@@ -22,9 +22,9 @@ type cleaner struct {
 
 // writtenObject is an object that a check has written.
 type writtenObject struct {
-	// what describes the object if it cannot be deleted. path is its URL path.
-	what, path string
-	runtime    Runtime
+	// description describes the object if it cannot be deleted. path is its URL path.
+	description, path string
+	runtime           Runtime
 	// expires is true for an object that registries remove automatically.
 	expires bool
 }
@@ -39,7 +39,7 @@ func newTidier(o Options, s checkStage) *cleaner {
 func (t *cleaner) blob(who Runtime, reportsOf string, d digest.Digest) {
 	repository := t.stage.prefix + "/" + bundle.ReportRepository(reportsOf)
 	t.add(writtenObject{
-		what: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(),
+		description: fmt.Sprintf("blob %s in %s", d, repository), path: "/v2/" + repository + "/blobs/" + d.String(),
 		runtime: who,
 	})
 }
@@ -60,7 +60,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 	case p.method == http.MethodPut && got.status == http.StatusCreated:
 		repository, tag, _ := strings.Cut(repository, "/manifests/")
 		t.add(writtenObject{
-			what: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" +
+			description: fmt.Sprintf("tag %s in %s", tag, repository), path: "/v2/" + repository + "/manifests/" +
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
@@ -69,7 +69,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")
 			t.add(writtenObject{
-				what: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own,
+				description: "an unfinished upload in " + repository, path: upload.RequestURI(), runtime: t.options.Own,
 				expires: true,
 			})
 		}
@@ -92,7 +92,7 @@ func (t *cleaner) deleteAll(ctx context.Context) []string {
 		})
 		gone := err == nil && (got.status >= 200 && got.status < 300 || got.status == http.StatusNotFound)
 		if !gone && !found.expires {
-			left = append(left, found.what)
+			left = append(left, found.description)
 		}
 	}
 	return left

@@ -58,9 +58,9 @@ func viewRights(namespace string) []Right {
 	}
 }
 
-// reading returns the permission to read a runtime's report. The API server has no subresource report: Roles only use
-// its name for this permission, because reports are in the registry.
-func reading(kyma client.ObjectKey) Right {
+// readReports returns the permission to read a runtime's report. The API server has no subresource report: Roles only
+// use its name for this permission, because reports are in the registry.
+func readReports(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:        "get",
 		Group:       v1beta2.GroupVersion.Group,
@@ -150,7 +150,7 @@ func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 		return err == nil && len(missing) == 0, err
 	}}
 	v.MissingForReport = func(ctx context.Context, kyma client.ObjectKey) (string, error) {
-		right := reading(kyma)
+		right := readReports(kyma)
 		if may, err := ask(ctx, right); may || err != nil {
 			return "", err
 		}

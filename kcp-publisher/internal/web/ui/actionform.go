@@ -24,8 +24,8 @@ type actionForm struct {
 	selection string
 }
 
-// form reads the form of a request. If it returns false, it has already responded with an error.
-func (p *pages) form(w http.ResponseWriter, r pageRequest) (actionForm, bool) {
+// readForm reads the form of a request. If it returns false, it has already responded with an error.
+func (p *pages) readForm(w http.ResponseWriter, r pageRequest) (actionForm, bool) {
 	if err := r.ParseForm(); err != nil {
 		p.showMessage(w, r, http.StatusBadRequest, "Cannot read this form", "Go back and try again.")
 		return actionForm{}, false

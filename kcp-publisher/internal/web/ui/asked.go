@@ -10,6 +10,6 @@ type pageRequest struct {
 	viewer *Viewer
 	fleet  *snapshot
 	next   <-chan struct{}
-	// reading is the progress while the Kymas are being read, or nil afterwards.
-	reading *reading
+	// progress is the progress while the Kymas are being read, or nil afterwards.
+	progress *reading
 }

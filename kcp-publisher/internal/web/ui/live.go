@@ -19,9 +19,9 @@ const (
 	writeWithin    = 10 * time.Second
 )
 
-// live sends a server-sent event with a revision number after each change of the fleet. The browser then loads the page
-// again, which checks the viewer's permissions.
-func (p *pages) live(w http.ResponseWriter, r pageRequest) {
+// streamChanges sends a server-sent event with a revision number after each change of the fleet. The browser then
+// loads the page again, which checks the viewer's permissions.
+func (p *pages) streamChanges(w http.ResponseWriter, r pageRequest) {
 	select {
 	case p.streams <- struct{}{}:
 		defer func() { <-p.streams }()

@@ -88,7 +88,7 @@ type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
 	s, q := r.fleet, parseQuery(r.URL.Query())
-	page := overview{Query: q, Warnings: s.Warnings, Reading: r.reading, Filters: s.filters(q)}
+	page := overview{Query: q, Warnings: s.Warnings, Reading: r.progress, Filters: s.filters(q)}
 	for i := range s.Runtimes {
 		page.All.add(s.Runtimes[i].Health)
 	}
@@ -111,7 +111,7 @@ func (p *pages) overview(w http.ResponseWriter, r pageRequest) {
 	page.MayAct = page.Reading == nil && page.Grouped == "" && page.Found.Total > 0 &&
 		p.mayAct(r, client.ObjectKey{Namespace: p.Source.namespace})
 	p.render(w, r, "overview", http.StatusOK, frame{
-		Title: "Fleet", Section: "fleet", Live: r.reading == nil, Body: page,
+		Title: "Fleet", Section: "fleet", Live: r.progress == nil, Body: page,
 	})
 }
 

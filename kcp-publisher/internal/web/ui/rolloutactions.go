@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// offer is an action on a rollout's page.
-type offer struct {
+// pageAction is an action on a rollout's page.
+type pageAction struct {
 	Name, Title string
 	// Wave is the wave to approve, or empty for other actions.
 	Wave string
@@ -26,18 +26,18 @@ type offer struct {
 }
 
 // rolloutOffers applies each action to a copy of the rollout, to find the actions that are possible in its state.
-func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
+func (r pageRequest) rolloutOffers(one *fleet.Rollout) []pageAction {
 	s := one.Status
-	candidates := []offer{
+	candidates := []pageAction{
 		{Name: "pause", Title: "Pause rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(true)},
 	}
 	if one.Spec.Paused {
-		candidates = []offer{
+		candidates = []pageAction{
 			{Name: "resume", Title: "Resume rollout", Runtimes: s.Total - s.Updated, action: actions.Pause(false)},
 		}
 	}
 	for _, wave := range actions.WaitingWaves(one.Spec, s) {
-		approve := offer{
+		approve := pageAction{
 			Name:     "approve",
 			Title:    "Approve wave " + cleanLine(60, wave),
 			Wave:     wave,
@@ -51,10 +51,10 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 	}
 	rivals := relatedRollouts(one, r.fleet.Rollouts)
 	candidates = append(candidates,
-		offer{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
-		offer{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(rivals)},
-		offer{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(rivals)})
-	var possible []offer
+		pageAction{Name: "abort", Title: "Abort rollout", Runtimes: s.Total - s.Updated, action: actions.Abort()},
+		pageAction{Name: "undo", Title: "Undo rollout", Runtimes: s.Updated, action: actions.Undo(rivals)},
+		pageAction{Name: "retry", Title: "Retry rollout", Runtimes: s.Total, action: actions.Retry(rivals)})
+	var possible []pageAction
 	for _, o := range candidates {
 		object := rolloutObject(one)
 		if effect, err := o.action.Change(&object); err == nil {
@@ -67,7 +67,7 @@ func (r pageRequest) rolloutOffers(one *fleet.Rollout) []offer {
 
 // confirmedAction returns the action, limited to the effect that the viewer confirmed. The rollout can change after the
 // confirmation.
-func (o offer) confirmedAction() actions.Rollout {
+func (o pageAction) confirmedAction() actions.Rollout {
 	return actions.Rollout{Reason: o.action.Reason, Change: func(r *v1alpha1.Rollout) (string, error) {
 		effect, err := o.action.Change(r)
 		if err == nil && effect != o.effect {
@@ -113,7 +113,7 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 		p.rollout(w, r)
 		return
 	}
-	form, ok := p.form(w, r)
+	form, ok := p.readForm(w, r)
 	if !ok {
 		return
 	}
@@ -127,7 +127,7 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 			"You may not change this rollout: you need the right to patch it in the control plane.")
 		return
 	}
-	var chosen *offer
+	var chosen *pageAction
 	for _, o := range r.rolloutOffers(one) {
 		if o.Name == form.action && o.Wave == form.wave {
 			chosen = &o

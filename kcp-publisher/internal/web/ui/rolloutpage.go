@@ -168,7 +168,7 @@ type rolloutPage struct {
 	rolloutView
 	Done, Error string
 	// Offered contains the actions that are possible and that the viewer may start.
-	Offered []offer
+	Offered []pageAction
 }
 
 func (p *pages) rollout(w http.ResponseWriter, r pageRequest) {

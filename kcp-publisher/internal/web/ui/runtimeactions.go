@@ -109,7 +109,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 			selected = append(selected, one)
 		}
 	}
-	if len(selected) == 0 || r.reading != nil {
+	if len(selected) == 0 || r.progress != nil {
 		p.showMessage(w, r, http.StatusConflict, "No runtime matches", "The filter no longer matches any runtime.")
 		return
 	}
@@ -121,7 +121,7 @@ func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 func (p *pages) performAction(
 	w http.ResponseWriter, r pageRequest, right client.ObjectKey, selected []*fleet.Runtime, address, back string,
 ) {
-	form, ok := p.form(w, r)
+	form, ok := p.readForm(w, r)
 	if !ok {
 		return
 	}

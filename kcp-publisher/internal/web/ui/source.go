@@ -42,17 +42,17 @@ type Source struct {
 	assess func(fleet.Input) fleet.Fleet
 	now    func() time.Time
 
-	// dirty contains an element if the fleet has changed since the last evaluation.
-	dirty chan struct{}
+	// changed contains an element if the fleet has changed since the last evaluation.
+	changed chan struct{}
 
 	// mu guards the following fields. next is closed and replaced together with current.
 	mu      sync.Mutex
 	current *snapshot
 	next    chan struct{}
-	// first is the incomplete fleet while the Kymas are being read, or nil afterwards. read returns the number of Kymas
-	// that have been read.
-	first *snapshot
-	read  func() int64
+	// partialFleet is the incomplete fleet while the Kymas are being read, or nil afterwards. read returns the number
+	// of Kymas that have been read.
+	partialFleet *snapshot
+	read         func() int64
 }
 
 // NewSource returns a Source that reads Kymas, Rollouts and ModuleReleaseMetas from a cache. The caller runs the cache.
@@ -64,7 +64,7 @@ func NewSource(
 		cache:     objects,
 		assess:    assess,
 		now:       now,
-		dirty:     make(chan struct{}, 1),
+		changed:   make(chan struct{}, 1),
 		next:      make(chan struct{}),
 	}
 	s.kyma = func(ctx context.Context, r *fleet.Runtime) (*v1beta2.Kyma, error) {
@@ -114,7 +114,7 @@ func (s *Source) Run(ctx context.Context) error {
 
 func (s *Source) markChanged() {
 	select {
-	case s.dirty <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default:
 	}
 }
@@ -128,7 +128,7 @@ func (s *Source) waitForChange(ctx context.Context, quiet time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-s.dirty:
+	case <-s.changed:
 	case <-time.After(refreshAtLeast):
 	}
 	return true
@@ -162,7 +162,7 @@ func (s *Source) setFleet(f fleet.Fleet) {
 	if s.current != nil {
 		revision = s.current.revision
 	}
-	s.current, s.first = newSnapshot(f, revision+1), nil
+	s.current, s.partialFleet = newSnapshot(f, revision+1), nil
 	close(s.next)
 	s.next = make(chan struct{})
 }
@@ -172,7 +172,7 @@ func (s *Source) setFleet(f fleet.Fleet) {
 func (s *Source) First(f fleet.Fleet, read func() int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.first, s.read = newSnapshot(f, 0), read
+	s.partialFleet, s.read = newSnapshot(f, 0), read
 }
 
 type reading struct{ Read, Total int }
@@ -181,11 +181,11 @@ type reading struct{ Read, Total int }
 func (s *Source) readingProgress() (*snapshot, *reading) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.first == nil {
+	if s.partialFleet == nil {
 		return nil, nil
 	}
-	total := s.first.Summary.Total
-	return s.first, &reading{min(int(s.read()), total), total}
+	total := s.partialFleet.Summary.Total
+	return s.partialFleet, &reading{min(int(s.read()), total), total}
 }
 
 func isSameFleet(a, b fleet.Fleet) bool {

@@ -37,22 +37,22 @@ func cleanText(s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s
 // cleanLine returns untrusted text as one printable line, truncated to the given number of bytes.
 func cleanLine(most int, s any) string { return truncate(bundle.PrintableLine(fmt.Sprint(s)), most) }
 
-// part is a part of a text. Code is true for text between backquotes.
-type part struct {
+// textPart is a part of a text. Code is true for text between backquotes.
+type textPart struct {
 	Code bool
 	Text string
 }
 
 // proseParts returns untrusted text as a sentence, truncated to the given number of bytes and split into parts.
-func proseParts(most int, s any) []part {
+func proseParts(most int, s any) []textPart {
 	pieces := strings.Split(sentence(cleanLine(most, s)), "`")
 	if len(pieces)%2 == 0 { // the last backquote has no counterpart
-		return []part{{false, strings.Join(pieces, "`")}}
+		return []textPart{{false, strings.Join(pieces, "`")}}
 	}
-	var parts []part
+	var parts []textPart
 	for i, piece := range pieces {
 		if piece != "" {
-			parts = append(parts, part{i%2 == 1, piece})
+			parts = append(parts, textPart{i%2 == 1, piece})
 		}
 	}
 	return parts
@@ -114,10 +114,10 @@ func shortDigest(d string) string {
 	return cleanLine(24, algorithm+":"+hex[:12])
 }
 
-// moment is a time on a page. The page displays Full and Ago, and page.js computes Ago again from ISO.
-type moment struct{ ISO, Full, Ago string }
+// pageTime is a time on a page. The page displays Full and Ago, and page.js computes Ago again from ISO.
+type pageTime struct{ ISO, Full, Ago string }
 
-func newMoment(now time.Time, t any) *moment {
+func newMoment(now time.Time, t any) *pageTime {
 	var at time.Time
 	switch v := t.(type) {
 	case time.Time:
@@ -137,7 +137,7 @@ func newMoment(now time.Time, t any) *moment {
 		return nil
 	}
 	at = at.UTC()
-	return &moment{at.Format(time.RFC3339), formatTime(at), formatAge(now.Sub(at))}
+	return &pageTime{at.Format(time.RFC3339), formatTime(at), formatAge(now.Sub(at))}
 }
 
 // bundleTone returns the tone of a bundle. The tone determines its color and icon.

@@ -79,7 +79,7 @@ func Handler(o Options) http.Handler {
 	mux.HandleFunc("POST /rollouts/{name}", p.authorize(p.actOnRollout))
 	mux.HandleFunc("GET /modules", p.authorize(p.modules))
 	mux.HandleFunc("GET /images", p.authorize(p.images))
-	mux.HandleFunc("GET /live", p.authorize(p.live))
+	mux.HandleFunc("GET /live", p.authorize(p.streamChanges))
 	mux.HandleFunc("/", p.authorize(p.notFound))
 	protected := http.NewCrossOriginProtection().Handler(mux)
 	return secure(assets(protected))
@@ -138,7 +138,7 @@ func (p *pages) authorize(serve func(http.ResponseWriter, pageRequest)) http.Han
 		}
 		if page.fleet, page.next, err = p.Source.snapshot(); err != nil {
 			w.Header().Set("Refresh", "2")
-			if page.fleet, page.reading = p.Source.readingProgress(); page.fleet != nil && r.URL.Path == "/" {
+			if page.fleet, page.progress = p.Source.readingProgress(); page.fleet != nil && r.URL.Path == "/" {
 				serve(w, page)
 				return
 			}

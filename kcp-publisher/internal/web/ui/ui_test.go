@@ -412,7 +412,7 @@ func TestConfirmedActionHasTheConfirmedEffect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	confirmed := offer{effect: effect, action: action}.confirmedAction()
+	confirmed := pageAction{effect: effect, action: action}.confirmedAction()
 	for deferred, want := range map[int32]bool{1: true, 200: false} {
 		effect, err := confirmed.Change(waiting(deferred))
 		if (err == nil) != want || want != (effect != "") {

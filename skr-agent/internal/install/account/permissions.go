@@ -21,13 +21,13 @@ func (a *Account) Lacks(ctx context.Context, needed []guard.Permission) ([]strin
 		allowed, asked := wide[all]
 		var err error
 		if !asked {
-			if allowed, err = a.may(ctx, all); err != nil {
+			if allowed, err = a.isAllowed(ctx, all); err != nil {
 				return nil, err
 			}
 			wide[all] = allowed
 		}
 		if !allowed && r.Name != "" {
-			if allowed, err = a.may(ctx, r); err != nil {
+			if allowed, err = a.isAllowed(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -39,8 +39,8 @@ func (a *Account) Lacks(ctx context.Context, needed []guard.Permission) ([]strin
 	return slices.Compact(missing), nil
 }
 
-// may reports whether the account has a permission, with a SelfSubjectAccessReview.
-func (a *Account) may(ctx context.Context, r guard.Permission) (bool, error) {
+// isAllowed reports whether the account has a permission, with a SelfSubjectAccessReview.
+func (a *Account) isAllowed(ctx context.Context, r guard.Permission) (bool, error) {
 	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorizationv1.ResourceAttributes{
 			Verb:      r.Verb,

@@ -39,7 +39,7 @@ func (w *Watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 	err = informer.SetTransform(w.shrink)
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-			if watch.failed(ctx, r, err) {
+			if watch.handleError(ctx, r, err) {
 				w.markUnserved(gvk.GroupKind(), watch)
 			}
 		})
@@ -59,7 +59,7 @@ func (w *Watches) start(gvk schema.GroupVersionKind) (*kindWatch, error) {
 func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
 	for _, obj := range watch.objects.List() {
 		if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
-			w.changed(gk, o, nil)
+			w.queueChange(gk, o, nil)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func (w *Watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			case was == nil || is == nil || was.ResourceVersion == is.ResourceVersion:
 			case was.Annotations[annotationFields] != is.Annotations[annotationFields],
 				was.Annotations[annotationAt] != is.Annotations[annotationAt]: // the agent's field manager wrote it
-				w.changed(gk, was, is)
+				w.queueChange(gk, was, is)
 			default:
 				w.requestCheck(is)
 			}
@@ -124,17 +124,17 @@ func (w *Watches) handler(gk schema.GroupKind) cache.ResourceEventHandler {
 			w.forget(object.KeyIn(gk, was.Namespace, was.Name), was.UID)
 			switch {
 			case gk == object.JobKind && was.Annotations[annotationDone] != "":
-				w.completed(was)
+				w.queueCompletion(was)
 			default:
-				w.changed(gk, was, nil)
+				w.queueChange(gk, was, nil)
 			}
 		},
 	}
 }
 
-// changed queues the Manifest that owns a changed object for a drift correction. If this process made the change, it
-// requests only a readiness check. now is nil if the object was deleted.
-func (w *Watches) changed(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
+// queueChange queues the Manifest that owns a changed object for a drift correction. If this process made the change,
+// it requests only a readiness check. now is nil if the object was deleted.
+func (w *Watches) queueChange(gk schema.GroupKind, before, now *metav1.PartialObjectMetadata) {
 	manifest, ok := ownerOf(before)
 	if !ok {
 		return
@@ -154,7 +154,7 @@ func (w *Watches) changed(gk schema.GroupKind, before, now *metav1.PartialObject
 func (w *Watches) requestCheck(obj any) {
 	if o, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		if manifest, ok := ownerOf(o); ok {
-			w.queue.AddAfter(ctrl.Request{NamespacedName: manifest}, settle)
+			w.queue.AddAfter(ctrl.Request{NamespacedName: manifest}, settleDelay)
 		}
 	}
 }
@@ -164,8 +164,8 @@ func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
 	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
 }
 
-// completed records that a completed Job was deleted, and queues its Manifest.
-func (w *Watches) completed(was *metav1.PartialObjectMetadata) {
+// queueCompletion records that a completed Job was deleted, and queues its Manifest.
+func (w *Watches) queueCompletion(was *metav1.PartialObjectMetadata) {
 	if manifest, ok := ownerOf(was); ok {
 		w.MarkCompleted(manifest, object.KeyIn(object.JobKind, was.Namespace, was.Name))
 		w.queue.Add(ctrl.Request{NamespacedName: manifest})

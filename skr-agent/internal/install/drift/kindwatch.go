@@ -27,9 +27,10 @@ type kindWatch struct {
 // outdatedAfterFailure is how long the agent treats the objects of a watch as outdated after a failure of the watch.
 const outdatedAfterFailure = 2 * time.Minute
 
-// failed handles an error of the informer. It does not log errors that are expected while a CRD is being deleted or
-// restored, or because of a missing permission. It returns true once if the API server stopped serving the version.
-func (w *kindWatch) failed(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
+// handleError handles an error of the informer. It does not log errors that are expected while a CRD is being deleted
+// or restored, or because of a missing permission. It returns true once if the API server stopped serving the
+// version.
+func (w *kindWatch) handleError(ctx context.Context, r *cache.Reflector, err error) (unserved bool) {
 	var refused *apierrors.StatusError
 	switch {
 	case apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err):

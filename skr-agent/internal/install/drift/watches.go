@@ -34,9 +34,9 @@ const (
 	annotationAt = "kyma-pull.dev/applied-at"
 	// annotationDone is the annotation of a completed Job. It exists only in the caches of informers.
 	annotationDone = "kyma-pull.dev/done"
-	// settle is the delay of a readiness check after a change of an object. One check then covers many status changes
-	// of a starting workload.
-	settle = 250 * time.Millisecond
+	// settleDelay is the delay of a readiness check after a change of an object. One check then covers many status
+	// changes of a starting workload.
+	settleDelay = 250 * time.Millisecond
 )
 
 // Watches reports changes of applied objects. It runs one metadata informer per kind for objects with the label
@@ -53,13 +53,13 @@ type Watches struct {
 	ctx   context.Context
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	kinds map[schema.GroupKind]*kindWatch
-	// dirty contains the changed objects of each Manifest, with the resource version of the change. The version is
-	// empty for a deletion.
-	dirty map[types.NamespacedName]map[guard.Key]string
-	// written contains the last apply of each watched object by this process. A change that such an apply caused is not
-	// drift.
-	written map[guard.Key]appliedState
-	done    map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
+	// changedObjects contains the changed objects of each Manifest, with the resource version of the change. The
+	// version is empty for a deletion.
+	changedObjects map[types.NamespacedName]map[guard.Key]string
+	// ownApplies contains the last apply of each watched object by this process. A change that such an apply caused
+	// is not drift.
+	ownApplies map[guard.Key]appliedState
+	done       map[types.NamespacedName]object.Keys // completed and deleted Jobs by Manifest
 }
 
 // appliedState is the state of an object after this process applied it.
@@ -73,8 +73,8 @@ type appliedState struct {
 func New(client metadata.Interface, mapper meta.RESTMapper, manager string) *Watches {
 	return &Watches{
 		client: client, mapper: mapper, manager: manager,
-		kinds: map[schema.GroupKind]*kindWatch{}, dirty: map[types.NamespacedName]map[guard.Key]string{},
-		done: map[types.NamespacedName]object.Keys{}, written: map[guard.Key]appliedState{},
+		kinds: map[schema.GroupKind]*kindWatch{}, changedObjects: map[types.NamespacedName]map[guard.Key]string{},
+		done: map[types.NamespacedName]object.Keys{}, ownApplies: map[guard.Key]appliedState{},
 	}
 }
 
@@ -153,9 +153,9 @@ func (w *Watches) Retain(needed []v1beta2.Resource) {
 			delete(w.kinds, gk)
 		}
 	}
-	for k := range w.written {
+	for k := range w.ownApplies {
 		if !used[k.GroupKind()] {
-			delete(w.written, k)
+			delete(w.ownApplies, k)
 		}
 	}
 }
@@ -165,18 +165,18 @@ func (w *Watches) TakeChanged(manifest types.NamespacedName) object.Keys {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	taken := object.Keys{}
-	for k, version := range w.dirty[manifest] {
+	for k, version := range w.changedObjects[manifest] {
 		if !w.isOwn(k, version) {
 			taken[k] = struct{}{}
 		}
 	}
-	delete(w.dirty, manifest)
+	delete(w.changedObjects, manifest)
 	return taken
 }
 
 // isOwn reports whether this process wrote the given resource version of an object. The caller must hold mu.
 func (w *Watches) isOwn(k guard.Key, version string) bool {
-	return version != "" && w.written[k].Version == version
+	return version != "" && w.ownApplies[k].Version == version
 }
 
 // RecordApply records the API server's response to an apply. It returns the agent's fields in the applied object.
@@ -190,15 +190,15 @@ func (w *Watches) RecordApply(k guard.Key, live *unstructured.Unstructured) Fiel
 func (w *Watches) recordApply(k guard.Key, last appliedState) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.written[k] = last
+	w.ownApplies[k] = last
 }
 
 // forget drops the recorded last apply of an object that was deleted.
 func (w *Watches) forget(k guard.Key, uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.written[k].uid == uid {
-		delete(w.written, k)
+	if w.ownApplies[k].uid == uid {
+		delete(w.ownApplies, k)
 	}
 }
 
@@ -258,7 +258,7 @@ func (w *Watches) AppliedFields(r v1beta2.Resource) (own Fields, sure bool) {
 	own = Fields{o.Annotations[annotationFields], o.Annotations[annotationAt]}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if last := w.written[object.KeyOf(r)]; last.uid == o.UID && last.own.At > own.At {
+	if last := w.ownApplies[object.KeyOf(r)]; last.uid == o.UID && last.own.At > own.At {
 		own = last.own
 	}
 	return own, sure
@@ -285,9 +285,9 @@ func (w *Watches) markDirty(manifest types.NamespacedName, k guard.Key, version 
 	if w.isOwn(k, version) {
 		return false
 	}
-	if w.dirty[manifest] == nil {
-		w.dirty[manifest] = map[guard.Key]string{}
+	if w.changedObjects[manifest] == nil {
+		w.changedObjects[manifest] = map[guard.Key]string{}
 	}
-	w.dirty[manifest][k] = version
+	w.changedObjects[manifest][k] = version
 	return true
 }

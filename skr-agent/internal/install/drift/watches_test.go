@@ -90,7 +90,7 @@ func TestWatchIsUnreliableAfterFailure(t *testing.T) {
 	if got := w.Version(web); got != "7" {
 		t.Fatalf("working watch: got version %q, want 7", got)
 	}
-	watch.failed(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is not available"))
+	watch.handleError(t.Context(), &cache.Reflector{}, errors.New("conversion webhook is not available"))
 	if got := w.Version(web); got != "" {
 		t.Errorf("watch after a failure: got version %q, want none", got)
 	}
