@@ -63,7 +63,7 @@ func (r Root) CheckFloor(component, version string) error {
 }
 
 // CheckRelease checks that enough release keys signed the descriptor of a component, and that this descriptor or a
-// referenced descriptor contains every content and image in released. documents are the blobs in the field Release of
+// referenced descriptor contains all content and images in released. documents are the blobs in the field Release of
 // the module's Manifest, by digest. If the root of trust has no release keys, CheckRelease checks only the minimum
 // version and returns an empty descriptor.
 func (r Root) CheckRelease(

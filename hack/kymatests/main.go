@@ -61,10 +61,10 @@ func compare(checkout string, record bool) ([]string, error) {
 		return nil, err
 	}
 	var missing []string
-	for _, name := range unnamed(string(text), tests, "`%s`") {
+	for _, name := range missingNames(string(text), tests, "`%s`") {
 		missing = append(missing, "test "+name)
 	}
-	for _, name := range unnamed(string(text), flagsOf(string(source)), "`--%s`") {
+	for _, name := range missingNames(string(text), flagsOf(string(source)), "`--%s`") {
 		missing = append(missing, "flag --"+name)
 	}
 	return missing, nil
@@ -98,8 +98,8 @@ func flagsOf(source string) []string {
 	return slices.Compact(names)
 }
 
-// unnamed returns the names that are missing on a page. form is the format of a name on the page.
-func unnamed(page string, names []string, form string) []string {
+// missingNames returns the names that are missing on a page. form is the format of a name on the page.
+func missingNames(page string, names []string, form string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.Contains(page, fmt.Sprintf(form, name))
 	})

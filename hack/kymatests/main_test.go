@@ -44,7 +44,7 @@ func TestMissingTestsAndFlagsAreListed(t *testing.T) {
 	if !slices.Equal(flags, []string{"addr", "every"}) {
 		t.Fatalf("got flags %v, want addr and every", flags)
 	}
-	if got := unnamed("the flag `--addr`", flags, "`--%s`"); !slices.Equal(got, []string{"every"}) {
+	if got := missingNames("the flag `--addr`", flags, "`--%s`"); !slices.Equal(got, []string{"every"}) {
 		t.Errorf("got %v for flags without a row, want every", got)
 	}
 }

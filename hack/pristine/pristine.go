@@ -44,9 +44,9 @@ var (
 	// keptAfterDeletion lists the key prefixes of objects that the API server keeps in memory for some time after their
 	// deletion. A reset fails if such an object has changed.
 	keptAfterDeletion = []string{root + "mutatingadmissionpolicies/", root + "mutatingadmissionpolicybindings/"}
-	// atFirst lists the keys of objects that an API server creates shortly after its first response. Take waits for
-	// them.
-	atFirst = []string{
+	// createdAfterStart lists the keys of objects that an API server creates shortly after its first response. Take
+	// waits for them.
+	createdAfterStart = []string{
 		kubeSystem, root + "namespaces/default", root + "namespaces/kube-public", root + "namespaces/kube-node-lease",
 		root + "servicecidrs/kubernetes", root + "services/specs/default/kubernetes",
 		root + "services/endpoints/default/kubernetes",
@@ -79,7 +79,7 @@ func Take(ctx context.Context, config *rest.Config, etcd *url.URL) (*Snapshot, e
 		if s.stored, err = s.read(ctx); err != nil {
 			return err
 		}
-		for _, key := range atFirst {
+		for _, key := range createdAfterStart {
 			if _, there := s.stored[key]; !there {
 				return fmt.Errorf("etcd has no key %s", key)
 			}
@@ -246,7 +246,7 @@ func (s *Snapshot) discover() ([]string, error) {
 	return names, nil
 }
 
-// read returns the API server's keys in etcd, except those in restless.
+// read returns the API server's keys in etcd, except those in periodicallyUpdated.
 func (s *Snapshot) read(ctx context.Context) (map[string]entry, error) {
 	var answer struct{ Kvs []entry }
 	if err := s.call(ctx, "range", map[string][]byte{"key": []byte(root), "range_end": []byte(rootEnd)},

@@ -10,8 +10,8 @@ import (
 // programs lists the programs in a release.
 var programs = []string{"kcp-publisher", "skr-agent"}
 
-// supported lists the platforms of the programs. Images are built for Linux platforms.
-const supported = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
+// supportedPlatforms lists the platforms of the programs. Images are built for Linux platforms.
+const supportedPlatforms = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
 const (
 	checksumsFile   = "SHA256SUMS"

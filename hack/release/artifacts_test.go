@@ -87,7 +87,7 @@ func TestGoreleaserBuildsTheArchivesOfARelease(t *testing.T) {
 			}
 		}
 	}
-	platforms, err := parsePlatforms(supported)
+	platforms, err := parsePlatforms(supportedPlatforms)
 	if err != nil {
 		t.Fatal(err)
 	}

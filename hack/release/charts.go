@@ -94,7 +94,7 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 		case chartutil.ChartfileName:
 			f.Data = metadata
 		case chartutil.ValuesfileName:
-			if f.Data, err = r.pinned(f.Data, name); err != nil {
+			if f.Data, err = r.setImage(f.Data, name); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Name, err)
 			}
 		}
@@ -104,16 +104,16 @@ func (r *release) loadChart(name string) (*chart.Chart, error) {
 }
 
 // image matches the image of a chart in its values.yaml.
-var image = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
+var imagePattern = regexp.MustCompile(`(?m)^  repository: \S+/(kcp-publisher|skr-agent)$((?:.*\n)*?)^  digest: ""$`)
 
-// pinned sets the release's image in a chart's values.yaml. It sets the digest if the release has images.
-func (r *release) pinned(values []byte, name string) ([]byte, error) {
-	if found := image.FindAll(values, -1); len(found) != 1 {
+// setImage sets the release's image in a chart's values.yaml. It sets the digest if the release has images.
+func (r *release) setImage(values []byte, name string) ([]byte, error) {
+	if found := imagePattern.FindAll(values, -1); len(found) != 1 {
 		return nil, fmt.Errorf("found %d images with a repository and an empty digest, expected one", len(found))
 	}
 	at := `""` // for a release without images, such as one for macOS only
 	if built, ok := r.built[name]; ok {
 		at = built.Digest.String()
 	}
-	return image.ReplaceAll(values, []byte("  repository: "+r.images+"/"+name+"${2}  digest: "+at)), nil
+	return imagePattern.ReplaceAll(values, []byte("  repository: "+r.images+"/"+name+"${2}  digest: "+at)), nil
 }

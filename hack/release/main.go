@@ -55,7 +55,7 @@ func run(ctx context.Context, args []string) error {
 		"HOST/PATH prefix of the names of images and charts")
 	flags.StringVar(&r.tools, "tools", "", "folder with goreleaser, ko, syft and cosign, which build the programs, "+
 		"images, bills of materials and signatures; default: this command builds them without other programs")
-	platforms := flags.String("platforms", supported,
+	platforms := flags.String("platforms", supportedPlatforms,
 		"platforms of the programs; images are built for Linux platforms")
 	push := flags.Bool(
 		"push",
@@ -99,7 +99,7 @@ func run(ctx context.Context, args []string) error {
 			return fmt.Errorf("-key: %w", err)
 		}
 	}
-	if r.tools != "" && *platforms != supported {
+	if r.tools != "" && *platforms != supportedPlatforms {
 		return errors.New("-platforms cannot be combined with -tools, because .goreleaser.yaml lists the platforms")
 	}
 	if r.commit, err = readCommit(ctx); err != nil {
@@ -147,5 +147,5 @@ func (r *release) build(ctx context.Context) error {
 	if err := r.checkContents(); err != nil {
 		return err
 	}
-	return r.files(func(name, _ string) { fmt.Println(filepath.Join(r.dir, name)) })
+	return r.forEachFile(func(name, _ string) { fmt.Println(filepath.Join(r.dir, name)) })
 }

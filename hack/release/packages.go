@@ -24,7 +24,7 @@ type packaged struct {
 // Source: Homebrew Formula Cookbook; krew.sigs.k8s.io/docs/developer-guide/plugin-manifest.
 func (r *release) writePackages() error {
 	sums := map[string]string{}
-	if err := r.files(func(name, sum string) { sums[name] = sum }); err != nil {
+	if err := r.forEachFile(func(name, sum string) { sums[name] = sum }); err != nil {
 		return err
 	}
 	archives := map[string][]packaged{}

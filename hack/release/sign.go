@@ -24,15 +24,15 @@ import (
 // writeChecksums writes the checksums of the release's files in the format of sha256sum.
 func (r *release) writeChecksums() error {
 	var lines strings.Builder
-	err := r.files(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
+	err := r.forEachFile(func(name, sum string) { fmt.Fprintf(&lines, "%s  %s\n", sum, name) })
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(r.dir, checksumsFile), []byte(lines.String()), 0o644)
 }
 
-// files calls do with the name and SHA-256 of each file of the release, sorted by name.
-func (r *release) files(do func(name, sum string)) error {
+// forEachFile calls do with the name and SHA-256 of each file of the release, sorted by name.
+func (r *release) forEachFile(do func(name, sum string)) error {
 	return fs.WalkDir(os.DirFS(r.dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -133,7 +133,7 @@ func (r *release) sign(ctx context.Context) error {
 // Source: in-toto attestation framework, Statement v1; SLSA, Provenance v1.
 func (r *release) provenance(ctx context.Context, with signing) ([]byte, error) {
 	var subjects []subject
-	if err := r.files(func(name, sum string) {
+	if err := r.forEachFile(func(name, sum string) {
 		subjects = append(subjects, subject{name, map[string]string{"sha256": sum}})
 	}); err != nil {
 		return nil, err

@@ -89,7 +89,7 @@ func printExcesses(out io.Writer, excesses []excess) bool {
 
 func printWorst(out io.Writer, units []*unit, targets rates, limit int) {
 	fmt.Fprintln(out, "hits above the target, kind and folder, words, rates per 1,000 words and long lines")
-	for i, u := range furthest(units, targets) {
+	for i, u := range sortByExcess(units, targets) {
 		if i == limit {
 			break
 		}

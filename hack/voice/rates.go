@@ -127,8 +127,8 @@ func (u *unit) countExcess(targets rates) float64 {
 	return sum
 }
 
-// furthest sorts units by their hits above the target, most first.
-func furthest(units []*unit, targets rates) []*unit {
+// sortByExcess sorts units by their hits above the target, most first.
+func sortByExcess(units []*unit, targets rates) []*unit {
 	return slices.SortedStableFunc(slices.Values(units), func(a, b *unit) int {
 		return -cmp.Compare(a.countExcess(targets), b.countExcess(targets))
 	})

@@ -21,9 +21,9 @@ const (
 	maxImportBytes  = 200 << 20
 )
 
-// carrying measures the transfer of a 1 GiB file across an air gap and compares it with `cp`. It also measures the
-// memory of the import.
-func carrying(ctx context.Context) ([]result, error) {
+// measureTransfer measures the transfer of a 1 GiB file across an air gap and compares it with `cp`. It also measures
+// the memory of the import.
+func measureTransfer(ctx context.Context) ([]result, error) {
 	binaries, err := fleet.Build()
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func carrying(ctx context.Context) ([]result, error) {
 	}
 	results := []result{
 		{"cp of a file of 1 GiB", copied.Round(10 * time.Millisecond).String(), ""},
-		{"export of that file from a registry", against(exported, copied), ""},
+		{"export of that file from a registry", withRatio(exported, copied), ""},
 	}
 	for _, target := range []struct{ name, location string }{
 		{"a folder", store.LayoutScheme + filepath.Join(dir, "folder")}, {"a registry", to.Host() + "/ship"},
@@ -88,7 +88,7 @@ func carrying(ctx context.Context) ([]result, error) {
 			return nil, err
 		}
 		results = append(results,
-			result{"import into " + target.name, against(took, copied), ""},
+			result{"import into " + target.name, withRatio(took, copied), ""},
 			result{
 				"memory of the import into " + target.name, fmt.Sprintf("%d MiB", peak>>20),
 				fmt.Sprintf("below %d MiB", maxImportBytes>>20),
@@ -121,7 +121,7 @@ func timed(do func() error) (time.Duration, error) {
 	return time.Since(started), err
 }
 
-// against formats a duration and its ratio to another duration.
-func against(took, other time.Duration) string {
+// withRatio formats a duration and its ratio to another duration.
+func withRatio(took, other time.Duration) string {
 	return fmt.Sprintf("%s, %.1f times", took.Round(10*time.Millisecond), took.Seconds()/other.Seconds())
 }

@@ -27,9 +27,9 @@ const (
 // second, which would dominate the CPU time of an idle agent.
 var defaultIntervals = []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"}
 
-// checking measures the cost of module checks in an idle agent with 20 modules. It compares the agent without checks
-// with the agent that runs three checks of one kind per module every 30 seconds.
-func checking(ctx context.Context) ([]result, error) {
+// measureChecks measures the cost of module checks in an idle agent with 20 modules. It compares the agent without
+// checks with the agent that runs three checks of one kind per module every 30 seconds.
+func measureChecks(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true, PublisherFlags: defaultIntervals})
 	if err != nil {
 		return nil, err

@@ -46,13 +46,13 @@ func run(ctx context.Context, only string) error {
 		run  func(context.Context) ([]result, error)
 	}{
 		{"sizes of the programs", sizes},
-		{"signing and verifying", signing},
-		{"resolving", resolving},
-		{"rendering charts", rendering},
-		{"publishing to a fleet", publishing},
-		{"memory of the agent", memory},
-		{"checks of modules", checking},
-		{"carrying files", carrying},
+		{"signing and verifying", measureSigning},
+		{"resolving", measureResolving},
+		{"rendering charts", measureRendering},
+		{"publishing to a fleet", measurePublishing},
+		{"memory of the agent", measureMemory},
+		{"checks of modules", measureChecks},
+		{"carrying files", measureTransfer},
 	} {
 		if !strings.Contains(measure.name, only) {
 			continue

@@ -16,8 +16,8 @@ const (
 	objects = 1000
 )
 
-// memory measures an agent's resident memory: idle with 20 modules, and its peak while it applies 1,000 objects.
-func memory(ctx context.Context) ([]result, error) {
+// measureMemory measures an agent's resident memory: idle with 20 modules, and its peak while it applies 1,000 objects.
+func measureMemory(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true})
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func memory(ctx context.Context) ([]result, error) {
 		{fmt.Sprintf("agent's memory at idle with %d modules", modules), fmt.Sprintf("%d MiB", idle>>20), ""},
 		{fmt.Sprintf("agent's memory while applying %d objects", objects), fmt.Sprintf("%d MiB", most>>20), ""},
 		{
-			fmt.Sprintf("from the wish to %d objects reported Ready", objects),
+			fmt.Sprintf("from the request to %d objects reported Ready", objects),
 			time.Since(started).Round(100 * time.Millisecond).String(),
 			"",
 		},

@@ -26,9 +26,9 @@ const (
 	writers  = 16 // equals the publisher's default concurrency
 )
 
-// publishing measures a promotion to a fleet with a real API server and registry. It compares the duration with a loop
-// that writes the same bytes to the same registry without a publisher.
-func publishing(ctx context.Context) ([]result, error) {
+// measurePublishing measures a promotion to a fleet with a real API server and registry. It compares the duration
+// with a loop that writes the same bytes to the same registry without a publisher.
+func measurePublishing(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{
 		Durable: true, Measured: true, PublisherFlags: []string{"--set", "report-poll-interval=10m"},
 	})

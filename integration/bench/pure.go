@@ -27,8 +27,8 @@ func sizes(context.Context) ([]result, error) {
 	return results, nil
 }
 
-// signing measures how long a publisher signs a bundle and an agent verifies it.
-func signing(ctx context.Context) ([]result, error) {
+// measureSigning measures how long a publisher signs a bundle and an agent verifies it.
+func measureSigning(ctx context.Context) ([]result, error) {
 	sign, err := measureOne(ctx, signBundle)
 	if err != nil {
 		return nil, err
@@ -49,9 +49,9 @@ func signing(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// resolving measures the resolution of Kymas. It runs the benchmark of package resolve with `go test`, because the
-// package is internal.
-func resolving(ctx context.Context) ([]result, error) {
+// measureResolving measures the resolution of Kymas. It runs the benchmark of package resolve with `go test`, because
+// the package is internal.
+func measureResolving(ctx context.Context) ([]result, error) {
 	took, err := measureOne(ctx, resolveFleet)
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func resolving(ctx context.Context) ([]result, error) {
 	}, nil
 }
 
-// rendering compares the agent and Helm's engine for a chart with 1,000 objects.
-func rendering(ctx context.Context) ([]result, error) {
+// measureRendering compares the agent and Helm's engine for a chart with 1,000 objects.
+func measureRendering(ctx context.Context) ([]result, error) {
 	took, err := measureEach(ctx, renderChart)
 	if err != nil {
 		return nil, err

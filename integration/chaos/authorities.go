@@ -56,7 +56,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	}
 	s.announce(ctx, "--next-registry-ca", path)
 	s.insistFor(ctx, announceTimeout, "announce the next CA", func() error {
-		if late := s.checker.Unaware(strings.TrimSpace(string(next)), s.active()); len(late) > 0 {
+		if late := s.checker.WithoutNextCA(strings.TrimSpace(string(next)), s.active()); len(late) > 0 {
 			return fmt.Errorf("%v have not applied a bundle that announces the new CA", late)
 		}
 		return nil

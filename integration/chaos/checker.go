@@ -38,7 +38,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// Before a caller changes the fleet, it announces the change with Asked, Unasked, Promoted or Deleted.
+// Before a caller changes the fleet, it calls the method for it, such as Asked, Promoted or Deleted.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
@@ -59,7 +59,7 @@ type Checker struct {
 	withdrawn   map[string]bool                         // versions from which a user set the channel back
 	downtime    map[string]bool                         // modules and versions that require downtime
 	incomplete  map[string]bool                         // versions of commits that cannot be applied
-	standings   []Standing                              // rollouts in the previous observation
+	standings   []ObservedRollout                       // rollouts in the previous observation
 	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
 	upgrades, downgrades []assignedVersion
 	// undefined contains, for each runtime, the last time when a user deleted the CRD of Manifests.
@@ -155,9 +155,9 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// Unasked announces that a runtime's request for modules is withdrawn. The checker then expects the removal of these
-// modules.
-func (c *Checker) Unasked(at time.Duration, runtime string, modules ...string) {
+// RequestWithdrawn announces that a runtime's request for modules is withdrawn. The checker then expects the removal
+// of these modules.
+func (c *Checker) RequestWithdrawn(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, m := range modules {
@@ -190,8 +190,8 @@ func (c *Checker) hasSingleLeader(at time.Duration) bool {
 	return c.leaseTakenAt == 0 || at-c.leaseTakenAt > twoLeadersTime
 }
 
-// Unpoliced records that no rollout policy applies anymore, so a version can reach all runtimes at once.
-func (c *Checker) Unpoliced() {
+// PolicyRemoved records that no rollout policy applies anymore, so a version can reach all runtimes at once.
+func (c *Checker) PolicyRemoved() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.unpoliced = true
@@ -211,8 +211,8 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.of(runtime).deleted[object] = at
 }
 
-// Undefined announces that a user deletes the CRD of a runtime's Manifests. The objects of the modules must stay.
-func (c *Checker) Undefined(at time.Duration, runtime string) {
+// CRDDeleted announces that a user deletes the CRD of a runtime's Manifests. The objects of the modules must stay.
+func (c *Checker) CRDDeleted(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.undefined[runtime] = at

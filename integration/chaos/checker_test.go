@@ -80,7 +80,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		}, Kept, "no signed bundle removed it"},
 		"module removed long after the removal was withdrawn": {
 			func(c *Checker, push func(string, int64, string) Push) {
-				c.Unasked(time.Second, "sim-5", "scaler")
+				c.RequestWithdrawn(time.Second, "sim-5", "scaler")
 				c.Asked(2*time.Second, "sim-5", "scaler")
 				p := push("sim-5", 11, "1.0.0")
 				p.Versions, p.Removals = nil, []string{"scaler"}
@@ -88,7 +88,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			}, Kept, "removes module scaler"},
 		"module missing although the runtime follows a bundle newer than the removal": {
 			func(c *Checker, push func(string, int64, string) Push) {
-				c.Unasked(1, "sim-5", "scaler")
+				c.RequestWithdrawn(1, "sim-5", "scaler")
 				p := push("sim-5", 11, "1.0.0")
 				p.Versions, p.Removals = nil, []string{"scaler"}
 				c.Pushed(2, p)
@@ -112,7 +112,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 		"object disappears after the removal of another module": {
 			func(c *Checker, push func(string, int64, string) Push) {
 				c.Asked(0, "sim-5", "mailer")
-				c.Unasked(1, "sim-5", "mailer")
+				c.RequestWithdrawn(1, "sim-5", "mailer")
 				p := push("sim-5", 11, "1.0.0")
 				p.Removals = []string{"mailer"}
 				c.Pushed(2, p)
@@ -128,7 +128,7 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 				c.Objects(2, "sim-5", "scaler", nil)
 			}, Kept, "Deployment scaler-manager"},
 		"module disappears before a bundle removes it": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Unasked(1, "sim-5", "scaler")
+			c.RequestWithdrawn(1, "sim-5", "scaler")
 			c.Present(2, "sim-5", nil)
 		}, Kept, "no signed bundle removed it"},
 		"Kyma disappears": {func(c *Checker, _ func(string, int64, string) Push) {
@@ -164,8 +164,8 @@ func TestCheckerDetectsEveryViolation(t *testing.T) {
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "u", Epoch: 1, Published: 10, Observed: 9, Key: "k", Report: 5})
 		}, Statuses, "observed bundle 9"},
 		"rollout continues after it was rolled back": {func(c *Checker, _ func(string, int64, string) Push) {
-			c.Stands(1, "scaler-regular-1", "RolledBack")
-			c.Stands(2, "scaler-regular-1", "Progressing")
+			c.CheckRollout(1, "scaler-regular-1", "RolledBack")
+			c.CheckRollout(2, "scaler-regular-1", "Progressing")
 		}, Statuses, "Progressing after final state RolledBack"},
 		"more runtimes than the budget allows": {func(c *Checker, push func(string, int64, string) Push) {
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
@@ -234,7 +234,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Pushed(2, push("sim-0", 12, "1.0.0"))
 		},
 		"all runtimes at once without a policy": func(c *Checker, push func(string, int64, string) Push) {
-			c.Unpoliced()
+			c.PolicyRemoved()
 			for _, id := range []string{"sim-5", "sim-6", "sim-7"} {
 				c.Pushed(1, push(id, 11, "1.1.0"))
 			}
@@ -250,7 +250,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Pushed(1, push("sim-5", 10, "1.0.0"))
 		},
 		"requested removal": func(c *Checker, push func(string, int64, string) Push) {
-			c.Unasked(1, "sim-5", "scaler")
+			c.RequestWithdrawn(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(2, p)
@@ -259,7 +259,7 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 		},
 		"withdrawn removal in a runtime that has not seen a newer bundle": func(c *Checker,
 			push func(string, int64, string) Push) {
-			c.Unasked(1, "sim-5", "scaler")
+			c.RequestWithdrawn(1, "sim-5", "scaler")
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions, p.Removals = nil, []string{"scaler"}
 			c.Pushed(2, p)
@@ -285,14 +285,14 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Objects(2, "sim-5", "scaler", map[string]string{"Deployment scaler-manager": "another"})
 		},
 		"rollout undone after it succeeded": func(c *Checker, _ func(string, int64, string) Push) {
-			c.Stands(1, "scaler-regular-1", "Succeeded")
+			c.CheckRollout(1, "scaler-regular-1", "Succeeded")
 			c.Undone("scaler-regular-1")
-			c.Stands(2, "scaler-regular-1", "RollingBack")
-			c.Stands(3, "scaler-regular-1", "RolledBack")
+			c.CheckRollout(2, "scaler-regular-1", "RollingBack")
+			c.CheckRollout(3, "scaler-regular-1", "RolledBack")
 		},
 		"Kyma deleted by a user and created again": func(c *Checker, _ func(string, int64, string) Push) {
 			c.Listed(1, []string{"sim-5"})
-			c.Unasked(1, "sim-5", "scaler")
+			c.RequestWithdrawn(1, "sim-5", "scaler")
 			c.Listed(1, nil)
 			c.Asked(1, "sim-5", "scaler")
 			c.Recorded(1, Record{Runtime: "sim-5", UID: "another"})

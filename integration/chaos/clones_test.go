@@ -124,7 +124,7 @@ func TestCopyCanStartWhileItsManifestsAreDeleted(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		c, _ := history()
 		if deleted {
-			c.Undefined(1, "sim-5")
+			c.CRDDeleted(1, "sim-5")
 		}
 		c.Cloned(2, "sim-5")
 		c.Present(3, copyOf("sim-5"), map[string]string{"scaler": "1.0.0"})
@@ -140,11 +140,11 @@ func TestRuntimesWithoutTheNextCAAreReported(t *testing.T) {
 	announcing := push("sim-5", 11, "1.0.0")
 	announcing.NextCA = "next"
 	c.Pushed(1, announcing)
-	if got := c.Unaware("next", []string{"sim-5", "sim-6"}); !slices.Equal(got, []string{"sim-5", "sim-6"}) {
+	if got := c.WithoutNextCA("next", []string{"sim-5", "sim-6"}); !slices.Equal(got, []string{"sim-5", "sim-6"}) {
 		t.Errorf("before a report: got runtimes %q without the announcement, want both", got)
 	}
 	c.Reported(2, Reported{Runtime: "sim-5", Sequence: 6, Epoch: 1, Observed: 11})
-	if got := c.Unaware("next", []string{"sim-5", "sim-6"}); !slices.Equal(got, []string{"sim-6"}) {
+	if got := c.WithoutNextCA("next", []string{"sim-5", "sim-6"}); !slices.Equal(got, []string{"sim-6"}) {
 		t.Errorf("got runtimes %q without the announcement, want sim-6", got)
 	}
 	if got := c.Silent(1, []string{"sim-5", "sim-6"}); !slices.Equal(got, []string{"sim-6"}) {

@@ -66,7 +66,7 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 	case CloneRuntime:
 		end, err = s.clone(ctx, step.Target)
 	case DeleteManifests:
-		s.checker.Undefined(s.since(), step.Target)
+		s.checker.CRDDeleted(s.since(), step.Target)
 		err = client.IgnoreNotFound(api().Delete(ctx, metadataOf(definition(manifests))))
 	case StopServing:
 		err = stopServing(ctx, api())
@@ -84,7 +84,7 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	wanted := s.checker.Wanted(id)
 	done := s.checker.Restoring(id)
-	s.checker.Unasked(s.since(), id, mailer)
+	s.checker.RequestWithdrawn(s.since(), id, mailer)
 	err := s.reals[id].Restore(s.snapshot(id))
 	done(s.since())
 	if err != nil {

@@ -87,20 +87,20 @@ func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 		},
 		"Manifests are missing until the agent creates them again": {
 			func(c *Checker) {
-				c.Undefined(5, "real-0")
+				c.CRDDeleted(5, "real-0")
 				c.Present(6, "real-0", map[string]string{})
 				c.Present(7, "real-0", map[string]string{scaler: VersionOf(1)})
 			}, nil,
 		},
 		"Manifests stay missing": {
 			func(c *Checker) {
-				c.Undefined(5, "real-0")
+				c.CRDDeleted(5, "real-0")
 				c.Present(6+requestGrace, "real-0", map[string]string{})
 			}, []Invariant{Kept, Kept},
 		},
 		"an object is deleted with the CRD of Manifests": {
 			func(c *Checker) {
-				c.Undefined(5, "real-0")
+				c.CRDDeleted(5, "real-0")
 				c.Objects(6, "real-0", scaler, map[string]string{"ConfigMap a": "2"})
 			}, []Invariant{Kept},
 		},

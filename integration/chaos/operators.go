@@ -142,7 +142,7 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane creates Kymas again
 	defer s.once.Unlock()
-	s.checker.Unasked(s.since(), id, scaler)
+	s.checker.RequestWithdrawn(s.since(), id, scaler)
 	s.mu.Lock()
 	s.gone[id] = true
 	s.mu.Unlock()
@@ -153,7 +153,7 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 	if add {
 		s.checker.Asked(s.since(), id, mailer)
 	} else {
-		s.checker.Unasked(s.since(), id, mailer)
+		s.checker.RequestWithdrawn(s.since(), id, mailer)
 	}
 	edit := func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == mailer })
@@ -180,9 +180,9 @@ func (s *stage) editObject(ctx context.Context, id string) error {
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 
-// window closes or opens a runtime's maintenance window. If closed is true, it adds a maintenance schedule without
+// setWindow closes or opens a runtime's maintenance window. If closed is true, it adds a maintenance schedule without
 // windows to the runtime's Kyma. Otherwise, it removes the schedule.
-func (s *stage) window(ctx context.Context, id string, closed bool) error {
+func (s *stage) setWindow(ctx context.Context, id string, closed bool) error {
 	kyma := &v1beta2.Kyma{}
 	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (s *stage) window(ctx context.Context, id string, closed bool) error {
 
 // promoteLastVersion removes the rollout policy and promotes lastVersion to all runtimes.
 func (s *stage) promoteLastVersion(ctx context.Context) {
-	s.checker.Unpoliced()
+	s.checker.PolicyRemoved()
 	s.insist(ctx, "remove the policy", func() error {
 		return s.repo.push(ctx, "no policy any more", map[string]any{"policy": nil})
 	})
@@ -220,8 +220,8 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 		return func(ctx context.Context) error { return s.controlRollout(ctx, "pause") },
 			func(ctx context.Context) error { return s.resumeAll(ctx) }
 	case CloseWindow:
-		return func(ctx context.Context) error { return s.window(ctx, step.Target, true) },
-			func(ctx context.Context) error { return s.window(ctx, step.Target, false) }
+		return func(ctx context.Context) error { return s.setWindow(ctx, step.Target, true) },
+			func(ctx context.Context) error { return s.setWindow(ctx, step.Target, false) }
 	case RefuseCommit:
 		return func(ctx context.Context) error { return s.refuseCommit(ctx, step) },
 			func(ctx context.Context) error { return s.repairCommit(ctx, step) }

@@ -113,7 +113,7 @@ func (g *generator) randomStep(length time.Duration) (Step, bool) {
 	case SetClock:
 		g.until[about] += clockRest
 	case ReplaceCA:
-		g.until[about] += replacement
+		g.until[about] += caReplacementTime
 	}
 	g.remember(&s)
 	return s, true
@@ -156,7 +156,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		return s.Target, true
 	case SetClock:
 		programs := g.shape.programs()
-		s.Target, s.By = programs[g.random.IntN(len(programs))], shifts[g.random.IntN(len(shifts))]
+		s.Target, s.By = programs[g.random.IntN(len(programs))], clockShifts[g.random.IntN(len(clockShifts))]
 		return string(s.Kind), true
 	case CloseWindow:
 		s.Target = g.anyRuntime()
@@ -173,11 +173,11 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 		return "registry", true // one registry fault at a time keeps the log readable
 	}
-	return g.aimCommit(s)
+	return g.setCommitTarget(s)
 }
 
-// aimCommit is like aim, for steps that change the rollouts or the visibility of a module.
-func (g *generator) aimCommit(s *Step) (about string, can bool) {
+// setCommitTarget is like setTarget, for steps that change the rollouts or the visibility of a module.
+func (g *generator) setCommitTarget(s *Step) (about string, can bool) {
 	switch s.Kind {
 	case LoseLabel:
 		canaries := g.shape.canaries()

@@ -55,8 +55,8 @@ func (s *stage) killPlanner(ctx context.Context) (end func() error, err error) {
 }
 
 // isRollingOut reports whether a rollout is in progress.
-func isRollingOut(all []Standing) bool {
-	return slices.ContainsFunc(all, func(r Standing) bool {
+func isRollingOut(all []ObservedRollout) bool {
+	return slices.ContainsFunc(all, func(r ObservedRollout) bool {
 		return r.State == string(v1alpha1.RolloutProgressing) || r.State == string(v1alpha1.RolloutRollingBack)
 	})
 }

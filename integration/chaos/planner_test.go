@@ -36,7 +36,7 @@ func TestRolloutIsInProgressUntilItEndsOrPauses(t *testing.T) {
 	for state, want := range map[string]bool{
 		"": false, "Paused": false, "Succeeded": false, "Progressing": true, "RollingBack": true,
 	} {
-		if got := isRollingOut([]Standing{{State: "Superseded"}, {State: state}}); got != want {
+		if got := isRollingOut([]ObservedRollout{{State: "Superseded"}, {State: state}}); got != want {
 			t.Errorf("state %q: got in progress %t, want %t", state, got, want)
 		}
 	}

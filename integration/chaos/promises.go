@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Standing is the current state of a rollout.
-type Standing struct {
+// ObservedRollout is the observed state of a rollout.
+type ObservedRollout struct {
 	Rollout, To, State string
 	// Granted lists the runtimes that the rollout can still update in this state.
 	Granted []string
@@ -31,7 +31,7 @@ const maxUnexplainedTime = 30 * time.Second
 var finalStates = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
 
 // Unfinished returns the rollouts that have not ended.
-func Unfinished(rollouts []Standing) (names []string) {
+func Unfinished(rollouts []ObservedRollout) (names []string) {
 	for _, r := range rollouts {
 		if !slices.Contains(finalStates, r.State) {
 			names = append(names, r.Rollout+" to "+r.To+" is "+r.State)
@@ -55,12 +55,12 @@ func (c *Checker) TookBack(version string) {
 
 // Rollouts checks the states of all rollouts, and the version changes since the previous call. It returns the rollouts
 // whose state differs from the previous one.
-func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing) {
+func (c *Checker) Rollouts(at time.Duration, now []ObservedRollout) (changed []ObservedRollout) {
 	if c.isControlRestoring() {
 		return nil
 	}
 	for _, r := range now {
-		if c.Stands(at, r.Rollout, r.State) {
+		if c.CheckRollout(at, r.Rollout, r.State) {
 			changed = append(changed, r)
 		}
 	}
@@ -77,8 +77,8 @@ func (c *Checker) Rollouts(at time.Duration, now []Standing) (changed []Standing
 
 // checkUpgrade checks that the rollout that gave a runtime a version was not paused, stopped or rolled back at that
 // time. It reports a violation only if the rollout had this state in the previous and in the current observation, and
-// did not list the runtime in Standing.Granted.
-func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Standing) {
+// did not list the runtime in ObservedRollout.Granted.
+func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []ObservedRollout) {
 	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
@@ -90,7 +90,7 @@ func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Standi
 }
 
 // newestTo returns the newest rollout to a version, or nil.
-func newestTo(rollouts []Standing, to string) (found *Standing) {
+func newestTo(rollouts []ObservedRollout, to string) (found *ObservedRollout) {
 	for i := range rollouts {
 		if rollouts[i].To == to {
 			found = &rollouts[i]
@@ -99,11 +99,11 @@ func newestTo(rollouts []Standing, to string) (found *Standing) {
 	return found
 }
 
-// isExplained reports whether the checker has decided about the return of a runtime to an older version. The return is
+// isExplained reports whether the return of a runtime to an older version needs no further check. The return is
 // allowed if a user or a rollout withdrew the newer version. It is a violation if that does not happen in time.
-func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []Standing) bool {
+func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []ObservedRollout) bool {
 	back := []string{"RollingBack", "RolledBack", "Superseded"}
-	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r Standing) bool {
+	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r ObservedRollout) bool {
 		return r.To == g.from && slices.Contains(back, r.State)
 	})
 	if !explained && at-g.at < maxUnexplainedTime {

@@ -12,7 +12,7 @@ import (
 func promised() (*Checker, func(id string, sequence int64, version string) Push) {
 	c, push := history()
 	c.proven = map[string]bool{}
-	c.Rollouts(0, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing"}})
+	c.Rollouts(0, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing"}})
 	return c, push
 }
 
@@ -26,7 +26,7 @@ func canaryReady(c *Checker, version string) {
 
 // stands passes an observation of the rollout of 1.1.0 to the checker.
 func stands(c *Checker, at time.Duration, state string, granted ...string) {
-	c.Rollouts(at, []Standing{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
+	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
 
 // staysSucceeded passes two observations of the succeeded rollout, after which every return must be explained.
@@ -203,7 +203,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				canaryReady(c, "1.1.0")
 				stands(c, 2, "Stopped")
 				c.Pushed(3, push("sim-5", 11, "1.1.0"))
-				c.Rollouts(4, []Standing{
+				c.Rollouts(4, []ObservedRollout{
 					{Rollout: "scaler-regular-1", To: "1.1.0", State: "Stopped"},
 					{Rollout: "scaler-regular-2", To: "1.1.0", State: "Progressing"}, // a user promoted it again
 				})
@@ -241,7 +241,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 		},
 		"a canceled removal removes nothing": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
-				c.Unasked(1, "sim-5", "scaler")
+				c.RequestWithdrawn(1, "sim-5", "scaler")
 				c.Asked(2, "sim-5", "scaler")
 				c.Reported(3, reportWith(6, 10, func(r *Reported) { r.Generation, r.Requests = 3, []string{"scaler"} }))
 				p := push("sim-5", 11, "1.0.0")
@@ -249,7 +249,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Pushed(4, p)
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
-				c.Unasked(1, "sim-5", "scaler")
+				c.RequestWithdrawn(1, "sim-5", "scaler")
 				c.Reported(1, reportWith(6, 10, func(r *Reported) { r.Generation, r.Requests = 2, []string{} }))
 				c.Asked(2, "sim-5", "scaler")
 				c.Reported(3, reportWith(7, 10, func(r *Reported) { r.Generation, r.Requests = 3, []string{"scaler"} }))
@@ -313,7 +313,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 }
 
 func TestRolloutsThatDoNotEndAreReported(t *testing.T) {
-	got := Unfinished([]Standing{
+	got := Unfinished([]ObservedRollout{
 		{Rollout: "scaler-regular-1", To: "1.1.0", State: "Superseded"},
 		{Rollout: "scaler-regular-2", To: "1.2.0", State: "RollingBack"},
 		{Rollout: "scaler-regular-3", To: "1.3.0", State: "RolledBack"},

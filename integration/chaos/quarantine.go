@@ -79,8 +79,8 @@ func (c *Checker) checkCloneRequest(at time.Duration, s *observations, r Record)
 	}
 }
 
-// Unaware returns the runtimes that have not applied a bundle with the announced CA.
-func (c *Checker) Unaware(ca string, runtimes []string) (late []string) {
+// WithoutNextCA returns the runtimes that have not applied a bundle with the announced CA.
+func (c *Checker) WithoutNextCA(ca string, runtimes []string) (late []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range runtimes {

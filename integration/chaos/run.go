@@ -104,7 +104,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 			return err
 		}
 	} else {
-		s.carryOut(ctx)
+		s.execute(ctx)
 	}
 	s.story.Add("the plan has ended")
 	s.finishRollouts(ctx)
@@ -127,8 +127,8 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	return ctx.Err()
 }
 
-// carryOut starts each step at its planned time, and returns when all steps have ended.
-func (s *stage) carryOut(ctx context.Context) {
+// execute starts each step at its planned time, and returns when all steps have ended.
+func (s *stage) execute(ctx context.Context) {
 	began := time.Now()
 	var steps sync.WaitGroup
 	for _, step := range s.plan {
@@ -335,7 +335,7 @@ func (s *stage) explain(ctx context.Context) {
 			output, _ = s.fleet.Why(ctx, e.Runtime)
 			s.story.Add("kcp-publisher why %s:\n%s", e.Runtime, output)
 			if sim := s.simulated()[e.Runtime]; sim != nil {
-				s.story.Add("%s: trouble %v", e.Runtime, sim.Trouble())
+				s.story.Add("%s: trouble %v", e.Runtime, sim.LastError())
 			}
 		}
 	}

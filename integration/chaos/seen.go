@@ -184,19 +184,19 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// after maps each final state of a rollout to the states that can follow it. If a user reverts the rollout, other
+// laterStates maps each final state of a rollout to the states that can follow it. If a user reverts the rollout, other
 // states can follow.
-var after = map[string][]string{
+var laterStates = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// Stands checks the current state of a rollout against the previous state. It reports whether the state changed.
-func (c *Checker) Stands(at time.Duration, rollout, state string) (changed bool) {
+// CheckRollout checks the current state of a rollout against the previous state. It reports whether the state changed.
+func (c *Checker) CheckRollout(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.rollouts[rollout]
-	if allowed, ended := after[before]; ended {
+	if allowed, ended := laterStates[before]; ended {
 		back := c.undone[rollout] && slices.Contains([]string{"RollingBack", "RolledBack"}, state)
 		c.check(at, Statuses, back || slices.Contains(allowed, state), "rollout %s is %s after final state %s", rollout,
 			state, before)

@@ -82,7 +82,7 @@ func (s *stage) soak(ctx context.Context, length time.Duration) (err error) {
 	sampling, stop := context.WithCancel(ctx)
 	var samples sync.WaitGroup
 	samples.Go(func() { s.sampleAll(sampling, collected, length) })
-	s.carryOut(ctx)
+	s.execute(ctx)
 	stop()
 	samples.Wait()
 	if ctx.Err() != nil {

@@ -132,7 +132,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	}
 	options := fleet.Options{
 		Validity: validity,
-		Dir:      s.dir, Progress: progress, RegistryHost: host, RegistryBeside: s.registry.Host(), Links: true,
+		Dir:      s.dir, Progress: progress, RegistryHost: host, SecondRegistryHost: s.registry.Host(), Links: true,
 		LeaderElect: true, Clusters: &s.clusters,
 		PublisherFlags: flags, PublisherRights: rights, Notifications: s.notifications,
 		AgentFlags: []string{

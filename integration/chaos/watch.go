@@ -95,10 +95,10 @@ func (s *stage) checkControlPlane(ctx context.Context) {
 }
 
 // standings returns the rollouts, oldest first.
-func standings(rollouts []v1alpha1.Rollout) (all []Standing) {
+func standings(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
 	slices.SortFunc(rollouts, func(a, b v1alpha1.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 	for _, r := range rollouts {
-		s := Standing{Rollout: r.Name, To: r.Spec.To, State: string(r.Status.State)}
+		s := ObservedRollout{Rollout: r.Name, To: r.Spec.To, State: string(r.Status.State)}
 		for _, wave := range r.Status.Waves {
 			s.Granted = append(s.Granted, wave.Granted...)
 		}

@@ -53,9 +53,9 @@ const bundleValidity = 30 * time.Second
 // expiry lists the steps that a plan adds if Shape.Expiry is set.
 var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
 
-// shifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
+// clockShifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
 // bundles.
-var shifts = []time.Duration{
+var clockShifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
@@ -70,8 +70,9 @@ var authorities = []weight{{ReplaceCA, 3, 10 * time.Second, 30 * time.Second}}
 // shards lists the steps that a plan adds if Shape.Shards is set.
 var shards = []weight{{KillPlanner, 4, time.Second, 8 * time.Second}}
 
-// replacement is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all runtimes.
-const replacement = 2 * time.Minute
+// caReplacementTime is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all
+// runtimes.
+const caReplacementTime = 2 * time.Minute
 
 func (s Shape) weights() []weight {
 	all := slices.Clone(weights)

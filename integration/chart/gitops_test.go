@@ -173,7 +173,7 @@ func TestGitOpsExamplesInstall(t *testing.T) {
 		} {
 			for _, o := range example(t, name) {
 				served := o.GetKind() + " is served"
-				require.NoError(t, fleet.Until(t.Context(), fleet.Generous, served, func() (bool, string) {
+				require.NoError(t, fleet.Until(t.Context(), fleet.LongTimeout, served, func() (bool, string) {
 					err := g.dryRun(&o)
 					if err == nil || !meta.IsNoMatchError(err) {
 						require.NoError(t, err, name)

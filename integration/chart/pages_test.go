@@ -53,7 +53,7 @@ func (g *testCluster) define(group, kind, plural string) {
 			},
 		},
 	}))
-	require.NoError(g, fleet.Until(g.Context(), fleet.Generous, kind+" is served", func() (bool, string) {
+	require.NoError(g, fleet.Until(g.Context(), fleet.LongTimeout, kind+" is served", func() (bool, string) {
 		err := g.api.List(g.Context(), &unstructured.UnstructuredList{
 			Object: map[string]any{"apiVersion": group + "/v1", "kind": kind},
 		})

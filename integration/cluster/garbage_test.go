@@ -44,11 +44,11 @@ func TestMeasuredProgramUsesGoDefaults(t *testing.T) {
 
 func TestGOGCIs400UnlessSet(t *testing.T) {
 	t.Setenv("GOGC", "")
-	if got := CollectSeldom(); !slices.Equal(got, []string{"GOGC=400"}) {
+	if got := GOGCSetting(); !slices.Equal(got, []string{"GOGC=400"}) {
 		t.Errorf("without GOGC: %v", got)
 	}
 	t.Setenv("GOGC", "50")
-	if got := CollectSeldom(); got != nil {
+	if got := GOGCSetting(); got != nil {
 		t.Errorf("with GOGC=50: %v", got)
 	}
 }

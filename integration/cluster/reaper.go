@@ -74,7 +74,7 @@ func settings(measured bool) []string {
 	for _, setting := range []struct {
 		name  string
 		value int
-	}{{"GOGC", CollectAt}, {"GOMAXPROCS", 1}} {
+	}{{"GOGC", TestGOGC}, {"GOMAXPROCS", 1}} {
 		if os.Getenv(setting.name) == "" {
 			settings = append(settings, fmt.Sprintf("%s=%d", setting.name, setting.value))
 		}

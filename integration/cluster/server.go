@@ -110,7 +110,7 @@ func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, se
 	return pristine.ChangeIdentity(ctx, config, s.env.ControlPlane.Etcd.URL)
 }
 
-// begin prepares the cluster for its next borrower. If workloads is true, it starts kwok.
+// prepareForBorrower prepares the cluster for its next borrower. If workloads is true, it starts kwok.
 func (s *server) prepareForBorrower(workloads bool) error {
 	if workloads && s.kwok == nil {
 		var err error

@@ -17,7 +17,7 @@ func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := closing(binaries.Publisher, "http://127.0.0.1:8080/")
+	text := closingText(binaries.Publisher, "http://127.0.0.1:8080/")
 	if !strings.Contains(text, "\n  http://127.0.0.1:8080/\n") {
 		t.Errorf("the address of the page is not on a separate line:\n%s", text)
 	}

@@ -65,7 +65,7 @@ func run(ctx context.Context, absolute string, exit bool, record string) (err er
 	if err != nil {
 		return err
 	}
-	fmt.Print(closing(relative(s.fleet.Binaries()), page))
+	fmt.Print(closingText(relative(s.fleet.Binaries()), page))
 	<-ctx.Done()
 	return nil
 }
@@ -83,8 +83,8 @@ func successfulRecording(all []step, result string) recording.Recording {
 	return r
 }
 
-// closing returns the last text of the demo, which lists commands to inspect the fleet.
-func closing(publisher, page string) string {
+// closingText returns the last text of the demo, which lists commands to inspect the fleet.
+func closingText(publisher, page string) string {
 	return fmt.Sprintf(`
 The fleet keeps running. Explore it in a browser:
   %[3]s

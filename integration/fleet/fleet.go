@@ -45,10 +45,10 @@ type Options struct {
 	LeaderElect bool
 	// SingleCluster also makes workloads in the control plane's cluster ready. AddSingle requires it.
 	SingleCluster bool
-	// Patience is the time limit of UntilState and UntilGone. 0 means Generous.
-	Patience time.Duration
-	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without an Environment,
-	// Links cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
+	// TimeLimit is the time limit of UntilState and UntilGone. 0 means LongTimeout.
+	TimeLimit time.Duration
+	// Links gives each runtime's agent its own link to the registry (see Runtime.Link). Without an Environment, Links
+	// cannot be combined with Secured or Tokens, because clients send passwords only to the registry's own address.
 	Links bool
 	// Environment is the infrastructure of the fleet. Nil means processes on this machine.
 	Environment Environment
@@ -71,13 +71,13 @@ type Options struct {
 	// RegistryHost is the host of a running registry without passwords. If empty, the fleet starts a
 	// registry.
 	RegistryHost string
-	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. Empty if the
-	// registry does not use TLS. OwnerCA contains all CAs that the test itself trusts.
+	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. Empty
+	// if the registry does not use TLS. OwnerCA contains all CAs that the test itself trusts.
 	RegistryCA string
 	OwnerCA    []byte
-	// RegistryBeside is a second host name of the registry in RegistryHost. If it is set, all programs except the
+	// SecondRegistryHost is a second host name of the registry in RegistryHost. If it is set, all programs except the
 	// publisher use it.
-	RegistryBeside string
+	SecondRegistryHost string
 	// BlobHosts are the hosts to which the registry redirects blob requests.
 	BlobHosts []string
 	// Clusters lends API servers. If nil, the fleet starts new ones.

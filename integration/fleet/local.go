@@ -40,7 +40,7 @@ func (l *local) Registry(ctx context.Context, f *Fleet) (Endpoint, error) {
 		access.BlobHosts, access.CA = f.options.BlobHosts, f.options.OwnerCA
 		owner, err := store.NewRegistries(access)
 		return Endpoint{
-			Host: host, OwnerHost: cmp.Or(f.options.RegistryBeside, host), Owner: owner, Modules: owner,
+			Host: host, OwnerHost: cmp.Or(f.options.SecondRegistryHost, host), Owner: owner, Modules: owner,
 			Enroll: f.RegistryFlags("agent"),
 		}, err
 	}
@@ -138,14 +138,14 @@ func (f *Fleet) programEnvironment() []string {
 	if f.options.Measured {
 		return nil
 	}
-	return cluster.CollectSeldom()
+	return cluster.GOGCSetting()
 }
 
 // linkFlags returns flags that make an agent access the registry only through the runtime's link.
 func (l *local) linkFlags(r *Runtime) ([]string, error) {
 	registry := r.fleet.endpoint.Host
 	if l.links[r.ID] == nil {
-		link, err := StartProxy(cmp.Or(r.fleet.options.RegistryBeside, registry))
+		link, err := StartProxy(cmp.Or(r.fleet.options.SecondRegistryHost, registry))
 		if err != nil {
 			return nil, err
 		}

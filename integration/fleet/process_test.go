@@ -9,7 +9,7 @@ import (
 
 func TestProgramRestartsUntilStopped(t *testing.T) {
 	program := printing(t, true)
-	if err := Until(t.Context(), Generous, "the program has run twice", func() (bool, string) {
+	if err := Until(t.Context(), LongTimeout, "the program has run twice", func() (bool, string) {
 		return strings.Count(program.Log(), "run") >= 2, program.Log()
 	}); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestProgramWithoutRestartIsNotRestarted(t *testing.T) {
 	program := printing(t, false)
 	select {
 	case <-program.Exited():
-	case <-time.After(Generous):
+	case <-time.After(LongTimeout):
 		t.Fatal("the program does not end")
 	}
 	if runs := strings.Count(program.Log(), "run"); runs != 1 {

@@ -34,7 +34,7 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 func (f *Fleet) UntilRollout(
 	ctx context.Context, name, condition string, isMet func(v1alpha1.RolloutStatus) bool,
 ) error {
-	return Until(ctx, Generous, fmt.Sprintf("rollout %s: %s", name, condition), func() (bool, string) {
+	return Until(ctx, LongTimeout, fmt.Sprintf("rollout %s: %s", name, condition), func() (bool, string) {
 		rollout, err := f.Rollout(ctx, name)
 		if err != nil {
 			return false, err.Error()

@@ -240,7 +240,7 @@ func (r *Runtime) Put(ctx context.Context, manifest bundle.Blob) error {
 
 // UntilState waits until the runtime's Kyma in the control plane shows the version and state of the module.
 func (r *Runtime) UntilState(ctx context.Context, module, version string, state v1beta2.State) error {
-	err := Until(ctx, r.fleet.options.Patience,
+	err := Until(ctx, r.fleet.options.TimeLimit,
 		fmt.Sprintf("%s shows %s %s as %s in the control plane", r.ID, module, version, state), func() (bool, string) {
 			kyma, err := r.Record(ctx)
 			if err != nil {
@@ -261,7 +261,7 @@ func (r *Runtime) UntilState(ctx context.Context, module, version string, state 
 
 // UntilGone waits until the module is removed from the runtime and from the control plane's status.
 func (r *Runtime) UntilGone(ctx context.Context, module string) error {
-	err := Until(ctx, r.fleet.options.Patience, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
+	err := Until(ctx, r.fleet.options.TimeLimit, fmt.Sprintf("%s is gone from %s", module, r.ID), func() (bool, string) {
 		err := r.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: module}, &v1beta2.Manifest{})
 		if client.IgnoreNotFound(err) != nil || err == nil {
 			return false, fmt.Sprintf("Manifest: %v", err)
@@ -285,7 +285,7 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 
 // UntilAccepted waits until the condition Accepted of the runtime's own Kyma has a status and a reason.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
-	return Until(ctx, Generous, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason),
+	return Until(ctx, LongTimeout, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason),
 		func() (bool, string) {
 			kyma, err := r.Kyma(ctx)
 			if err != nil {

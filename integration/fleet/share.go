@@ -59,8 +59,8 @@ func (f *Fleet) audience() *metav1.LabelSelector {
 	return &metav1.LabelSelector{MatchLabels: map[string]string{labelShare: f.share}}
 }
 
-// closeUsers stops all real and simulated runtimes of this fleet or share.
-func (f *Fleet) closeUsers() error {
+// closeRuntimes stops all real and simulated runtimes of this fleet or share.
+func (f *Fleet) closeRuntimes() error {
 	var problems []error
 	for _, s := range f.simulated {
 		s.close()

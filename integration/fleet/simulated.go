@@ -85,13 +85,13 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes the runtime report state Error for every module with this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
-// Measure makes the runtime report this outcome for every check. Without a call, it reports Passed.
-func (s *Simulated) Measure(outcome v1beta2.CheckOutcome) {
+// SetCheckOutcome makes the runtime report this outcome for every check. Without a call, it reports Passed.
+func (s *Simulated) SetCheckOutcome(outcome v1beta2.CheckOutcome) {
 	s.set(func() { s.outcomes[outcome.Name] = outcome })
 }
 
-// Understand makes the runtime report that its agent supports only these bundle features.
-func (s *Simulated) Understand(features ...bundle.Feature) { s.set(func() { s.features = features }) }
+// SetFeatures makes the runtime report that its agent supports only these bundle features.
+func (s *Simulated) SetFeatures(features ...bundle.Feature) { s.set(func() { s.features = features }) }
 
 // Edit changes the Kyma in the runtime, as the runtime's admin does. It fails until the runtime has applied its first
 // bundle.
@@ -162,8 +162,8 @@ func (s *Simulated) Settings() (settings bundle.Settings) {
 	return settings
 }
 
-// Trouble returns the error of the runtime's last poll, or nil.
-func (s *Simulated) Trouble() error {
+// LastError returns the error of the runtime's last poll, or nil.
+func (s *Simulated) LastError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.trouble

@@ -37,8 +37,8 @@ func Start(ctx context.Context, options Options) (*Fleet, error) {
 // New returns a fleet that is not started. Callers must call Close even if Up fails.
 func New(options Options) *Fleet {
 	f := &Fleet{Dir: options.Dir, options: options, environment: options.Environment}
-	if f.options.Patience == 0 {
-		f.options.Patience = Generous
+	if f.options.TimeLimit == 0 {
+		f.options.TimeLimit = LongTimeout
 	}
 	if f.environment == nil {
 		f.environment = &local{links: map[string]*Proxy{}}
@@ -177,7 +177,7 @@ func (f *Fleet) Binaries() Binaries { return f.binaries }
 // Close stops all programs and clusters and removes their files. For a share of a fleet, it removes only the runtimes
 // and Kymas of the share.
 func (f *Fleet) Close() error {
-	problems := []error{f.closeUsers()}
+	problems := []error{f.closeRuntimes()}
 	if f.share != "" {
 		return errors.Join(append(problems, f.forgetKymas())...)
 	}

@@ -47,7 +47,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 		return Endpoint{}, err
 	}
 	var address string
-	err = Until(ctx, Generous, "the token service responds", func() (bool, string) {
+	err = Until(ctx, LongTimeout, "the token service responds", func() (bool, string) {
 		address = listening(f.tokens.Log())
 		return address != "", f.tokens.Log()
 	})

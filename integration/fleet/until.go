@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Generous is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
-const Generous = 3 * time.Minute
+// LongTimeout is the time limit for operations that take seconds on an idle machine and minutes on a busy machine.
+const LongTimeout = 3 * time.Minute
 
 // Until calls condition repeatedly until it returns true. If this takes longer than limit, the error contains goal,
 // which describes the condition, and the last state that condition returned. Until cannot interrupt condition, so

@@ -25,8 +25,9 @@ type Options struct {
 	Dir string
 	// Progress receives a line for each long operation.
 	Progress io.Writer
-	// Apart contains the IDs of the air-gapped runtimes. Their clusters have networks without a route to the registry.
-	Apart []string
+	// AirGapped contains the IDs of the air-gapped runtimes. Their clusters have networks without a route to the
+	// registry.
+	AirGapped []string
 	// ModuleAccounts maps a runtime ID to the ServiceAccount in kyma-system that installs modules. The agents of
 	// other runtimes are cluster admins.
 	ModuleAccounts map[string]string
@@ -109,7 +110,7 @@ func (g *Environment) ca() string { return filepath.Join(g.registry.dir, "tls.cr
 func (g *Environment) Cluster(ctx context.Context, _ *fleet.Fleet, name string, control bool) (fleet.Cluster, error) {
 	g.say("creating cluster %s …", name)
 	where := network
-	if slices.Contains(g.options.Apart, name) {
+	if slices.Contains(g.options.AirGapped, name) {
 		where = prefix + name
 	}
 	images := runtimeImages()

@@ -117,8 +117,8 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	return nil
 }
 
-// madeImages returns the names of all images that buildImages builds.
-func madeImages() []string {
+// builtImages returns the names of all images that buildImages builds.
+func builtImages() []string {
 	return append(runtimeImages(), publisherImage+":"+tag, registryImage+":"+tag, agentImage+":"+AgentBetter,
 		agentImage+":"+AgentBad)
 }
@@ -132,8 +132,8 @@ func runtimeImages() []string {
 	return images
 }
 
-// BringAgent loads the image of an agent version into a runtime's node. It returns the reference as IMAGE@DIGEST.
-func (g *Environment) BringAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
+// LoadAgent loads the image of an agent version into a runtime's node. It returns the reference as IMAGE@DIGEST.
+func (g *Environment) LoadAgent(ctx context.Context, r *fleet.Runtime, version string) (string, error) {
 	c, image := g.clusters[r.Cluster()], agentImage+":"+version
 	if err := c.load(ctx, image); err != nil {
 		return "", err

@@ -60,7 +60,7 @@ func (g *Environment) Agent(r *fleet.Runtime, flags []string) (fleet.Program, er
 		values["rbac"] = map[string]any{"clusterAdmin": false}
 		values["modules"] = map[string]any{"serviceAccount": account}
 	}
-	if slices.Contains(g.options.Apart, r.ID) {
+	if slices.Contains(g.options.AirGapped, r.ID) {
 		folders, err := volumes(ctx, c)
 		if err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ var objectTypes = []objectType{
 }
 
 func hasPrefix(name string) bool { return strings.HasPrefix(name, prefix) }
-func isImage(name string) bool   { return slices.Contains(madeImages(), name) }
+func isImage(name string) bool   { return slices.Contains(builtImages(), name) }
 
 // sweep removes all Docker objects of this package.
 func sweep(ctx context.Context) error {

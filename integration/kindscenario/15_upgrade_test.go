@@ -25,7 +25,7 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image
 	untilTrusted(t, first)
 
-	better, err := stage.kind.BringAgent(ctx, r, kind.AgentBetter)
+	better, err := stage.kind.LoadAgent(ctx, r, kind.AgentBetter)
 	must(t, err)
 	must(t, r.WantAgent(ctx, better))
 	untilTrusted(t, better)
@@ -39,7 +39,7 @@ func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	})
 	drift(t, r)
 
-	bad, err := stage.kind.BringAgent(ctx, r, kind.AgentBad)
+	bad, err := stage.kind.LoadAgent(ctx, r, kind.AgentBad)
 	must(t, err)
 	must(t, r.WantAgent(ctx, bad))
 	until(t, "the bad agent has ended and was restarted", func() (bool, string) {

@@ -108,7 +108,7 @@ func claim() error {
 	}
 	stage.dir, stage.failures = filepath.Join(checkout, "bin", "kind"), filepath.Join(checkout, "bin", "kind-failures")
 	if stage.kind, err = kind.New(context.Background(), kind.Options{
-		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, Apart: []string{airGappedRuntime},
+		Checkout: checkout, Dir: stage.dir, Progress: os.Stderr, AirGapped: []string{airGappedRuntime},
 		ModuleAccounts: map[string]string{"tokyo": moduleAccount},
 		Release:        *dist,
 	}); err != nil {
@@ -120,7 +120,7 @@ func claim() error {
 	// After a loss of its API server, a client retries at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
 		Dir: stage.dir, Environment: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
-		Patience: 4 * time.Minute,
+		TimeLimit: 4 * time.Minute,
 	})
 	return nil
 }

@@ -63,7 +63,7 @@ func Prepare(ctx context.Context, control client.Client) error {
 		} else if err != nil {
 			return err
 		}
-		err := fleet.Until(ctx, fleet.Generous, "the control plane has "+o.GetKind()+" "+o.GetName(),
+		err := fleet.Until(ctx, fleet.LongTimeout, "the control plane has "+o.GetKind()+" "+o.GetName(),
 			func() (bool, string) {
 				err := client.IgnoreAlreadyExists(control.Create(ctx, o.DeepCopy()))
 				return err == nil, fmt.Sprint(err) // the API server does not serve a new CRD immediately

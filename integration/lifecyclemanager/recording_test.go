@@ -88,7 +88,7 @@ func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	kyma := &v1beta2.Kyma{}
 	must(t, r.control.Get(t.Context(), inKCP(landscape.RecordedKyma), kyma))
 	must(t, r.control.Delete(t.Context(), kyma))
-	must(t, fleet.Until(t.Context(), fleet.Generous, "the Kyma is gone", func() (bool, string) {
+	must(t, fleet.Until(t.Context(), fleet.LongTimeout, "the Kyma is gone", func() (bool, string) {
 		err := r.control.Get(t.Context(), inKCP(landscape.RecordedKyma), kyma)
 		return apierrors.IsNotFound(err), fmt.Sprintf("%v %+v", err, kyma.Status)
 	}))
@@ -148,7 +148,7 @@ func newRecorder(t *testing.T, program string) (*recorder, string) {
 			t.Logf("lifecycle-manager's log:\n%s", log[max(0, len(log)-6000):])
 		}
 	})
-	must(t, fleet.Until(ctx, fleet.Generous, "lifecycle-manager runs", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.LongTimeout, "lifecycle-manager runs", func() (bool, string) {
 		return Version(running) != "", running.Log()
 	}))
 	return r, Version(running)
@@ -180,7 +180,7 @@ func (r *recorder) edit(change func(*v1beta2.KymaSpec)) {
 // until waits for a state of the Kyma in the control plane.
 func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	r.t.Helper()
-	must(r.t, fleet.Until(r.t.Context(), fleet.Generous, what, func() (bool, string) {
+	must(r.t, fleet.Until(r.t.Context(), fleet.LongTimeout, what, func() (bool, string) {
 		kyma := &v1beta2.Kyma{}
 		err := r.control.Get(r.t.Context(), inKCP(landscape.RecordedKyma), kyma)
 		return err == nil && is(kyma), fmt.Sprintf("%v %s %+v", err, kyma.Status.State, kyma.Status)
@@ -219,7 +219,7 @@ func (r *recorder) record(step string) {
 			r.t.Fatal(err)
 		}
 		seen, last, since := map[string]*unstructured.Unstructured{}, "", time.Now()
-		err = fleet.Until(r.t.Context(), fleet.Generous/6, step+" is stable", func() (bool, string) {
+		err = fleet.Until(r.t.Context(), fleet.LongTimeout/6, step+" is stable", func() (bool, string) {
 			if seen, err = of.Objects(r.t.Context()); err != nil {
 				return false, err.Error()
 			}

@@ -150,7 +150,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	}
 
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Channel = "fast" }))
-	must(t, fleet.Until(ctx, fleet.Generous, "version 1.8.0 of channel fast is installed", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.LongTimeout, "version 1.8.0 of channel fast is installed", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["version"] == "1.8.0", fmt.Sprint(config.Data, err)
 	}))

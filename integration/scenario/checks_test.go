@@ -26,7 +26,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 1, 3)
 	must(t, f.CreatePolicy(ctx, "scaler", checkedStages()))
-	canaries[0].Measure(v1beta2.CheckOutcome{
+	canaries[0].SetCheckOutcome(v1beta2.CheckOutcome{
 		Name: "works", Result: v1beta2.CheckFailed, Value: "0.9", Before: "0.2", Message: "above 0.5",
 	})
 	promote(t, f, "1.8.0")
@@ -56,7 +56,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 	must(t, f.CreatePolicy(ctx, "scaler", checkedStages()))
 	old := canaries[1]
 	isChecks := func(feature bundle.Feature) bool { return feature == bundle.FeatureChecks }
-	old.Understand(slices.DeleteFunc(bundle.AllFeatures(), isChecks)...)
+	old.SetFeatures(slices.DeleteFunc(bundle.AllFeatures(), isChecks)...)
 	until(t, time.Minute, "the control plane reports the old agent", func() (bool, string) {
 		kyma, err := old.Record(ctx)
 		if err != nil || kyma.Status.Runtime.Observed == nil {
@@ -65,7 +65,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 		features := kyma.Status.Runtime.Observed.Features
 		return len(features) > 0 && !slices.Contains(features, string(bundle.FeatureChecks)), fmt.Sprint(features)
 	})
-	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckInconclusive, Message: "no data"})
+	canaries[0].SetCheckOutcome(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckInconclusive, Message: "no data"})
 	promote(t, f, "1.8.0")
 	untilSettled(t, canaries[0], "1.8.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout measures one canary", func(s v1alpha1.RolloutStatus) bool {
@@ -74,7 +74,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 		}
 		return s.Waves[0].InFlight == 1 && s.Waves[0].Updated == 0 && s.Waves[0].Checks[0].Inconclusive == 1
 	}))
-	canaries[0].Measure(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckPassed})
+	canaries[0].SetCheckOutcome(v1beta2.CheckOutcome{Name: "works", Result: v1beta2.CheckPassed})
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an agent", func(s v1alpha1.RolloutStatus) bool {
 		return s.State == v1alpha1.RolloutWaiting &&
 			strings.Contains(s.Message, "checks are not Passed in canary-1 (its agent does not support checks)")
@@ -90,7 +90,7 @@ func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
 	for _, s := range append(others, old) {
 		wantHistory(t, s, "1.7.0")
 	}
-	old.Understand(bundle.AllFeatures()...)
+	old.SetFeatures(bundle.AllFeatures()...)
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
 	for _, s := range slices.Concat(canaries, others) {
 		untilSettled(t, s, "1.8.0")

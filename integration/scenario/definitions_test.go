@@ -87,7 +87,7 @@ func (d *definitions) writes(mailer bool) {
 			d.berlin.Has("scaler") == "1.8.0" && moduleOf(kyma, "scaler").Version == "1.8.0" &&
 			kyma.Status.State == v1beta2.StateReady &&
 			r != nil && r.Published != nil && r.Published.Digest == digest.String()
-		return ok, fmt.Sprintf("%v, trouble %v, %+v", d.berlin.All(), d.berlin.Trouble(), kyma.Status)
+		return ok, fmt.Sprintf("%v, trouble %v, %+v", d.berlin.All(), d.berlin.LastError(), kyma.Status)
 	})
 }
 

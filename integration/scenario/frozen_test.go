@@ -57,7 +57,7 @@ func TestOperatorRevokesKeyWhileUpgradeWaitsForWindow(t *testing.T) {
 	config, err := settings(ctx, r)
 	must(t, err)
 	must(t, r.API.Delete(ctx, config))
-	until(t, fleet.Generous, "the agent still corrects drift", func() (bool, string) {
+	until(t, fleet.LongTimeout, "the agent still corrects drift", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["version"] == "1.7.0", config.Data["version"]
 	})

@@ -97,7 +97,7 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	deposed.signal(t, syscall.SIGCONT)
 	select {
 	case <-deposed.Exited():
-	case <-time.After(fleet.Generous):
+	case <-time.After(fleet.LongTimeout):
 		t.Fatal("the former leader did not exit")
 	}
 	if n := pushed.Load(); n != 0 {
@@ -191,7 +191,7 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	})
 	select {
 	case <-leader.Exited():
-	case <-time.After(fleet.Generous):
+	case <-time.After(fleet.LongTimeout):
 		t.Fatal("the leader did not exit after it lost the Lease")
 	}
 	startCandidate(t, f, "second") // restart the process, as Kubernetes restarts a container

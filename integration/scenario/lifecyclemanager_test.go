@@ -70,7 +70,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 
 	t.Log("a deleted Kyma leaves an empty runtime")
 	deleteKyma(t, l.f, one)
-	untilForgotten(t, one, fleet.Generous)
+	untilForgotten(t, one, fleet.LongTimeout)
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
 }
 
@@ -83,7 +83,7 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	l.asks(true, "start", "one")
 	l.untilAdopted(3)
 	deleteKyma(t, l.f, one)
-	untilForgotten(t, one, fleet.Generous)
+	untilForgotten(t, one, fleet.LongTimeout)
 	untilNone(t, one, scalerOfModule(), "default")
 	untilNone(t, one, &appsv1.Deployment{}, "scaler-manager")
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
@@ -141,7 +141,7 @@ func (l landscapeOf) release(version string) {
 // are Ready.
 func (l landscapeOf) untilManaged(version string, modules ...string) {
 	l.t.Helper()
-	until(l.t, fleet.Generous, "lifecycle-manager manages the Kyma with scaler "+version, func() (bool, string) {
+	until(l.t, fleet.LongTimeout, "lifecycle-manager manages the Kyma with scaler "+version, func() (bool, string) {
 		kyma := &v1beta2.Kyma{}
 		var all v1beta2.ManifestList
 		if err := l.f.Control.Get(l.t.Context(), inKCP("one"), kyma); err != nil {
@@ -179,7 +179,7 @@ func (l landscapeOf) untilManaged(version string, modules ...string) {
 func (l landscapeOf) untilAdopted(modules int) {
 	l.t.Helper()
 	want := fmt.Sprintf("%d/%d", modules, modules)
-	until(l.t, fleet.Generous, "all modules are adopted", func() (bool, string) {
+	until(l.t, fleet.LongTimeout, "all modules are adopted", func() (bool, string) {
 		output, err := l.f.Ask(l.t.Context(), "takeover", "status", "one")
 		return err == nil && strings.Contains(output, want), output
 	})
@@ -238,7 +238,7 @@ func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 // untilNone waits until an object in kyma-system does not exist anymore.
 func untilNone(t *testing.T, r *fleet.Runtime, o client.Object, name string) {
 	t.Helper()
-	until(t, fleet.Generous, name+" is deleted", func() (bool, string) {
+	until(t, fleet.LongTimeout, name+" is deleted", func() (bool, string) {
 		err := r.API.Get(t.Context(), inKyma(name), o)
 		return apierrors.IsNotFound(err) || meta.IsNoMatchError(err), fmt.Sprint(err)
 	})

@@ -31,7 +31,7 @@ func TestProgramsWorkWithoutTakeovers(t *testing.T) {
 	must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0")))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	deleteKyma(t, f, r)
-	untilForgotten(t, r, fleet.Generous)
+	untilForgotten(t, r, fleet.LongTimeout)
 }
 
 // takeoverStubs maps the import path of a package to the stub that replaces it.

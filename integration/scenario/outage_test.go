@@ -204,7 +204,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	must(t, err)
 	log := len(f.Publisher().Log())
 	must(t, r.StartAgent())
-	must(t, fleet.Until(ctx, fleet.Generous, "the agent has polled five times", func() (bool, string) {
+	must(t, fleet.Until(ctx, fleet.LongTimeout, "the agent has polled five times", func() (bool, string) {
 		return strings.Count(r.Agent().Log(), "starting") >= 2, ""
 	}))
 	_ = fleet.Until(ctx, 5*time.Second, "nothing", func() (bool, string) { return false, "" })

@@ -211,7 +211,7 @@ type listening struct{ events *bufio.Scanner }
 // listen opens the event stream and reads the first event.
 func (p *pageOfOne) listen(t *testing.T) *listening {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), fleet.Generous)
+	ctx, cancel := context.WithTimeout(t.Context(), fleet.LongTimeout)
 	t.Cleanup(cancel)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base+"/live", nil)
 	must(t, err)

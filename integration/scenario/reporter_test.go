@@ -198,7 +198,7 @@ func watchFetches(f *fleet.Fleet) *fetches {
 // until waits until the publisher has read the report with a digest.
 func (a *fetches) until(t *testing.T, d digest.Digest) {
 	t.Helper()
-	late := time.After(fleet.Generous)
+	late := time.After(fleet.LongTimeout)
 	for {
 		a.mu.Lock()
 		seen, next := a.seen[d.String()], a.next
@@ -209,7 +209,7 @@ func (a *fetches) until(t *testing.T, d digest.Digest) {
 		select {
 		case <-next:
 		case <-late:
-			t.Fatalf("the publisher did not read report %s within %s", d, fleet.Generous)
+			t.Fatalf("the publisher did not read report %s within %s", d, fleet.LongTimeout)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 		ok := s.Has(s.Own("scaler")) == version && r != nil && r.Published != nil && r.Published.Digest == d.String() &&
 			r.Published.KymaGeneration == 1 &&
 			m.State == v1beta2.StateReady && m.Version == version && kyma.Status.State == v1beta2.StateReady
-		return ok, fmt.Sprintf("has %s, trouble %v, control plane reports %+v of %+v", s.Has(s.Own("scaler")), s.Trouble(),
+		return ok, fmt.Sprintf("has %s, trouble %v, control plane reports %+v of %+v", s.Has(s.Own("scaler")), s.LastError(),
 			m, r)
 	})
 }

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	if err := places.replaceFlag(flag.Lookup("test.parallel")); err != nil {
 		panic(err)
 	}
-	if len(cluster.CollectSeldom()) > 0 {
-		debug.SetGCPercent(cluster.CollectAt)
+	if len(cluster.GOGCSetting()) > 0 {
+		debug.SetGCPercent(cluster.TestGOGC)
 	}
 	code := m.Run()
 	if err := errors.Join(shared.close(), clusters.Close()); err != nil {
@@ -168,8 +168,8 @@ func drift(t *testing.T, r *fleet.Runtime) {
 	change(t, r.API, config, func(c *corev1.ConfigMap) { c.Data["level"] = "debug" })
 }
 
-// until waits for up to limit, but at least fleet.Generous, because concurrent scenarios slow each other down.
+// until waits for up to limit, but at least fleet.LongTimeout, because concurrent scenarios slow each other down.
 func until(t *testing.T, limit time.Duration, what string, seen func() (bool, string)) {
 	t.Helper()
-	must(t, fleet.Until(t.Context(), max(limit, fleet.Generous), what, seen))
+	must(t, fleet.Until(t.Context(), max(limit, fleet.LongTimeout), what, seen))
 }

@@ -221,7 +221,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
 	t.Logf("all runtimes of a killed replica got a bundle after %s", took.Round(time.Millisecond))
-	if took > fleet.Generous { // half a minute on an idle machine
+	if took > fleet.LongTimeout { // half a minute on an idle machine
 		t.Errorf("the runtimes of a killed replica got a bundle after %s, which is too late", took)
 	}
 

@@ -116,7 +116,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	untilCommit(t, f, promoted)
 	for _, s := range runtimes {
 		until(t, time.Minute, s.ID+" has scaler 1.8.0", func() (bool, string) {
-			return s.Has("scaler") == "1.8.0", fmt.Sprint(s.All(), s.Trouble())
+			return s.Has("scaler") == "1.8.0", fmt.Sprint(s.All(), s.LastError())
 		})
 		if got := bundleSource(t, f, s.ID); got != promoted {
 			t.Errorf("the bundle of %s names commit %s, want %s", s.ID, got, promoted)

@@ -187,7 +187,7 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{sidecars}})
 	berlin, err := f.Simulate(t.Context(), fleet.NewKyma("berlin", "regular", "mailer"))
 	must(t, err)
-	berlin.Understand(bundle.FeatureImagePullSecret, bundle.FeatureTakeover)
+	berlin.SetFeatures(bundle.FeatureImagePullSecret, bundle.FeatureTakeover)
 	record := func() (*v1beta2.Kyma, error) { return berlin.Record(t.Context()) }
 	untilSetting := func(want string) {
 		t.Helper()
@@ -220,7 +220,7 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 		t.Errorf("the runtime has mailer %q, want 1.0.0", version)
 	}
 
-	berlin.Understand(bundle.AllFeatures()...)
+	berlin.SetFeatures(bundle.AllFeatures()...)
 	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonAgentSupported)
 	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) {
 		return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All())

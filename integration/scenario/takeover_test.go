@@ -297,7 +297,7 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 // isTakenOver checks that no object of lifecycle-manager remains for a runtime, and that the runtime's modules run.
 func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
-	must(l.t, fleet.Until(l.t.Context(), fleet.Generous, "lifecycle-manager's objects are gone", func() (bool, string) {
+	must(l.t, fleet.Until(l.t.Context(), fleet.LongTimeout, "lifecycle-manager's objects are gone", func() (bool, string) {
 		kyma, err := r.Record(l.t.Context())
 		if err != nil {
 			return false, err.Error()

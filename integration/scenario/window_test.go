@@ -253,7 +253,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	must(t, f.Registry.Stop())
 	must(t, r.StartAgent())
 	upgraded := time.Time{}
-	until(t, time.Until(begin)+fleet.Generous, "the upgrade starts without an operator", func() (bool, string) {
+	until(t, time.Until(begin)+fleet.LongTimeout, "the upgrade starts without an operator", func() (bool, string) {
 		version := installedVersion(t, r, "scaler")
 		if version == "2.0.0" && upgraded.IsZero() {
 			upgraded = time.Now()
@@ -300,7 +300,7 @@ func TestRuntimeAdminSchedulesUpgradeWhileDisconnected(t *testing.T) {
 	f.Publisher().Kill()
 	must(t, f.Registry.Stop())
 	choose(time.Now().UTC().Format(time.RFC3339))
-	until(t, fleet.Generous, "the disconnected runtime is upgraded", func() (bool, string) {
+	until(t, fleet.LongTimeout, "the disconnected runtime is upgraded", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["version"] == "2.0.0", fmt.Sprint(err)
 	})

@@ -14,12 +14,13 @@ import (
 
 func (a *attempt) drift(ctx context.Context) error {
 	return a.inBoth(func(r *fleet.Runtime) error {
-		return errors.Join(a.deleted(ctx, r), a.checkDriftCorrection(ctx, r))
+		return errors.Join(a.checkRecreation(ctx, r), a.checkDriftCorrection(ctx, r))
 	})
 }
 
-// deleted deletes an object of the module and waits until the agent has created it again and the module is Ready.
-func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
+// checkRecreation deletes an object of the module and waits until the agent has created it again and the module is
+// Ready.
+func (a *attempt) checkRecreation(ctx context.Context, r *fleet.Runtime) error {
 	o, ok := objectToDelete(a.after)
 	if !ok {
 		return nil // deleting any object of this module could lose data
@@ -41,7 +42,7 @@ func (a *attempt) deleted(ctx context.Context, r *fleet.Runtime) error {
 		})
 }
 
-// changed changes a field of an object and waits until the agent has reverted the change.
+// checkDriftCorrection changes a field of an object and waits until the agent has reverted the change.
 func (a *attempt) checkDriftCorrection(ctx context.Context, r *fleet.Runtime) error {
 	for _, o := range a.after {
 		found, err := mustRead(ctx, r, o)
@@ -73,8 +74,8 @@ func (a *attempt) checkDriftCorrection(ctx context.Context, r *fleet.Runtime) er
 	return nil
 }
 
-// registryAway checks that the agents revert drift while the registry is stopped.
-func (a *attempt) registryAway(ctx context.Context) (err error) {
+// checkWithoutRegistry checks that the agents revert drift while the registry is stopped.
+func (a *attempt) checkWithoutRegistry(ctx context.Context) (err error) {
 	before := map[string]map[object]string{}
 	for _, r := range a.runtimes() {
 		if before[r.ID], err = a.identities(ctx, r); err != nil {

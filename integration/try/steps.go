@@ -44,7 +44,7 @@ func (a *attempt) steps() []step {
 		{"prune", "objects that " + to + " does not contain are deleted from both runtimes", a.pruned},
 		{"drift", "the agent creates a deleted object again and reverts a changed field", a.drift},
 		{"registry down",
-			"while the registry is down, no object is replaced, and agents still revert drift", a.registryAway},
+			"while the registry is down, no object is replaced, and agents still revert drift", a.checkWithoutRegistry},
 		{"undo", "the rollout is undone: both runtimes are Ready with exactly the objects of " + from, a.undo},
 		{"upgrade again",
 			"the rollout runs again from its first wave; Ready in both runtimes, objects are pruned", a.waitForRetry},
@@ -74,7 +74,7 @@ func (a *attempt) start(ctx context.Context) error {
 			flags = append(flags, "--components", source)
 		}
 		a.fleet = fleet.New(fleet.Options{
-			Dir: o.Dir, Progress: o.Progress, Patience: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters,
+			Dir: o.Dir, Progress: o.Progress, TimeLimit: o.ReadyWithin, PublisherFlags: flags, Clusters: o.Clusters,
 			Environment: o.Environment,
 		})
 		if err := a.fleet.Up(ctx); err != nil {

@@ -54,7 +54,7 @@ func (o *pullProduct) prepare(ctx context.Context) error {
 	o.pool = &cluster.Pool{}
 	var err error
 	o.fleet, err = fleet.Start(ctx, fleet.Options{
-		LeaderElect: true, Measured: true, Clusters: o.pool, Patience: longest,
+		LeaderElect: true, Measured: true, Clusters: o.pool, TimeLimit: longest,
 		PublisherFlags: []string{"--agent-poll-interval", o.options.Poll.String(), "--agent-report-interval", "5m"},
 		AgentFlags:     o.options.agentFlags(),
 	})

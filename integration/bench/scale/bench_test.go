@@ -52,12 +52,12 @@ func TestOnlyAcceptedPushesCountAsPublished(t *testing.T) {
 func TestTrafficSinceExcludesEarlierRequests(t *testing.T) {
 	head, put := request{publisherHost, "HEAD", aboutReports}, request{publisherHost, "PUT", aboutBundles}
 	push := request{agentsHost, "PUT", aboutReports}
-	before := counted{head: {N: 3}}
-	later := counted{head: {N: 3}, put: {N: 2}, push: {N: 5}}.requestsSince(before)
+	before := requestCounts{head: {N: 3}}
+	later := requestCounts{head: {N: 3}, put: {N: 2}, push: {N: 5}}.requestsSince(before)
 	if later.total(publisherHost) != 2 || later.n(agentsHost, "PUT", aboutReports) != 5 || len(later) != 2 {
 		t.Errorf("traffic since the earlier count is %v", later)
 	}
-	if got, want := (counted{put: {N: 2}, head: {N: 7}}).String(),
+	if got, want := (requestCounts{put: {N: 2}, head: {N: 7}}).String(),
 		"7 HEAD manifests of reports, 2 PUT manifests of runtimes"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -17,7 +17,7 @@ import (
 const (
 	offered       = 32 // number of modules in the catalog
 	perRuntime    = 20
-	everywhere    = 8 // modules of every runtime; a promotion of one of them changes all runtimes
+	commonModules = 8 // modules of every runtime; a promotion of one of them changes all runtimes
 	sets          = 8 // number of different module sets
 	promotions    = 16
 	channel       = "regular"
@@ -37,11 +37,11 @@ func promotedVersion(i int) string { return fmt.Sprintf("1.%d.0", i) }
 func moduleSet(runtime int) []string {
 	set := runtime % sets
 	var names []string
-	for i := range everywhere {
+	for i := range commonModules {
 		names = append(names, moduleName(i))
 	}
-	for i := range perRuntime - everywhere {
-		names = append(names, moduleName(everywhere+(set*3+i)%(offered-everywhere)))
+	for i := range perRuntime - commonModules {
+		names = append(names, moduleName(commonModules+(set*3+i)%(offered-commonModules)))
 	}
 	return names
 }

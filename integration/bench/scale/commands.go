@@ -30,9 +30,9 @@ import (
 // runsOfEach is the number of runs of each command. The results contain the median.
 const runsOfEach = 3
 
-// commands measures `kcp-publisher status` and the web page. It stops the publisher and copies Kymas in etcd until the
-// fleet has the requested size. It is the last stage, because the copies remain.
-func (w *world) commands(ctx context.Context) error {
+// measureCommands measures `kcp-publisher status` and the web page. It stops the publisher and copies Kymas in etcd
+// until the fleet has the requested size. It is the last stage, because the copies remain.
+func (w *world) measureCommands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
 	}
@@ -57,14 +57,14 @@ func (w *world) commands(ctx context.Context) error {
 		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)},
 		{"status", "-o", "json"},
 	} {
-		if err := w.seeCommand(ctx, strings.Join(args, " "), runsOfEach, args...); err != nil {
+		if err := w.measureRuns(ctx, strings.Join(args, " "), runsOfEach, args...); err != nil {
 			return err
 		}
 	}
-	if err := w.seeImages(ctx); err != nil {
+	if err := w.measureImages(ctx); err != nil {
 		return err
 	}
-	return w.seePage(ctx)
+	return w.measurePage(ctx)
 }
 
 // keyOfKyma returns the key of a Kyma in etcd.
@@ -183,21 +183,22 @@ func (w *world) measureCommand(ctx context.Context, args ...string) (commandUsag
 	return s, nil
 }
 
-// seeImages measures the search for an image that runs in all runtimes. The first search renders all module versions.
-func (w *world) seeImages(ctx context.Context) error {
+// measureImages measures the search for an image that runs in all runtimes. The first search renders all module
+// versions.
+func (w *world) measureImages(ctx context.Context) error {
 	from := net.JoinHostPort(publisherHost, w.registry.port) + "/" + fleetPath
 	args := []string{
 		"images", "--image", "example.org/" + promotedModule, "--from", from,
 		"--trust", filepath.Join(w.keys(), "root.json"), "--cache", filepath.Join(w.dir, "images"),
 	}
-	if err := w.seeCommand(ctx, "images --image, first search", 1, args...); err != nil {
+	if err := w.measureRuns(ctx, "images --image, first search", 1, args...); err != nil {
 		return err
 	}
-	return w.seeCommand(ctx, "images --image", runsOfEach, args...)
+	return w.measureRuns(ctx, "images --image", runsOfEach, args...)
 }
 
-// seeCommand measures several runs of a command. The results contain the median.
-func (w *world) seeCommand(ctx context.Context, name string, runs int, args ...string) error {
+// measureRuns measures several runs of a command. The results contain the median.
+func (w *world) measureRuns(ctx context.Context, name string, runs int, args ...string) error {
 	var all []commandUsage
 	for range runs {
 		s, err := w.measureCommand(ctx, args...)
@@ -216,8 +217,8 @@ func (w *world) seeCommand(ctx context.Context, name string, runs int, args ...s
 	return nil
 }
 
-// seePage starts the web page and measures the time until it shows a runtime.
-func (w *world) seePage(ctx context.Context) (err error) {
+// measurePage starts the web page and measures the time until it shows a runtime.
+func (w *world) measurePage(ctx context.Context) (err error) {
 	log := filepath.Join(w.dir, "ui.log")
 	started := time.Now()
 	page, err := start(log, w.binaries.Publisher,

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// hostile measures a promotion while some runtimes fail, are silent or report every second. These runtimes must not
-// delay the others.
-func (w *world) hostile(ctx context.Context) error {
+// measureHostileFleet measures a promotion while some runtimes fail, are silent or report every second. These
+// runtimes must not delay the others.
+func (w *world) measureHostileFleet(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -24,7 +24,7 @@ func (w *world) hostile(ctx context.Context) error {
 			return err
 		}
 		w.stage = "reports"
-		err = w.reports(ctx)
+		err = w.measureReports(ctx)
 		if w.stage = "hostile"; err != nil {
 			return err
 		}
@@ -109,8 +109,8 @@ func (w *world) measureBaselines(ctx context.Context) error {
 }
 
 // String lists the traffic, largest first.
-func (c counted) String() string {
-	rest := counted{}
+func (c requestCounts) String() string {
+	rest := requestCounts{}
 	for key, value := range c {
 		rest[key] = value
 	}

@@ -60,8 +60,8 @@ func (w *world) subscribe(ctx context.Context) error {
 	return nil
 }
 
-// polling describes how agents detect a new bundle, for the results.
-func (w *world) polling() string {
+// describePolling describes how agents detect a new bundle, for the results.
+func (w *world) describePolling() string {
 	if w.Notifications {
 		return "agents are notified, and poll every " + short(w.AgentPoll)
 	}

@@ -39,9 +39,9 @@ func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error)
 	return last.Sub(p.started), err
 }
 
-// promotion measures a promotion. It records the time, CPU usage and requests until the last bundle is in the registry,
-// and the time until every Kyma's status contains the runtime's new bundle.
-func (w *world) promotion(ctx context.Context) error {
+// measurePromotion measures a promotion. It records the time, CPU usage and requests until the last bundle is in the
+// registry, and the time until every Kyma's status contains the runtime's new bundle.
+func (w *world) measurePromotion(ctx context.Context) error {
 	p, err := w.push(ctx)
 	if err != nil {
 		return err
@@ -62,8 +62,9 @@ func (w *world) promotion(ctx context.Context) error {
 	return w.recordMemory("publisher's memory after the promotion")
 }
 
-// reports measures the time that the publisher needs to update all statuses when all runtimes report at the same time.
-func (w *world) reports(ctx context.Context) error {
+// measureReports measures the time that the publisher needs to update all statuses when all runtimes report at the
+// same time.
+func (w *world) measureReports(ctx context.Context) error {
 	if !w.pending {
 		p, err := w.push(ctx)
 		if err != nil {
@@ -104,7 +105,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	took, n := last.Sub(started), float64(wanted)
 	note := ""
-	if wanted == w.Runtimes { // not in the hostile stage, whose noisy agents report all the time
+	if wanted == w.Runtimes { // in the hostile stage, noisy agents never stop reporting
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
@@ -116,8 +117,8 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	return took, nil
 }
 
-// learning measures the time until agents detect a promotion.
-func (w *world) learning(ctx context.Context) error {
+// measureDetection measures the time until agents detect a promotion.
+func (w *world) measureDetection(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -143,7 +144,7 @@ func (w *world) learning(ctx context.Context) error {
 	for i, at := range arrived {
 		waited[i] = at.Sub(started)
 	}
-	note := w.polling()
+	note := w.describePolling()
 	w.add(quantile(waited, 0.5).Seconds(), seconds, "edit -> an agent has verified its bundle, p50", note)
 	w.add(quantile(waited, 0.99).Seconds(), seconds, "edit -> an agent has verified its bundle, p99", note)
 	last, err := w.untilRight(ctx, w.Runtimes, w.isUpToDate)

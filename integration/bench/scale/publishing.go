@@ -50,14 +50,16 @@ func (w *world) seeding(ctx context.Context) error {
 // pushed is the result of untilPushed.
 type pushed struct {
 	tenth, half, all time.Duration
-	traffic          counted // registry requests until the last runtime has its bundle
+	traffic          requestCounts // registry requests until the last runtime has its bundle
 	spent            cpuTimes
 	started          time.Time
 	were             map[string]string // digest of each Kyma's previous bundle
 }
 
 // untilPushed waits until the registry has received a bundle of every runtime. It ignores bundles from before started.
-func (w *world) untilPushed(ctx context.Context, started time.Time, before counted, spent cpuTimes) (pushed, error) {
+func (w *world) untilPushed(
+	ctx context.Context, started time.Time, before requestCounts, spent cpuTimes,
+) (pushed, error) {
 	var p pushed
 	err := w.waitUntil(ctx, "every runtime's bundle is in the registry", func() (bool, string) {
 		now, err := w.registry.totalTraffic(ctx)
@@ -85,8 +87,8 @@ func (w *world) untilPushed(ctx context.Context, started time.Time, before count
 // per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
-// firstPublish measures a publisher that starts with a fleet without bundles.
-func (w *world) firstPublish(ctx context.Context) error {
+// measureFirstPublish measures a publisher that starts with a fleet without bundles.
+func (w *world) measureFirstPublish(ctx context.Context) error {
 	before, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err
@@ -152,9 +154,9 @@ func (w *world) converge(ctx context.Context) error {
 	return err
 }
 
-// enrollment measures the enrollment of all agents. It starts all agents at once. The publisher then enrolls each
-// agent's key and publishes another bundle.
-func (w *world) enrollment(ctx context.Context) error {
+// measureEnrollment measures the enrollment of all agents. It starts all agents at once. The publisher then enrolls
+// each agent's key and publishes another bundle.
+func (w *world) measureEnrollment(ctx context.Context) error {
 	traffic, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err

@@ -43,12 +43,12 @@ type requestCount struct {
 	Last time.Time
 }
 
-// counted contains the count of each group of requests.
-type counted map[request]requestCount
+// requestCounts contains the count of each group of requests.
+type requestCounts map[request]requestCount
 
-func (c counted) n(from, method, about string) int64 { return c[request{from, method, about}].N }
+func (c requestCounts) n(from, method, about string) int64 { return c[request{from, method, about}].N }
 
-func (c counted) total(from string) (n int64) {
+func (c requestCounts) total(from string) (n int64) {
 	for request, seen := range c {
 		if request.From == from {
 			n += seen.N
@@ -58,8 +58,8 @@ func (c counted) total(from string) (n int64) {
 }
 
 // requestsSince returns the requests since an earlier count.
-func (c counted) requestsSince(before counted) counted {
-	later := counted{}
+func (c requestCounts) requestsSince(before requestCounts) requestCounts {
+	later := requestCounts{}
 	for request, now := range c {
 		if n := now.N - before[request].N; n > 0 {
 			later[request] = requestCount{n, now.Last}
@@ -139,7 +139,7 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 		return err
 	}
 	var mu sync.Mutex // guards traffic and arrived
-	traffic, arrived := counted{}, arrivals{}
+	traffic, arrived := requestCounts{}, arrivals{}
 	r.Intercept(func(_ http.ResponseWriter, asked *http.Request) bool {
 		host, _, _ := net.SplitHostPort(asked.Host)
 		key := request{host, asked.Method, describePath(asked.URL.Path)}
@@ -243,12 +243,12 @@ func startRegistry(dir string, notifications *fleet.Notifications) (*registryPro
 }
 
 // totalTraffic returns all traffic so far.
-func (r *registryProcess) totalTraffic(ctx context.Context) (counted, error) {
+func (r *registryProcess) totalTraffic(ctx context.Context) (requestCounts, error) {
 	var entries []entry
 	if err := r.ask(ctx, "/", &entries); err != nil {
 		return nil, fmt.Errorf("get the traffic from the registry: %w", err)
 	}
-	traffic := counted{}
+	traffic := requestCounts{}
 	for _, e := range entries {
 		traffic[e.request] = e.requestCount
 	}

@@ -62,8 +62,8 @@ func (w *world) restartPublisher(within *memoryLimit) (started time.Time, err er
 	return time.Now(), w.startPublisher(within)
 }
 
-// restart measures the restart of a killed publisher in an idle fleet.
-func (w *world) restart(ctx context.Context) error {
+// measureRestart measures the restart of a killed publisher in an idle fleet.
+func (w *world) measureRestart(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -105,8 +105,8 @@ func (w *world) restart(ctx context.Context) error {
 }
 
 // requestsOf returns the requests of one sender.
-func (c counted) requestsOf(from string) counted {
-	some := counted{}
+func (c requestCounts) requestsOf(from string) requestCounts {
+	some := requestCounts{}
 	for key, value := range c {
 		if key.From == from {
 			some[key] = value
@@ -115,8 +115,8 @@ func (c counted) requestsOf(from string) counted {
 	return some
 }
 
-// memoryLimit measures a restart and a promotion with the memory limit of a production publisher.
-func (w *world) memoryLimit(ctx context.Context) (err error) {
+// measureMemoryLimit measures a restart and a promotion with the memory limit of a production publisher.
+func (w *world) measureMemoryLimit(ctx context.Context) (err error) {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err

@@ -22,8 +22,8 @@ import (
 // sampled is the number of Kymas whose size is measured.
 const sampled = 50
 
-// size measures the size of Kymas, and how much of it the publisher's fields take.
-func (w *world) size(ctx context.Context) error {
+// measureSizes measures the size of Kymas, and how much of it the publisher's fields take.
+func (w *world) measureSizes(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -141,8 +141,8 @@ func rolloutWaves() v1alpha1.Course {
 	}}
 }
 
-// waves measures a rollout in waves with regular polls.
-func (w *world) waves(ctx context.Context) error {
+// measureWaves measures a rollout in waves with regular polls.
+func (w *world) measureWaves(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {
 			return err
@@ -213,7 +213,7 @@ func (w *world) untilProven(ctx context.Context, started time.Time) error {
 			for proven < len(r.Status.Waves) && r.Status.Waves[proven].ProvenAt != nil {
 				wave := r.Status.Waves[proven]
 				w.add(time.Since(started).Seconds(), seconds, fmt.Sprintf("edit -> wave %s is proven", wave.Name),
-					fmt.Sprintf("%d runtimes, %s", wave.Total, w.polling()))
+					fmt.Sprintf("%d runtimes, %s", wave.Total, w.describePolling()))
 				proven++
 			}
 			return r.Status.State == v1alpha1.RolloutSucceeded,
@@ -223,7 +223,7 @@ func (w *world) untilProven(ctx context.Context, started time.Time) error {
 	})
 }
 
-func (w *world) wavesCost(ctx context.Context, traffic counted, writes writesByResource, metrics families) error {
+func (w *world) wavesCost(ctx context.Context, traffic requestCounts, writes writesByResource, metrics families) error {
 	now, err := w.registry.totalTraffic(ctx)
 	if err != nil {
 		return err

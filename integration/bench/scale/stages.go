@@ -28,19 +28,19 @@ const idleStage = "idle"
 // stages lists the stages in order. From "baselines" on, each stage stops the publisher.
 var stages = []stage{
 	{"seeding", true, (*world).seeding},
-	{"first-publish", true, (*world).firstPublish},
-	{"enrollment", true, (*world).enrollment},
-	{"promotion", false, (*world).promotion},
-	{"reports", false, (*world).reports},
-	{"poll", false, (*world).learning},
-	{"size", false, (*world).size},
+	{"first-publish", true, (*world).measureFirstPublish},
+	{"enrollment", true, (*world).measureEnrollment},
+	{"promotion", false, (*world).measurePromotion},
+	{"reports", false, (*world).measureReports},
+	{"poll", false, (*world).measureDetection},
+	{"size", false, (*world).measureSizes},
 	{idleStage, false, (*world).measureIdleFleet},
-	{"waves", false, (*world).waves},
-	{"hostile", false, (*world).hostile},
+	{"waves", false, (*world).measureWaves},
+	{"hostile", false, (*world).measureHostileFleet},
 	{"baselines", false, (*world).measureBaselines},
-	{"restart", false, (*world).restart},
-	{"memory-limit", false, (*world).memoryLimit},
-	{"status", false, (*world).commands},
+	{"restart", false, (*world).measureRestart},
+	{"memory-limit", false, (*world).measureMemoryLimit},
+	{"status", false, (*world).measureCommands},
 }
 
 func (s stage) runs(only []string) bool {

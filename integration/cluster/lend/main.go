@@ -47,7 +47,7 @@ func run(command, environment []string) (int, error) {
 	l := cluster.NewLender(os.Stderr)
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(listener) }()
-	code, err := pass(command, append(environment, lender.Env+"="+listener.Addr().String()))
+	code, err := runWithSignals(command, append(environment, lender.Env+"="+listener.Addr().String()))
 	err = errors.Join(err, listener.Close(), <-served)
 	fmt.Fprintln(os.Stderr, "lend:", l.Summary())
 	return code, err
@@ -86,8 +86,8 @@ func limitServers() error {
 	return os.Setenv("GOMAXPROCS", "1")
 }
 
-// pass runs the command in an environment and forwards signals to it.
-func pass(command, environment []string) (int, error) {
+// runWithSignals runs the command in an environment and forwards signals to it.
+func runWithSignals(command, environment []string) (int, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = environment

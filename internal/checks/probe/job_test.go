@@ -155,7 +155,7 @@ func TestJobOfInterruptedMeasurementIsReplaced(t *testing.T) {
 }
 
 // A user with permission for Jobs in the module's namespace could replace the check's Job with a completed one.
-func TestReplacedJobIsNotEvidence(t *testing.T) {
+func TestResultOfReplacedJobIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	ctx, replaced := t.Context(), make(chan error, 1)
 	go func() {

@@ -64,7 +64,7 @@ type gatherer struct {
 }
 
 // Gather reads the newest bundles of the runtimes and finds all blobs that the bundles refer to. It does not read
-// module contents and image layers.
+// module content and image layers.
 func Gather(ctx context.Context, options Options) (Parcel, error) {
 	g := &gatherer{
 		Options:    options,

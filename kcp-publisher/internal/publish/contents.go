@@ -166,7 +166,7 @@ func (p *Publisher) findContent(
 	id, bytes := contentID(need.ComponentRef, content, err)
 	fresh := cachedContent{Content: content, id: id, readAt: now, rules: rules, bytes: bytes}
 	if fresh.Err = err; err != nil {
-		// Do not cache a content with an error here, because the component reader already caches errors.
+		// Do not cache an error here, because the component reader already caches errors.
 		return fresh, nil
 	}
 	p.pruneContents(now)
@@ -174,7 +174,7 @@ func (p *Publisher) findContent(
 	return fresh, nil
 }
 
-// contentID encodes a content together with its error. It returns the digest and the size in bytes of the encoding.
+// contentID encodes content together with its error. It returns the digest and the size in bytes of the encoding.
 func contentID(ref resolve.ComponentRef, content resolve.Content, err error) (id digest.Digest, bytes int) {
 	problem := ""
 	if err != nil {

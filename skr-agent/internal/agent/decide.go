@@ -58,8 +58,8 @@ type keyFacts struct {
 	refused []bundle.RefusedBundle
 	// isReassigned is true if an operator assigned the runtime again with a new bootstrap Secret.
 	isReassigned bool
-	// twin is the instance ID of a second agent with the same key, or empty. isConfirmed is true if enough polls found no
-	// second agent.
+	// twin is the instance ID of a second agent with the same key, or empty. isConfirmed is true if enough polls
+	// found no second agent.
 	twin        string
 	isConfirmed bool
 }
@@ -130,7 +130,7 @@ func findCertificate(
 	return &certificate, nil
 }
 
-// contentsKey returns a string that is equal for two bundles whose modules have the same content.
+// contentsKey returns a key that is equal for bundles whose modules have the same content.
 func contentsKey(state bundle.DesiredState) string {
 	names := "staged"
 	for _, m := range state.All() {

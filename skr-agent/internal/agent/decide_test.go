@@ -151,7 +151,7 @@ func TestAgentImageIsPinnedAndMirrored(t *testing.T) {
 	}
 }
 
-func TestAgentEnrollsAKeyThatTheControlPlaneMayNotHave(t *testing.T) {
+func TestAgentEnrollsItsKeyAgainIfTheControlPlaneLostIt(t *testing.T) {
 	by := func(thumbprint string) *bundle.Bundle {
 		b := &bundle.Bundle{}
 		b.Statement.Predicate.Audience.KeyThumbprint = thumbprint

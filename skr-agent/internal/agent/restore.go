@@ -200,8 +200,8 @@ func (a *Agent) restoreSecrets(ctx context.Context, log logr.Logger, deleted map
 	return nil
 }
 
-// verifyContents verifies stored contents whose Secrets another client changed, and fetches damaged documents of the
-// last accepted bundle again. The next fetch replaces damaged contents of modules.
+// verifyContents verifies stored blobs whose Secrets another client changed, and fetches damaged documents of the
+// last accepted bundle again. The next fetch replaces damaged module content.
 func (a *Agent) verifyContents(
 	ctx context.Context, log logr.Logger, changed map[digest.Digest]contentChange,
 ) (postponed bool, err error) {

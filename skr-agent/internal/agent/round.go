@@ -22,11 +22,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/takeover"
 )
 
-// roundRun is one round. It contains the facts and the results of the actions.
+// roundRun is the state of one round: the facts and the results of the actions.
 type roundRun struct {
 	log   logr.Logger
 	facts round.Facts
-	// contents and secrets are the changes of stored contents and of the agent's Secrets since the last round.
+	// contents and secrets are the changes of stored blobs and of the agent's Secrets since the last round.
 	contents map[digest.Digest]contentChange
 	secrets  map[string]bool
 	// unrestored contains the errors of restorations, by the kind of the objects.
@@ -180,7 +180,7 @@ func (a *Agent) fetchContent(ctx context.Context, p *roundRun) round.Result {
 	case err == nil && a.staging != nil:
 		return round.More
 	case err == nil && a.stagedKey == "":
-		p.facts.Wake(round.MinDelay) // the next round fetches missing contents again
+		p.facts.Wake(round.MinDelay) // the next round fetches missing content again
 	}
 	return p.result(err)
 }

@@ -15,20 +15,20 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
 )
 
-// contentState is the agent's state for fetching and storing module contents.
+// contentState is the agent's state for fetching and storing module content.
 type contentState struct {
 	// contentErrors contains the error of each module with missing content.
 	contentErrors map[string]error
-	// stagedKey is the contentsKey of the desired state whose contents the agent fetches or has fetched. It is empty if
-	// missing contents must be fetched again. staging is the running fetch, or nil.
+	// stagedKey is the contentsKey of the desired state whose content the agent fetches or has fetched. It is empty
+	// if missing content must be fetched again. staging is the running fetch, or nil.
 	stagedKey string
 	staging   *pull.Staging
 	// finished is the last completed fetch.
 	finished *pull.Staging
-	// polled is true if the agent polled the registry during the running fetch. Contents that were missing before the
+	// polled is true if the agent polled the registry during the running fetch. Content that was missing before the
 	// poll can then be available.
 	polled bool
-	// keptDigests contains the digests that the last call of prune did not delete. needsPrune is true if contents were
+	// keptDigests contains the digests that the last call of prune did not delete. needsPrune is true if content was
 	// stored after that call.
 	keptDigests map[digest.Digest]bool
 	needsPrune  bool
@@ -38,7 +38,7 @@ type contentState struct {
 // present.
 const stageTimeSlice = 300 * time.Millisecond
 
-// stageContents fetches the contents of a desired state, and missing contents again after every poll. It reports
+// stageContents fetches the content of a desired state, and fetches missing content again after every poll. It reports
 // whether it fetched contents. A long fetch continues in the background.
 func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle.DesiredState) (bool, error) {
 	needed := contentsKey(state)
@@ -67,7 +67,7 @@ func (a *Agent) stageContents(ctx context.Context, log logr.Logger, state bundle
 }
 
 // finishStaging records the errors of a completed fetch. After a poll during the fetch, it requests that missing
-// contents are fetched again.
+// content is fetched again.
 func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.contentErrors, c.finished, c.staging = unstaged, c.staging, nil
 	if c.polled && len(unstaged) > 0 {
@@ -76,7 +76,7 @@ func (c *contentState) finishStaging(unstaged map[string]error) {
 	c.polled = false
 }
 
-// refetchMissing requests that missing contents are fetched again. The agent calls it after a poll.
+// refetchMissing requests that missing content is fetched again. The agent calls it after a poll.
 func (c *contentState) refetchMissing() {
 	switch {
 	case c.staging != nil:
@@ -86,7 +86,7 @@ func (c *contentState) refetchMissing() {
 	}
 }
 
-// isContentMissing reports whether a content is still missing after the last fetch.
+// isContentMissing reports whether a blob of content is still missing after the last fetch.
 func (c *contentState) isContentMissing(d digest.Digest) bool {
 	last := cmp.Or(c.staging, c.finished)
 	return last != nil && last.IsMissing(d)

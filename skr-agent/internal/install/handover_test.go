@@ -12,9 +12,9 @@ import (
 
 func TestWaitForAnotherModuleIsShown(t *testing.T) {
 	const text = "waiting for the takeover of Secret a/b by module other"
-	installing := handover{waiting: text, again: handOverInterval}
-	missing := handover{waiting: text, again: unwrittenInterval}
-	scheduled := handover{waiting: text, again: unwrittenInterval, isScheduled: true}
+	installing := handover{waitReason: text, recheckAfter: handOverInterval}
+	missing := handover{waitReason: text, recheckAfter: unwrittenInterval}
+	scheduled := handover{waitReason: text, recheckAfter: unwrittenInterval, isScheduled: true}
 	for name, c := range map[string]struct {
 		found   handover
 		elapsed time.Duration

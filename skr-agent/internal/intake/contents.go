@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Contents reads the module contents that bundles refer to.
+// Contents reads the module content that bundles refer to.
 type Contents struct {
-	// Location is the store with the bundles. If nil, Fetch reads each content only from the repository that the bundle
+	// Location is the store with the bundles. If nil, Fetch reads content only from the repository that the bundle
 	// names.
 	Location   store.Store
 	Registries *store.Registries

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// stageWorkers limits the number of concurrent fetches. stageBytes limits the total size of the contents that are
+	// stageWorkers limits the number of concurrent fetches. stageBytes limits the total size of the blobs that are
 	// fetched concurrently, because each needs a multiple of its size in memory.
 	stageWorkers = 8
 	stageBytes   = 4 << 20
@@ -29,19 +29,19 @@ var errNotFetched = errors.New("the content is being fetched")
 type Staging struct {
 	puller  *Puller
 	modules []bundle.Manifest
-	// stored contains the digests of contents in the content store. Nil before the first call of Continue. pending
-	// contains the contents to fetch.
+	// stored contains the digests of the blobs in the content store. Nil before the first call of Continue. pending
+	// contains the blobs to fetch.
 	stored  map[digest.Digest]bool
 	pending []bundle.Content
-	// failed contains the errors of contents that could not be stored.
+	// failed contains the errors of blobs that could not be stored.
 	failed map[digest.Digest]error
-	// If isSequential is true, contents are stored one after another. Several incomplete contents could exceed a tight
+	// If isSequential is true, blobs are stored one after another. Several incomplete blobs could exceed a tight
 	// quota for Secrets.
 	isSequential bool
 }
 
-// StartStaging returns a Staging for the contents of a desired state. previousErrors contains the errors of modules
-// that failed earlier. Their contents come last, so that an unresponsive registry does not delay other modules.
+// StartStaging returns a Staging for the content of a desired state. previousErrors contains the errors of modules
+// that failed earlier. Their content comes last, so that an unresponsive registry does not delay other modules.
 func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[string]error) *Staging {
 	modules := state.All()
 	late := func(m bundle.Manifest) int {
@@ -58,8 +58,8 @@ func (p *Puller) StartStaging(state bundle.DesiredState, previousErrors map[stri
 	return s
 }
 
-// Continue fetches contents for about the given duration. done is true if it has tried to fetch all contents. problems
-// contains the error of each module with missing content. err is the error of listing the stored contents.
+// Continue fetches content for about the given duration. done is true if it has tried to fetch all of it. problems
+// contains the error of each module with missing content. err is the error of listing the stored blobs.
 func (s *Staging) Continue(
 	ctx context.Context, duration time.Duration,
 ) (problems map[string]error, done bool, err error) {
@@ -88,7 +88,7 @@ func (s *Staging) Continue(
 	for first := true; first || time.Now().Before(ended); first = false {
 		c, size, alone, ok := next()
 		if !ok || room.Acquire(ctx, size) != nil {
-			break // all contents were tried, or the process is shutting down
+			break // all blobs were tried, or the process is shutting down
 		}
 		mu.Lock()
 		s.pending = s.pending[1:]
@@ -137,12 +137,12 @@ func (s *Staging) listStored(ctx context.Context) error {
 	return nil
 }
 
-// IsMissing reports whether a content has not been fetched yet or could not be stored.
+// IsMissing reports whether a blob has not been fetched yet or could not be stored.
 func (s *Staging) IsMissing(d digest.Digest) bool {
 	return s.failed[d] != nil || slices.ContainsFunc(s.pending, func(c bundle.Content) bool { return c.Digest == d })
 }
 
-// contentErrors returns the error of each module with a content that could not be stored.
+// contentErrors returns the error of each module whose content could not be stored.
 func (s *Staging) contentErrors() map[string]error {
 	problems := map[string]error{}
 	for _, m := range s.modules {

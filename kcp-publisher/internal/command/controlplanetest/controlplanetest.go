@@ -41,8 +41,8 @@ type Server struct {
 	Meta    *v1beta2.ModuleReleaseMeta
 
 	mu sync.Mutex
-	// Whole are the requests for complete Kymas that the server received.
-	Whole []string
+	// CompleteReads contains the requests for complete Kymas that the server received.
+	CompleteReads []string
 }
 
 // New returns a server with n healthy Kymas. Each change can modify each Kyma.
@@ -199,7 +199,7 @@ func (s *Server) pageOf(r *http.Request, selected []int) (page []int, next strin
 func (s *Server) note(asked string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.Whole = append(s.Whole, asked)
+	s.CompleteReads = append(s.CompleteReads, asked)
 }
 
 func (s *Server) serveList(w http.ResponseWriter, r *http.Request, namespace string) {

@@ -26,8 +26,8 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 	if shown == nil || shown.Summary.Total != 100 || shown.Summary.Health[fleet.Healthy] != 99 {
 		t.Fatal("the shown fleet does not match the control plane")
 	}
-	if len(server.Whole) != 1 || server.Whole[0] != server.Kymas[sick].Name {
-		t.Errorf("read Kymas %v, want only the unhealthy Kyma", server.Whole)
+	if len(server.CompleteReads) != 1 || server.CompleteReads[0] != server.Kymas[sick].Name {
+		t.Errorf("read Kymas %v, want only the unhealthy Kyma", server.CompleteReads)
 	}
 
 	// If the table is not sufficient, readFirst reads nothing.
@@ -35,7 +35,7 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 	api, table = server.Connect(t)
 	if err := f.readFirst(t.Context(), table, api,
 		func(fleet.Fleet) { t.Error("an incomplete fleet was shown") }); err != nil ||
-		len(server.Whole) != 0 {
-		t.Errorf("read Kymas %v, %v, want none", server.Whole, err)
+		len(server.CompleteReads) != 0 {
+		t.Errorf("read Kymas %v, %v, want none", server.CompleteReads, err)
 	}
 }

@@ -82,8 +82,8 @@ func TestImagesCommandReadsOnlyUnhealthyRuntimesInFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := len(s.Whole); n > len(controlplanetest.UnhealthyAt)+3*2*export.MaxBundlesTried {
-		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.Whole)
+	if n := len(s.CompleteReads); n > len(controlplanetest.UnhealthyAt)+3*2*export.MaxBundlesTried {
+		t.Errorf("read %d of %d Kymas in full: %v", n, runtimes, s.CompleteReads)
 	}
 	byID := func(a, b inventory.Runtime) int { return strings.Compare(a.ID, b.ID) }
 	want := inventory.ReportedRuntimes(s.Kymas)

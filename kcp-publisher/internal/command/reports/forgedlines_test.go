@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-func TestRuntimesCannotForgeLinesOfLogsAndTree(t *testing.T) {
+func TestLogsAndTreeEscapeTextFromRuntimes(t *testing.T) {
 	const forged = clitest.Forged
 	report := Report{Time: time.Now(), kyma: &v1beta2.Kyma{}, Modules: []bundle.ReportedModule{{
 		Name: forged, Version: forged, State: v1beta2.StateError, Message: forged,

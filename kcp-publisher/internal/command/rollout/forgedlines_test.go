@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-func TestRuntimesCannotForgeLinesOfRollouts(t *testing.T) {
+func TestRolloutCommandsEscapeTextFromRuntimes(t *testing.T) {
 	const forged = clitest.Forged
 	r := underWay()
 	r.Status.Message = forged

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-func TestRuntimesCannotForgeLinesOfWhy(t *testing.T) {
+func TestWhyCommandEscapesTextFromRuntimes(t *testing.T) {
 	const forged = clitest.Forged
 	why := explanation{
 		Runtime: "berlin", State: v1beta2.StateError, Health: fleet.Failing, Cause: forged, Advice: forged,

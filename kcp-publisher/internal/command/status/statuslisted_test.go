@@ -63,8 +63,8 @@ func TestStatusListsHealthyRuntimesFromTheTable(t *testing.T) {
 	} {
 		s := controlplanetest.New(t, 100, versionsOfSome, controlplanetest.BreakSome, elsewhere)
 		statusOf(t, s, c.f, false, time.Now())
-		if slices.Sort(s.Whole); !slices.Equal(s.Whole, c.want) {
-			t.Errorf("%s: read Kymas %v, want %v", name, s.Whole, c.want)
+		if slices.Sort(s.CompleteReads); !slices.Equal(s.CompleteReads, c.want) {
+			t.Errorf("%s: read Kymas %v, want %v", name, s.CompleteReads, c.want)
 		}
 	}
 }
@@ -83,18 +83,18 @@ func TestStatusReadsAllKymasIfTheTableHasNoVersions(t *testing.T) {
 	} {
 		got := statusOf(t, s, statusFlags{format: "table", runtimeFilter: runtimeFilter{module: "module-b"}}, false,
 			time.Now())
-		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.Whole, []string{"list "}) {
-			t.Errorf("%s: read Kymas %v and printed %s", name, s.Whole, got)
+		if !strings.Contains(got, "100 of 100 runtimes") || !slices.Equal(s.CompleteReads, []string{"list "}) {
+			t.Errorf("%s: read Kymas %v and printed %s", name, s.CompleteReads, got)
 		}
-		s.Whole = nil
-		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.Whole) > 0 {
-			t.Errorf("%s: read Kymas %v, want only the table", name, s.Whole)
+		s.CompleteReads = nil
+		if statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); len(s.CompleteReads) > 0 {
+			t.Errorf("%s: read Kymas %v, want only the table", name, s.CompleteReads)
 		}
 	}
 }
 
 // A rollout can hold a runtime at its version, but the API server's table of Kymas does not show this.
-func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
+func TestStatusReadsKymasWhoseVersionsARolloutCanHold(t *testing.T) {
 	now, everybody, half := time.Now(), int32(100), int64(1)<<53
 	s := controlplanetest.New(t, 100, func(i int, k *v1beta2.Kyma) {
 		k.Spec.Modules[1].Managed = true
@@ -131,9 +131,9 @@ func TestStatusReadsKymasThatARolloutMayHold(t *testing.T) {
 		"the whole fleet": {statusFlags{format: "table"}, 0},
 	} {
 		want := statusOf(t, s, c.f, true, now)
-		s.Whole = nil
-		if got := statusOf(t, s, c.f, false, now); got != want || len(s.Whole) != c.want {
-			t.Errorf("%s: read %v and printed\n%s\nwant\n%s", name, s.Whole, got, want)
+		s.CompleteReads = nil
+		if got := statusOf(t, s, c.f, false, now); got != want || len(s.CompleteReads) != c.want {
+			t.Errorf("%s: read %v and printed\n%s\nwant\n%s", name, s.CompleteReads, got, want)
 		}
 	}
 	if whole := statusOf(t, s, statusFlags{format: "table", all: true}, true, now); strings.Count(whole,
@@ -151,15 +151,15 @@ func TestUnknownModuleIsReportedByTableAndWatch(t *testing.T) {
 	api, table := s.Connect(t)
 	for module, want := range map[string]string{"module-z": "--module module-z is not in", "module-y": "",
 		"module-a": ""} {
-		s.Whole = nil
+		s.CompleteReads = nil
 		f := statusFlags{
 			format: "table", runtimeFilter: runtimeFilter{module: module},
 			Flags: controlplane.Flags{Namespace: controlplane.DefaultNamespace},
 		}
 		in, err := f.readBy(t.Context(), api, table,
 			controlplane.KymaSelector{Namespace: controlplane.DefaultNamespace, Selector: labels.Everything()})
-		if err != nil || len(s.Whole) > 0 {
-			t.Fatalf("read Kymas %v, want none: %v", s.Whole, err)
+		if err != nil || len(s.CompleteReads) > 0 {
+			t.Fatalf("read Kymas %v, want none: %v", s.CompleteReads, err)
 		}
 		around, err := f.readOffered(t.Context(), api)
 		if err != nil {

@@ -78,13 +78,13 @@ func TestStatusReadsOnlyUnhealthyKymasInFull(t *testing.T) {
 	if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, "997 healthy\n") {
 		t.Fatalf("got status %s, want 997 healthy runtimes", got)
 	}
-	slices.Sort(s.Whole)
+	slices.Sort(s.CompleteReads)
 	var want []string
 	for _, i := range slices.Sorted(maps.Keys(controlplanetest.UnhealthyAt)) {
 		want = append(want, fmt.Sprintf("runtime-%05d", i))
 	}
-	if !slices.Equal(s.Whole, want) {
-		t.Errorf("read Kymas %v, want %v", s.Whole, want)
+	if !slices.Equal(s.CompleteReads, want) {
+		t.Errorf("read Kymas %v, want %v", s.CompleteReads, want)
 	}
 }
 
@@ -98,8 +98,8 @@ func TestStatusListsManyUnreadyKymasInOneRequest(t *testing.T) {
 		"16 failing, 84 healthy\n") {
 		t.Errorf("got status %s, want 16 failing and 84 healthy runtimes", got)
 	}
-	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.Whole, want) {
-		t.Errorf("read Kymas %v, want %v", s.Whole, want)
+	if want := []string{"list status.state!=Ready"}; !slices.Equal(s.CompleteReads, want) {
+		t.Errorf("read Kymas %v, want %v", s.CompleteReads, want)
 	}
 }
 
@@ -130,8 +130,8 @@ func TestStatusReadsAllKymasWithoutAUsefulTable(t *testing.T) {
 		if got := statusOf(t, s, statusFlags{format: "table"}, false, time.Now()); !strings.Contains(got, want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		if !slices.Equal(s.Whole, pages) {
-			t.Errorf("%s: read %v, want %v", name, s.Whole, pages)
+		if !slices.Equal(s.CompleteReads, pages) {
+			t.Errorf("%s: read %v, want %v", name, s.CompleteReads, pages)
 		}
 	}
 }

@@ -150,7 +150,7 @@ func TestDamagedFileIsFetchedAgain(t *testing.T) {
 	}
 }
 
-func TestWrongSizeOfCallerDoesNotDeleteFile(t *testing.T) {
+func TestWrongExpectedSizeDoesNotDeleteCachedFile(t *testing.T) {
 	from, dir := newSource(), t.TempDir()
 	desc := from.add([]byte("content"))
 	c := open(t, dir, 1<<20)

@@ -23,13 +23,13 @@ type Content struct {
 	Manifest []byte
 }
 
-// locatedContent is a content and the place where the publisher can read it. It is not copied to the runtimes' registry
-// yet.
+// locatedContent is the content of a resource and the place where the publisher can read it. It is not copied to the
+// runtimes' registry yet.
 type locatedContent struct {
 	Content
 	from oras.ReadOnlyTarget
-	// bytes is the content itself if no repository contains it as a single blob, for example a chart of a Helm repository.
-	// Otherwise, it is nil.
+	// bytes is the content itself if no repository contains it as a single blob, for example a chart of a Helm
+	// repository. Otherwise, it is nil.
 	bytes []byte
 }
 
@@ -181,7 +181,7 @@ func ignoreMissingDigest(err error) error {
 	return err
 }
 
-// coveredContent returns the part of a content that the resource's digest covers. This is the whole blob or, if the
+// coveredContent returns the part of the content that the resource's digest covers. This is the whole blob or, if the
 // blob is an artifact set, the only artifact in it.
 func coveredContent(ctx context.Context, resource ocm.Resource, found locatedContent) (locatedContent, error) {
 	d := resource.Digest

@@ -163,7 +163,7 @@ func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// checkComplete returns an error if a reference, an installed content or an image in the components has no digest. A
+// checkComplete returns an error if a reference, installed content or an image in the components has no digest. A
 // signature covers only digests, not the location of an image.
 func checkComplete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))

@@ -1,7 +1,7 @@
 // Package signature decides whether a component version has the signatures that an operator requires.
 //
 // It accepts a signature only if all covered digests match: the digests of the component's descriptor, of all
-// referenced descriptors, and of the contents. Whether a signature is required never depends on unsigned data.
+// referenced descriptors, and of the content. Whether a signature is required never depends on unsigned data.
 package signature
 
 import (
