@@ -160,8 +160,8 @@ func leading(t *testing.T, serve func(http.Handler) *httptest.Server, to func() 
 	return server
 }
 
-// at returns a function that serves on an address. It skips the test if this machine does not have the address.
-func at(t *testing.T, address string) func(http.Handler) *httptest.Server {
+// serveAt returns a function that serves on an address. It skips the test if this machine does not have the address.
+func serveAt(t *testing.T, address string) func(http.Handler) *httptest.Server {
 	return func(handler http.Handler) *httptest.Server {
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(address, "0"))
 		if err != nil {
@@ -226,7 +226,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		},
 		"redirect from a private address to a name of this machine": {
 			func(t *testing.T) *httptest.Server {
-				return leading(t, at(t, privateAddress(t)), func() string { return localhost })
+				return leading(t, serveAt(t, privateAddress(t)), func() string { return localhost })
 			}, Access{PlainHTTP: true, BlobHosts: []string{"localhost:" + internalPort}}, "is a loopback address",
 		},
 		"redirect from this machine to the metadata service": {
@@ -236,7 +236,7 @@ func TestClientConnectsOnlyToAllowedHosts(t *testing.T) {
 		},
 		"redirect from a private address to a metadata service outside the link-local range": {
 			func(t *testing.T) *httptest.Server {
-				return leading(t, at(t, privateAddress(t)), func() string { return "http://100.100.100.200/latest" })
+				return leading(t, serveAt(t, privateAddress(t)), func() string { return "http://100.100.100.200/latest" })
 			}, Access{PlainHTTP: true, BlobHosts: []string{"100.100.100.200"}}, "is a metadata service address",
 		},
 		"redirect from this machine to a private address": {

@@ -37,15 +37,15 @@ func load(t testing.TB, path string) Policy {
 	return policy
 }
 
-// moment is one query of a policy and its expected result. November 21, 2026 is a Saturday.
-type moment struct {
+// policyQuery is one query of a policy and its expected result. November 21, 2026 is a Saturday.
+type policyQuery struct {
 	runtime Runtime
 	now     string
 	minimum time.Duration
 	want    string
 }
 
-func (m moment) ask(t *testing.T, policy Policy) {
+func (m policyQuery) ask(t *testing.T, policy Policy) {
 	t.Helper()
 	if got := written(policy.For(m.runtime, m.minimum).Next(at(t, m.now))); got != m.want {
 		t.Errorf("got %s, want %s", got, m.want)
@@ -60,108 +60,108 @@ func TestNextReturnsWindowForRuntime(t *testing.T) {
 	europe, japan := Runtime{Region: "eu-central-1"}, Runtime{PlatformRegion: "cf-jp20"}
 	for name, c := range map[string]struct {
 		policy Policy
-		moment
+		policyQuery
 	}{
 		"Next weekly window is returned": {
-			weekly, moment{europe, "2026-11-21T20:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
+			weekly, policyQuery{europe, "2026-11-21T20:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
 		"Begin of the window is included": {
-			weekly, moment{europe, "2026-11-21T21:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
+			weekly, policyQuery{europe, "2026-11-21T21:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
 		"Last second of the window is included": {
-			weekly, moment{europe, "2026-11-21T23:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
+			weekly, policyQuery{europe, "2026-11-21T23:59:59Z", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
 		"End of the window is excluded": {
-			weekly, moment{europe, "2026-11-22T00:00:00Z", 0, "2026-11-28T21:00:00Z > 2026-11-29T00:00:00Z"},
+			weekly, policyQuery{europe, "2026-11-22T00:00:00Z", 0, "2026-11-28T21:00:00Z > 2026-11-29T00:00:00Z"},
 		},
 		"Window with too little remaining time is skipped": {
-			weekly, moment{
+			weekly, policyQuery{
 				europe, "2026-11-21T23:40:01Z", 20 * time.Minute, "2026-11-28T21:00:00Z > 2026-11-29T00:00:00Z",
 			},
 		},
 		"Window with just enough remaining time is returned": {
-			weekly, moment{
+			weekly, policyQuery{
 				europe, "2026-11-21T23:40:00Z", 20 * time.Minute, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z",
 			},
 		},
 		"A window shorter than the minimum never opens": {
-			weekly, moment{europe, "2026-11-21T21:00:00Z", 4 * time.Hour, "never"},
+			weekly, policyQuery{europe, "2026-11-21T21:00:00Z", 4 * time.Hour, "never"},
 		},
 		"Time in another zone": {
-			weekly, moment{europe, "2026-11-22T08:30:00+09:00", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
+			weekly, policyQuery{europe, "2026-11-22T08:30:00+09:00", 0, "2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z"},
 		},
 		"First matching rule applies": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{Plan: "free", Region: "eu-central-1"}, "2026-11-16T12:00:00Z", 0,
 				"2026-11-16T01:00:00Z > 2026-11-24T01:00:00Z",
 			},
 		},
 		"Adjacent windows are joined": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{Plan: "trial"}, "2026-11-16T00:59:59Z", time.Hour,
 				"2026-11-15T01:00:00Z > 2026-11-24T01:00:00Z",
 			},
 		},
 		"Pattern matches a part of the value": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{Region: "northeurope"}, "2026-11-16T00:00:00Z", 0,
 				"2026-11-21T21:00:00Z > 2026-11-22T00:00:00Z",
 			},
 		},
 		"One matching field is enough": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{PlatformRegion: "cf-jp20", GlobalAccountID: "other"}, "2026-11-22T14:29:59Z", 0,
 				"2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z",
 			},
 		},
 		"Anchored pattern does not match a longer value": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{GlobalAccountID: "acme-2"}, "2026-11-22T14:29:59Z", 0,
 				"2026-11-28T21:00:00Z > 2026-11-28T23:00:00Z",
 			},
 		},
 		"Window that began yesterday is open after midnight": {
-			weekly, moment{japan, "2026-11-22T16:30:00Z", 0, "2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z"},
+			weekly, policyQuery{japan, "2026-11-22T16:30:00Z", 0, "2026-11-22T14:30:00Z > 2026-11-22T17:00:00Z"},
 		},
 		"Days are in the window's offset": {
-			weekly, moment{japan, "2026-11-23T15:00:00Z", 0, "2026-11-25T14:30:00Z > 2026-11-25T17:00:00Z"},
+			weekly, policyQuery{japan, "2026-11-23T15:00:00Z", 0, "2026-11-25T14:30:00Z > 2026-11-25T17:00:00Z"},
 		},
 		"Day in a western offset is the next day in UTC": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{Region: "us-west"}, "2026-11-21T00:00:00Z", 0, "2026-11-21T02:00:00Z > 2026-11-21T04:00:00Z",
 			},
 		},
 		"Default applies to a runtime without a matching rule": {
-			weekly, moment{
+			weekly, policyQuery{
 				Runtime{Plan: "azure", Region: "brazilsouth"}, "2026-11-16T00:00:00Z", 0,
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",
 			},
 		},
 		"Default applies to a runtime without attributes": {
-			weekly, moment{Runtime{}, "2026-11-16T00:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z"},
+			weekly, policyQuery{Runtime{}, "2026-11-16T00:00:00Z", 0, "2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z"},
 		},
 		"Earliest window is returned regardless of its position": {
-			dates, moment{europe, "2026-01-01T00:00:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
+			dates, policyQuery{europe, "2026-01-01T00:00:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
 		},
 		"Window between two dates is open": {
-			dates, moment{europe, "2026-10-10T22:05:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
+			dates, policyQuery{europe, "2026-10-10T22:05:00Z", 0, "2026-10-10T20:00:00Z > 2026-10-11T00:00:00Z"},
 		},
 		"Window between two dates with too little remaining time is skipped": {
-			dates, moment{europe, "2026-10-10T22:05:00Z", 2 * time.Hour, "2026-12-08T20:00:00Z > 2026-12-09T00:00:00Z"},
+			dates, policyQuery{europe, "2026-10-10T22:05:00Z", 2 * time.Hour, "2026-12-08T20:00:00Z > 2026-12-09T00:00:00Z"},
 		},
 		"Default applies after the last window of a rule": {
-			dates, moment{europe, "2026-12-10T00:00:00Z", 0, "2026-12-12T20:00:00Z > 2026-12-13T00:00:00Z"},
+			dates, policyQuery{europe, "2026-12-10T00:00:00Z", 0, "2026-12-12T20:00:00Z > 2026-12-13T00:00:00Z"},
 		},
 		"Default applies to a rule without windows": {
-			dates, moment{
+			dates, policyQuery{
 				Runtime{Plan: "none"}, "2026-12-10T00:00:00Z", 0, "2026-12-12T20:00:00Z > 2026-12-13T00:00:00Z",
 			},
 		},
 		"No window without a rule and a default": {
-			Policy{}, moment{europe, "2026-12-10T00:00:00Z", 0, "never"},
+			Policy{}, policyQuery{europe, "2026-12-10T00:00:00Z", 0, "never"},
 		},
 		"Window on a leap day": {
-			weekly, moment{europe, "2032-02-28T22:00:00Z", 0, "2032-02-28T21:00:00Z > 2032-02-29T00:00:00Z"},
+			weekly, policyQuery{europe, "2032-02-28T22:00:00Z", 0, "2032-02-28T21:00:00Z > 2032-02-29T00:00:00Z"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) { c.ask(t, c.policy) })
@@ -176,10 +176,10 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 	britain := Runtime{Region: "uksouth-vikings"}
 	for name, c := range map[string]struct {
 		file    string
-		moments []moment
+		moments []policyQuery
 		remarks []string // prefixes of the remarks
 	}{
-		"Current policy": {"policy.json", []moment{
+		"Current policy": {"policy.json", []policyQuery{
 			{
 				Runtime{Plan: "trial", Region: "eu-"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-18T01:00:00Z > 2026-11-26T01:00:00Z",
@@ -206,7 +206,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",
 			},
 		}, []string{"rules[3].match.region: "}},
-		"Policy file with dates": {"ruleset-1.json", []moment{
+		"Policy file with dates": {"ruleset-1.json", []policyQuery{
 			{Runtime{Plan: "trial"}, "2024-10-03T05:05:00Z", time.Hour, "2024-10-03T01:00:00Z > 2024-10-11T01:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", time.Hour, "2024-10-10T20:00:00Z > 2024-10-11T00:00:00Z"},
 			{britain, "2024-10-10T22:05:00Z", 4 * time.Hour, "2024-12-08T20:00:00Z > 2024-12-09T00:00:00Z"},
@@ -221,7 +221,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 			},
 		}, []string{"rules[5].windows[1].end ", "default: timeBegin and timeEnd"}},
 		"Empty policy": {
-			"ruleset-2.json", []moment{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default is required"},
+			"ruleset-2.json", []policyQuery{{britain, "2024-10-10T22:05:00Z", 0, "never"}}, []string{"default is required"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -43,8 +43,8 @@ var program = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// changed returns the program with one changed byte in its header.
-func changed(t *testing.T, at int, to byte) []byte {
+// withChangedHeader returns the program with one changed byte in its header.
+func withChangedHeader(t *testing.T, at int, to byte) []byte {
 	t.Helper()
 	original, err := program()
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func options(program []byte) Options {
 }
 
 func TestImageRunsProgramAsNonRoot(t *testing.T) {
-	program := changed(t, atMachine, machineARM64)
+	program := withChangedHeader(t, atMachine, machineARM64)
 	image, err := Build(options(program))
 	require.NoError(t, err)
 	require.Equal(t, "arm64", image.Architecture)
@@ -121,7 +121,7 @@ func TestImageRunsProgramAsNonRoot(t *testing.T) {
 
 // Docker reads manifest.json, which lists the same config and layers.
 func TestDockerManifestMatchesOCILayout(t *testing.T) {
-	image, err := Build(options(changed(t, atMachine, machineAMD64)))
+	image, err := Build(options(withChangedHeader(t, atMachine, machineAMD64)))
 	require.NoError(t, err)
 	files := map[string][]byte{}
 	for reader := tar.NewReader(bytes.NewReader(image.Archive)); ; {
@@ -152,7 +152,7 @@ func TestDockerManifestMatchesOCILayout(t *testing.T) {
 }
 
 func TestImageIsReproducible(t *testing.T) {
-	program := changed(t, atMachine, machineAMD64)
+	program := withChangedHeader(t, atMachine, machineAMD64)
 	first, err := Build(options(program))
 	require.NoError(t, err)
 	second, err := Build(options(program))
@@ -164,7 +164,7 @@ func TestImageIsReproducible(t *testing.T) {
 func TestBaseImageIsAnImageWithoutTheProgram(t *testing.T) {
 	base, err := Build(Options{Name: "base", Version: "v1", Created: created, Architecture: "amd64"})
 	require.NoError(t, err)
-	image, err := Build(options(changed(t, atMachine, machineAMD64)))
+	image, err := Build(options(withChangedHeader(t, atMachine, machineAMD64)))
 	require.NoError(t, err)
 	config := func(image Image) (config ocispec.Image) {
 		file := filepath.Join(t.TempDir(), "image.tar")
@@ -198,9 +198,9 @@ func TestUnsupportedProgramIsRejected(t *testing.T) {
 		"shell script":    {[]byte("#!/bin/sh\n"), "not a program for Linux"},
 		"Windows program": {[]byte("MZ\x90\x00"), "not a program for Linux"},
 		"RISC-V program": {
-			changed(t, atMachine, machineRISCV), "unsupported machine EM_RISCV: build the program for amd64 or arm64",
+			withChangedHeader(t, atMachine, machineRISCV), "unsupported machine EM_RISCV: build the program for amd64 or arm64",
 		},
-		"dynamically linked program": {changed(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
+		"dynamically linked program": {withChangedHeader(t, atSegment, segmentInterpreter), "build it with CGO_ENABLED=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Build(options(c.program))
@@ -212,7 +212,7 @@ func TestUnsupportedProgramIsRejected(t *testing.T) {
 // Scripts that were written for releases before 0.1.0 use the name without a version.
 func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
-	require.NoError(t, os.WriteFile(from, changed(t, atMachine, machineARM64), 0o600))
+	require.NoError(t, os.WriteFile(from, withChangedHeader(t, atMachine, machineARM64), 0o600))
 	for _, version := range []string{"v1", "v2"} {
 		require.NoError(t, run([]string{"-version", version, "-output", to, from}))
 		versioned, err := os.ReadFile(filepath.Join(to, "images-"+version+"-linux-arm64.tar"))

@@ -24,8 +24,8 @@ func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	return blocks[0][1], blocks[1][1], blocks[2][1], blocks[3][1]
 }
 
-// copied returns a copy of a folder.
-func copied(t *testing.T, dir string) string {
+// copyFolder returns a copy of a folder.
+func copyFolder(t *testing.T, dir string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), "downloaded")
 	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {

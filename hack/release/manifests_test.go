@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unbuilt returns a release for two platforms without built programs and images.
-func unbuilt(t *testing.T) *release {
+// unbuiltRelease returns a release for two platforms without built programs and images.
+func unbuiltRelease(t *testing.T) *release {
 	t.Helper()
 	r := &release{
 		version: "1.2.3", images: "registry.example/kyma-pull", dir: t.TempDir(),
@@ -30,7 +30,7 @@ func unbuilt(t *testing.T) *release {
 }
 
 func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
-	r := unbuilt(t)
+	r := unbuiltRelease(t)
 	if err := r.writeManifests(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestInstallManifestsOmitOnlySecrets(t *testing.T) {
 }
 
 func TestPackageManifestsListEveryPlatform(t *testing.T) {
-	r := unbuilt(t)
+	r := unbuiltRelease(t)
 	for _, program := range programs {
 		for _, p := range r.platforms {
 			name := program + "_" + r.version + "_" + p.os + "_" + p.arch + ".tar.gz"

@@ -18,8 +18,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// packed creates a release that contains the charts but no images.
-func packed(t *testing.T, version string) *release {
+// packCharts creates a release that contains the charts but no images.
+func packCharts(t *testing.T, version string) *release {
 	t.Helper()
 	scratch := t.TempDir()
 	r := &release{
@@ -57,7 +57,7 @@ func packed(t *testing.T, version string) *release {
 func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 	t.Setenv("REGISTRY_USER", "ada")
 	t.Setenv("REGISTRY_PASSWORD", "opensesame")
-	r := packed(t, "0.3.0")
+	r := packCharts(t, "0.3.0")
 	var refused, accepted atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		if user, password, _ := request.BasicAuth(); user != "ada" || password != "opensesame" {
@@ -79,7 +79,7 @@ func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 
 func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir()) // without credentials
-	r := packed(t, "0.3.0")
+	r := packCharts(t, "0.3.0")
 	var err error
 	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		t.Fatal(err)

@@ -31,18 +31,18 @@ import (
 
 const version = "0.9.1-rc.1"
 
-// made builds a release of HEAD in a temporary clone, and returns its folder.
-func made(t *testing.T, key string) string {
+// buildTestRelease builds a release of HEAD in a temporary clone, and returns its folder.
+func buildTestRelease(t *testing.T, key string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
 	ran(t, ".", "git", "clone", "--quiet", "--no-hardlinks", "../..", clone)
 	ran(t, clone, "go", append([]string{"run", "./hack/release", "-version", "v" + version, "-output", dir, "-key",
-		key}, scope()...)...)
+		key}, buildFlags()...)...)
 	return dir
 }
 
-// scope returns the flags for a build with the tools in $KYMA_PULL_RELEASE_TOOLS, or for a build for one platform.
-func scope() []string {
+// buildFlags returns the flags for a build with the tools in $KYMA_PULL_RELEASE_TOOLS, or for a build for one platform.
+func buildFlags() []string {
 	if tools := os.Getenv("KYMA_PULL_RELEASE_TOOLS"); tools != "" {
 		return []string{"-tools", tools}
 	}
@@ -76,11 +76,11 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, public, "PUBLIC KEY", der)
-	dir := made(t, private)
+	dir := buildTestRelease(t, private)
 	verify, provenance, copyAll, rebuild := guide(t)
 
 	t.Run("sha256sum and openssl verify the release", func(t *testing.T) {
-		downloaded := copied(t, dir)
+		downloaded := copyFolder(t, dir)
 		if err := os.Rename(public, filepath.Join(downloaded, "release.pub")); err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +118,7 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(beside, checksumsFile), read(t, dir, checksumsFile), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		t.Setenv("FLAGS", strings.Join(scope(), " "))
+		t.Setenv("FLAGS", strings.Join(buildFlags(), " "))
 		script := strings.NewReplacer("COMMIT",
 			"--quiet "+strings.TrimSpace(ran(t, "../..", "git", "rev-parse", "HEAD")), "0.2.0", version).
 			Replace(rebuild)

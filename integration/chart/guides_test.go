@@ -89,7 +89,7 @@ func (o *operator) steps(page, name string) {
 // notes runs the kubectl commands in Helm's notes of each chart.
 func (o *operator) notes() {
 	o.Helper()
-	kyma := o.held("Kyma", "kyma-system", "default", "", false)
+	kyma := o.hold("Kyma", "kyma-system", "default", "", false)
 	for release, commands := range map[string]int{"kcp-publisher": 2, "skr-agent": 2} {
 		printed, ran := o.output("helm get notes "+release+" --namespace "+namespaces[release]), 0
 		for line := range strings.Lines(printed) {
@@ -124,9 +124,9 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// held creates an object with a finalizer, or without one if finalizer is empty. If deleted is true, it also deletes
-// the object, which then stays because of its finalizer.
-func (o *operator) held(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
+// hold creates an object with a finalizer, or without one if finalizer is empty. If deleted is true,
+// it also deletes the object, which then stays because of its finalizer.
+func (o *operator) hold(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
 	if kind == "Manifest" {
@@ -188,8 +188,8 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	o.otherPages()
 
 	t.Log("Uninstall the agent before its runtime's Kyma is deleted.")
-	manifest := o.held("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
-	kyma := o.held("Kyma", "kcp-system", "berlin", v1beta2.FinalizerKyma, true)
+	manifest := o.hold("Manifest", "kyma-system", "scaler", v1beta2.FinalizerManifest, false)
+	kyma := o.hold("Kyma", "kcp-system", "berlin", v1beta2.FinalizerKyma, true)
 	content := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "kyma-system", Name: "content", Labels: map[string]string{"kyma-pull.dev/content": "part"},
@@ -225,7 +225,7 @@ func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 			o.follow(block.Script)
 		}
 	}
-	berlin, tokyo := o.held("Kyma", "kcp-system", "berlin", "", false), o.held("Kyma", "kcp-system", "tokyo", "", false)
+	berlin, tokyo := o.hold("Kyma", "kcp-system", "berlin", "", false), o.hold("Kyma", "kcp-system", "tokyo", "", false)
 	o.uninstall("in-order")
 	o.gone(berlin)
 	o.uninstall("control-plane")

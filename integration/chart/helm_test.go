@@ -87,8 +87,8 @@ func (g *testCluster) definition() *apiextensionsv1.CustomResourceDefinition {
 	return crd
 }
 
-// current reports whether the cluster has the chart's current Kyma CRD.
-func (g *testCluster) current() bool {
+// hasCurrentCRD reports whether the cluster has the chart's current Kyma CRD.
+func (g *testCluster) hasCurrentCRD() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
@@ -132,20 +132,20 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, output, "cannot be imported into the current release")
 	g.must(publisher("install", older(t), "--take-ownership")...)
-	require.False(t, g.current())
+	require.False(t, g.hasCurrentCRD())
 
 	// The publisher sets the conversion webhook in the CRD. An upgrade of the chart must keep it.
 	conversion := `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"clientConfig":{"url":"https://127.0.0.1:1/convert"},"conversionReviewVersions":["v1"]}}}}`
 	require.NoError(t, g.api.Patch(ctx, g.definition(), client.RawPatch(types.MergePatchType, []byte(conversion))))
 	uid := g.definition().UID
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
-	require.True(t, g.current(), "the CRD was not upgraded")
+	require.True(t, g.hasCurrentCRD(), "the CRD was not upgraded")
 	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
 	g.must("rollback", "kcp-publisher", "--namespace", "kcp-system")
-	require.False(t, g.current(), "the previous CRD was not restored")
+	require.False(t, g.hasCurrentCRD(), "the previous CRD was not restored")
 	require.Equal(t, apiextensionsv1.WebhookConverter, g.definition().Spec.Conversion.Strategy)
 	g.must(publisher("upgrade", "charts/kcp-publisher", "--set", "webhook.enabled=true")...)
-	require.True(t, g.current(), "the CRD was not upgraded again")
+	require.True(t, g.hasCurrentCRD(), "the CRD was not upgraded again")
 
 	// The control plane's cluster is also a runtime.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")

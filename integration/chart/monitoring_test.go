@@ -252,9 +252,9 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// with returns a copy of the healthy series in which some series have other values. others alternates between names and
-// values.
-func with(healthy map[string]string, others ...string) map[string]string {
+// replace returns a copy of the healthy series in which some series have other values. others alternates between
+// names and values.
+func replace(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {
 		series[others[i]] = others[i+1]
@@ -290,97 +290,97 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullNoPublisher"},
 		},
-		{Name: "Git is not configured", Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
+		{Name: "Git is not configured", Series: replace(healthy, ofPublisher+`git_ready{pod="one"}`, "_x300"), At: time.Hour},
 		{
 			Name:   "the registry is down",
-			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"),
+			Series: replace(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x100"),
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullRegistryDown"},
 		},
 		{
 			Name:   "registry outage is short",
-			Series: with(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"),
+			Series: replace(healthy, ofPublisher+`registry_up{pod="one"}`, "1x10 0x2 1x100"),
 			At:     20 * time.Minute,
 		},
 		{
 			Name:   "the root expires",
-			Series: with(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"),
+			Series: replace(healthy, ofPublisher+`root_expiry_timestamp_seconds{pod="one"}`, "2000000x300"),
 			At:     2 * time.Hour,
 			Firing: []string{"KymaPullRootExpires"},
 		},
 		{
 			Name:   "keys are rejected",
-			Series: with(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"),
+			Series: replace(healthy, ofPublisher+`keys_accepted{pod="one"}`, "1x10 0x100"),
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullKeysRefused"},
 		},
 		{
 			Name:   "a runtime fails",
-			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "0x10 1x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullRuntimesFailing"},
 		},
 		{
 			Name:   "a runtime is silent",
-			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullRuntimesSilent"},
 		},
 		{
 			Name:   "a runtime never reports",
-			Series: with(healthy, ofPublisher+`runtime_health{pod="one",health="NeverReported"}`, "0x10 1x200"),
+			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="NeverReported"}`, "0x10 1x200"),
 			At:     90 * time.Minute,
 			Firing: []string{"KymaPullRuntimesNeverReported"},
 		},
 		{
 			Name:   "a bundle is refused",
-			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
 			At:     12 * time.Minute,
 			Firing: []string{"KymaPullBundlesRefused"},
 		},
 		{
 			Name:   "bundle refusal is long past",
-			Series: with(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`bundles_refused_total{pod="one",reason="BadSignature"}`, "0x10 1x100"),
 			At:     80 * time.Minute,
 		},
 		{
 			Name:   "a rollout stopped",
-			Series: with(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"),
+			Series: replace(healthy, ofPublisher+`rollouts{pod="one",state="Stopped"}`, "_x10 1x100"),
 			At:     20 * time.Minute,
 			Firing: []string{"KymaPullRolloutStopped"},
 		},
 		{
 			Name:   "a check failed",
-			Series: with(healthy, ofPublisher+`check_results{pod="one",check="latency",result="Failed"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`check_results{pod="one",check="latency",result="Failed"}`, "0x10 1x100"),
 			At:     20 * time.Minute, Firing: []string{"KymaPullChecksFailed"},
 		},
 		{
 			Name: "release train is blocked",
-			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
+			Series: replace(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TooManyFailures"}`,
 				"0x10 1x200"),
 			At: 90 * time.Minute, Firing: []string{"KymaPullTrainBlocked"},
 		},
 		{
 			Name: "release train waits for its schedule",
-			Series: with(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
+			Series: replace(healthy, ofPublisher+`train_versions{pod="one",policy="weekly",reason="TimeNotReached"}`,
 				"1x200"),
 			At: 90 * time.Minute,
 		},
 		{
 			Name:   "runtime waits for its bundle",
-			Series: with(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"),
+			Series: replace(healthy, ofPublisher+`publish_pending_since_timestamp_seconds{pod="one"}`, "_x10 600x100"),
 			At:     40 * time.Minute,
 			Firing: []string{"KymaPullPublishStuck"},
 		},
 		{
 			Name:   "commit is partially applied",
-			Series: with(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"),
+			Series: replace(healthy, ofPublisher+`git_held{pod="one"}`, "0x10 1x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullCommitHolds"},
 		},
 		{
 			Name:   "Git cannot be read",
-			Series: with(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"),
+			Series: replace(healthy, ofPublisher+`git_ready{pod="one"}`, "1x10 0x100"),
 			At:     30 * time.Minute,
 			Firing: []string{"KymaPullGitNotFollowed"},
 		},
@@ -395,13 +395,13 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 		{Name: "agent never polled", Series: map[string]string{ofAgent + `poll_failures_total`: "0+1x300"}, At: time.Hour},
 		{
 			Name:   "agent cannot poll",
-			Series: with(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"),
+			Series: replace(runs, ofAgent+`last_poll_timestamp_seconds`, "0+60x10 600x300"),
 			At:     time.Hour,
 			Firing: []string{"KymaPullAgentNotPolling"},
 		},
 		{
 			Name:   "bundle expires",
-			Series: with(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"),
+			Series: replace(runs, ofAgent+`bundle_expiry_timestamp_seconds`, "86400x300"),
 			At:     time.Hour,
 			Firing: []string{"KymaPullAgentBundleExpires"},
 		},

@@ -116,7 +116,7 @@ func (o *operator) otherPages() {
 			"oidc.yaml",
 	)
 
-	gone := o.held("Kyma", "kcp-system", "ada", "", false)
+	gone := o.hold("Kyma", "kcp-system", "ada", "", false)
 	for _, block := range guideBlocks(o.T, "guides/repair.md") {
 		o.follow(renamed.Replace(block.Script))
 	}

@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// released builds a release of HEAD for this machine and returns its folder.
-func released(t *testing.T, version string) string {
+// buildRelease builds a release of HEAD for this machine and returns its folder.
+func buildRelease(t *testing.T, version string) string {
 	t.Helper()
 	clone, dir := filepath.Join(t.TempDir(), "clone"), filepath.Join(t.TempDir(), "dist")
 	for _, args := range [][]string{
@@ -73,7 +73,7 @@ func unpack(t *testing.T, archive, program, to string) {
 func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	suite.Long(t)
 	const version = "0.1.0"
-	dist, bin := released(t, version), t.TempDir()
+	dist, bin := buildRelease(t, version), t.TempDir()
 	for _, program := range []string{"kcp-publisher", "skr-agent"} {
 		unpack(t, filepath.Join(dist, program+"_"+version+"_linux_"+runtime.GOARCH+".tar.gz"), program, bin)
 		output, code := fleet.Run(t.Context(), filepath.Join(bin, program), "--version")

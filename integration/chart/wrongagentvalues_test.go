@@ -7,7 +7,7 @@ import (
 )
 
 func TestAgentChartRejectsInvalidValues(t *testing.T) {
-	refuses(t, "skr-agent", map[string]any{}, map[string]wrong{
+	refuses(t, "skr-agent", map[string]any{}, map[string]invalidValues{
 		"misspelled value": {"replica: 2", []string{"'replica'", notAllowed}},
 		"misspelled nested value": {
 			"rbac: {clusteradmin: true}",

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// wrong contains invalid values of a chart and the texts that the error must contain.
-type wrong struct {
+// invalidValues contains invalid values of a chart and the texts that the error must contain.
+type invalidValues struct {
 	values string
 	want   []string
 }
@@ -21,7 +21,7 @@ const (
 	page       = "ui: {enabled: true, externalURL: 'https://fleet.example', sessionSecretName: session"
 )
 
-func refuses(t *testing.T, name string, good map[string]any, table map[string]wrong) {
+func refuses(t *testing.T, name string, good map[string]any, table map[string]invalidValues) {
 	t.Helper()
 	require.GreaterOrEqual(t, len(table), 35)
 	_, err := release(t, name, maps.Clone(good)).Render()
@@ -41,7 +41,7 @@ func refuses(t *testing.T, name string, good map[string]any, table map[string]wr
 
 func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 	good := map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
-	refuses(t, "kcp-publisher", good, map[string]wrong{
+	refuses(t, "kcp-publisher", good, map[string]invalidValues{
 		"misspelled value":        {"replica: 2", []string{"'replica'", notAllowed}},
 		"misspelled nested value": {"keys: {secret: a}", []string{"/keys", "'secret'", notAllowed}},
 		"no location": {

@@ -14,7 +14,7 @@ import (
 )
 
 func TestInstalledModuleHasRunningPods(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	untilPromoted(t, stage.berlin)
 	untilRunning(t, stage.berlin, promotedImage())
 	untilReconciled(t, stage.berlin)

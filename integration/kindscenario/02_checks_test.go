@@ -19,7 +19,7 @@ import (
 
 // Only kind clusters have pods with a phase and an image.
 func TestPodCheckPassesInARollout(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	must(t, stage.fleet.CreatePolicy(ctx, samplemodule.Module, v1alpha1.Course{Waves: []v1alpha1.Wave{{
@@ -37,7 +37,7 @@ func TestPodCheckPassesInARollout(t *testing.T) {
 			},
 		}},
 	}}}))
-	undo(func(ctx context.Context) error {
+	addCleanup(func(ctx context.Context) error {
 		all := client.InNamespace(sample.Namespace)
 		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
 			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))

@@ -41,7 +41,7 @@ checks:
 
 // Only kind clusters run Jobs and have the logs of their Pods.
 func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, canary, other := t.Context(), stage.berlin, stage.tokyo
 	untilPromoted(t, canary)
 	untilPromoted(t, other)
@@ -55,7 +55,7 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 		},
 		{Name: "rest", Percent: new(int32(100))},
 	}}))
-	undo(func(ctx context.Context) error {
+	addCleanup(func(ctx context.Context) error {
 		all := client.InNamespace(sample.Namespace)
 		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
 			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
@@ -80,8 +80,8 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	}
 	must(t, canary.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
 	must(t, other.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
-	// The deletion of the policy gives the runtimes the rejected version, which works apart from its check. Do not change
-	// the channel here: the publisher could process that change after the deletion of the policy.
+	// The deletion of the policy gives the runtimes the rejected version, which works apart from its check. Do not
+	// change the channel here: the publisher could process that change after the deletion of the policy.
 }
 
 // setStage labels the Kyma of runtime berlin in the control plane until the end of the scenario.
@@ -103,5 +103,5 @@ func setStage(t *testing.T, value string) {
 		return stage.fleet.Control.Patch(ctx, changed, client.MergeFrom(kyma))
 	}
 	must(t, set(t.Context(), value))
-	undo(func(ctx context.Context) error { return set(ctx, "") })
+	addCleanup(func(ctx context.Context) error { return set(ctx, "") })
 }

@@ -8,7 +8,7 @@ import (
 )
 
 func TestKilledAgentRecovers(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	untilPromoted(t, stage.berlin)
 	must(t, stage.berlin.CrashAgent())
 	drift(t, stage.berlin)

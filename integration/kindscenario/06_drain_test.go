@@ -19,7 +19,7 @@ import (
 )
 
 func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, control := t.Context(), stage.fleet.Control
 	untilPromoted(t, stage.berlin)
 	until(t, "two publishers are ready", func() (bool, string) {
@@ -62,7 +62,7 @@ func TestDrainEvictsOnePublisherAtATime(t *testing.T) {
 }
 
 func TestEvictedAgentAndModuleRecover(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	// The only agent must not have a disruption budget, which would block a drain.
@@ -103,7 +103,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
 	node := nodeOf(t, cluster)
-	undo(func(ctx context.Context) error { return uncordon(ctx, cluster) })
+	addCleanup(func(ctx context.Context) error { return uncordon(ctx, cluster) })
 	drained := make(chan error, 1)
 	go func() {
 		_, err := stage.kind.Kubectl(t.Context(), cluster, "drain", node, "--pod-selector", label,

@@ -8,7 +8,7 @@ import (
 )
 
 func TestRestartedRuntimeKeepsItsModules(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	untilPromoted(t, stage.berlin)
 	before, err := stage.berlin.Started(t.Context())
 	must(t, err)

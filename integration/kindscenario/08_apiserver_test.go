@@ -16,12 +16,12 @@ import (
 // All pods keep running without the API server. The kubelet restarts an agent that ended after losing its Lease.
 func TestAgentSurvivesAPIServerOutage(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestRestartedRuntimeKeepsItsModules and the chaos test
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	before, err := stage.kind.Containers(ctx, r.Agent())
 	must(t, err)
-	undo(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })
+	addCleanup(func(ctx context.Context) error { return stage.kind.StartAPIServer(ctx, r.Cluster()) })
 	must(t, stage.kind.StopAPIServer(ctx, r.Cluster()))
 	// The agent renews its Lease every minute, and ends 100 seconds after a failed renewal.
 	const ended = "the agent has ended, as it could not keep its lease"

@@ -12,12 +12,12 @@ import (
 )
 
 func TestRuntimesWorkWithoutTheControlPlane(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	untilPromoted(t, stage.berlin)
 	must(t, stage.fleet.PauseControlPlane())
 	resume := sync.OnceValue(stage.fleet.ResumeControlPlane)
-	undo(func(context.Context) error { return resume() })
+	addCleanup(func(context.Context) error { return resume() })
 	short, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	if err := stage.fleet.Control.List(short, &v1beta2.KymaList{}); err == nil {

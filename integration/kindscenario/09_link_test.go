@@ -9,12 +9,12 @@ import (
 )
 
 func TestRuntimeWithoutRegistryKeepsItsVersion(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, berlin, tokyo := t.Context(), stage.berlin, stage.tokyo
 	untilPromoted(t, berlin)
 	untilPromoted(t, tokyo)
 	before, link := stage.promoted, berlin.Link()
-	undo(link.Heal)
+	addCleanup(link.Heal)
 	must(t, link.Cut(ctx))
 	version := promote(t)
 	must(t, tokyo.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))

@@ -9,11 +9,11 @@ import (
 )
 
 func TestPromotionArrivesOverABadNetwork(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	link := r.Link()
-	undo(link.Heal)
+	addCleanup(link.Heal)
 	how, err := link.Impair(ctx)
 	must(t, err)
 	t.Log(how)

@@ -28,7 +28,7 @@ func bulk() sample.Version {
 
 func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	memory(t, "at rest")

@@ -18,7 +18,7 @@ import (
 // longer.
 func TestSampleModulePassesTrialWithPods(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	var had []*fleet.Runtime
 	for _, r := range []*fleet.Runtime{stage.berlin, stage.tokyo} {

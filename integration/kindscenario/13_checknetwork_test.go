@@ -28,7 +28,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 	untilPromoted(t, r)
 	setStage(t, "canary")
 	const allowed, forbidden = 5000, 5001
-	p := policed{r.ID, r.API, v1beta2.RuntimeNamespace, "skr-agent"}
+	p := policedProgram{r.ID, r.API, v1beta2.RuntimeNamespace, "skr-agent"}
 	pod, _ := p.run(t, metav1.NamespaceDefault, "measured", corev1.ContainerPort{ContainerPort: allowed},
 		corev1.ContainerPort{ContainerPort: forbidden})
 	labels := map[string]string{"app": "measured"}
@@ -81,7 +81,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 }
 
 // allow adds an egress rule for a port to the program's NetworkPolicy, until the end of the scenario.
-func (p policed) allow(t *testing.T, port int32) {
+func (p policedProgram) allow(t *testing.T, port int32) {
 	t.Helper()
 	var before networkingv1.NetworkPolicy
 	must(t, p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, &before))

@@ -18,25 +18,25 @@ import (
 
 // The other scenarios prove that the NetworkPolicies allow the necessary traffic.
 func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
-	scene(t)
-	for _, p := range []policed{
+	startScenario(t)
+	for _, p := range []policedProgram{
 		{stage.berlin.ID, stage.berlin.API, v1beta2.RuntimeNamespace, "skr-agent"},
 		{"kcp", stage.fleet.Control, sample.Namespace, "kcp-publisher"},
 	} {
-		t.Run(p.name, p.isCutOff)
+		t.Run(p.name, p.checkBlocked)
 	}
 }
 
-// policed is a program whose chart has a NetworkPolicy.
-type policed struct {
+// policedProgram is a program whose chart has a NetworkPolicy.
+type policedProgram struct {
 	cluster         string
 	api             client.Client
 	namespace, name string
 }
 
-// isCutOff checks that the policy blocks unneeded traffic. It compares the connections of a test pod that has the
+// checkBlocked checks that the policy blocks unneeded traffic. It compares the connections of a test pod that has the
 // program's labels with the connections of the pod without these labels.
-func (p policed) isCutOff(t *testing.T) {
+func (p policedProgram) checkBlocked(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
 	double, doubleIP := p.run(t, p.namespace, "double", corev1.ContainerPort{Name: "metrics", ContainerPort: metrics},
@@ -57,7 +57,7 @@ func (p policed) isCutOff(t *testing.T) {
 }
 
 // labels returns the pod labels that the policy selects. The program's own pod must have them.
-func (p policed) labels(t *testing.T) map[string]string {
+func (p policedProgram) labels(t *testing.T) map[string]string {
 	t.Helper()
 	var policy networkingv1.NetworkPolicy
 	must(t, p.api.Get(t.Context(), client.ObjectKey{Namespace: p.namespace, Name: p.name}, &policy))
@@ -71,7 +71,7 @@ func (p policed) labels(t *testing.T) map[string]string {
 }
 
 // run starts a pod that listens on ports and returns its address.
-func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.ContainerPort) (*corev1.Pod, string) {
+func (p policedProgram) run(t *testing.T, namespace, name string, ports ...corev1.ContainerPort) (*corev1.Pod, string) {
 	t.Helper()
 	args := []string{"listen"}
 	for _, port := range ports {
@@ -84,7 +84,7 @@ func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.Conta
 		},
 	}
 	must(t, p.api.Create(t.Context(), pod))
-	undo(func(ctx context.Context) error { return p.api.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
+	addCleanup(func(ctx context.Context) error { return p.api.Delete(ctx, pod, client.GracePeriodSeconds(0)) })
 	until(t, "pod "+name+" runs", func() (bool, string) {
 		err := p.api.Get(t.Context(), client.ObjectKeyFromObject(pod), pod)
 		return err == nil && pod.Status.Phase == corev1.PodRunning && pod.Status.PodIP != "",
@@ -93,7 +93,7 @@ func (p policed) run(t *testing.T, namespace, name string, ports ...corev1.Conta
 	return pod, pod.Status.PodIP
 }
 
-func (p policed) label(t *testing.T, pod *corev1.Pod, labels map[string]string) {
+func (p policedProgram) label(t *testing.T, pod *corev1.Pod, labels map[string]string) {
 	t.Helper()
 	before := pod.DeepCopy()
 	pod.Labels = labels
@@ -106,7 +106,7 @@ const (
 	refuses = "refuses"
 )
 
-func (p policed) untilDialed(t *testing.T, when string, from *corev1.Pod, to string, port int, want string) {
+func (p policedProgram) untilDialed(t *testing.T, when string, from *corev1.Pod, to string, port int, want string) {
 	t.Helper()
 	until(t, fmt.Sprintf("%s, port %d %s pod %s", when, port, want, from.Name), func() (bool, string) {
 		output, err := stage.kind.Kubectl(t.Context(), p.cluster, "-n", from.Namespace, "exec", from.Name, "--",

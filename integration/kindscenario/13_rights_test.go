@@ -25,7 +25,7 @@ import (
 // The other scenarios prove that the charts' permissions are sufficient. The agent in berlin has all permissions. The
 // agent in tokyo has only the permissions of its chart and of its modules.
 func TestChartsGrantOnlyNeededRights(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	publisher := impersonate(t, fleet.ControlPlane, sample.Namespace, "kcp-publisher")
 	must(t, publisher.List(ctx, &v1beta2.KymaList{}, client.InNamespace(sample.Namespace)))
@@ -65,7 +65,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 
 // An admission policy must protect the agent's objects from a user with all permissions in kyma-system.
 func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	writer := &rbacv1.RoleBinding{
@@ -76,7 +76,7 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 		},
 	}
 	must(t, r.API.Create(ctx, writer))
-	undo(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
+	addCleanup(func(ctx context.Context) error { return r.API.Delete(ctx, writer) })
 	tenant := impersonate(t, r.ID, metav1.NamespaceDefault, "default")
 	until(t, "the tenant can write in kyma-system", func() (bool, string) {
 		err := tenant.Create(ctx,
@@ -101,9 +101,9 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	}
 }
 
-// thief returns a module with an object whose owner references would make Kubernetes' garbage collector delete
-// namespace kyma-system.
-func thief() sample.Version {
+// ownerReferenceModule returns a module with an object whose owner references would make Kubernetes' garbage
+// collector delete namespace kyma-system.
+func ownerReferenceModule() sample.Version {
 	return sample.Version{Module: "thief", Version: "1.0.0", Manifest: `apiVersion: v1
 kind: Namespace
 metadata:
@@ -116,15 +116,15 @@ metadata:
 // Only kind clusters run the garbage collector. The test first proves that it runs: it deletes a ConfigMap whose owner
 // does not exist.
 func TestModuleCannotMakeKubernetesDeleteTheAgent(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
-	must(t, stage.fleet.Offer(ctx, thief()))
-	must(t, stage.fleet.Release(ctx, "thief", thief().Component(), sample.Channel("regular", "1.0.0")))
+	must(t, stage.fleet.Offer(ctx, ownerReferenceModule()))
+	must(t, stage.fleet.Release(ctx, "thief", ownerReferenceModule().Component(), sample.Channel("regular", "1.0.0")))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = append(spec.Modules, v1beta2.Module{Name: "thief", Managed: true})
 	}))
-	undo(func(ctx context.Context) error {
+	addCleanup(func(ctx context.Context) error {
 		err := r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = spec.Modules[:len(spec.Modules)-1] })
 		return errors.Join(err, r.UntilGone(ctx, "thief"))
 	})

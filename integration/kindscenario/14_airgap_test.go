@@ -11,7 +11,7 @@ import (
 )
 
 func TestRuntimeOnSeparateNetworkUsesImportedFiles(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	ship, err := stage.fleet.AddCarried(ctx, airGappedRuntime, "regular", "oci-layout:"+kind.Layout,
 		[]string{"--import-folder=" + kind.Carried}, samplemodule.Module)

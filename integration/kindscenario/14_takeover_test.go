@@ -22,7 +22,7 @@ import (
 // The test installs module beacon as lifecycle-manager does, and takes it over. The module's pods keep running. The
 // pods of the next version start although that version removes the PriorityClass.
 func TestLifecycleManagerPodsAreTakenOverThenUpgraded(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {

@@ -19,7 +19,7 @@ import (
 
 func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	first := agentDeployment(t).Spec.Template.Spec.Containers[0].Image

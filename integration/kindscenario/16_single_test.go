@@ -17,7 +17,7 @@ import (
 )
 
 func TestControlPlaneClusterCanBeARuntime(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	here, err := stage.fleet.AddSingle(ctx, "here", "regular", samplemodule.Module)
 	must(t, err)

@@ -18,7 +18,7 @@ import (
 
 // The control plane's API server reaches the publisher's pods through their Service and NetworkPolicy.
 func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx := t.Context()
 	until(t, "v1beta1 is served", func() (bool, string) {
 		old := &unstructured.Unstructured{}
@@ -43,7 +43,7 @@ func TestControlPlaneCallsThePublishersWebhooks(t *testing.T) {
 
 // Helm waits until the pods are ready. Their probes call the service.
 func TestTokenServiceOfTheChartRuns(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	service := &appsv1.Deployment{}
 	must(t, stage.fleet.Control.Get(t.Context(),
 		client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-token-service"}, service))

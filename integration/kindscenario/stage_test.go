@@ -60,13 +60,13 @@ func TestMain(m *testing.M) {
 		return
 	}
 	log.SetLogger(logr.Discard())
-	os.Exit(play(m))
+	os.Exit(runScenarios(m))
 }
 
-// play starts the stage, runs the scenarios, and removes the stage, also after an interrupt.
-func play(m *testing.M) int {
+// runScenarios starts the stage, runs the scenarios, and removes the stage, also after an interrupt.
+func runScenarios(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
-	if err := claim(); err != nil {
+	if err := prepareEnvironment(); err != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario:", err)
 		return 1
 	}
@@ -84,9 +84,9 @@ func play(m *testing.M) int {
 	// here.
 	if ctx.Err() != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario: interrupted")
-		code, err = 130, abandon()
+		code, err = 130, removeAfterInterrupt()
 	} else {
-		err = takeDown()
+		err = removeAll()
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "kindscenario: remove the kind clusters:", err)
@@ -100,8 +100,8 @@ func play(m *testing.M) int {
 	return code
 }
 
-// claim prepares the environment of the scenarios, without clusters.
-func claim() error {
+// prepareEnvironment prepares the environment of the scenarios, without clusters.
+func prepareEnvironment() error {
 	checkout, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
 		return err
@@ -161,8 +161,8 @@ func build(ctx context.Context) error {
 	return employModules(ctx, stage.tokyo)
 }
 
-// takeDown removes all Docker objects of the scenarios. With -keep, it prints the kubeconfigs instead.
-func takeDown() error {
+// removeAll removes all Docker objects of the scenarios. With -keep, it prints the kubeconfigs instead.
+func removeAll() error {
 	if *keep {
 		kubeconfigs := stage.kind.Kubeconfigs()
 		for _, name := range slices.Sorted(maps.Keys(kubeconfigs)) {
@@ -173,8 +173,8 @@ func takeDown() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// abandon is like takeDown, but is called after an interrupt during a scenario.
-func abandon() error {
+// removeAfterInterrupt is like removeAll, but is called after an interrupt during a scenario.
+func removeAfterInterrupt() error {
 	if *keep {
 		fmt.Printf("kept the kind clusters; their kubeconfigs are in %s\n", stage.dir)
 		return nil
@@ -182,8 +182,8 @@ func abandon() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// scene starts a scenario. At its end, it gathers diagnostics of a failure and then runs the cleanup steps.
-func scene(t *testing.T) {
+// startScenario starts a scenario. At its end, it gathers diagnostics of a failure and then runs the cleanup steps.
+func startScenario(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
@@ -199,8 +199,8 @@ func scene(t *testing.T) {
 	})
 }
 
-// undo registers a cleanup step for the end of the running scenario. The steps run in reverse order.
-func undo(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
+// addCleanup registers a cleanup step for the end of the running scenario. The steps run in reverse order.
+func addCleanup(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
 
 // gather collects diagnostics of a failure and returns their folder.
 func gather(ctx context.Context, name string) string {

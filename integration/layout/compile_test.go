@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// trimmed lists the beginnings of lines that can contain -trimpath. Go compiles all packages again for this flag, so
-// the Makefile sets it for all targets. Only the builds of releases ignore the environment and set it again.
-var trimmed = []string{
+// trimpathPrefixes lists the beginnings of lines that can contain -trimpath. Go compiles all packages again for this
+// flag, so the Makefile sets it for all targets. Only the builds of releases ignore the environment and set it again.
+var trimpathPrefixes = []string{
 	".goreleaser.yaml:", "hack/release/artifacts_test.go:",
 	"CONTRIBUTING.md:",
 	"Makefile:# With -trimpath",
@@ -27,14 +27,14 @@ func TestMakeTargetsCompileWithTrimpath(t *testing.T) {
 	}
 	found := map[string]bool{}
 	for line := range strings.Lines(string(output)) {
-		allowed := slices.IndexFunc(trimmed, func(allowed string) bool { return strings.HasPrefix(line, allowed) })
+		allowed := slices.IndexFunc(trimpathPrefixes, func(allowed string) bool { return strings.HasPrefix(line, allowed) })
 		if allowed < 0 {
 			t.Errorf("only the Makefile's GOFLAGS can set -trimpath, because Go compiles all packages again for it: %s", line)
 			continue
 		}
-		found[trimmed[allowed]] = true
+		found[trimpathPrefixes[allowed]] = true
 	}
-	for _, beginning := range trimmed {
+	for _, beginning := range trimpathPrefixes {
 		if !found[beginning] {
 			t.Errorf("no line begins with %q", beginning)
 		}

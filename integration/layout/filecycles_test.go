@@ -150,7 +150,7 @@ func usesIn(fset *token.FileSet, path string, parsed []*ast.File, dependencies t
 					return true
 				}
 				object := origin(info.Uses[name])
-				if object == nil || object.Pkg() != own || !counts(object, own.Scope(), receiver) {
+				if object == nil || object.Pkg() != own || !isUse(object, own.Scope(), receiver) {
 					return true
 				}
 				if to := fileOf(object.Pos()); to != from && to != "." {
@@ -171,9 +171,9 @@ func origin(object types.Object) types.Object {
 	return object
 }
 
-// counts reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
+// isUse reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
 // that contains the reference, or nil if a method does not contain it.
-func counts(object types.Object, scope *types.Scope, receiver *types.TypeName) bool {
+func isUse(object types.Object, scope *types.Scope, receiver *types.TypeName) bool {
 	switch object := object.(type) {
 	case *types.Func:
 		of := receiverOf(object)

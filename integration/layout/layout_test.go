@@ -79,12 +79,12 @@ func TestTopLevelFoldersAreFixed(t *testing.T) {
 func TestImportsPointToLowerLayers(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {
-			if problem := judge(p.ImportPath, imported); problem != "" {
+			if problem := importProblem(p.ImportPath, imported); problem != "" {
 				t.Error(problem)
 			}
 		}
 		for _, imported := range slices.Concat(p.TestImports, p.XTestImports) {
-			if problem := judge(p.ImportPath, imported); problem != "" && !slices.Contains(forTests, imported) {
+			if problem := importProblem(p.ImportPath, imported); problem != "" && !slices.Contains(forTests, imported) {
 				t.Error(problem)
 			}
 		}
@@ -119,18 +119,18 @@ func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
 		{"bundle", "internal/cli", false},
 		{"attic", "bundle", false},
 	} {
-		problem := judge(module+"/"+c.from, module+"/"+c.to)
+		problem := importProblem(module+"/"+c.from, module+"/"+c.to)
 		if (problem == "") != c.allowed {
 			t.Errorf("%s imports %s: allowed must be %t, the rule returns %q", c.from, c.to, c.allowed, problem)
 		}
 	}
-	if problem := judge(module+"/bundle", "oras.land/oras-go/v2"); problem != "" {
+	if problem := importProblem(module+"/bundle", "oras.land/oras-go/v2"); problem != "" {
 		t.Errorf("import from another project: %s", problem)
 	}
 }
 
-// judge returns the problem of an import between two top-level folders, or "" if the import is allowed.
-func judge(from, to string) string {
+// importProblem returns the problem of an import between two top-level folders, or "" if the import is allowed.
+func importProblem(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
 		return ""
@@ -178,7 +178,7 @@ var levels = map[string]map[string]int{
 func TestProgramFoldersImportDownwards(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, imported := range p.Imports {
-			if problem := judgeLevel(p.ImportPath, imported); problem != "" {
+			if problem := levelProblem(p.ImportPath, imported); problem != "" {
 				t.Error(problem)
 			}
 		}
@@ -206,15 +206,15 @@ func TestLowerLayersCannotImportHigherLayers(t *testing.T) {
 		{"skr-agent/internal/agent", "skr-agent/internal/install", true},
 		{"skr-agent/internal/install", "skr-agent/internal/agent", false},
 	} {
-		problem := judgeLevel(module+"/"+c.from, module+"/"+c.to)
+		problem := levelProblem(module+"/"+c.from, module+"/"+c.to)
 		if (problem == "") != c.allowed {
 			t.Errorf("%s imports %s: allowed must be %t, the result is %q", c.from, c.to, c.allowed, problem)
 		}
 	}
 }
 
-// judgeLevel returns the problem of an import between two folders of one program, or "" for an allowed import.
-func judgeLevel(from, to string) string {
+// levelProblem returns the problem of an import between two folders of one program, or "" for an allowed import.
+func levelProblem(from, to string) string {
 	for prefix, order := range levels {
 		source, inProgram := strings.CutPrefix(from, module+"/"+prefix)
 		target, ours := strings.CutPrefix(to, module+"/"+prefix)
@@ -318,14 +318,14 @@ func measure(path string) (lines int, generated bool, err error) {
 	return lines, generated, scanner.Err()
 }
 
-// listed caches the output of `go list`, which takes seconds.
-var listed map[string]goPackage
+// goListOutput caches the output of `go list`, which takes seconds.
+var goListOutput map[string]goPackage
 
 // allPackages returns the packages of the project and all packages that they or their tests link, by import path.
 func allPackages(t *testing.T) map[string]goPackage {
 	t.Helper()
-	if listed != nil {
-		return listed
+	if goListOutput != nil {
+		return goListOutput
 	}
 	const fields = "ImportPath,Dir,Name,ForTest,DepOnly,ImportMap,Imports,TestImports,XTestImports,GoFiles," +
 		"TestGoFiles,XTestGoFiles,EmbedPatterns"
@@ -335,8 +335,8 @@ func allPackages(t *testing.T) map[string]goPackage {
 		var p goPackage
 		err := decoder.Decode(&p)
 		if errors.Is(err, io.EOF) {
-			listed = found
-			return listed
+			goListOutput = found
+			return goListOutput
 		} else if err != nil {
 			t.Fatalf("read the output of go list: %v", err)
 		}

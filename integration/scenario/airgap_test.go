@@ -26,42 +26,42 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// voyage is a fleet with air-gapped runtimes. Each runtime has its own registry or folder. The test copies files
-// between the fleet's registry and the runtimes, as operators do. The runtimes do not have the password of the fleet's
-// registry.
-type voyage struct {
+// airGappedFleet is a fleet with air-gapped runtimes. Each runtime has its own registry or folder. The test copies
+// files between the fleet's registry and the runtimes, as operators do. The runtimes do not have the password of the
+// fleet's registry.
+type airGappedFleet struct {
 	*fleet.Fleet
 	t   *testing.T
 	dir string
 }
 
-func (v voyage) run(want int, binary string, args ...string) string {
+func (v airGappedFleet) run(want int, binary string, args ...string) string {
 	v.t.Helper()
-	return ended(v.t, want, binary, args...)
+	return runProgram(v.t, want, binary, args...)
 }
 
-func (v voyage) file(name string) string { return filepath.Join(v.dir, name) }
+func (v airGappedFleet) file(name string) string { return filepath.Join(v.dir, name) }
 
-func (v voyage) export(name string, args ...string) string {
+func (v airGappedFleet) export(name string, args ...string) string {
 	v.t.Helper()
 	args = append([]string{"export", "--from", v.Location(), "--keys", v.Keys(), "-o", v.file(name)}, args...)
 	return v.run(0, v.Binaries().Publisher, append(args, v.RegistryFlags("publisher")...)...)
 }
 
-func (v voyage) imports(want int, to string, paths ...string) string {
+func (v airGappedFleet) imports(want int, to string, paths ...string) string {
 	v.t.Helper()
 	args := append([]string{"import", "--to", to, "--trust", filepath.Join(v.Keys(), "root.json")}, paths...)
 	return v.run(want, v.Binaries().Agent, args...)
 }
 
 // report copies the runtime's newest report to the control plane.
-func (v voyage) report(r *fleet.Runtime, location, name string) string {
+func (v airGappedFleet) report(r *fleet.Runtime, location, name string) string {
 	v.t.Helper()
 	v.run(0, v.Binaries().Agent, "export-report", "--location", location, "--runtime", r.ID, "-o", v.file(name))
 	return v.importReport(0, name)
 }
 
-func (v voyage) importReport(want int, name string) string {
+func (v airGappedFleet) importReport(want int, name string) string {
 	v.t.Helper()
 	return v.run(want, v.Binaries().Publisher,
 		append([]string{"import-report", v.file(name), "--to", v.Location()}, v.RegistryFlags("publisher")...)...)
@@ -69,7 +69,7 @@ func (v voyage) importReport(want int, name string) string {
 
 // published waits until the control plane has published a bundle with these module versions for the runtime, and
 // returns the bundle's digest.
-func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
+func (v airGappedFleet) published(r *fleet.Runtime, versions map[string]string) string {
 	v.t.Helper()
 	until(v.t, 60*time.Second, fmt.Sprintf("versions %v are published for %s", versions, r.ID), func() (bool, string) {
 		record, err := r.Record(v.t.Context())
@@ -79,14 +79,14 @@ func (v voyage) published(r *fleet.Runtime, versions map[string]string) string {
 		return fmt.Sprint(record.Status.Runtime.Published.Versions) == fmt.Sprint(versions),
 			fmt.Sprint(record.Status.Runtime.Published.Versions)
 	})
-	settle(v.t, v.Fleet)
+	untilQuiet(v.t, v.Fleet)
 	record, err := r.Record(v.t.Context())
 	must(v.t, err)
 	return record.Status.Runtime.Published.Digest
 }
 
-// ended runs a program, checks its exit code, and returns its output.
-func ended(t *testing.T, want int, binary string, args ...string) string {
+// runProgram runs a program, checks its exit code, and returns its output.
+func runProgram(t *testing.T, want int, binary string, args ...string) string {
 	t.Helper()
 	output, code := fleet.Run(t.Context(), binary, args...)
 	if code != want {
@@ -149,7 +149,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
-	v := voyage{f, t, t.TempDir()}
+	v := airGappedFleet{f, t, t.TempDir()}
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })

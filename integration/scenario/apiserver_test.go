@@ -28,14 +28,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faulty is a proxy to an API server. It responds to each request with the configured status. With status 0 it forwards
-// requests, and with a negative status it closes the connection.
-type faulty struct {
+// faultyProxy is a proxy to an API server. It responds to each request with the configured status. With status 0 it
+// forwards requests, and with a negative status it closes the connection.
+type faultyProxy struct {
 	*httptest.Server
 	status atomic.Int64
 }
 
-func startFaulty(t *testing.T, kubeconfig string) *faulty {
+func startFaulty(t *testing.T, kubeconfig string) *faultyProxy {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	must(t, err)
@@ -47,7 +47,7 @@ func startFaulty(t *testing.T, kubeconfig string) *faulty {
 	through := &httputil.ReverseProxy{
 		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 	}
-	f := &faulty{}
+	f := &faultyProxy{}
 	f.Server = httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch status := f.status.Load(); {
 		case status < 0:

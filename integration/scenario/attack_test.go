@@ -123,12 +123,12 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	victim := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
 	other := runtimeWith(t, f, "other", map[string]string{"mailer": "1.0.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	old, err := victim.Desired(ctx)
 	must(t, err)
 	promote(t, f, "1.8.0")
 	must(t, victim.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop() // a running publisher would replace the attacker's bundle
 	honest, err := victim.Desired(ctx)
 	must(t, err)
@@ -244,10 +244,10 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			if !slices.Contains(smoke, c.reason) {
 				suite.Long(t) // the short suite keeps TestVerifyAcceptsOnlyValidBundles and TestRefusedBundleWritesNothing
 			}
-			before := witness(t, victim)
+			before := objectVersions(t, victim)
 			must(t, victim.Put(ctx, c.put))
 			must(t, victim.UntilAccepted(ctx, metav1.ConditionFalse, string(c.reason)))
-			if after := witness(t, victim); after != before {
+			if after := objectVersions(t, victim); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
 			must(t, victim.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
@@ -255,7 +255,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 		})
 	}
 	t.Run("missing bundle is reported", func(t *testing.T) {
-		before := witness(t, victim)
+		before := objectVersions(t, victim)
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, r *http.Request) bool {
 			if strings.Contains(r.URL.Path, "/runtimes/victim/manifests/") {
@@ -272,12 +272,12 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			<-asked
 		}
 		f.Registry.Intercept(nil)
-		if after := witness(t, victim); after != before {
+		if after := objectVersions(t, victim); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 	})
 	t.Run("registry returns malformed responses", func(t *testing.T) {
-		before := witness(t, victim)
+		before := objectVersions(t, victim)
 		asked := make(chan struct{}, 100)
 		f.Registry.Intercept(func(w http.ResponseWriter, _ *http.Request) bool {
 			select {
@@ -291,7 +291,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 			<-asked
 		}
 		f.Registry.Intercept(nil)
-		if after := witness(t, victim); after != before {
+		if after := objectVersions(t, victim); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 	})

@@ -42,10 +42,10 @@ func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 		}
 		repository, err := f.Place.Repository(ctx, "runtimes/bound")
 		must(t, err)
-		opened := theft{t, f, bound, repository}.opened()
+		opened := stolenKeyAttack{t, f, bound, repository}.verifiedBundle()
 		return len(opened.State.Offers) == 0, fmt.Sprint(len(fetched.Bytes))
 	})
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 
 	editModules(t, free)
@@ -86,7 +86,7 @@ func TestRuntimeAppliesAdminChangesWithoutControlPlane(t *testing.T) {
 		statement, err := inForce(t, free)
 		return err == nil && statement.Predicate.KymaGeneration == kyma.Generation, fmt.Sprint(err)
 	})
-	settle(t, f)
+	untilQuiet(t, f)
 	if after := generations(); after != before {
 		t.Errorf("the control plane's bundle changed installed objects: %s, then %s", before, after)
 	}
@@ -114,7 +114,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 
 	modules := func(names ...string) (all []v1beta2.Module) {

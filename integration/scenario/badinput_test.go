@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// broken is a module with one fault, and the messages that the fault must cause.
-type broken struct {
+// faultyModule is a module with one fault, and the messages that the fault must cause.
+type faultyModule struct {
 	module string
 	state  v1beta2.State
 	// situation is the cause that `kcp-publisher why` prints.
@@ -27,7 +27,7 @@ type broken struct {
 	offer func(context.Context, *fleet.Fleet) error
 }
 
-func (b broken) wants(module string) (all []string) {
+func (b faultyModule) wants(module string) (all []string) {
 	for _, want := range b.want {
 		all = append(all, strings.ReplaceAll(want, "MODULE", module))
 	}
@@ -48,7 +48,7 @@ func offerManifest(module, manifest string) func(context.Context, *fleet.Fleet) 
 	}
 }
 
-var brokenModules = []broken{
+var brokenModules = []faultyModule{
 	{
 		"unknown", v1beta2.StateWarning, "ModuleUnknown", []string{"module MODULE", "is unknown"},
 		func(context.Context, *fleet.Fleet) error { return nil },
@@ -166,7 +166,7 @@ func untilWhy(t *testing.T, f *fleet.Fleet, situation string, args ...string) {
 }
 
 // shows reports whether the Kyma's status has the module in state Error or Warning with the expected message.
-func shows(kyma *v1beta2.Kyma, module string, b broken) bool {
+func shows(kyma *v1beta2.Kyma, module string, b faultyModule) bool {
 	for _, m := range kyma.Status.Modules {
 		if m.Name != module || m.State != b.state {
 			continue

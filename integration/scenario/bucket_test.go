@@ -34,7 +34,7 @@ func TestFleetWorksWithRegistryOnABucket(t *testing.T) {
 	})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	must(t, f.Control.Create(ctx, fleet.NewKyma("tokyo", "regular", "mailer")))
-	settle(t, f)
+	untilQuiet(t, f)
 
 	// A client must allow the bucket's host, because the registry redirects blob requests to it.
 	whole := func(host string) error {

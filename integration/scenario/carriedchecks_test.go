@@ -18,7 +18,7 @@ import (
 func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
-	v := voyage{f, t, t.TempDir()}
+	v := airGappedFleet{f, t, t.TempDir()}
 	cellar := store.LayoutScheme + v.file("cellar")
 	must(t, os.Mkdir(v.file("cellar"), 0o700))
 	ship, err := f.AddCarried(ctx, "ship", "regular", cellar, nil, "scaler")

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// depot is a registry that contains one bundle with a large image.
-type depot struct {
+// imageRegistry is a registry that contains one bundle with a large image.
+type imageRegistry struct {
 	t        *testing.T
 	binaries fleet.Binaries
 	location string
@@ -28,15 +28,15 @@ type depot struct {
 	dir      string
 }
 
-func newDepot(t *testing.T, layers int, layerBytes int64) depot {
+func newDepot(t *testing.T, layers int, layerBytes int64) imageRegistry {
 	t.Helper()
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	r, err := registry.Start(t.Context(), registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = r.Close() })
-	d := depot{t: t, binaries: binaries, location: r.Host() + "/fleet", dir: t.TempDir()}
+	d := imageRegistry{t: t, binaries: binaries, location: r.Host() + "/fleet", dir: t.TempDir()}
 	d.keys = d.file("keys")
 	d.run(0, binaries.Publisher, "keys", "init", "--keys", d.keys)
 	registries, err := store.NewRegistries(store.Access{})
@@ -46,24 +46,24 @@ func newDepot(t *testing.T, layers int, layerBytes int64) depot {
 	return d
 }
 
-func (d depot) file(name string) string { return filepath.Join(d.dir, name) }
+func (d imageRegistry) file(name string) string { return filepath.Join(d.dir, name) }
 
-func (d depot) run(want int, binary string, args ...string) string {
+func (d imageRegistry) run(want int, binary string, args ...string) string {
 	d.t.Helper()
-	return ended(d.t, want, binary, args...)
+	return runProgram(d.t, want, binary, args...)
 }
 
-func (d depot) exportArgs(name string, args ...string) []string {
+func (d imageRegistry) exportArgs(name string, args ...string) []string {
 	return append([]string{"export", "ship", "--from", d.location, "--keys", d.keys, "--images", "-o", d.file(name)},
 		args...)
 }
 
-func (d depot) importArgs(to string, paths ...string) []string {
+func (d imageRegistry) importArgs(to string, paths ...string) []string {
 	return append([]string{"import", "--to", to, "--trust", filepath.Join(d.keys, "root.json")}, paths...)
 }
 
-// killed runs a program and kills it after the given time. It returns true if the program exited earlier.
-func (d depot) killed(after time.Duration, binary string, args ...string) bool {
+// runAndKill runs a program and kills it after the given time. It returns true if the program exited earlier.
+func (d imageRegistry) runAndKill(after time.Duration, binary string, args ...string) bool {
 	d.t.Helper()
 	ctx, cancel := context.WithTimeout(d.t.Context(), after)
 	defer cancel()
@@ -94,7 +94,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 		whole, err := os.ReadFile(d.file("whole.tar"))
 		must(t, err)
 		for range 8 {
-			if !d.killed(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher,
+			if !d.runAndKill(time.Duration(random.Int64N(int64(exporting)))+time.Millisecond, d.binaries.Publisher,
 				d.exportArgs("cut.tar")...) {
 				cuts++
 			}
@@ -116,14 +116,14 @@ func TestKilledExportAndImportResume(t *testing.T) {
 		target, cuts := store.LayoutScheme+d.file("cut"), 0
 		verify := []string{"verify", target, "--trust", filepath.Join(d.keys, "root.json"), "--runtime", "ship"}
 		for range 15 {
-			through := d.killed(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent,
+			through := d.runAndKill(time.Duration(random.Int64N(int64(importing)))+time.Millisecond, d.binaries.Agent,
 				d.importArgs(target, d.file("whole.tar"))...)
 			_, code := fleet.Run(t.Context(), d.binaries.Agent, verify...)
 			if through && code != 0 {
 				t.Fatalf("the import has finished, but the bundle does not verify: exit code %d", code)
 			}
 			if code == 0 { // the bundle is visible, so all its blobs must exist
-				d.everything("cut")
+				d.checkAllBlobs("cut")
 			}
 			if through {
 				must(t, os.RemoveAll(d.file("cut")))
@@ -133,7 +133,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 		}
 		d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...)
 		d.run(0, d.binaries.Agent, verify...)
-		d.everything("cut")
+		d.checkAllBlobs("cut")
 		if output := d.run(0, d.binaries.Agent, d.importArgs(target, d.file("whole.tar"))...); !strings.Contains(output,
 			": 0 blobs and manifests written") {
 			t.Errorf("unexpected output of a repeated import:\n%s", output)
@@ -142,8 +142,8 @@ func TestKilledExportAndImportResume(t *testing.T) {
 	})
 }
 
-// everything checks that a folder has all blobs of an uninterrupted import.
-func (d depot) everything(name string) {
+// checkAllBlobs checks that a folder has all blobs of an uninterrupted import.
+func (d imageRegistry) checkAllBlobs(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))
 	must(d.t, err)
@@ -180,5 +180,5 @@ func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 		t.Error("import wrote content although a volume is missing")
 	}
 	d.run(0, d.binaries.Agent, d.importArgs(target, got.Files...)...)
-	d.everything("volumes")
+	d.checkAllBlobs("volumes")
 }

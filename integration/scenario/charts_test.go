@@ -82,8 +82,8 @@ func minimal() map[string]any {
 	return map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
 }
 
-// as returns a client with the permissions of a kubeconfig's user.
-func as(t *testing.T, kubeconfig string) client.Client {
+// clientFor returns a client with the permissions of a kubeconfig's user.
+func clientFor(t *testing.T, kubeconfig string) client.Client {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	must(t, err)
@@ -92,8 +92,8 @@ func as(t *testing.T, kubeconfig string) client.Client {
 	return c
 }
 
-// thing returns an object with only a kind, a namespace and a name.
-func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
+// emptyObject returns an object with only a kind, a namespace and a name.
+func emptyObject(apiVersion, kind, namespace, name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion(apiVersion)
 	o.SetKind(kind)
@@ -102,8 +102,8 @@ func thing(apiVersion, kind, namespace, name string) *unstructured.Unstructured 
 	return o
 }
 
-// things returns an empty list of objects of a kind.
-func things(apiVersion, kind string) *unstructured.UnstructuredList {
+// emptyList returns an empty list of objects of a kind.
+func emptyList(apiVersion, kind string) *unstructured.UnstructuredList {
 	l := &unstructured.UnstructuredList{}
 	l.SetAPIVersion(apiVersion)
 	l.SetKind(kind + "List")
@@ -119,9 +119,9 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
-// admitted checks that the API server accepts the pod of the namespace's Deployment under the strictest Pod Security
-// Standard.
-func admitted(t *testing.T, cluster client.Client, namespace string) {
+// checkAdmitted checks that the API server accepts the pod of the namespace's Deployment under the strictest Pod
+// Security Standard.
+func checkAdmitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
 	must(t, cluster.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
@@ -145,8 +145,8 @@ func admitted(t *testing.T, cluster client.Client, namespace string) {
 	}
 }
 
-// missedNothing fails the test if the program's log contains a request that the API server denied.
-func missedNothing(t *testing.T, log string) {
+// checkNoDeniedRequests fails the test if the program's log contains a request that the API server denied.
+func checkNoDeniedRequests(t *testing.T, log string) {
 	t.Helper()
 	if len(log) == 0 {
 		t.Error("the program's log is empty")
@@ -210,36 +210,36 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	deleteKyma(t, f, r)
 	untilForgotten(t, r, 60*time.Second)
-	missedNothing(t, f.Publisher().Log())
-	missedNothing(t, r.Agent().Log()[granted:])
+	checkNoDeniedRequests(t, f.Publisher().Log())
+	checkNoDeniedRequests(t, r.Agent().Log()[granted:])
 
 	for namespace, cluster := range map[string]client.Client{sample.Namespace: f.Control,
 		v1beta2.RuntimeNamespace: r.API} {
-		admitted(t, cluster, namespace)
+		checkAdmitted(t, cluster, namespace)
 	}
 
 	const ours = "operator.kyma-project.io/v1beta2"
-	publisher := as(t, f.PublisherKubeconfig())
-	must(t, publisher.List(ctx, things(ours, "Kyma"), client.InNamespace(sample.Namespace)))
+	publisher := clientFor(t, f.PublisherKubeconfig())
+	must(t, publisher.List(ctx, emptyList(ours, "Kyma"), client.InNamespace(sample.Namespace)))
 	refused(t, map[string]error{
-		"create a Secret":                   publisher.Create(ctx, thing("v1", "Secret", sample.Namespace, "mine")),
-		"list Secrets in another namespace": publisher.List(ctx, things("v1", "Secret"), client.InNamespace("default")),
+		"create a Secret":                   publisher.Create(ctx, emptyObject("v1", "Secret", sample.Namespace, "mine")),
+		"list Secrets in another namespace": publisher.List(ctx, emptyList("v1", "Secret"), client.InNamespace("default")),
 		"read a webhook's key": publisher.Get(ctx,
 			client.ObjectKey{Namespace: sample.Namespace, Name: "kcp-publisher-webhook"},
-			thing("v1", "Secret", "", "")),
+			emptyObject("v1", "Secret", "", "")),
 		"write a module's version": publisher.Create(ctx,
-			thing(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
-		"create a Kyma":                   publisher.Create(ctx, thing(ours, "Kyma", sample.Namespace, "mine")),
-		"delete a Kyma":                   publisher.Delete(ctx, thing(ours, "Kyma", sample.Namespace, "one")),
-		"list Kymas in another namespace": publisher.List(ctx, things(ours, "Kyma"), client.InNamespace("default")),
+			emptyObject(ours, "ModuleTemplate", sample.Namespace, "mine-1.0.0")),
+		"create a Kyma":                   publisher.Create(ctx, emptyObject(ours, "Kyma", sample.Namespace, "mine")),
+		"delete a Kyma":                   publisher.Delete(ctx, emptyObject(ours, "Kyma", sample.Namespace, "one")),
+		"list Kymas in another namespace": publisher.List(ctx, emptyList(ours, "Kyma"), client.InNamespace("default")),
 		"delete a CRD": publisher.Delete(ctx,
-			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
+			emptyObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "kymas.operator.kyma-project.io")),
 		"register webhooks": publisher.Create(ctx,
-			thing("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
+			emptyObject("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", "", "mine")),
 		"delete another program's lease": publisher.Delete(ctx,
-			thing("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
+			emptyObject("coordination.k8s.io/v1", "Lease", sample.Namespace, "other")),
 		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"},
-			thing("v1", "Namespace", "", "")),
+			emptyObject("v1", "Namespace", "", "")),
 	})
 }
 
@@ -275,7 +275,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		AgentFlags: []string{"--module-service-account", "scaler=modules"},
 	})
 	until(t, 30*time.Second, "v1beta1 is served", func() (bool, string) {
-		err := f.Control.List(ctx, things("operator.kyma-project.io/v1beta1", "Kyma"))
+		err := f.Control.List(ctx, emptyList("operator.kyma-project.io/v1beta1", "Kyma"))
 		return err == nil, fmt.Sprint(err)
 	})
 	r, err := f.AddRuntime(ctx, "one", "regular", "mailer")
@@ -299,8 +299,8 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 			return got == agentImage("2.0"), got
 		})
 	})
-	missedNothing(t, f.Publisher().Log())
-	missedNothing(t, r.Agent().Log())
+	checkNoDeniedRequests(t, f.Publisher().Log())
+	checkNoDeniedRequests(t, r.Agent().Log())
 	t.Run("module is refused until its account has the required rights", func(t *testing.T) {
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = append(spec.Modules, managed("scaler"))
@@ -319,18 +319,18 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		must(t, r.UntilGone(ctx, "scaler"))
 		must(t, r.UntilGone(ctx, "mailer"))
 	})
-	agent := as(t, r.AgentKubeconfig())
+	agent := clientFor(t, r.AgentKubeconfig())
 	refused(t, map[string]error{
 		"grant rights": agent.Create(ctx,
-			thing("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
+			emptyObject("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
 		"delete a CRD": agent.Delete(ctx,
-			thing("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
+			emptyObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),
 		"read a Secret in another namespace": agent.Get(ctx, client.ObjectKey{Namespace: "default", Name: "mine"},
-			thing("v1", "Secret", "", "")),
+			emptyObject("v1", "Secret", "", "")),
 		"create a token of its ServiceAccount": agent.SubResource("token").
 			Create(ctx,
 				&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "skr-agent"}},
 				&authenticationv1.TokenRequest{}),
-		"delete its namespace": agent.Delete(ctx, thing("v1", "Namespace", "", "kyma-system")),
+		"delete its namespace": agent.Delete(ctx, emptyObject("v1", "Namespace", "", "kyma-system")),
 	})
 }

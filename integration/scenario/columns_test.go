@@ -28,14 +28,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stretch records the state and the condition Ready of the Kymas in one API server after each change. It is safe for
-// concurrent use.
-type stretch struct {
+// stateHistory records the state and the condition Ready of the Kymas in one API server after each change. It is safe
+// for concurrent use.
+type stateHistory struct {
 	mu   sync.Mutex // guards the fields below
 	seen []string
 }
 
-func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
+func watchKymas(t *testing.T, kubeconfig, namespace string) *stateHistory {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	must(t, v1beta2.AddToScheme(scheme))
@@ -43,7 +43,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 	must(t, err)
 	changes, err := api.Watch(t.Context(), &v1beta2.KymaList{}, client.InNamespace(namespace))
 	must(t, err)
-	s := &stretch{}
+	s := &stateHistory{}
 	go func() {
 		for e := range changes.ResultChan() {
 			if kyma, is := e.Object.(*v1beta2.Kyma); is {
@@ -59,7 +59,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stretch {
 }
 
 // different returns the recorded states without consecutive duplicates.
-func (s *stretch) different() []string {
+func (s *stateHistory) different() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Compact(slices.Clone(s.seen))
@@ -174,7 +174,7 @@ func TestUnrelatedChangeKeepsRuntimesReady(t *testing.T) {
 			t.Errorf("the Kyma in %s had unexpected states %q", where, seen)
 		}
 	}
-	kubectlShows(t, f, r, settled)
+	checkKubectl(t, f, r, settled)
 
 	// During a promotion, the status shows the running version until the runtime reports the new one.
 	must(t, r.Agent().Stop())
@@ -198,8 +198,8 @@ func TestUnrelatedChangeKeepsRuntimesReady(t *testing.T) {
 	checkEvents(t, f, r)
 }
 
-// kubectlShows checks kubectl's columns and label selectors for Kymas, ModuleReleaseMetas and Manifests.
-func kubectlShows(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.Kyma) {
+// checkKubectl checks kubectl's columns and label selectors for Kymas, ModuleReleaseMetas and Manifests.
+func checkKubectl(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.Kyma) {
 	t.Helper()
 	const group = "/apis/operator.kyma-project.io/v1beta2/namespaces/"
 	row := table(t, f.PublisherKubeconfig(), group+sample.Namespace+"/kymas")[0]

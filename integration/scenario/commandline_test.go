@@ -18,7 +18,7 @@ import (
 const checkout = "../.."
 
 func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	r, err := registry.Start(t.Context(), registry.Options{TLS: true, Users: map[string]string{"kcp": "secret"}})
@@ -97,7 +97,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 
 // The test runs the README's commands that need no Kubernetes.
 func TestReadmeCommandsWork(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
 	must(t, err)
 	block := regexp.MustCompile("(?s)```sh\nmake build\n(.*?)```").FindSubmatch(readme)
@@ -123,7 +123,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 
 // The test runs the tutorials that need no Kubernetes, each in an empty folder.
 func TestTutorialCommandsWork(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	for tutorial, wants := range map[string][]string{

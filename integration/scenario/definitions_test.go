@@ -63,9 +63,9 @@ func (d *definitions) publish(programs fleet.Binaries) {
 	must(d.t, d.f.StartPublisher())
 }
 
-// writes adds or removes module mailer as the runtime's admin, and waits until the control plane and the runtime show
-// this change.
-func (d *definitions) writes(mailer bool) {
+// checkModuleChanges adds or removes module mailer as the runtime's admin, and waits until the control plane and the
+// runtime show this change.
+func (d *definitions) checkModuleChanges(mailer bool) {
 	d.t.Helper()
 	must(d.t, d.berlin.Edit(func(spec *v1beta2.KymaSpec) {
 		spec.Modules = spec.Modules[:1]
@@ -91,8 +91,8 @@ func (d *definitions) writes(mailer bool) {
 	})
 }
 
-// asked returns the fields that users wrote in the stored objects, and the status of a rollout.
-func (d *definitions) asked() map[string]any {
+// userFields returns the fields that users wrote in the stored objects, and the status of a rollout.
+func (d *definitions) userFields() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
 	for _, kind := range []string{"Kyma", "ModuleTemplate", "ModuleReleaseMeta", "RolloutPolicy", "Rollout"} {
@@ -100,7 +100,7 @@ func (d *definitions) asked() map[string]any {
 		if kind == "RolloutPolicy" || kind == "Rollout" {
 			apiVersion = v1alpha1.GroupVersion.String()
 		}
-		list := things(apiVersion, kind)
+		list := emptyList(apiVersion, kind)
 		must(d.t, d.f.Control.List(d.t.Context(), list, client.InNamespace(sample.Namespace)))
 		for _, o := range list.Items {
 			name := kind + " " + o.GetName()
@@ -117,7 +117,7 @@ func (d *definitions) asked() map[string]any {
 
 func (d *definitions) wantAsked(want map[string]any) {
 	d.t.Helper()
-	if got := d.asked(); !reflect.DeepEqual(got, want) {
+	if got := d.userFields(); !reflect.DeepEqual(got, want) {
 		d.t.Errorf("stored objects are\n%s\nwant\n%s", document(d.t, got), document(d.t, want))
 	}
 }
@@ -171,24 +171,24 @@ func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	}))
 	promote(t, f, "1.8.0")
 	must(t, f.UntilRollout(t.Context(), firstRollout, "the rollout succeeds", rolledOut(v1alpha1.RolloutSucceeded)))
-	d.writes(true)
-	stored := d.asked()
+	d.checkModuleChanges(true)
+	stored := d.userFields()
 
 	t.Log("the CRDs are not upgraded: the current publisher works with the older CRDs and sends no additional " +
 		"writes")
 	d.publish(today)
-	d.writes(false)
+	d.checkModuleChanges(false)
 	d.untilNothingIsWritten()
 	d.follow("definitions", "")
 	d.wantAsked(stored)
-	d.writes(true)
+	d.checkModuleChanges(true)
 	d.follow("definitions-stored", "")
 
 	t.Log("the programs and then the CRDs are rolled back")
 	d.follow("definitions-copy", "")
 	d.publish(before)
-	d.writes(false)
+	d.checkModuleChanges(false)
 	d.follow("definitions-back", oldest)
-	d.writes(true)
+	d.checkModuleChanges(true)
 	d.wantAsked(stored)
 }

@@ -104,8 +104,8 @@ func (d *disaster) recover(name string, steps ...guides.Block) {
 	}
 }
 
-// keysGiven returns the block that restores the publisher's keys.
-func (d *disaster) keysGiven() guides.Block { return d.blocks["kcp-restored"][0] }
+// keysBlock returns the block that restores the publisher's keys.
+func (d *disaster) keysBlock() guides.Block { return d.blocks["kcp-restored"][0] }
 
 func kymaOfStage(id, stage string, modules ...string) string {
 	return strings.Replace(kymaOf(id, modules...), "labels: {", "labels: {stage: "+stage+", ", 1)
@@ -143,7 +143,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 		}
 	})
 	must(t, os.Mkdir(d.mounted, 0o700))
-	d.s.run(d.keysGiven().Script)
+	d.s.run(d.keysBlock().Script)
 	d.mount()
 	flags := func(more ...string) []string {
 		return slices.Concat(repo.flags(),
@@ -174,7 +174,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 		return strings.Contains(ready.Message, "is newer"), ready.Message
 	})
 	d.recover("kcp-restored")
-	d.asBefore(munich)
+	d.checkRolloutUnchanged(munich)
 
 	must(t, f.Publisher().Stop())
 	must(t, f.ReplaceControlPlane(ctx))
@@ -187,7 +187,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning))
 	untilSettled(t, munich, "1.7.0")
 	d.promote(repo, files, "1.7.0", "1.8.0")
-	d.asBefore(munich)
+	d.checkRolloutUnchanged(munich)
 
 	t.Log("The rollout continues.")
 	rollout := d.untilWaiting()
@@ -209,7 +209,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 
-	d.rootLost(flags)
+	d.recoverLostRoot(flags)
 	if want := []string{"cluster-recreated", "kcp-lost", "kcp-restored", "publisher-keys-lost",
 		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran sections %v, want %v", d.ran, want)
@@ -225,7 +225,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
 	d.s.run("kcp-publisher keys rotate publisher --drop-old --keys keys")
-	d.s.run(d.keysGiven().Script)
+	d.s.run(d.keysBlock().Script)
 	d.mount()
 	untilRoot(t, d.r, 2)
 	before := agentKey(t, d.r)
@@ -274,22 +274,22 @@ func (d *disaster) untilWaiting() (name string) {
 	return name
 }
 
-// asBefore checks that the rollout is still in its first wave: only berlin has the new version.
-func (d *disaster) asBefore(munich *fleet.Simulated) {
+// checkRolloutUnchanged checks that the rollout is still in its first wave: only berlin has the new version.
+func (d *disaster) checkRolloutUnchanged(munich *fleet.Simulated) {
 	t, ctx := d.t, d.t.Context()
 	t.Helper()
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	d.untilWaiting()
-	settle(t, d.f)
+	untilQuiet(t, d.f)
 	untilSettled(t, munich, "1.7.0")
 	wantHistory(t, munich, "1.7.0")
 	var oslo v1beta2.Kyma
 	must(t, d.f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "oslo"}, &oslo))
 }
 
-// rootLost follows the guide for lost root keys, which starts a new root of trust in a new location.
-func (d *disaster) rootLost(flags func(...string) []string) {
+// recoverLostRoot follows the guide for lost root keys, which starts a new root of trust in a new location.
+func (d *disaster) recoverLostRoot(flags func(...string) []string) {
 	t := d.t
 	t.Helper()
 	must(t, os.Remove(filepath.Join(d.f.Keys(), "root.key")))
@@ -307,8 +307,8 @@ func (d *disaster) rootLost(flags func(...string) []string) {
 	must(t, d.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// registryRecovered follows the guide for a registry that lost its data.
-func registryRecovered(t *testing.T, f *fleet.Fleet, runtime string) {
+// recoverRegistry follows the guide for a registry that lost its data.
+func recoverRegistry(t *testing.T, f *fleet.Fleet, runtime string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {
 		t.Log("kubectl is not installed: the guide's commands do not run")

@@ -13,9 +13,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// horn contains the files of a module whose component does not list its image. Only rendering the chart finds the
-// image.
-var horn = map[string]string{
+// unlistedImageModule contains the files of a module whose component does not list its image. Only rendering the
+// chart finds the image.
+var unlistedImageModule = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
 	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  " +
 		"containers:\n  - {name: horn, image: {{ .Values.image | quote }}}\n",
@@ -30,7 +30,7 @@ var horn = map[string]string{
 
 // The test exports a runtime's bundle as docs/guides/airgap.md describes, with skr-agent as the renderer.
 func TestExportContainsImagesFoundByRendering(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	from, err := registry.Start(t.Context(), registry.Options{})
@@ -43,7 +43,7 @@ func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	must(t, err)
 	image := pushImage(t, registries, from.Host()+"/lab/horn", "1.0.0")
 	dir := t.TempDir()
-	for name, text := range horn {
+	for name, text := range unlistedImageModule {
 		path := filepath.Join(dir, name)
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, []byte(text), 0o600))

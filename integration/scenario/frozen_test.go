@@ -18,7 +18,7 @@ import (
 // chooses a time for it.
 func TestOperatorRevokesKeyWhileUpgradeWaitsForWindow(t *testing.T) {
 	ctx := t.Context()
-	f := planned(t)
+	f := startFleetWithWindows(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	stolen := thumbprintOf(t, publisherKey(t, f))
 	amend(t, f, r, func(k *v1beta2.Kyma) {

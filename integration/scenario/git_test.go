@@ -233,11 +233,11 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		if record, err = r.Record(ctx); err != nil || record.Spec.Channel != "regular" {
 			t.Errorf("manual change of the channel was not reverted: %q, %v", record.Spec.Channel, err)
 		}
-		settle(t, f)
+		untilQuiet(t, f)
 		again := versions(t, f)
 		f.Publisher().Kill()
 		must(t, f.StartPublisher())
-		settle(t, f)
+		untilQuiet(t, f)
 		if after := versions(t, f); !maps.Equal(again, after) {
 			t.Errorf("a restart changed objects: before\n%v\nafter\n%v", again, after)
 		}

@@ -53,13 +53,13 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	r, err := f.AddRuntime(ctx, "one", "regular")
 	must(t, err)
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	must(t, f.Publisher().Stop())
 	// The new leader has the flags of the previous publisher, so that it does not change any bundle.
 	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
-	leader.untilSays(t, "catalog changed") // the leader is ready after this log line
+	leader.untilLogged(t, "catalog changed") // the leader is ready after this log line
 	successor := startCandidate(t, f, "successor", flags...)
 	desired, err := r.Desired(ctx)
 	must(t, err)
@@ -121,8 +121,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	})
 	t.Run("new leader publishes no partial commit", func(t *testing.T) {
 		leader.kill(t)
-		successor.untilSays(t, "failed to follow the repository")
-		successor.untilSays(t, promoted)
+		successor.untilLogged(t, "failed to follow the repository")
+		successor.untilLogged(t, promoted)
 		untilPartial(t, f, promoted)
 		nothingIsPublished()
 	})

@@ -49,8 +49,8 @@ func wordsOf(t *testing.T, script string, replaced ...string) []string {
 
 func yamlOf(t *testing.T, page, heading string) string { return blockAfter(t, page, heading, "yaml") }
 
-// walk runs the commands of guides on one fleet, as an operator does.
-type walk struct {
+// guideRunner runs the commands of guides on one fleet, as an operator does.
+type guideRunner struct {
 	*testing.T
 	f       *fleet.Fleet
 	r       *fleet.Runtime
@@ -59,7 +59,7 @@ type walk struct {
 }
 
 // on runs a script with the kubeconfig of another cluster.
-func (w *walk) on(kubeconfig, script string) string {
+func (w *guideRunner) on(kubeconfig, script string) string {
 	w.Helper()
 	other := w.s
 	other.env = append(other.env, "KUBECONFIG="+kubeconfig)
@@ -67,7 +67,7 @@ func (w *walk) on(kubeconfig, script string) string {
 }
 
 // prints runs a script and checks that its output contains the texts.
-func (w *walk) prints(script string, wants ...string) {
+func (w *guideRunner) prints(script string, wants ...string) {
 	w.Helper()
 	output := w.s.run(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
 	for _, want := range wants {
@@ -78,7 +78,7 @@ func (w *walk) prints(script string, wants ...string) {
 }
 
 // until repeats a script until a line of its output contains all texts, and returns the line's first word.
-func (w *walk) until(script string, wants ...string) (first string) {
+func (w *guideRunner) until(script string, wants ...string) (first string) {
 	w.Helper()
 	until(w.T, time.Minute, fmt.Sprintf("%s reports %q", script, wants), func() (bool, string) {
 		output, err := w.s.try(strings.ReplaceAll(script, "ROLLOUT", w.rollout))
@@ -113,7 +113,7 @@ func TestOperatorGuidesWork(t *testing.T) {
 	must(t, err)
 	untilSettled(t, tokyo, "1.8.0")
 	plugins := t.TempDir()
-	w := &walk{T: t, f: f, r: r,
+	w := &guideRunner{T: t, f: f, r: r,
 		s: newShell(t, f.Dir, f.Binaries(), "registry.example/fleet", f.Location(), ".demo/", f.Dir+"/",
 			"bin/kcp-publisher", f.Binaries().Publisher, "/usr/local/bin", plugins,
 			"RUNTIME", "berlin", "MODULE", "scaler", "WAVE", "all", "registry.example/components", f.Components(),
@@ -139,7 +139,7 @@ func pathOf(env []string) (path string) {
 	return path
 }
 
-func (w *walk) firstRollout() {
+func (w *guideRunner) firstRollout() {
 	steps := blocksOf(w.T, "docs/tutorials/first-rollout.md", 7)
 	w.prints(steps[1], "berlin", "tokyo") // steps[0] starts the demo
 	w.prints(steps[2])
@@ -154,7 +154,7 @@ func (w *walk) firstRollout() {
 }
 
 // rollouts prepares a rollout that waits for an approval, and runs the commands of the rollout guide.
-func (w *walk) rollouts() {
+func (w *guideRunner) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))
 	w.rollout = w.until(reads[0], "Waiting", "1.10.0")
@@ -177,7 +177,7 @@ func (w *walk) rollouts() {
 
 // rolloutBlocks returns the commands of docs/guides/rollouts.md: the commands that show rollouts, the actions by name,
 // and the why command.
-func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why string) {
+func (w *guideRunner) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}
 	for _, line := range lines(blocks[1]) {
@@ -189,7 +189,7 @@ func (w *walk) rolloutBlocks() (reads []string, actions map[string]string, why s
 	return lines(blocks[0]), actions, blocks[2]
 }
 
-func (w *walk) operations() {
+func (w *guideRunner) operations() {
 	t := w.T
 	operate := blocksOf(t, "docs/guides/operate-a-fleet.md", 3)
 	w.prints(operate[0], "berlin", "tokyo")
@@ -213,20 +213,20 @@ func (w *walk) operations() {
 
 // carried exports and imports a report as docs/guides/airgap.md describes. If the runtime sends another report
 // between the two commands, carried repeats both.
-func (w *walk) carried() {
+func (w *guideRunner) carried() {
 	back := strings.NewReplacer("registry.ship.example/fleet", w.f.Location(), "--runtime ship", "--runtime tokyo").
 		Replace(blocksOf(w.T, "docs/guides/airgap.md", 4)[1])
 	w.until(back, "tokyo", "already exists")
 }
 
 // pruned checks that `registry prune` removes nothing from a new registry.
-func (w *walk) pruned() {
+func (w *guideRunner) pruned() {
 	must(w.T, os.WriteFile(filepath.Join(w.f.Dir, "pruner.json"), []byte(`{"auths":{}}`), 0o600))
 	w.prints(blocksOf(w.T, "docs/guides/registry.md", 3)[1], "nothing to remove")
 }
 
 // modules creates, signs and copies a component, and pins versions in a runtime.
-func (w *walk) modules() {
+func (w *guideRunner) modules() {
 	t := w.T
 	blocks := blocksOf(t, "docs/guides/modules.md", 3)
 	key, err := rsa.GenerateKey(rand.Reader, 3072)
@@ -264,7 +264,7 @@ func (w *walk) modules() {
 }
 
 // clocks runs the commands in docs/runbooks/wrong-clocks.md.
-func (w *walk) clocks() {
+func (w *guideRunner) clocks() {
 	t := w.T
 	blocks := blocksOf(t, "docs/runbooks/wrong-clocks.md", 2)
 	createDeployment(t, w.r.API, v1beta2.RuntimeNamespace, "skr-agent")

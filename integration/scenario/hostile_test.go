@@ -32,7 +32,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
-	r.say(good)
+	r.pushReport(good)
 	r.untilReporting("Reported=True")
 	year := 365 * 24 * time.Hour
 	module := func(name, state string) bundle.ReportedModule {
@@ -104,20 +104,20 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		}, "refused (Malformed): report: modules: 501 entries, must be at most 500"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r.say(c.change)
+			r.pushReport(c.change)
 			if kyma := r.untilReporting(c.want); kyma.Status.State == v1beta2.StateReady {
 				t.Errorf("unexpected Kyma state %s", kyma.Status.State)
 			}
-			r.say(good)
+			r.pushReport(good)
 			r.untilReporting("Reported=True")
 		})
 	}
 	t.Run("clock less than a day ahead does not hide silence", func(*testing.T) {
-		r.say(func(report *bundle.Report) { report.Time = report.Time.Add(23 * time.Hour) })
+		r.pushReport(func(report *bundle.Report) { report.Time = report.Time.Add(23 * time.Hour) })
 		r.untilReporting("Silent=False")
 	})
 	t.Run("publisher restart does not renew report times", func(t *testing.T) {
-		r.say(good)
+		r.pushReport(good)
 		before := r.untilReporting("Reported=True")
 		must(t, f.Publisher().Stop())
 		must(t, f.StartPublisher())
@@ -138,7 +138,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
 		// The publisher processes this report after the previous one.
-		r.say(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
+		r.pushReport(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
 			t.Errorf("report time changed from %s to %s", b, a)
@@ -152,13 +152,13 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		poisoned.Status.Runtime.ReportSequence = math.MaxInt64
 		must(t, f.Control.Status().Patch(t.Context(), poisoned, client.MergeFrom(kyma)))
 		must(t, f.StartPublisher())
-		r.say(good)
+		r.pushReport(good)
 		if after := r.untilReporting("Reported=True"); after.Status.Runtime.ReportSequence > time.Now().UnixMilli() {
 			t.Errorf("the Kyma still has report sequence %d", after.Status.Runtime.ReportSequence)
 		}
 	})
 	t.Run("new key resets the sequence", func(t *testing.T) {
-		r.say(func(report *bundle.Report) {
+		r.pushReport(func(report *bundle.Report) {
 			// the publisher records only changes
 			report.Sequence, report.AgentVersion = report.Sequence+(23*time.Hour).Milliseconds(), "v2"
 		})
@@ -168,17 +168,17 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 			return kyma.Status.Runtime.ReportSequence > time.Now().Add(22*time.Hour).UnixMilli(),
 				fmt.Sprint(kyma.Status.Runtime.ReportSequence)
 		})
-		r.say(good)
+		r.pushReport(good)
 		r.untilReporting("refused (Rollback)")
 		output, code := fleet.Run(t.Context(), f.Binaries().Publisher, "revoke", r.id, "--kubeconfig",
 			f.PublisherKubeconfig(), "--namespace", sample.Namespace)
 		if code != 0 {
 			t.Fatalf("revoke: exit code %d\n%s", code, output)
 		}
-		r.say(good)
+		r.pushReport(good)
 		r.untilReporting("refused (Revoked)")
 		r.enroll()
-		r.say(good)
+		r.pushReport(good)
 		r.untilReporting("Reported=True")
 	})
 	t.Run("valid status replaces one that the API server refuses", func(t *testing.T) {
@@ -191,13 +191,13 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 			err = f.Control.Status().Patch(t.Context(), changed, client.MergeFrom(kyma), client.DryRunAll)
 			return apierrors.IsInvalid(err), fmt.Sprint(err)
 		})
-		r.say(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
+		r.pushReport(func(report *bundle.Report) { report.AgentVersion = "unspeakable" })
 		if kyma := r.untilReporting("ReportRefused=False: the runtime's data results in a status that the API server " +
 			"refuses"); kyma.Status.State != v1beta2.StateWarning {
 			t.Errorf("unexpected Kyma state %s", kyma.Status.State)
 		}
 		stop()
-		r.say(good)
+		r.pushReport(good)
 		r.untilReporting("Reported=True")
 	})
 }
@@ -220,7 +220,7 @@ func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 	var thieves []*reporter
 	for i := range reporters {
 		thieves = append(thieves, newReporter(t, f, fmt.Sprint("thief-", i)))
-		thieves[i].say(func(*bundle.Report) {})
+		thieves[i].pushReport(func(*bundle.Report) {})
 	}
 	for _, thief := range thieves {
 		// The publisher reads the first report by its tag, not by its digest.
@@ -230,14 +230,14 @@ func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 		for range count {
 			var digests []digest.Digest
 			for _, thief := range thieves {
-				digests = append(digests, thief.say(func(report *bundle.Report) { makeHostile(report, random) }))
+				digests = append(digests, thief.pushReport(func(report *bundle.Report) { makeHostile(report, random) }))
 			}
 			for _, d := range digests {
 				asked.until(t, d)
 			}
 		}
 		for _, thief := range thieves { // honest reports replace the hostile data in the statuses
-			thief.say(func(*bundle.Report) {})
+			thief.pushReport(func(*bundle.Report) {})
 		}
 		for _, thief := range thieves {
 			thief.untilReporting("Reported=True")
@@ -251,7 +251,7 @@ func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 		t.Errorf("the publisher's heap grew by %d KiB per report", grown/(reporters*reports)>>10)
 	}
 	honest := newReporter(t, f, "honest")
-	honest.say(func(*bundle.Report) {})
+	honest.pushReport(func(*bundle.Report) {})
 	honest.untilReporting("Reported=True")
 }
 

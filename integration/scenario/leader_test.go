@@ -62,8 +62,8 @@ func (c *candidate) signal(t *testing.T, s os.Signal) {
 	must(t, c.Signal(s))
 }
 
-// untilSays waits until the log contains a text.
-func (c *candidate) untilSays(t *testing.T, text string) {
+// untilLogged waits until the log contains a text.
+func (c *candidate) untilLogged(t *testing.T, text string) {
 	t.Helper()
 	until(t, time.Minute, "the log of the publisher reports "+text, func() (bool, string) {
 		data, err := os.ReadFile(c.log)
@@ -79,12 +79,12 @@ func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	for i := range 8 {
 		must(t, f.Control.Create(t.Context(), fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "scaler")))
 	}
-	deposed.untilSays(t, `"runtime":"noise-7"`)
+	deposed.untilLogged(t, `"runtime":"noise-7"`)
 	successor := startCandidate(t, f, "second")
-	successor.untilSays(t, "starting")
+	successor.untilLogged(t, "starting")
 	deposed.signal(t, syscall.SIGSTOP)
-	successor.untilSays(t, "catalog changed") // the successor leads after this log line
-	successor.signal(t, syscall.SIGSTOP)      // the suspended successor still has the Lease for some seconds
+	successor.untilLogged(t, "catalog changed") // the successor leads after this log line
+	successor.signal(t, syscall.SIGSTOP)        // the suspended successor still has the Lease for some seconds
 
 	var pushed atomic.Int32
 	f.Registry.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
@@ -115,7 +115,7 @@ func TestPublisherDetectsBundleFromAnotherPublisher(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	beside := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) {
 		p.Sequence, p.Previous = time.Now().UnixMilli(), nil
 	})

@@ -214,13 +214,13 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 	reporting(metav1.ConditionTrue, true)
 	// The status does not change with each report, even if the reports continue for longer than the time after which a
 	// runtime counts as silent.
-	heartbeats(t, f, r.ID, 9)
+	untilHeartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)
 	since := meta.FindStatusCondition(record.Status.Conditions, v1beta2.ConditionReporting).LastTransitionTime
 	must(t, f.Publisher().Stop())
 	must(t, f.StartPublisher())
-	heartbeats(t, f, r.ID, 1)
+	untilHeartbeats(t, f, r.ID, 1)
 	record, err = r.Record(ctx)
 	must(t, err)
 	if condition := meta.FindStatusCondition(record.Status.Conditions,

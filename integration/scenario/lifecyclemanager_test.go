@@ -31,7 +31,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	l.untilManaged("1.7.0", "guard", "mailer", "scaler")
 
 	t.Log("the modules are adopted")
-	l.asks(true, "start", "one")
+	l.runTakeover(true, "start", "one")
 	l.untilAdopted(3)
 	if version := l.running(one); version != "1.7.0" {
 		t.Fatalf("the adopted scaler has version %s", version)
@@ -43,7 +43,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	must(t, one.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 
 	t.Log("after an abort, lifecycle-manager manages the Kyma again")
-	l.prints(l.asks(true, "abort", "one"), "Kyma kcp-system/one is managed by lifecycle-manager again")
+	l.prints(l.runTakeover(true, "abort", "one"), "Kyma kcp-system/one is managed by lifecycle-manager again")
 	l.untilManaged("1.8.0", "guard", "mailer", "scaler")
 	l.release("1.9.0")
 	l.untilManaged("1.9.0", "guard", "mailer", "scaler")
@@ -52,10 +52,10 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 	}
 
 	t.Log("the runtime is taken over again and the takeover is finished")
-	l.asks(true, "start", "one")
+	l.runTakeover(true, "start", "one")
 	l.untilAdopted(3)
 	untilFinishable(t, one)
-	l.prints(l.asks(true, "finish", "one"), "removed in the runtime: Deployment kyma-system/skr-webhook",
+	l.prints(l.runTakeover(true, "finish", "one"), "removed in the runtime: Deployment kyma-system/skr-webhook",
 		"removed in the runtime: ValidatingWebhookConfiguration skr-webhook", "Kyma kcp-system/one is taken over")
 	stays()
 	l.untilTakenOver(one)
@@ -80,7 +80,7 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	suite.Long(t)
 	l, one := newManagedLandscape(t, lifecyclemanager.Program(t))
 	l.untilManaged("1.7.0", "guard", "mailer", "scaler")
-	l.asks(true, "start", "one")
+	l.runTakeover(true, "start", "one")
 	l.untilAdopted(3)
 	deleteKyma(t, l.f, one)
 	untilForgotten(t, one, fleet.LongTimeout)

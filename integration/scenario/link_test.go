@@ -54,8 +54,8 @@ func (w *watchedLink) wantOnlyWay(t *testing.T) {
 	}
 }
 
-// correctsDrift changes an object of scaler and waits until the agent corrects it.
-func correctsDrift(t *testing.T, r *fleet.Runtime) {
+// checkDriftCorrection changes an object of scaler and waits until the agent corrects it.
+func checkDriftCorrection(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	drift(t, r)
 	until(t, 30*time.Second, "the agent corrects drift", func() (bool, string) {
@@ -89,7 +89,7 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	promote(t, f, "1.8.0")
 	untilSettled(t, other, "1.8.0")
 	untilDropped(t, r)
-	correctsDrift(t, r)
+	checkDriftCorrection(t, r)
 	if config, err := settings(ctx, r); err != nil || config.Data["version"] != "1.7.0" {
 		t.Errorf("the runtime received %v although its link is cut: %v", config.Data, err)
 	}
@@ -107,7 +107,7 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 
 	t.Log("The control plane stops: the agent corrects drift without it.")
 	must(t, f.PauseControlPlane())
-	correctsDrift(t, r)
+	checkDriftCorrection(t, r)
 	must(t, f.ResumeControlPlane())
 	until(t, time.Minute, "the control plane's API server is ready", func() (bool, string) {
 		_, err := r.Record(ctx)
@@ -123,7 +123,7 @@ func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
 	if after, err := r.Started(ctx); err != nil || !after.After(before) {
 		t.Fatalf("the API server did not restart: it started at %s, before at %s: %v", after, before, err)
 	}
-	correctsDrift(t, r)
+	checkDriftCorrection(t, r)
 	promote(t, f, "1.11.0")
 	must(t, r.UntilState(ctx, "scaler", "1.11.0", v1beta2.StateReady))
 	watched.wantOnlyWay(t)

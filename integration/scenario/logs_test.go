@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// crashing creates a Pod with a crashing container for the scaler's Deployment, and an Event about the crash, because
-// the test cluster has no kubelet.
-func crashing(t *testing.T, r *fleet.Runtime) {
+// createCrashingPod creates a Pod with a crashing container for the scaler's Deployment, and an Event about the
+// crash, because the test cluster has no kubelet.
+func createCrashingPod(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	controller := true
 	pod := &corev1.Pod{
@@ -78,7 +78,7 @@ func TestOperatorPromotesWithoutGitAndReadsFailureCause(t *testing.T) {
 		"kyma-pull.dev/report-details=events,logs") {
 		t.Errorf("logs of a report without details: got error %v and output\n%s", err, text)
 	}
-	crashing(t, r)
+	createCrashingPod(t, r)
 	kyma, err := r.Record(ctx)
 	must(t, err)
 	change(t, f.Control, kyma, func(k *v1beta2.Kyma) {

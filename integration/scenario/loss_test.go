@@ -128,12 +128,12 @@ func losesItsData(t *testing.T, v volume) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "courier": "1.0.0"})
 	changeKeys(t, f, "rotate", "publisher")
 	untilRoot(t, r, 2)
-	settle(t, f)
+	untilQuiet(t, f)
 	backup := filepath.Join(t.TempDir(), "backup")
 	v.change(t, func() { must(t, os.CopyFS(backup, os.DirFS(v.data))) })
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 
 	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
 	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
@@ -206,7 +206,7 @@ func losesItsData(t *testing.T, v volume) {
 					fmt.Sprint(record.Status.State, message)
 			})
 			if c.message == v1beta2.ReasonBundleMissing || c.message == v1beta2.ReasonBundleReplayed {
-				registryRecovered(t, f, r.ID)
+				recoverRegistry(t, f, r.ID)
 			}
 		})
 	}

@@ -100,7 +100,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		"--metrics-bind-address", metrics, "--metrics-auth=false",
 	}})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	first, err := r.Desired(ctx)
 	must(t, err)
 	old := bundle.NewBlob(ocispec.MediaTypeImageManifest, first.Bytes)
@@ -110,11 +110,11 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	}))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	// stays checks that the runtime did not change and that the control plane still records its published version.
 	stays := func(t *testing.T, before string) {
 		t.Helper()
-		if after := witness(t, r); after != before {
+		if after := objectVersions(t, r); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 		record, err := r.Record(ctx)
@@ -139,7 +139,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	}
 
 	t.Run("old bundle is replaced at startup while components are hidden", func(t *testing.T) {
-		before, log := witness(t, r), len(f.Publisher().Log())
+		before, log := objectVersions(t, r), len(f.Publisher().Log())
 		must(t, f.Publisher().Stop())
 		f.Registry.Intercept(hidden)
 		defer f.Registry.Intercept(nil)
@@ -155,9 +155,9 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		stays(t, before)
 	})
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	t.Run("old bundle is replaced at run time while components are hidden", func(t *testing.T) {
-		before, log := witness(t, r), len(f.Publisher().Log())
+		before, log := objectVersions(t, r), len(f.Publisher().Log())
 		f.Registry.Intercept(hidden)
 		defer f.Registry.Intercept(nil)
 		until(t, 30*time.Second, "the publisher cannot find the component", func() (bool, string) {
@@ -181,7 +181,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			changeKeys(t, f, "rotate", "publisher")
 			changeKeys(t, f, "rotate", "publisher")
 			untilRoot(t, r, 3)
-			settle(t, f)
+			untilQuiet(t, f)
 			honest, err := registryBundle(t, f, r)
 			must(t, err)
 			theirs := honest.State
@@ -190,7 +190,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			documents, err := bundle.NewDocuments(theirs, bundle.Catalog{})
 			must(t, err)
 			theft := composed(t, f, r, documents, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 1 })
-			before, log := witness(t, r), len(f.Publisher().Log())
+			before, log := objectVersions(t, r), len(f.Publisher().Log())
 			for _, restarted := range []bool{true, false} {
 				if restarted {
 					must(t, f.Publisher().Stop())
@@ -219,8 +219,8 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			stated(t, v1beta2.ReasonBundleForeign, f.Publisher().Log()[log:])
 		})
 	t.Run("agent refuses a downgrade that the statement does not list", func(t *testing.T) {
-		settle(t, f)
-		before := witness(t, r)
+		untilQuiet(t, f)
+		before := objectVersions(t, r)
 		must(t, f.Publisher().Stop())
 		downgrade := composed(t, f, r, documentsOf(t, f, r, old), publisherKey(t, f), func(*bundle.Predicate) {})
 		must(t, r.Put(ctx, downgrade))
@@ -255,7 +255,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		}
 		label("fast")
 		label("regular")
-		settle(t, f)
+		untilQuiet(t, f)
 		must(t, r.StartAgent())
 		must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))

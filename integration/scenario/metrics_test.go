@@ -29,7 +29,7 @@ func TestTamperedBundleRaisesAlertAndStandbyDoesNot(t *testing.T) {
 		AgentFlags: []string{"--metrics-bind-address", agent},
 	})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	startCandidate(t, f, "standby", "--metrics-bind-address", standby, "--metrics-auth=false").untilSays(t, "starting")
+	startCandidate(t, f, "standby", "--metrics-bind-address", standby, "--metrics-auth=false").untilLogged(t, "starting")
 	has := func(address, series string, value float64) map[string]float64 {
 		t.Helper()
 		var found map[string]float64

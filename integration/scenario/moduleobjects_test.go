@@ -83,12 +83,12 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 	must(t, r.API.Get(ctx, inKyma("default"), scaler))
 
 	t.Run("webhook that would match the agent through another module's label is refused", func(t *testing.T) {
-		asks(overreaching("labels", labelsHome("inject: 'yes'")))
+		asks(overreachingModule("labels", labelsHome("inject: 'yes'")))
 		must(t, r.UntilState(ctx, f.Own("labels"), "1.0.0", v1beta2.StateReady))
-		asks(overreaching("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
+		asks(overreachingModule("nosy", fmt.Sprintf(deadWebhook, "nosy", "{key: inject, operator: Exists}")))
 		untilRefused(t, r, f.Own("nosy"), "ValidatingWebhookConfiguration nosy: webhooks[0] would intercept",
 			"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}")
-		better := overreaching(
+		better := overreachingModule(
 			"nosy",
 			fmt.Sprintf(deadWebhook, "nosy",
 				"{key: kubernetes.io/metadata.name, operator: NotIn, values: [kyma-system]}"),
@@ -101,7 +101,7 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		webhook := &admissionv1.ValidatingWebhookConfiguration{}
 		must(t, yaml.Unmarshal(fmt.Appendf(nil, deadWebhook, "audit", "{key: audit, operator: Exists}"), webhook))
 		must(t, r.API.Create(ctx, webhook))
-		asks(overreaching("opener", labelsHome("audit: 'on'")))
+		asks(overreachingModule("opener", labelsHome("audit: 'on'")))
 		untilRefused(t, r, f.Own("opener"),
 			"Namespace kyma-system: metadata.labels: audit=on would let ValidatingWebhookConfiguration audit")
 		namespace := &corev1.Namespace{}
@@ -113,14 +113,14 @@ func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
 		must(t, r.API.Delete(ctx, webhook))
 	})
 	t.Run("objects of other clients are not written or deleted", func(t *testing.T) {
-		thief := overreaching("thief", "")
+		thief := overreachingModule("thief", "")
 		thief.DefaultCR = "apiVersion: v1\nkind: Secret\nmetadata: {name: customer-data, namespace: tenant}\n"
-		heir := overreaching("heir", "")
+		heir := overreachingModule("heir", "")
 		heir.DefaultCR = "apiVersion: sample.kyma-pull.dev/v1\nkind: Scaler\nmetadata: {name: default, namespace: " +
 			"kyma-system}\nspec: {interval: 1}\n"
-		burglar := overreaching("burglar",
+		burglar := overreachingModule("burglar",
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: theirs, namespace: kyma-system}\ndata: {is: stolen}\n")
-		squatter := overreaching("squatter", heir.DefaultCR)
+		squatter := overreachingModule("squatter", heir.DefaultCR)
 		asks(thief, heir, burglar, squatter)
 		untilRefused(
 			t,

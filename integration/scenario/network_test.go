@@ -154,7 +154,7 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 		t.Errorf("the log reports %d registry outages and %d failing runtimes, want 0 and 1", down, alone)
 	}
 
-	t.Run("scrapes require authentication", func(t *testing.T) { scrapes(t, f, address) })
+	t.Run("scrapes require authentication", func(t *testing.T) { requestMetrics(t, f, address) })
 
 	f.Registry.Intercept(nil)
 	until(t, 30*time.Second, "the publisher reports the recovery", func() (bool, string) {
@@ -162,8 +162,8 @@ func TestBadRepositoryAffectsOnlyItsRuntime(t *testing.T) {
 	})
 }
 
-// scrapes requests the publisher's metrics without credentials, as a user without access, and as Prometheus.
-func scrapes(t *testing.T, f *fleet.Fleet, address string) {
+// requestMetrics requests the publisher's metrics without credentials, as a user without access, and as Prometheus.
+func requestMetrics(t *testing.T, f *fleet.Fleet, address string) {
 	ctx := t.Context()
 	insecure := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is self-signed
 	get := func(base, token string) (int, string) {
@@ -213,7 +213,7 @@ func scrapes(t *testing.T, f *fleet.Fleet, address string) {
 
 // The test opens more connections with incomplete requests than the token service allows.
 func TestTokenServiceSurvivesSlowClients(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ func TestEventsThatNeedActionArePosted(t *testing.T) {
 
 	posted.wantPosted(t, "error Rollout/"+firstRollout+" RolloutStopped")
 
-	settle(t, f)
+	untilQuiet(t, f)
 	must(t, f.Publisher().Stop()) // a running publisher would replace the bundle
 	must(t, victim.Put(ctx, forged(t, f, victim, publisherKey(t, f), func(p *bundle.Predicate) {
 		p.Audience.ClusterUID = "another"

@@ -100,7 +100,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		}
 	})
 	t.Run("forged notifications cause few registry requests", func(t *testing.T) {
-		settle(t, f)
+		untilQuiet(t, f)
 		before, err := one.Record(ctx)
 		must(t, err)
 		asked, began := f.Registry.Requests(), time.Now()
@@ -113,7 +113,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 				}
 			}
 		}
-		settle(t, f)
+		untilQuiet(t, f)
 		after, err := one.Record(ctx)
 		must(t, err)
 		// The publisher reads the runtime's report at most once every two seconds, with a few requests each time.
@@ -127,7 +127,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	})
 	t.Run("agent with a wrong notification endpoint still polls", func(t *testing.T) {
 		must(t, f.Publisher().Kill())
-		liar := startLiar(t, n.Agents)
+		liar := startFalseNotifier(t, n.Agents)
 		must(t, f.RestartPublisher())
 		// The agent would read the shorter interval only at its next poll, in ten minutes.
 		must(t, one.CrashAgent())
@@ -139,9 +139,9 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	})
 }
 
-// startLiar starts a server that sends endless false notifications at the publisher's address. It returns a counter
-// of the server's requests.
-func startLiar(t *testing.T, address string) *atomic.Int64 {
+// startFalseNotifier starts a server that sends endless false notifications at the publisher's address. It returns a
+// counter of the server's requests.
+func startFalseNotifier(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64
 	var listener net.Listener

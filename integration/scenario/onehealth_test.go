@@ -56,8 +56,8 @@ func TestStatusUIMetricsAndAlertsShowTheSameHealth(t *testing.T) {
 	if got := o.run(3, "status", "--exit-code", "--context", "kcp"); !strings.HasPrefix(got, verdict+": ") {
 		t.Errorf("status does not begin with %q:\n%s", verdict, got)
 	}
-	pageShows(t, openPage(t, f), verdict)
-	alertsFire(t, exportedHealth(t, metrics), attention)
+	checkPage(t, openPage(t, f), verdict)
+	checkAlerts(t, exportedHealth(t, metrics), attention)
 }
 
 // runtimesOfEveryHealth adds the runtimes of healthOf and brings each into its state.
@@ -112,8 +112,8 @@ func attentionByExitCode(t *testing.T, o operator) map[string]bool {
 
 var runtimeLinks = regexp.MustCompile(`href="/runtimes/([a-z]+)`)
 
-// pageShows checks the runtimes that the page lists for each health.
-func pageShows(t *testing.T, p *pageOfOne, verdict string) {
+// checkPage checks the runtimes that the page lists for each health.
+func checkPage(t *testing.T, p *localPage, verdict string) {
 	t.Helper()
 	until(t, time.Minute, "the page shows the control plane's data", func() (bool, string) {
 		status, body := p.get(t, p.address)
@@ -165,9 +165,9 @@ func exportedHealth(t *testing.T, address string) map[string]float64 {
 	return scrape
 }
 
-// alertsFire checks that the chart has one alert for each health that needs attention, and that no alert fires for
+// checkAlerts checks that the chart has one alert for each health that needs attention, and that no alert fires for
 // runtimes of another health.
-func alertsFire(t *testing.T, scrape map[string]float64, attention map[string]bool) {
+func checkAlerts(t *testing.T, scrape map[string]float64, attention map[string]bool) {
 	t.Helper()
 	file := alerts.File(filepath.Join("..", ".."), "kcp-publisher")
 	all, err := alerts.Read(file)

@@ -55,7 +55,7 @@ func TestRestartedPublisherAdoptsPushedBundle(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	pushed, err := r.Desired(ctx)
 	must(t, err)
 	predicate := predicateOf(t, f, r, bundle.Blob(pushed))
@@ -94,8 +94,8 @@ func TestRestartedPublisherAdoptsPushedBundle(t *testing.T) {
 	}
 }
 
-// settle waits until the publisher has published no bundle for the fleet's runtimes for two seconds.
-func settle(t *testing.T, f *fleet.Fleet) {
+// untilQuiet waits until the publisher has published no bundle for the fleet's runtimes for two seconds.
+func untilQuiet(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
 	since := time.Now()
@@ -130,7 +130,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	for i := range 20 { // the publisher must log the outage once, not once per runtime
 		must(t, f.Control.Create(ctx, fleet.NewKyma(fmt.Sprintf("noise-%d", i), "regular", "mailer")))
 	}
-	settle(t, f)
+	untilQuiet(t, f)
 	must(t, f.Registry.Stop())
 	promote(t, f, "1.8.0")
 	until(t, 30*time.Second, "the publisher reports the outage", func() (bool, string) {
@@ -196,7 +196,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	secretsMessage(t, r, metav1.ConditionTrue, "Written")
 	login := untilSecret(t, r, "scaler-login", "s3cret")
-	settle(t, f)
+	untilQuiet(t, f)
 	r.Agent().Stop()
 	record, err := r.Record(ctx)
 	must(t, err)
@@ -226,14 +226,14 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 		t.Errorf("the publisher logs at steady state:\n%s", grown)
 	}
 	t.Run("heartbeats are not written before or after a publisher restart", func(t *testing.T) {
-		heartbeats(t, f, r.ID, 1)
+		untilHeartbeats(t, f, r.ID, 1)
 		record, err := r.Record(ctx)
 		must(t, err)
 		patches := kymaPatches(t, f)
-		heartbeats(t, f, r.ID, 3)
+		untilHeartbeats(t, f, r.ID, 3)
 		must(t, f.Publisher().Stop())
 		must(t, f.StartPublisher())
-		heartbeats(t, f, r.ID, 2)
+		untilHeartbeats(t, f, r.ID, 2)
 		again, err := r.Record(ctx)
 		must(t, err)
 		for _, entry := range again.ManagedFields {
@@ -248,8 +248,8 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// heartbeats waits until the publisher has read some further reports of a runtime.
-func heartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
+// untilHeartbeats waits until the publisher has read some further reports of a runtime.
+func untilHeartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}
 	until(t, time.Minute, fmt.Sprintf("the publisher reads %d reports of %s", count, id), func() (bool, string) {

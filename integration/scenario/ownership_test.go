@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// mallory returns an attacker's Kyma that names another Kyma's runtime and sets an agent image.
-func mallory(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
+// attackerKyma returns an attacker's Kyma that names another Kyma's runtime and sets an agent image.
+func attackerKyma(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
 	kyma := fleet.NewKyma(f.Own(name), "regular")
 	kyma.Labels[v1beta2.LabelRuntimeID] = runtime
 	kyma.Annotations = map[string]string{
@@ -58,7 +58,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	f := shareFleet(t)
 
 	t.Log("An older Kyma names a runtime that has not enrolled: the token decides.")
-	early := mallory(f, "mallory-early", f.Own("fresh"))
+	early := attackerKyma(f, "mallory-early", f.Own("fresh"))
 	must(t, f.CreateKyma(ctx, early))
 	untilReadyBecause(t, f, early.Name, v1beta2.StateProcessing, "")
 	fresh := runtimeWith(t, f, "fresh", map[string]string{"mailer": "1.0.0"})
@@ -98,7 +98,7 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 		err := f.Control.Get(ctx, client.ObjectKeyFromObject(record), record)
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
-	late := mallory(f, "aaa", fresh.ID)
+	late := attackerKyma(f, "aaa", fresh.ID)
 	must(t, f.CreateKyma(ctx, late))
 	untilReadyBecause(t, f, late.Name, v1beta2.StateError, "no operator has assigned the runtime")
 	untilReadyBecause(t, f, early.Name, v1beta2.StateError, "no operator has assigned the runtime")
@@ -145,13 +145,13 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	copied := copyOf(t, f, original)
 	record, err := original.Record(ctx)
 	must(t, err)
 
 	t.Log("The admin of the copy removes all modules there.")
-	copied.say(func(r *bundle.Report) {
+	copied.pushReport(func(r *bundle.Report) {
 		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
 		r.Confirmed = true
 	})

@@ -22,8 +22,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// pageOfOne is the web page of `kcp-publisher ui` on an operator's workstation.
-type pageOfOne struct {
+// localPage is the web page of `kcp-publisher ui` on an operator's workstation.
+type localPage struct {
 	address string // URL with the token
 	base    string
 	browser *http.Client
@@ -32,7 +32,7 @@ type pageOfOne struct {
 var printedAddress = regexp.MustCompile(`http://\S+\?token=\S+`)
 
 // openPage starts the page and opens its printed address.
-func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
+func openPage(t *testing.T, f *fleet.Fleet, args ...string) *localPage {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	words := wordsOf(t, blocksOf(t, "docs/guides/ui.md", 1)[0], "kcp.kubeconfig",
@@ -64,7 +64,7 @@ func openPage(t *testing.T, f *fleet.Fleet, args ...string) *pageOfOne {
 	base, _, _ := strings.Cut(address, "/?")
 	jar, err := cookiejar.New(nil)
 	must(t, err)
-	return &pageOfOne{address: address, base: base, browser: &http.Client{Jar: jar}}
+	return &localPage{address: address, base: base, browser: &http.Client{Jar: jar}}
 }
 
 type lockedBuffer struct {
@@ -84,7 +84,7 @@ func (b *lockedBuffer) String() string {
 	return b.buffer.String()
 }
 
-func (p *pageOfOne) get(t *testing.T, address string) (int, string) {
+func (p *localPage) get(t *testing.T, address string) (int, string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
 	must(t, err)
@@ -97,7 +97,7 @@ func (p *pageOfOne) get(t *testing.T, address string) (int, string) {
 }
 
 // untilShows waits until a page contains all texts.
-func (p *pageOfOne) untilShows(t *testing.T, path string, texts ...string) {
+func (p *localPage) untilShows(t *testing.T, path string, texts ...string) {
 	t.Helper()
 	until(t, 40*time.Second, path+" shows "+strings.Join(texts, ", "), func() (bool, string) {
 		_, body := p.get(t, p.base+path)
@@ -167,7 +167,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 }
 
 // checkListedBundles checks that the page and `status` list a runtime's bundles from before and after a promotion.
-func checkListedBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime string) {
+func checkListedBundles(t *testing.T, f *fleet.Fleet, p *localPage, runtime string) {
 	t.Helper()
 	p.untilShows(t, "/runtimes/"+runtime, "scaler 1.7.0 → 1.8.0", "in force, Ready", "applied, Ready",
 		"scaler 1.7.0")
@@ -205,11 +205,11 @@ func checkListedBundles(t *testing.T, f *fleet.Fleet, p *pageOfOne, runtime stri
 	}
 }
 
-// listening is an open stream of server-sent events from the page.
-type listening struct{ events *bufio.Scanner }
+// eventStream is an open stream of server-sent events from the page.
+type eventStream struct{ events *bufio.Scanner }
 
 // listen opens the event stream and reads the first event.
-func (p *pageOfOne) listen(t *testing.T) *listening {
+func (p *localPage) listen(t *testing.T) *eventStream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), fleet.LongTimeout)
 	t.Cleanup(cancel)
@@ -218,13 +218,13 @@ func (p *pageOfOne) listen(t *testing.T) *listening {
 	response, err := p.browser.Do(request)
 	must(t, err)
 	t.Cleanup(func() { response.Body.Close() })
-	l := &listening{events: bufio.NewScanner(response.Body)}
+	l := &eventStream{events: bufio.NewScanner(response.Body)}
 	l.wait(t)
 	return l
 }
 
 // wait reads the stream until the next event.
-func (l *listening) wait(t *testing.T) {
+func (l *eventStream) wait(t *testing.T) {
 	t.Helper()
 	for l.events.Scan() {
 		if strings.HasPrefix(l.events.Text(), "data: ") {

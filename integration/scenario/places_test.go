@@ -35,8 +35,8 @@ var longest = []string{
 	"TestAgentRestoresDeletedKymaManifestsAndCRDs",
 }
 
-// line is the queue of the scenarios. It decides which scenario starts next.
-type line struct {
+// scenarioQueue is the queue of the scenarios. It decides which scenario starts next.
+type scenarioQueue struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
 	changed sync.Cond // signals changes of ended
@@ -44,19 +44,19 @@ type line struct {
 	ended   int
 }
 
-// places is the queue of all scenarios. By default, it runs four at the same time, because more would exceed time
+// queue is the queue of all scenarios. By default, it runs four at the same time, because more would exceed time
 // limits on two slow cores.
-var places = newLine(4)
+var queue = newLine(4)
 
-func newLine(beside int) *line {
-	l := &line{beside: beside}
+func newLine(beside int) *scenarioQueue {
+	l := &scenarioQueue{beside: beside}
 	l.changed.L = &l.mu
 	return l
 }
 
 // replaceFlag uses the value of -parallel as the limit of the queue. It then raises -parallel, because package testing
 // would start the scenarios in another order.
-func (l *line) replaceFlag(parallel *flag.Flag) error {
+func (l *scenarioQueue) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
 		if l.beside, err = strconv.Atoi(output); err != nil {
@@ -66,21 +66,21 @@ func (l *line) replaceFlag(parallel *flag.Flag) error {
 	return parallel.Value.Set(strconv.Itoa(math.MaxInt32))
 }
 
-// besideOthers replaces t.Parallel in scenarios: it waits until the queue starts the scenario.
-func besideOthers(t *testing.T) {
+// runInQueue replaces t.Parallel in scenarios: it waits until the queue starts the scenario.
+func runInQueue(t *testing.T) {
 	t.Helper()
-	places.join(t)
+	queue.join(t)
 	t.Parallel()
-	places.wait(t)
+	queue.wait(t)
 	began := time.Now()
 	t.Cleanup(func() {
 		t.Logf("took %s", time.Since(began).Round(10*time.Millisecond))
-		places.end()
+		queue.end()
 	})
 }
 
 // join adds a scenario to the queue in order of run time.
-func (l *line) join(t *testing.T) {
+func (l *scenarioQueue) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := len(l.order)
@@ -97,7 +97,7 @@ func rank(t *testing.T) int {
 	return len(longest)
 }
 
-func (l *line) wait(t *testing.T) {
+func (l *scenarioQueue) wait(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for slices.Index(l.order, t) >= l.ended+l.beside {
@@ -105,7 +105,7 @@ func (l *line) wait(t *testing.T) {
 	}
 }
 
-func (l *line) end() {
+func (l *scenarioQueue) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended++

@@ -32,7 +32,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	binaries := f.Binaries()
 	// The publisher replaces the bundle when the runtime enrolls.
-	settle(t, f)
+	untilQuiet(t, f)
 	provenance := func(want int, args ...string) string {
 		t.Helper()
 		output, code := fleet.Run(ctx, binaries.Agent,
@@ -77,7 +77,7 @@ func TestProvenanceLeadsFromObjectToPublisherKey(t *testing.T) {
 		}
 		provenance(0, append(as, "--trust", filepath.Join(f.Keys(), "root.json"))...)
 		other := filepath.Join(t.TempDir(), "other")
-		ended(t, 0, binaries.Publisher, "keys", "init", "--keys", other)
+		runProgram(t, 0, binaries.Publisher, "keys", "init", "--keys", other)
 		if output := provenance(3, append(as, "--trust", filepath.Join(other, "root.json"))...); !strings.Contains(
 			output, "does not list key") {
 			t.Errorf("unexpected provenance output:\n%s", output)

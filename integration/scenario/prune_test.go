@@ -139,7 +139,7 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 	until(t, 30*time.Second, "tokyo has a bundle", func() (bool, string) {
 		return has(t, f, "runtimes/tokyo", bundle.TagDesired), "none yet"
 	})
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 	old, documents, content := history(t, f, berlin)
 	tokyo := fleet.NewKyma("tokyo", "regular", "mailer")

@@ -53,15 +53,15 @@ func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	return found
 }
 
-// starts counts the starts of the agent.
-func starts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
+// countStarts counts the starts of the agent.
+func countStarts(r *fleet.Runtime) int { return strings.Count(r.Agent().Log(), "starting") }
 
 func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
-	settle(t, f)
-	before, started := stored(t, r), starts(r)
+	untilQuiet(t, f)
+	before, started := stored(t, r), countStarts(r)
 	back := func(what string) {
 		t.Helper()
 		until(t, 30*time.Second, what, func() (bool, string) {
@@ -132,7 +132,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		return err == nil, fmt.Sprint(err)
 	})
 	back("all content is stored again")
-	if now := starts(r); now != started {
+	if now := countStarts(r); now != started {
 		t.Errorf("the agent restarted %d times, want none", now-started)
 	}
 
@@ -209,10 +209,10 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	}))
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	must(t, r.UntilGone(ctx, "mailer"))
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 	must(t, f.Registry.Stop()) // the agent can use only its own records
-	before, started := installedObjects(t, r), starts(r)
+	before, started := installedObjects(t, r), countStarts(r)
 	if !strings.Contains(before, "scaler-settings") {
 		t.Fatalf("no module objects are installed:\n%s", before)
 	}
@@ -277,7 +277,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 			err := r.API.Get(ctx, inKyma("scaler"), now)
 			return err == nil && len(now.Status.Synced) == len(manifest.Status.Synced), fmt.Sprintf("%v %+v", err, now.Status)
 		})
-		started = starts(r)
+		started = countStarts(r)
 	})
 
 	t.Run("agent restores CRDs that were deleted while it was stopped", func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 		must(t, r.StartAgent())
 		untilOthers()
 		wantUnchanged("CRDs were deleted while the agent was stopped")
-		if now := starts(r); now > started+1 {
+		if now := countStarts(r); now > started+1 {
 			t.Errorf("the agent started %d times, want 1", now-started)
 		}
 	})
@@ -310,9 +310,9 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 }
 
-// empties deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. Without
-// an agent, the command in docs/guides/repair.md must remove the finalizers.
-func empties(t *testing.T, r *fleet.Runtime) {
+// emptyNamespace deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted.
+// Without an agent, the command in docs/guides/repair.md must remove the finalizers.
+func emptyNamespace(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
 	for _, o := range []client.Object{
@@ -354,7 +354,7 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 		t.Fatal("the modules have no objects outside of kyma-system")
 	}
 	must(t, r.Agent().Kill())
-	empties(t, r)
+	emptyNamespace(t, r)
 	must(t, r.Enroll(ctx))
 	must(t, r.StartAgent())
 	until(t, time.Minute, "the runtime has its admin's last modules", func() (bool, string) {

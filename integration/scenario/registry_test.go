@@ -45,7 +45,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "victim", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 	honest, err := r.Desired(ctx)
 	must(t, err)
@@ -66,7 +66,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	// untouched waits for a few more polls and checks that no object of the runtime changed.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
-		before := witness(t, r)
+		before := objectVersions(t, r)
 		for range 3 {
 			select {
 			case <-asked:
@@ -74,7 +74,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 				t.Fatal("the agent stopped polling")
 			}
 		}
-		if after := witness(t, r); after != before {
+		if after := objectVersions(t, r); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 	}
@@ -165,7 +165,7 @@ func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 	stolen := publisherKey(t, f)
 	must(t, r.Put(ctx, forged(t, f, r, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 3 })))
@@ -230,10 +230,10 @@ func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	r.Agent().Stop()
 	changeKeys(t, f, "rotate", "publisher")
-	settle(t, f)
+	untilQuiet(t, f)
 	until(t, 60*time.Second, "the registry has a bundle of the new key", func() (bool, string) {
 		fetched, err := r.Desired(ctx)
 		if err != nil {

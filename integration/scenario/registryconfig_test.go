@@ -28,7 +28,7 @@ type registryExample struct {
 
 func newRegistryExample(t *testing.T) *registryExample {
 	t.Helper()
-	besideOthers(t)
+	runInQueue(t)
 	return &registryExample{t: t, dir: t.TempDir()}
 }
 

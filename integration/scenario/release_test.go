@@ -19,16 +19,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// theft is an attack with the stolen key of the publisher. The key can sign any desired state for a runtime.
-type theft struct {
+// stolenKeyAttack is an attack with the stolen key of the publisher. The key can sign any desired state for a runtime.
+type stolenKeyAttack struct {
 	*testing.T
 	fleet      *fleet.Fleet
 	runtime    *fleet.Runtime
 	repository oras.Target
 }
 
-// opened returns the verified bundle in the registry.
-func (h theft) opened() bundle.Bundle {
+// verifiedBundle returns the verified bundle in the registry.
+func (h stolenKeyAttack) verifiedBundle() bundle.Bundle {
 	h.Helper()
 	fetched, err := h.runtime.Desired(h.Context())
 	must(h.T, err)
@@ -40,7 +40,7 @@ func (h theft) opened() bundle.Bundle {
 }
 
 // put signs a desired state as a newer bundle and pushes the bundle.
-func (h theft) put(from bundle.Bundle, state bundle.DesiredState) {
+func (h stolenKeyAttack) put(from bundle.Bundle, state bundle.DesiredState) {
 	h.Helper()
 	documents, err := bundle.NewDocuments(state, from.Modules)
 	must(h.T, err)
@@ -100,9 +100,9 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 	})
 	repository, err := f.Place.Repository(ctx, bundle.DesiredRepository("berlin"))
 	must(t, err)
-	attacker := theft{t, f, r, repository}
-	settle(t, f)
-	old := attacker.opened()
+	attacker := stolenKeyAttack{t, f, r, repository}
+	untilQuiet(t, f)
+	old := attacker.verifiedBundle()
 	changeKeys(t, f, "floor", sample.Scaler("").Component(), "1.8.0")
 	until(t, 60*time.Second, "the publisher stops publishing a version below the minimum", func() (bool, string) {
 		record, err := r.Record(ctx)
@@ -111,9 +111,9 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 	})
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
-	honest := attacker.opened()
+	honest := attacker.verifiedBundle()
 	content := bundle.NewBlob("application/yaml",
 		[]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: evil, namespace: kyma-system}\n"))
 	must(t, store.PushBlob(ctx, repository, content))
@@ -155,11 +155,11 @@ func TestStolenPublisherKeyCannotInstallUnreleasedContent(t *testing.T) {
 		"release below the minimum version": func() bundle.DesiredState { return old.State },
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := witness(t, r)
-			attacker := theft{t, f, r, repository}
+			before := objectVersions(t, r)
+			attacker := stolenKeyAttack{t, f, r, repository}
 			attacker.put(honest, state())
 			must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.NotReleased)))
-			if after := witness(t, r); after != before {
+			if after := objectVersions(t, r); after != before {
 				t.Errorf("objects of the runtime changed: %s to %s", before, after)
 			}
 			// The agent accepts a released version even if the thief signed the bundle.

@@ -29,7 +29,7 @@ func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 0))
 	dir := t.TempDir()
 	keys := filepath.Join(dir, "keys")
-	ended(t, 0, today.Publisher, "keys", "init", "--keys", keys)
+	runProgram(t, 0, today.Publisher, "keys", "init", "--keys", keys)
 	accepted, refused := 0, 0
 	for n := range 25 {
 		from, to := filepath.Join(dir, fmt.Sprint("from-", n)), store.LayoutScheme+filepath.Join(dir, fmt.Sprint("to-", n))

@@ -18,17 +18,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// guarded is a fleet of two runtimes. The publisher allows module removals in one runtime at a time.
-type guarded struct {
+// limitedFleet is a fleet of two runtimes. The publisher allows module removals in one runtime at a time.
+type limitedFleet struct {
 	t    *testing.T
 	f    *fleet.Fleet
 	both []*fleet.Runtime
 	uids []types.UID
 }
 
-// stays waits until the removal of a module waits for an approval, for the given reason. It returns the ID of the
+// untilHeld waits until the removal of a module waits for an approval, for the given reason. It returns the ID of the
 // removal.
-func (g *guarded) stays(cause, removes, reason string) (id string) {
+func (g *limitedFleet) untilHeld(cause, removes, reason string) (id string) {
 	g.t.Helper()
 	until(g.t, 30*time.Second, "the removals wait for approval: "+cause, func() (bool, string) {
 		output, err := g.f.Ask(g.t.Context(), "removals", "-o", "json")
@@ -60,12 +60,12 @@ func (g *guarded) stays(cause, removes, reason string) (id string) {
 				strings.Contains(why, "removals approve"), fmt.Sprint(kyma.Status, why)
 		})
 	}
-	g.unchanged(cause)
+	g.checkUnchanged(cause)
 	return id
 }
 
-// unchanged checks that the module's objects were not removed or recreated.
-func (g *guarded) unchanged(cause string) {
+// checkUnchanged checks that the module's objects were not removed or recreated.
+func (g *limitedFleet) checkUnchanged(cause string) {
 	g.t.Helper()
 	for i, r := range g.both {
 		var installed appsv1.Deployment
@@ -76,8 +76,8 @@ func (g *guarded) unchanged(cause string) {
 	}
 }
 
-// over waits until no removal waits for an approval. The test must have undone the cause of the removals.
-func (g *guarded) over(cause string) {
+// untilNoneHeld waits until no removal waits for an approval. The test must have undone the cause of the removals.
+func (g *limitedFleet) untilNoneHeld(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
 		until(g.t, 30*time.Second, "no removal of "+r.ID+" waits: "+cause, func() (bool, string) {
@@ -86,10 +86,10 @@ func (g *guarded) over(cause string) {
 				kyma.Status.State == v1beta2.StateReady, fmt.Sprint(err, kyma.Status)
 		})
 	}
-	g.unchanged(cause)
+	g.checkUnchanged(cause)
 }
 
-func (g *guarded) edit(object client.Object, change func()) {
+func (g *limitedFleet) edit(object client.Object, change func()) {
 	g.t.Helper()
 	must(g.t, g.f.Control.Get(g.t.Context(), client.ObjectKeyFromObject(object), object))
 	before := object.DeepCopyObject().(client.Object)
@@ -97,7 +97,7 @@ func (g *guarded) edit(object client.Object, change func()) {
 	must(g.t, g.f.Control.Patch(g.t.Context(), object, client.MergeFrom(before)))
 }
 
-func (g *guarded) labelBoth(label, value string) {
+func (g *limitedFleet) labelBoth(label, value string) {
 	g.t.Helper()
 	for _, r := range g.both {
 		kyma, err := r.Record(g.t.Context())
@@ -127,7 +127,7 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
 	must(t, f.Control.Create(ctx, mandatory))
-	g := &guarded{t: t, f: f}
+	g := &limitedFleet{t: t, f: f}
 	for _, id := range []string{"one", "two"} {
 		r := runtimeWith(t, f, id, map[string]string{"mailer": "1.0.0"})
 		var installed appsv1.Deployment
@@ -145,9 +145,9 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 		released := &v1beta2.ModuleReleaseMeta{}
 		released.Namespace, released.Name = sample.Namespace, "mailer"
 		g.edit(released, func() { released.Spec.Beta = true })
-		g.stays("beta", "mailer", "FleetShare")
+		g.untilHeld("beta", "mailer", "FleetShare")
 		g.edit(released, func() { released.Spec.Beta = false })
-		g.over("beta")
+		g.untilNoneHeld("beta")
 	})
 
 	t.Run("modules of a Kyma without requests are kept", func(t *testing.T) {
@@ -159,14 +159,14 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 			g.edit(kyma, func() { kyma.Spec.Modules = nil })
 		}
 		g.labelBoth(v1beta2.LabelSync, v1beta2.False)
-		g.stays("sync=false", "mailer", "FleetShare")
+		g.untilHeld("sync=false", "mailer", "FleetShare")
 		g.labelBoth(v1beta2.LabelSync, "")
-		g.over("sync=false")
+		g.untilNoneHeld("sync=false")
 	})
 
 	t.Log("A mandatory module is withdrawn. An operator approves only this removal.")
 	must(t, f.Control.Delete(ctx, mandatory))
-	id := g.stays("mandatory", "watchdog", "FleetShare")
+	id := g.untilHeld("mandatory", "watchdog", "FleetShare")
 	page := blocksOf(t, "docs/guides/removals.md", 2)
 	if output, err := f.Ask(ctx, "removals", "approve", "0000000000"); err == nil {
 		t.Errorf("an unknown ID was approved: %s", output)
@@ -180,13 +180,13 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	for _, r := range g.both {
 		must(t, r.UntilGone(ctx, "watchdog"))
 	}
-	g.over("mandatory")
+	g.untilNoneHeld("mandatory")
 
 	t.Log("All Kymas are deleted.")
 	for _, r := range g.both {
 		deleteKyma(t, f, r)
 	}
-	id = g.stays("deleted Kymas", "", "FleetShare")
+	id = g.untilHeld("deleted Kymas", "", "FleetShare")
 
 	t.Log("The modules keep their version, because no rollout counts these runtimes.")
 	before := map[string]int64{}

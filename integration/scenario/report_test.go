@@ -49,10 +49,10 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 		return err == nil && accepted.Certificate != "" &&
 			reported(t, f, victim).Descriptor.Digest != early.Descriptor.Digest, fmt.Sprint(err)
 	})
-	settle(t, f)
+	untilQuiet(t, f)
 	victim.Agent().Stop()
 	other.Agent().Stop()
-	settle(t, f)
+	untilQuiet(t, f)
 	honest := reported(t, f, victim)
 	report, err := bundle.ClaimedReport(bundle.Fetched(honest))
 	must(t, err)

@@ -66,8 +66,8 @@ func (r *reporter) enroll() {
 	must(r.t, err)
 }
 
-// honest returns the report that an agent without modules would send.
-func (r *reporter) honest() bundle.Report {
+// honestReport returns the report that an agent without modules would send.
+func (r *reporter) honestReport() bundle.Report {
 	public, err := r.signer.PublicKey()
 	must(r.t, err)
 	encoded, err := trust.EncodePublicKey(public)
@@ -86,10 +86,10 @@ func (r *reporter) honest() bundle.Report {
 	}
 }
 
-// say pushes an honest report with a change, and returns the digest of its manifest.
-func (r *reporter) say(change func(*bundle.Report)) digest.Digest {
+// pushReport pushes an honest report with a change, and returns the digest of its manifest.
+func (r *reporter) pushReport(change func(*bundle.Report)) digest.Digest {
 	r.t.Helper()
-	report := r.honest()
+	report := r.honestReport()
 	change(&report)
 	manifest, err := bundle.ComposeReport(report, r.signer)
 	must(r.t, err)

@@ -81,7 +81,7 @@ func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 	must(t, f.BackUpControlPlane(olderControl))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 
 	must(t, r.Restore(older))
 	untilLogged(t, f, "one.log", "returned to an earlier state")

@@ -57,8 +57,8 @@ func writing(group string, resources ...string) rbacv1.PolicyRule {
 	}
 }
 
-// overreaching returns a module with an allowed object and a forbidden object.
-func overreaching(name, object string) sample.Version {
+// overreachingModule returns a module with an allowed object and a forbidden object.
+func overreachingModule(name, object string) sample.Version {
 	return sample.Version{
 		Module: name, Version: "1.0.0", Manifest: "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: harmless-" + name +
 			", namespace: kyma-system}\n---\n" + object,
@@ -198,12 +198,12 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("charts grant exactly the rights that the programs use", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
-		fits(t, "publisher", rights, func(right string) bool {
+		checkRequests(t, "publisher", rights, func(right string) bool {
 			return isLaterOrElsewhere(right) || right == "list secrets"
 		})
 		rights, err = r.AgentRights()
 		must(t, err)
-		fits(t, "agent", rights, func(right string) bool {
+		checkRequests(t, "agent", rights, func(right string) bool {
 			// used only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
 				// server-side apply of a missing object needs create and patch
@@ -329,7 +329,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	state := &corev1.Secret{}
 	must(t, r.API.Get(ctx, inKyma("skr-agent-key"), state))
 	for name, c := range cases {
-		v := overreaching(name, c.object)
+		v := overreachingModule(name, c.object)
 		must(t, f.Offer(ctx, v))
 		must(t, f.Release(ctx, name, v.Component(), sample.Channel("regular", v.Version)))
 		must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
@@ -392,9 +392,9 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// fits checks that no request of a program was denied, and that the program used all of its permissions, except those
-// for which noOccasion returns true.
-func fits(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
+// checkRequests checks that no request of a program was denied, and that the program used all of its permissions,
+// except those for which noOccasion returns true.
+func checkRequests(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)
 	for _, right := range rights.Unused {

@@ -279,7 +279,7 @@ func TestNewerPromotionSupersedesOlderOne(t *testing.T) {
 func TestUpgradeWaitsForWindowAndRollbackDoesNot(t *testing.T) {
 	ctx := t.Context()
 	// Versions 1.9.0 and 2.0.0 require downtime. Only runtimes of plan "calm" have a window before 2099.
-	f := planned(t)
+	f := startFleetWithWindows(t)
 	canaries, others := simulate(t, f, 1, 3)
 	for _, s := range slices.Concat(canaries, others[:2]) {
 		label(t, f, s, v1beta2.LabelPlan, "calm")

@@ -113,7 +113,7 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 		}
 		if step.Check {
 			checkStep(t, s, step)
-			afterwards(t, f, r, s, step.Section, agent)
+			checkKeyIsUseless(t, f, r, s, step.Section, agent)
 			continue
 		}
 		s.run(step.Script)
@@ -148,7 +148,7 @@ func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) 
 			return ready.Status == status && strings.Contains(ready.Message, text), ready.Message
 		})
 	}
-	settle(t, f)
+	untilQuiet(t, f)
 	before := publishedDigest(t, r)
 	give(backup)
 	expect(metav1.ConditionFalse, fmt.Sprintf("trust:root-%d is newer", rootIn(t, current).Version))
@@ -195,8 +195,8 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// afterwards checks that the stolen key of a section is useless after the section's steps.
-func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
+// checkKeyIsUseless checks that the stolen key of a section is useless after the section's steps.
+func checkKeyIsUseless(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {
 	case "Publisher key", "Enrollment key", "Root key":
@@ -249,7 +249,7 @@ func afterwards(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section
 
 // The test follows the runbook's steps for keys outside of a fleet, and the steps that start a new fleet.
 func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
@@ -286,7 +286,7 @@ func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 }
 
 func TestRevokingAKeyInUseAsksForConfirmation(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	if _, err := exec.LookPath("script"); err != nil {
 		t.Skip("script(1), which provides a terminal, is not installed")
 	}
@@ -294,7 +294,7 @@ func TestRevokingAKeyInUseAsksForConfirmation(t *testing.T) {
 	must(t, err)
 	keys := filepath.Join(t.TempDir(), "keys")
 	for _, args := range [][]string{{"keys", "init"}, {"keys", "rotate", "publisher"}} {
-		ended(t, 0, binaries.Publisher, append(args, "--keys", keys)...)
+		runProgram(t, 0, binaries.Publisher, append(args, "--keys", keys)...)
 	}
 	var shown struct {
 		Version int64
@@ -303,7 +303,7 @@ func TestRevokingAKeyInUseAsksForConfirmation(t *testing.T) {
 	}
 	show := func() {
 		t.Helper()
-		must(t, json.Unmarshal([]byte(ended(t, 0, binaries.Publisher, "keys", "show", "--keys", keys, "-o", "json")),
+		must(t, json.Unmarshal([]byte(runProgram(t, 0, binaries.Publisher, "keys", "show", "--keys", keys, "-o", "json")),
 			&shown))
 	}
 	show()

@@ -31,7 +31,7 @@ var clusters cluster.Pool
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard())
 	flag.Parse()
-	if err := places.replaceFlag(flag.Lookup("test.parallel")); err != nil {
+	if err := queue.replaceFlag(flag.Lookup("test.parallel")); err != nil {
 		panic(err)
 	}
 	if len(cluster.GOGCSetting()) > 0 {
@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 // startFleet starts a fleet without modules.
 func startFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 	t.Helper()
-	besideOthers(t)
+	runInQueue(t)
 	options.Progress, options.Clusters = os.Stderr, &clusters
 	f, err := fleet.Start(t.Context(), options)
 	must(t, err)

@@ -106,7 +106,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 		killed := time.Now()
 		of := untilShared(t, f, 1, planner)
 		successor := slices.Collect(maps.Values(of))[0]
-		replicas[successor].untilSays(t, "failed to follow the repository")
+		replicas[successor].untilLogged(t, "failed to follow the repository")
 		t.Logf("the other replica had all shards and continued the commit %s after the planner was killed",
 			time.Since(killed).Round(100*time.Millisecond))
 		requested("scaler")

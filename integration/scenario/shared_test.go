@@ -85,7 +85,7 @@ func (s *sharedFleets) close() error {
 // plane.
 func shareFleet(t *testing.T) *fleet.Fleet {
 	t.Helper()
-	besideOthers(t)
+	runInQueue(t)
 	f, giveBack, err := shared.take()
 	must(t, err)
 	t.Cleanup(func() {

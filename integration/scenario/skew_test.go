@@ -21,9 +21,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carried exports and imports the runtime's newest bundle and report as files, with programs of two versions. If
+// carryWithRetry exports and imports the runtime's newest bundle and report as files, with programs of two versions. If
 // another bundle is published in between, it tries again.
-func carried(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
+func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {
 		output := carry(t, f, r, publisher, agent)
@@ -102,8 +102,8 @@ func TestReleasedVersionsWorkWithTheCurrentVersion(t *testing.T) {
 		t.Run(past.version, func(t *testing.T) {
 			s := &skew{t: t, released: programsAt(t, past.commit), today: today}
 			s.f = newFleet(t, fleet.Options{PublisherFlags: []string{sidecars, "--set=keys-poll-interval=1s"}})
-			s.upgradesAgents()
-			s.downgradesPublishers()
+			s.checkAgentUpgrades()
+			s.checkPublisherDowngrades()
 		})
 	}
 }
@@ -120,8 +120,8 @@ type skew struct {
 	berlin, paris   *fleet.Runtime
 }
 
-// upgradesAgents runs the current publisher with agents of both versions, and then upgrades the older agent.
-func (s *skew) upgradesAgents() {
+// checkAgentUpgrades runs the current publisher with agents of both versions, and then upgrades the older agent.
+func (s *skew) checkAgentUpgrades() {
 	t, f := s.t, s.f
 	t.Helper()
 	f.Use(fleet.Binaries{Agent: s.released.Agent})
@@ -142,18 +142,19 @@ func (s *skew) upgradesAgents() {
 	wantAllFeatures(t, s.paris)
 
 	t.Log("both agents follow a root of trust that the current program rotated")
-	ended(t, 0, s.today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
+	runProgram(t, 0, s.today.Publisher, "keys", "rotate", "publisher", "--keys", f.Keys())
 	untilRoot(t, s.berlin, 2)
 	untilRoot(t, s.paris, 2)
-	carried(t, f, s.berlin, s.today, s.released)
+	carryWithRetry(t, f, s.berlin, s.today, s.released)
 
 	s.berlin.Agent().Stop()
 	must(t, s.berlin.StartAgent())
 	must(t, s.berlin.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// downgradesPublishers runs the publisher of the earlier release with current agents, and then downgrades one agent.
-func (s *skew) downgradesPublishers() {
+// checkPublisherDowngrades runs the publisher of the earlier release with current agents, and then downgrades one
+// agent.
+func (s *skew) checkPublisherDowngrades() {
 	t, f := s.t, s.f
 	t.Helper()
 	f.Use(fleet.Binaries{Publisher: s.released.Publisher})
@@ -164,7 +165,7 @@ func (s *skew) downgradesPublishers() {
 		})
 	}))
 	must(t, s.berlin.UntilState(t.Context(), "mailer", "1.0.0", v1beta2.StateReady))
-	carried(t, f, s.berlin, s.released, s.today)
+	carryWithRetry(t, f, s.berlin, s.released, s.today)
 
 	f.Use(fleet.Binaries{Agent: s.released.Agent})
 	s.berlin.Agent().Stop()

@@ -30,7 +30,7 @@ func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
 	must(t, err)
 	untilSettled(t, tokyo, "1.8.0")
 	steps := blocksOf(t, "docs/tutorials/catch-a-slow-release.md", 9)
-	w := &walk{T: t, f: f, r: berlin, s: newShell(t, f.Dir, f.Binaries(), ".demo/", f.Dir+"/",
+	w := &guideRunner{T: t, f: f, r: berlin, s: newShell(t, f.Dir, f.Binaries(), ".demo/", f.Dir+"/",
 		"bin/kcp-publisher", f.Binaries().Publisher)}
 	w.s.env = append(w.s.env, "KUBECONFIG="+filepath.Join(f.Dir, "kcp.kubeconfig"))
 	runSlowModule(t, wordsOf(t, steps[1], ".demo/berlin.kubeconfig", berlin.Kubeconfig())) // steps[0] starts the demo

@@ -20,7 +20,7 @@ import (
 
 // The registry's owner restores an old bundle between two runs of `publish`.
 func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	ctx := t.Context()
 	binaries, err := fleet.Build()
 	must(t, err)

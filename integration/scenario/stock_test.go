@@ -47,7 +47,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 // The test runs the commands of docs/guides/airgap.md.
 func TestStockToolsMirrorAFleet(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestKilledExportAndImportResume and TestExportFileCanBeCompressedAndSplit
-	besideOthers(t)
+	runInQueue(t)
 	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
 	binaries, err := fleet.Build()
 	must(t, err)
@@ -59,8 +59,8 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { _ = to.Close() })
 	keys := filepath.Join(t.TempDir(), "keys")
-	ended(t, 0, binaries.Publisher, "keys", "init", "--keys", keys)
-	ended(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
+	runProgram(t, 0, binaries.Publisher, "keys", "init", "--keys", keys)
+	runProgram(t, 0, binaries.Publisher, "publish", "--from", filepath.Join(checkout, "docs/example"), "--to",
 		from.Host()+"/fleet", "--keys", keys)
 
 	// oras uses HTTP for localhost by default.
@@ -73,7 +73,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	must(t, from.Stop())
-	output := ended(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"),
+	output := runProgram(t, 0, binaries.Agent, "verify", to.Host()+"/fleet", "--trust", filepath.Join(keys, "root.json"),
 		"--runtime", "berlin")
 	if !strings.Contains(output, "scaler 1.7.0") {
 		t.Errorf("unexpected output about the mirror's bundle:\n%s", output)

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// asks runs `kcp-publisher takeover` and returns its output. succeeds is the expected result of the command.
-func (l landscapeOf) asks(succeeds bool, args ...string) string {
+// runTakeover runs `kcp-publisher takeover` and returns its output. succeeds is the expected result of the command.
+func (l landscapeOf) runTakeover(succeeds bool, args ...string) string {
 	l.t.Helper()
 	output, err := l.f.Ask(l.t.Context(), append([]string{"takeover"}, args...)...)
 	if (err == nil) != succeeds {
@@ -44,8 +44,8 @@ func (l landscapeOf) prints(output string, all ...string) {
 	}
 }
 
-// asksAsThePage runs a shell block of the migration guide.
-func (l landscapeOf) asksAsThePage(block int, replaced ...string) string {
+// runPageBlock runs a shell block of the migration guide.
+func (l landscapeOf) runPageBlock(block int, replaced ...string) string {
 	l.t.Helper()
 	page := blocksOf(l.t, "docs/guides/migrate-from-lifecycle-manager.md", 6)
 	s := newPlainShell(l.t, l.f.Dir, l.f.Binaries(), replaced...)
@@ -134,25 +134,25 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	must(t, os.WriteFile(filepath.Join(l.f.Dir, "policy.json"),
 		[]byte(`{"rules": [], "default": {"days": ["Sun"], "begin": "03:00:00+00:00", "end": "07:00:00+00:00"}}`),
 		0o600))
-	l.prints(l.asksAsThePage(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0",
+	l.prints(l.runPageBlock(0), "one", "1.7.0", "1.8.0", "stays at version 1.1.0: channel \"regular\" has 1.0.0",
 		"2099-01-03T21:00:00Z", "blocked by: Manifest "+busy.Name+" is Processing",
 		"finish removes Manifest kcp-system/"+landscape.ManifestName("one", "mailer"),
 		"finalizer operator.kyma-project.io/purge-finalizer")
-	l.asks(true, "start", "--all", "--dry-run")
+	l.runTakeover(true, "start", "--all", "--dry-run")
 	if after := l.versions(others); !maps.Equal(after, untouched) {
 		t.Errorf("a dry run changed Kymas: %v, before %v", after, untouched)
 	}
 
 	t.Log("half of the Kymas are taken over, but not the Kyma that lifecycle-manager is still changing")
-	l.prints(l.asks(false, "start", "-l", "landscape=first"),
+	l.prints(l.runTakeover(false, "start", "-l", "landscape=first"),
 		"Kyma kcp-system/one is labeled kyma-pull.dev/takeover=true", "refused: Manifest "+busy.Name, "1 of 10 Kymas")
-	l.prints(l.asksAsThePage(2), "Kyma kcp-system/one")
+	l.prints(l.runPageBlock(2), "Kyma kcp-system/one")
 	until(t, time.Minute, "the Kyma records the modules that lifecycle-manager installed", func() (bool, string) {
 		kyma, err := one.Record(ctx)
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Takeover != nil &&
 			len(kyma.Status.Runtime.Takeover.Modules) == 2, fmt.Sprint(err)
 	})
-	l.prints(l.asks(false, "finish", "one"), "one\n  refused: ")
+	l.prints(l.runTakeover(false, "finish", "one"), "one\n  refused: ")
 
 	t.Run("Kyma deleted during the takeover loses all finalizers", func(t *testing.T) {
 		gone := &v1beta2.Kyma{}
@@ -187,12 +187,12 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 
 	t.Log("an upgrade that requires downtime waits for its window")
 	untilWaiting(t, two, "scaler", "1.7.0", in2099)
-	l.prints(l.asksAsThePage(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
+	l.prints(l.runPageBlock(3, "RUNTIME-ID", "two"), "adopt", "1/1", "runtime two is ")
 
 	t.Run("runtime is returned to lifecycle-manager", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
 		kept := deploymentOf(t, two, "scaler-manager")
-		l.prints(l.asksAsThePage(4, "abort one", "abort two"),
+		l.prints(l.runPageBlock(4, "abort one", "abort two"),
 			"Manifest kcp-system/"+landscape.ManifestName("two", "scaler")+" is managed by lifecycle-manager again",
 			"Kyma kcp-system/two is managed by lifecycle-manager again")
 		record, err := two.Record(ctx)
@@ -209,13 +209,13 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		if err := two.API.Get(ctx, inKyma("scaler"), &v1beta2.Manifest{}); !apierrors.IsNotFound(err) {
 			t.Errorf("the Manifest in the runtime still exists: %v", err)
 		}
-		l.isLifecycleManagers(record, "scaler", "1.7.0")
+		l.checkReturned(record, "scaler", "1.7.0")
 	})
 	t.Run("Kyma is taken over again and deleted with its default CR", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
-		l.asks(true, "start", "two")
+		l.runTakeover(true, "start", "two")
 		untilWaiting(t, two, "scaler", "1.7.0", in2099)
-		l.prints(l.asks(true, "status", "two"), "adopt", "1/1")
+		l.prints(l.runTakeover(true, "status", "two"), "adopt", "1/1")
 		deleteKyma(t, l.f, two)
 		untilForgotten(t, two, time.Minute)
 		for _, o := range []client.Object{&appsv1.Deployment{}, scalerOfModule()} {
@@ -230,16 +230,16 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	})
 	t.Run("takeover finishes once the Kyma is Ready", func(t *testing.T) {
 		l := landscapeOf{t, l.f}
-		l.prints(l.asks(false, "finish", "one"), `the state of the Kyma is "Warning"`)
+		l.prints(l.runTakeover(false, "finish", "one"), `the state of the Kyma is "Warning"`)
 		must(t, l.f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.1.0")))
 		must(t, one.UntilState(ctx, "mailer", "1.1.0", v1beta2.StateReady))
 		untilFinishable(t, one)
-		l.prints(l.asksAsThePage(5), "removed in the runtime: Service kyma-system/skr-webhook",
+		l.prints(l.runPageBlock(5), "removed in the runtime: Service kyma-system/skr-webhook",
 			"removed in the runtime: PriorityClass skr-webhook-priority",
 			"Manifest kcp-system/"+landscape.ManifestName("one", "scaler")+" is removed",
 			"finalizer operator.kyma-project.io/purge-finalizer of Kyma kcp-system/one is removed",
 			"Kyma kcp-system/one is taken over")
-		l.isTakenOver(one)
+		l.checkTakenOver(one)
 		must(t, one.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 			spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 		}))
@@ -250,7 +250,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 			meta.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 		})
 		l.prints(
-			l.asks(true, "finish", "one", "--lifecycle-manager-is-gone"),
+			l.runTakeover(true, "finish", "one", "--lifecycle-manager-is-gone"),
 			"finalizer operator.kyma-project.io/mandatory-module of ModuleReleaseMeta kcp-system/mailer is removed",
 			"labels kyma-pull.dev/takeover and operator.kyma-project.io/skip-reconciliation of Kyma kcp-system/one "+
 				"are removed",
@@ -261,9 +261,9 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 	}
 }
 
-// isLifecycleManagers checks that lifecycle-manager can manage a Kyma again: the Kyma's status lists the module and
+// checkReturned checks that lifecycle-manager can manage a Kyma again: the Kyma's status lists the module and
 // has no fields of the publisher.
-func (l landscapeOf) isLifecycleManagers(kyma *v1beta2.Kyma, module, version string) {
+func (l landscapeOf) checkReturned(kyma *v1beta2.Kyma, module, version string) {
 	l.t.Helper()
 	s := kyma.Status
 	if s.Runtime != nil || meta.FindStatusCondition(s.Conditions, v1beta2.ConditionReporting) != nil ||
@@ -294,8 +294,8 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// isTakenOver checks that no object of lifecycle-manager remains for a runtime, and that the runtime's modules run.
-func (l landscapeOf) isTakenOver(r *fleet.Runtime) {
+// checkTakenOver checks that no object of lifecycle-manager remains for a runtime, and that the runtime's modules run.
+func (l landscapeOf) checkTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), fleet.LongTimeout, "lifecycle-manager's objects are gone", func() (bool, string) {
 		kyma, err := r.Record(l.t.Context())

@@ -78,7 +78,7 @@ func TestSharedRegistryPasswordFailsTheCheck(t *testing.T) {
 }
 
 func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
-	besideOthers(t)
+	runInQueue(t)
 	dir := t.TempDir()
 	program, err := fleet.Build()
 	must(t, err)

@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stopover is the minimum time that a version must stay in a channel before it is promoted to the next channel.
-const stopover = 4 * time.Second
+// minChannelTime is the minimum time that a version must stay in a channel before it is promoted to the next channel.
+const minChannelTime = 4 * time.Second
 
 var trainKey = client.ObjectKey{Namespace: sample.Namespace, Name: "train"}
 
@@ -34,7 +34,7 @@ func threeChannels(t *testing.T, f *fleet.Fleet, dev, fast, regular string) {
 }
 
 func trainPolicy() *v1alpha1.PromotionPolicy {
-	after := &metav1.Duration{Duration: stopover}
+	after := &metav1.Duration{Duration: minChannelTime}
 	return &v1alpha1.PromotionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "train"},
 		Spec: v1alpha1.PromotionPolicySpec{
@@ -178,7 +178,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		untilTrain(t, f, "regular", "1.8.0", v1alpha1.WaitArrived, "")
 		untilSettled(t, runtimes["regular"], "1.8.0")
 		untilPromotionEvents(t, f, "fast", "regular")
-		wantStopover(t, f)
+		wantMinChannelTime(t, f)
 	})
 	t.Run("rolled back version is not promoted", func(t *testing.T) {
 		runtimes["fast"].BreakWith("1.9.0")
@@ -187,7 +187,7 @@ func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
 		must(t, f.UntilRollout(ctx, "scaler-fast-2", "the rollback ends", rolledOut(v1alpha1.RolloutRolledBack)))
 		until(t, time.Minute, "twice the stopover of 1.9.0 in fast has passed", func() (bool, string) {
 			entry, seen := inTrain(t, f, "fast")
-			return time.Since(entry.Since.Time) > 2*stopover, seen
+			return time.Since(entry.Since.Time) > 2*minChannelTime, seen
 		})
 		untilTrain(t, f, "fast", "1.9.0", v1alpha1.WaitRejected, "")
 		wantHistory(t, runtimes["regular"], "1.7.0", "1.8.0")
@@ -255,8 +255,8 @@ func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	})
 }
 
-// wantStopover checks that version 1.8.0 did not leave a channel too early.
-func wantStopover(t *testing.T, f *fleet.Fleet) {
+// wantMinChannelTime checks that version 1.8.0 did not leave a channel too early.
+func wantMinChannelTime(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, step := range [][2]string{{"scaler-dev-1", "scaler-fast-1"}, {"scaler-fast-1", "scaler-regular-1"}} {
 		from, err := f.Rollout(t.Context(), step[0])
@@ -264,9 +264,9 @@ func wantStopover(t *testing.T, f *fleet.Fleet) {
 		to, err := f.Rollout(t.Context(), step[1])
 		must(t, err)
 		if from.Status.FinishedAt == nil || to.Status.StartedAt == nil ||
-			to.Status.StartedAt.Sub(from.Status.FinishedAt.Time) < stopover {
+			to.Status.StartedAt.Sub(from.Status.FinishedAt.Time) < minChannelTime {
 			t.Errorf("rollout %s ended at %v and %s began at %v, want at least %s between them", step[0],
-				from.Status.FinishedAt, step[1], to.Status.StartedAt, stopover)
+				from.Status.FinishedAt, step[1], to.Status.StartedAt, minChannelTime)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // blocked version.
 func blockTrain(t *testing.T, f *fleet.Fleet) {
 	changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) {
-		spec.Channels[2].After = &metav1.Duration{Duration: stopover}
+		spec.Channels[2].After = &metav1.Duration{Duration: minChannelTime}
 		spec.Channels = append(spec.Channels, v1alpha1.TrainChannel{Name: "later"})
 	})
 	untilTrain(t, f, "regular", "1.8.0", v1alpha1.WaitChannelMissing, "")

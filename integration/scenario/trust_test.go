@@ -76,7 +76,7 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 	untilRoot(t, r, 5)
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	settle(t, f)
+	untilQuiet(t, f)
 	f.Publisher().Stop()
 	honest, err := r.Desired(ctx)
 	must(t, err)
@@ -90,14 +90,14 @@ func TestKeysRotateWithoutRestart(t *testing.T) {
 		return false
 	}
 	t.Run("revoked key is refused after a restart with hidden roots", func(t *testing.T) {
-		before := witness(t, r)
+		before := objectVersions(t, r)
 		f.Registry.Intercept(hidden)
 		defer f.Registry.Intercept(nil)
 		r.Agent().Kill()
 		must(t, r.StartAgent())
 		must(t, r.Put(ctx, theft))
 		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.UnknownKey)))
-		if after := witness(t, r); after != before {
+		if after := objectVersions(t, r); after != before {
 			t.Errorf("objects of the runtime changed: %s to %s", before, after)
 		}
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
@@ -178,7 +178,7 @@ func TestAgentProvesItsIdentity(t *testing.T) {
 		_, err = rootOf(t, f).CheckCertificate(statement.Predicate.Certificate, "berlin", time.Now())
 		return err == nil, fmt.Sprint(err)
 	})
-	settle(t, f)
+	untilQuiet(t, f)
 
 	// All previous tokens are invalid, so only the certificate can identify the agent.
 	f.Publisher().Stop()

@@ -19,7 +19,7 @@ import (
 
 func TestSampleModulePassesTrial(t *testing.T) {
 	suite.Long(t)
-	besideOthers(t)
+	runInQueue(t)
 	verdicts, err := try.Run(t.Context(), try.Options{Progress: os.Stderr, Clusters: &clusters})
 	must(t, err)
 	if printed := verdictsOf(verdicts); !try.Passed(verdicts) || strings.Count(printed, "passed") != 9 {
@@ -34,7 +34,7 @@ func TestKedaModulePassesTrial(t *testing.T) {
 	if _, err := os.Stat(realworld); err != nil {
 		t.Skip("shared/realworld, which has releases of Kyma's keda, does not exist next to this checkout")
 	}
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	options := triedBy(t, binaries, blocksOf(t, tryTutorial, tryBlocks)[3])
@@ -93,7 +93,7 @@ const (
 // The component is in an archive and the ModuleTemplates are in a folder, as for a module team.
 func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	suite.Long(t)
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	dir := t.TempDir()
@@ -145,7 +145,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 // The tutorial's test runs in another Go module, as for a module team.
 func TestModuleTeamRunsTrialFromItsOwnGoModule(t *testing.T) {
 	suite.Long(t)
-	besideOthers(t)
+	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)
 	page, err := os.ReadFile(filepath.Join(checkout, tryTutorial))

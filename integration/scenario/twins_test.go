@@ -17,7 +17,7 @@ func TestTwoKymasCannotUseTheSameRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
-	settle(t, f)
+	untilQuiet(t, f)
 	before, err := r.Desired(ctx)
 	must(t, err)
 	twin := fleet.NewKyma(f.Own("twin"), "regular", f.Own("scaler"))

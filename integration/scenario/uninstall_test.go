@@ -63,8 +63,8 @@ func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	}
 }
 
-// waits checks that a runtime's Kyma in the control plane is being deleted but still exists.
-func waits(t *testing.T, f *fleet.Fleet, id string) {
+// checkDeletionWaits checks that a runtime's Kyma in the control plane is being deleted but still exists.
+func checkDeletionWaits(t *testing.T, f *fleet.Fleet, id string) {
 	t.Helper()
 	kyma := &v1beta2.Kyma{}
 	must(t, f.Control.Get(t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma))
@@ -89,7 +89,7 @@ func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	must(t, berlin.Agent().Stop())
 	uninstall(t, f, berlin, "agent-leaves")
 	uninstall(t, f, berlin, "agent-definitions")
-	nothingOfTheAgent(t, berlin)
+	checkAgentRemoved(t, berlin)
 
 	t.Log("Uninstall a runtime whose agent was removed too early.")
 	must(t, tokyo.Agent().Stop())
@@ -97,13 +97,13 @@ func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	must(t, tokyo.API.Delete(ctx, &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler"},
 	}))
-	settle(t, f)
-	waits(t, f, "tokyo")
+	untilQuiet(t, f)
+	checkDeletionWaits(t, f, "tokyo")
 	uninstall(t, f, tokyo, "agent-first")
 	untilForgotten(t, tokyo, time.Minute)
 	uninstall(t, f, tokyo, "agent-leaves")
 	uninstall(t, f, tokyo, "agent-definitions")
-	nothingOfTheAgent(t, tokyo)
+	checkAgentRemoved(t, tokyo)
 	// Without an agent, the module's objects stay in the runtime.
 	must(t, tokyo.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
 
@@ -125,7 +125,7 @@ func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	})
 	must(t, f.Publisher().Stop())
 	must(t, f.Control.Delete(ctx, lima))
-	waits(t, f, "lima")
+	checkDeletionWaits(t, f, "lima")
 	uninstall(t, f, tokyo, "publisher-first")
 	must(t, f.Control.List(ctx, &kymas))
 	if len(kymas.Items) > 0 {
@@ -133,8 +133,8 @@ func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	}
 }
 
-// nothingOfTheAgent checks that a runtime has no objects of the agent except the namespace kyma-system.
-func nothingOfTheAgent(t *testing.T, r *fleet.Runtime) {
+// checkAgentRemoved checks that a runtime has no objects of the agent except the namespace kyma-system.
+func checkAgentRemoved(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var secrets corev1.SecretList
 	must(t, r.API.List(t.Context(), &secrets, client.InNamespace(v1beta2.RuntimeNamespace)))

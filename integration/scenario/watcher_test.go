@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// seldom sets a report interval that is longer than the test, so that only changes cause reports.
-var seldom = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
+// rareReports sets a report interval that is longer than the test, so that only changes cause reports.
+var rareReports = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
 	return &v1beta2.Watcher{
@@ -97,7 +97,7 @@ func published(t *testing.T, r *fleet.Runtime, before string) string {
 func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestModulesHaveOnlyTheirAccountsRights and TestWatchesReportChangesFromAPIServer
 	ctx := t.Context()
-	f := newFleet(t, seldom)
+	f := newFleet(t, rareReports)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
 	plain, settings := config("plain", nil), config("settings", map[string]string{"team": "shop"})
 	must(t, r.API.Create(ctx, plain))

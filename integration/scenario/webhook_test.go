@@ -56,7 +56,7 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 		return err == nil && kyma.Status.Runtime != nil && kyma.Status.Runtime.Published != nil,
 			fmt.Sprint(err, kyma.Status)
 	})
-	t.Run("guide commands convert stored objects", func(t *testing.T) { convertedByTheGuide(t, f, old) })
+	t.Run("guide commands convert stored objects", func(t *testing.T) { checkGuideConversion(t, f, old) })
 	broken := &v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "scaler-9.0.0"},
 		Spec: v1beta2.ModuleTemplateSpec{
@@ -90,8 +90,8 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	must(t, f.Control.Create(ctx, broken))
 }
 
-// convertedByTheGuide runs docs/guides/upgrade-and-skew.md on objects of another version.
-func convertedByTheGuide(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
+// checkGuideConversion runs docs/guides/upgrade-and-skew.md on objects of another version.
+func checkGuideConversion(t *testing.T, f *fleet.Fleet, old *unstructured.Unstructured) {
 	s := newShell(t, t.TempDir(), f.Binaries(), "berlin", old.GetName(), "kcp.kubeconfig",
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	must(t, os.WriteFile(filepath.Join(s.dir, "kyma-v1beta1.yaml"), []byte(document(t, old)), 0o600))

@@ -30,8 +30,9 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// planned starts a fleet in which runtimes of plan "calm" have an open window, and all others one in 2099.
-func planned(t *testing.T) *fleet.Fleet {
+// startFleetWithWindows starts a fleet in which runtimes of plan "calm" have an open window, and all others one in
+// 2099.
+func startFleetWithWindows(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
 	must(t, os.WriteFile(policy,
@@ -92,8 +93,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 		})
 }
 
-// waitsUnmanaged makes mailer unmanaged and managed again, which must not bypass the maintenance window.
-func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
+// checkUnmanagedDuringWindow makes mailer unmanaged and managed again, which must not bypass the maintenance window.
+func checkUnmanagedDuringWindow(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
 		must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) { spec.Modules[0].Managed = managed }))
@@ -116,7 +117,7 @@ func waitsUnmanaged(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	}
 	manage(false)
 	untilUnmanaged("the module is unmanaged", false, r.Kyma)
-	settle(t, f)
+	untilQuiet(t, f)
 	must(t, r.CrashAgent()) // the restarted agent reads its state from the existing objects
 	manage(true)
 	untilUnmanaged("both sides report that the module waits to be managed again", true, r.Kyma, r.Record)
@@ -134,7 +135,7 @@ const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 20
 func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestUpgradeWaitsForWindowAndRollbackDoesNot and TestUpgradesWaitForWindow
 	ctx := t.Context()
-	f := planned(t)
+	f := startFleetWithWindows(t)
 	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
 	calm := runtimeWith(t, f, "calm", map[string]string{"scaler": "1.7.0"})
 	amend(t, f, calm, func(k *v1beta2.Kyma) { k.Labels[v1beta2.LabelPlan] = "calm" })
@@ -182,7 +183,7 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 		must(t, f.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.2.0"),
 			sample.Channel("fast", "1.2.0")))
 		untilWaiting(t, busy, "mailer", "1.1.0", in2099)
-		waitsUnmanaged(t, f, busy)
+		checkUnmanagedDuringWindow(t, f, busy)
 		must(t, busy.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.SkipMaintenanceWindows = true }))
 		until(t, time.Minute, "the control plane records the request", func() (bool, string) {
 			record, err := busy.Record(ctx)
@@ -214,12 +215,12 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	suite.Long(t) // the short suite keeps TestUpgradesWaitForWindow
 	ctx := t.Context()
-	f := planned(t)
+	f := startFleetWithWindows(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	// The upgrade must also wait if it was published while the agent was not running.
 	r.Agent().Kill()
 	promote(t, f, "2.0.0")
-	settle(t, f)
+	untilQuiet(t, f)
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
@@ -279,7 +280,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 // without a connection.
 func TestRuntimeAdminSchedulesUpgradeWhileDisconnected(t *testing.T) {
 	ctx := t.Context()
-	f := planned(t)
+	f := startFleetWithWindows(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
 	choose := func(at string) {
 		t.Helper()

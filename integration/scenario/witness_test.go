@@ -15,9 +15,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// witness returns the resource versions of the objects of module scaler and the generation of its Manifest. Two equal
-// results mean that no object changed.
-func witness(t *testing.T, r *fleet.Runtime) string {
+// objectVersions returns the resource versions of the objects of module scaler and the generation of its Manifest.
+// Two equal results mean that no object changed.
+func objectVersions(t *testing.T, r *fleet.Runtime) string {
 	t.Helper()
 	config, err := settings(t.Context(), r)
 	must(t, err)

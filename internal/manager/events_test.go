@@ -18,8 +18,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// quiet is a logger that discards its output. Unlike the zero Logger, it has a sink.
-var quiet = funcr.New(func(string, string) {}, funcr.Options{})
+// discardLogger is a logger that discards its output. Unlike the zero Logger, it has a sink.
+var discardLogger = funcr.New(func(string, string) {}, funcr.Options{})
 
 func TestEventsAreRecordedAndPosted(t *testing.T) {
 	posted := make(chan map[string]any, 1)
@@ -31,7 +31,7 @@ func TestEventsAreRecordedAndPosted(t *testing.T) {
 		posted <- event
 	}))
 	defer server.Close()
-	p := newPosts(webhook{address: server.URL}, clientgoscheme.Scheme, quiet)
+	p := newPosts(webhook{address: server.URL}, clientgoscheme.Scheme, discardLogger)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
@@ -63,7 +63,7 @@ func TestEventsAreRecordedAndPosted(t *testing.T) {
 
 func TestUnresponsiveAddressDoesNotDelayEvents(t *testing.T) {
 	// posts is not started, so the queue fills up
-	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, discardLogger)
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}
 	for range 2 * maxPosts {

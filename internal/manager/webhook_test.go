@@ -32,9 +32,9 @@ func written(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// started starts posting Events until the test ends. It returns a function that records an Event, and a channel with
-// log lines.
-func started(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
+// startPosting starts posting Events until the test ends. It returns a function that records an Event, and a channel
+// with log lines.
+func startPosting(t *testing.T, to webhook) (func(eventType, reason string), chan string) {
 	t.Helper()
 	logged := make(chan string, 100)
 	p := newPosts(to, clientgoscheme.Scheme, funcr.New(func(_, args string) { logged <- args }, funcr.Options{}))
@@ -72,7 +72,7 @@ func TestWebhookUsesHeadersAndCA(t *testing.T) {
 	if err := to.check(); err != nil {
 		t.Fatal(err)
 	}
-	post, _ := started(t, to)
+	post, _ := startPosting(t, to)
 	post(corev1.EventTypeNormal, "RolloutSucceeded")
 	if got := arrives(t, tokens); got != "Bearer firstfleet" {
 		t.Errorf("got headers %q, want both headers of the file", got)
@@ -113,7 +113,7 @@ func TestEventsAreFilteredBySeverityAndReason(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			post, _ := started(t, webhook{address: server.URL, severity: c.severity, reasons: c.reasons})
+			post, _ := startPosting(t, webhook{address: server.URL, severity: c.severity, reasons: c.reasons})
 			post(corev1.EventTypeNormal, "RolloutBegun")
 			post(corev1.EventTypeWarning, "RuntimeSilent")
 			post(corev1.EventTypeWarning, "ReportRefused")
@@ -142,7 +142,7 @@ func TestEventWithObjectReferenceIsPosted(t *testing.T) {
 	}))
 	defer server.Close()
 	p := newPosts(webhook{address: server.URL, severity: severityError, reasons: []string{"RootExpires"}},
-		clientgoscheme.Scheme, quiet)
+		clientgoscheme.Scheme, discardLogger)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Start(ctx) }()
@@ -178,7 +178,7 @@ func TestWebhookRetriesIgnoreRetryAfter(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	post, logged := started(t, webhook{address: server.URL, severity: severityInfo})
+	post, logged := startPosting(t, webhook{address: server.URL, severity: severityInfo})
 	post(corev1.EventTypeWarning, "RuntimeSilent")
 	arrives(t, answered)
 	post(corev1.EventTypeWarning, "RuntimeSilent")
@@ -191,7 +191,7 @@ func TestWebhookRetriesIgnoreRetryAfter(t *testing.T) {
 }
 
 func TestRateOfPostedEventsIsLimited(t *testing.T) {
-	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, quiet)
+	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, discardLogger)
 	now := time.Now()
 	for i := range postsAtOnce {
 		if !p.limit.AllowN(now, 1) {

@@ -23,8 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// everything contains the RBAC files whose single permission includes all permissions.
-var everything = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
+// adminRoles contains the RBAC files whose single permission includes all permissions.
+var adminRoles = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
 
 // The test removes each permission of each role in both charts, one at a time. The check must name the removed
 // permission.
@@ -72,11 +72,11 @@ func missing(t *testing.T, step int) {
 				t.Fatal(err)
 			}
 			for i, removed := range permissions {
-				if number++; number%step != 0 || everything[path] {
+				if number++; number%step != 0 || adminRoles[path] {
 					continue
 				}
 				user := fmt.Sprintf("user-%d", number)
-				give(t, admin, user, slices.Delete(slices.Clone(permissions), i, i+1))
+				grantPermissions(t, admin, user, slices.Delete(slices.Clone(permissions), i, i+1))
 				part := strings.TrimSuffix(filepath.Base(path), ".yaml")
 				untilNamed(t, config, user, part, permissions, removed)
 			}
@@ -84,8 +84,8 @@ func missing(t *testing.T, step int) {
 	}
 }
 
-// give grants permissions to a user with one role for the cluster and one role for each namespace.
-func give(t *testing.T, admin *kubernetes.Clientset, user string, permissions []Permission) {
+// grantPermissions grants permissions to a user with one role for the cluster and one role for each namespace.
+func grantPermissions(t *testing.T, admin *kubernetes.Clientset, user string, permissions []Permission) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{} // by namespace; empty for the cluster
 	for _, p := range permissions {

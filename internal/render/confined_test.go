@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 			fmt.Println(err)
 			os.Exit(0)
 		case "confess":
-			confess()
+			tryForbiddenActions()
 			os.Exit(0)
 		case "flood":
 			for range 2 * maxAnswerBytes >> 20 {
@@ -189,8 +189,8 @@ func TestOutputOfRenderProcessIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "rendering returned more than 32 MiB of objects")
 }
 
-// confess tries all forbidden actions in a child process and prints the results.
-func confess() {
+// tryForbiddenActions tries all forbidden actions in a child process and prints the results.
+func tryForbiddenActions() {
 	if err := restrictProcess(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
 		fmt.Println(err)
 	}

@@ -25,8 +25,8 @@ var tight = Limits{
 	Write: 10 * time.Second,
 }
 
-// started is a server that reads request bodies and counts concurrent connections.
-type started struct {
+// testServer is a server that reads request bodies and counts concurrent connections.
+type testServer struct {
 	address       string
 	open, most    atomic.Int64
 	handled, read atomic.Int64
@@ -41,9 +41,9 @@ func raise(most *atomic.Int64, to int64) {
 	}
 }
 
-func start(t *testing.T, limits Limits) *started {
+func start(t *testing.T, limits Limits) *testServer {
 	t.Helper()
-	s := &started{}
+	s := &testServer{}
 	server := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		raise(&s.mostHandled, s.handled.Add(1))
 		defer s.handled.Add(-1)
@@ -61,19 +61,19 @@ func start(t *testing.T, limits Limits) *started {
 	}
 	s.address = listener.Addr().String()
 	done := make(chan struct{})
-	go func() { defer close(done); _ = server.Serve(counted{listener, s}) }()
+	go func() { defer close(done); _ = server.Serve(countingListener{listener, s}) }()
 	t.Cleanup(func() { _ = server.Close(); <-done })
 	return s
 }
 
-// counted counts open connections. It decrements the count before it closes a connection, because the server can
-// accept the next connection immediately afterwards.
-type counted struct {
+// countingListener counts open connections. It decrements the count before it closes a connection, because the server
+// can accept the next connection immediately afterwards.
+type countingListener struct {
 	net.Listener
-	of *started
+	of *testServer
 }
 
-func (c counted) Accept() (net.Conn, error) {
+func (c countingListener) Accept() (net.Conn, error) {
 	connection, err := c.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (c *countedConn) Close() error {
 
 // send sends the parts over a new connection and returns the status line of the response, or "" if no response is
 // received.
-func (s *started) send(t *testing.T, parts ...string) string {
+func (s *testServer) send(t *testing.T, parts ...string) string {
 	connection, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.address)
 	if err != nil {
 		t.Error(err)

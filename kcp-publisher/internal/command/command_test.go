@@ -34,8 +34,8 @@ func run(args ...string) outcome {
 	return outcome{code, out.String(), errOut.String()}
 }
 
-// done runs a command that must succeed and returns its output.
-func done(t *testing.T, args ...string) string {
+// mustRun runs a command that must succeed and returns its output.
+func mustRun(t *testing.T, args ...string) string {
 	t.Helper()
 	o := run(args...)
 	if o.code != cli.ExitDone {
@@ -47,7 +47,7 @@ func done(t *testing.T, args ...string) string {
 func keyFolder(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "keys")
-	done(t, "keys", "init", "--keys", dir)
+	mustRun(t, "keys", "init", "--keys", dir)
 	return dir
 }
 
@@ -73,7 +73,7 @@ func read(t *testing.T, path string) string {
 func TestKeysInitCreatesAllKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "deep", "keys")
 	var made []keys.WrittenFile
-	if err := json.Unmarshal([]byte(done(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
+	if err := json.Unmarshal([]byte(mustRun(t, "keys", "init", "--keys", dir, "-o", "json")), &made); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range made {
@@ -130,7 +130,7 @@ func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := done(t, "keys", "show", "--keys", dir)
+	table := mustRun(t, "keys", "show", "--keys", dir)
 	for _, want := range []string{"VERSION", "PUBLISHER KEYS", thumbprint, root.Expires.Format(time.DateOnly)} {
 		if !strings.Contains(table, want) {
 			t.Errorf("output does not contain %q:\n%s", want, table)
@@ -143,7 +143,7 @@ func TestKeysShowPrintsThePinnedRoot(t *testing.T) {
 			Version, Epoch int64
 			Publishers     []string
 		}
-		if err := unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", format)), &shown); err != nil {
+		if err := unmarshal([]byte(mustRun(t, "keys", "show", "--keys", dir, "-o", format)), &shown); err != nil {
 			t.Fatal(err)
 		}
 		if shown.Version != 1 || shown.Epoch != root.Epoch || !slices.Equal(shown.Publishers, []string{thumbprint}) {
@@ -335,7 +335,7 @@ func TestEnrollPrintsTheBootstrapSecret(t *testing.T) {
 		Metadata               metav1.ObjectMeta
 		StringData             map[string]string
 	}
-	out := done(t, "enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir)
+	out := mustRun(t, "enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir)
 	if err := yaml.UnmarshalStrict([]byte(out), &secret); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ const kedaVersion = "kyma-project.io/module/keda:1.0.0"
 func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "archive")
 	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
-	first := done(t, "component", "show", kedaVersion, "--components", from)
+	first := mustRun(t, "component", "show", kedaVersion, "--components", from)
 	for _, want := range []string{kedaVersion, "raw-manifest", "localBlob application/yaml", "not signed"} {
 		if !strings.Contains(first, want) {
 			t.Errorf("output does not contain %q:\n%s", want, first)
@@ -23,11 +23,11 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 	}
 	for _, name := range []string{"copy.tgz", "copy.tar", "copy"} {
 		to := filepath.Join(t.TempDir(), name)
-		if out := done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+
+		if out := mustRun(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to); out != "copied "+
 			kedaVersion+" to "+to+"\n" {
 			t.Errorf("component copy printed %q", out)
 		}
-		if again := done(t, "component", "show", kedaVersion, "--components", to); again != first {
+		if again := mustRun(t, "component", "show", kedaVersion, "--components", to); again != first {
 			t.Errorf("%s shows\n%s\nwant\n%s", name, again, first)
 		}
 		if strings.Contains(name, ".") {
@@ -35,11 +35,11 @@ func TestComponentShowAndCopySupportEveryArchiveFormat(t *testing.T) {
 				"ctf:"+to); o.code != cli.ExitFailed {
 				t.Errorf("%s was overwritten without --replace: %+v", name, o)
 			}
-			done(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
+			mustRun(t, "component", "copy", kedaVersion, "--components", from, "--to", "ctf:"+to, "--replace")
 		}
 		from = to
 	}
-	if out := done(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out,
+	if out := mustRun(t, "component", "show", kedaVersion, "--components", from, "-o", "json"); !strings.Contains(out,
 		`"schemaVersion": "v2"`) {
 		t.Errorf("got document\n%s\nwant schemaVersion v2", out)
 	}
@@ -138,7 +138,7 @@ func TestPublishIncludesWatchersOfTheFolder(t *testing.T) {
 func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "archive")
 	writeArchive(t, from, "kyma-project.io/module/keda", "1.0.0")
-	out := done(t, "component", "role", kedaVersion, "--components", from)
+	out := mustRun(t, "component", "role", kedaVersion, "--components", from)
 	for _, want := range []string{
 		"# " + kedaVersion + "\n",
 		"kind: ClusterRole\n",
@@ -151,7 +151,7 @@ func TestComponentRolePrintsTheRightsOfModules(t *testing.T) {
 			t.Errorf("output does not contain %q:\n%s", want, out)
 		}
 	}
-	if out := done(t, "component", "role", kedaVersion, "--components", from, "--service-account", "keda/installer",
+	if out := mustRun(t, "component", "role", kedaVersion, "--components", from, "--service-account", "keda/installer",
 		"--name", "keda"); !strings.Contains(out, "name: installer\n  namespace: keda\n") {
 		t.Errorf("output does not contain the service account:\n%s", out)
 	}

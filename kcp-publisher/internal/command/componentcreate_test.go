@@ -68,7 +68,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 		}
 	}
 	var row component.Created
-	if err := json.Unmarshal([]byte(done(t, create(ctf)...)), &row); err != nil {
+	if err := json.Unmarshal([]byte(mustRun(t, create(ctf)...)), &row); err != nil {
 		t.Fatal(err)
 	}
 	images := []string{
@@ -82,7 +82,7 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 
 	t.Run("The same files create the same component", func(t *testing.T) {
 		var again component.Created
-		if err := json.Unmarshal([]byte(done(t, create(filepath.Join(t.TempDir(), "folder"))...)),
+		if err := json.Unmarshal([]byte(mustRun(t, create(filepath.Join(t.TempDir(), "folder"))...)),
 			&again); err != nil ||
 			again.Digest != row.Digest {
 			t.Errorf("second run: got digest %s, want %s, %v", again.Digest, row.Digest, err)
@@ -96,12 +96,12 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 			"apiVersion: kyma-pull.dev/v1\nkind: SignaturePolicy\nrules:\n- {components: \"*\", required: true, "+
 				"signatures: [release], keys: ["+public+"]}\n",
 		)
-		out := done(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf,
+		out := mustRun(t, "component", "verify", "example.org/module/mailer:1.2.3", "--components", ctf,
 			"--signature-policy", policy)
 		if !strings.Contains(out, "complies with the policy") {
 			t.Errorf("component verify: got output %s", out)
 		}
-		shown := done(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
+		shown := mustRun(t, "component", "show", "example.org/module/mailer:1.2.3", "--components", "ctf:"+ctf)
 		for _, want := range []string{"raw-manifest", "directoryTree", "default-cr", "image registry.example/mail/mailer",
 			"signed by release"} {
 			if !strings.Contains(shown, want) {
@@ -126,8 +126,8 @@ func TestCreatedComponentIsVerifiedAndPublished(t *testing.T) {
 	})
 	t.Run("Other content for an existing version is refused", func(t *testing.T) {
 		folder := filepath.Join(t.TempDir(), "folder")
-		done(t, create(folder)...)
-		done(t, create(folder)...)
+		mustRun(t, create(folder)...)
+		mustRun(t, create(folder)...)
 		write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "mail,", "other,", 1))
 		if o := run(create(folder)...); o.code != cli.ExitFailed ||
 			!strings.Contains(o.err, "already exists with other content") {
@@ -178,7 +178,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	if o := create("--values", one, "--values", two, "--set", "name=zed,list={a,b}"); o.code != 0 {
 		t.Fatalf("with all values: got %+v", o)
 	}
-	shown := done(t, "component", "show", "example.org/mailer:1.0.0", "--components", "ctf:"+archive, "-o", "json")
+	shown := mustRun(t, "component", "show", "example.org/mailer:1.0.0", "--components", "ctf:"+archive, "-o", "json")
 	if !strings.Contains(shown, `"config"`) {
 		t.Errorf("the component does not contain the values: %s", shown)
 	}
@@ -202,7 +202,7 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 func TestComponentCreateListsUnknownFields(t *testing.T) {
 	module := t.TempDir()
 	write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "metadata: {", "metadata: {labls: {}, ", 1))
-	out := done(t, "component", "create", "example.org/mailer:1.0.0", "--from", module, "--to",
+	out := mustRun(t, "component", "create", "example.org/mailer:1.0.0", "--from", module, "--to",
 		"ctf:"+filepath.Join(t.TempDir(), "out"))
 	want := `ignored  ConfigMap kyma-system/mail: unknown field "metadata.labls": correct or remove the field`
 	if !strings.Contains(out, want) {

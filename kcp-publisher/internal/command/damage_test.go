@@ -45,7 +45,7 @@ func TestDamagedLayoutFileIsRewrittenOrReported(t *testing.T) {
 			if err := os.RemoveAll(path); err != nil {
 				t.Fatal(err)
 			}
-			done(t, args...)
+			mustRun(t, args...)
 		}
 		for i, row := range publishTo(t, from, layout, keyDir) {
 			if row.Action != "unchanged" || row.Sequence < want[i].Sequence ||
@@ -59,7 +59,7 @@ func TestDamagedLayoutFileIsRewrittenOrReported(t *testing.T) {
 
 func TestDamagedKeyFileIsReported(t *testing.T) {
 	keyDir := keyFolder(t)
-	done(t, "keys", "rotate", "publisher", "--keys", keyDir)
+	mustRun(t, "keys", "rotate", "publisher", "--keys", keyDir)
 	from, layout := fleetFolder(t), filepath.Join(t.TempDir(), "layout")
 	publishTo(t, from, layout, keyDir)
 	args := []string{"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved"}
@@ -88,7 +88,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 		"publish", "--from", from, "--to", "oci-layout:" + layout, "--keys", keyDir, "--allow-unresolved",
 		"--component-cache", cache, "-o", "json",
 	}
-	done(t, args...)
+	mustRun(t, args...)
 	clitest.EachDamage(t, cache, func(t *testing.T, path string) {
 		if stopped(t, path, args...) {
 			if filepath.Base(filepath.Dir(path)) != "pins" {
@@ -99,7 +99,7 @@ func TestDamagedCacheFileIsFetchedAgainOrReported(t *testing.T) {
 			}
 		}
 		var rows []publishcommand.Result
-		if err := json.Unmarshal([]byte(done(t, args...)), &rows); err != nil || len(rows) != 2 ||
+		if err := json.Unmarshal([]byte(mustRun(t, args...)), &rows); err != nil || len(rows) != 2 ||
 			rows[0].Action != "unchanged" {
 			t.Errorf("got bundles %+v, %v, want two unchanged ones", rows, err)
 		}

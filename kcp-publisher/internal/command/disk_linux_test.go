@@ -35,7 +35,7 @@ func repeated(t *testing.T, disk clitest.Disk, args ...string) (enough bool) {
 		t.Errorf("the error does not contain the hint to free space: %s", o.err)
 	}
 	disk.Grow()
-	done(t, args...)
+	mustRun(t, args...)
 	return false
 }
 
@@ -82,7 +82,7 @@ func TestComponentCreateCanBeRepeatedAfterDiskFull(t *testing.T) {
 			}
 		}
 		undisturbed := t.TempDir()
-		done(t, create(undisturbed)...)
+		mustRun(t, create(undisturbed)...)
 		t.Run(file, func(t *testing.T) {
 			clitest.EachShortage(t, nil, func(t *testing.T, disk clitest.Disk) bool {
 				enough := repeated(t, disk, create("DISK")...)
@@ -102,7 +102,7 @@ func TestKeysCommandsCanBeRepeatedAfterDiskFull(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			clitest.EachShortage(t, func(dir string) {
 				if c.before {
-					done(t, "keys", "init", "--keys", filepath.Join(dir, "keys"))
+					mustRun(t, "keys", "init", "--keys", filepath.Join(dir, "keys"))
 				}
 			}, func(t *testing.T, disk clitest.Disk) bool {
 				enough := repeated(t, disk, args...)
@@ -131,7 +131,7 @@ func TestPublishCanBeRepeatedAfterDiskFull(t *testing.T) {
 		"publish", "--from", from, "--to", "oci-layout:DISK/layout", "--keys", "DISK/keys", "--component-cache",
 		"DISK/cache", "--allow-unresolved",
 	}
-	clitest.EachShortage(t, func(dir string) { done(t, "keys", "init", "--keys", filepath.Join(dir, "keys")) },
+	clitest.EachShortage(t, func(dir string) { mustRun(t, "keys", "init", "--keys", filepath.Join(dir, "keys")) },
 		func(t *testing.T, disk clitest.Disk) bool {
 			enough := repeated(t, disk, publish...)
 			layout, keys := filepath.Join(disk.Dir, "layout"), filepath.Join(disk.Dir, "keys")
@@ -180,7 +180,7 @@ func TestExportCanBeRepeatedAfterDiskFull(t *testing.T) {
 					filepath.Join(dir, "fleet.tar")}, flags...)
 			}
 			undisturbed := t.TempDir()
-			done(t, export(undisturbed)...)
+			mustRun(t, export(undisturbed)...)
 			clitest.EachShortage(t, nil, func(t *testing.T, disk clitest.Disk) bool {
 				enough := repeated(t, disk, export("DISK")...)
 				same(t, disk.Dir, undisturbed)

@@ -15,7 +15,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 	enroll := func(args ...string) []string {
 		return append([]string{"enroll", "--location", "registry.example/fleet", "--keys", dir}, args...)
 	}
-	printed := done(t, enroll("rome", "berlin", "rome", "--output-dir", out)...)
+	printed := mustRun(t, enroll("rome", "berlin", "rome", "--output-dir", out)...)
 	if !strings.Contains(printed, "2 runtimes enrolled") {
 		t.Errorf("got output %s, want 2 enrolled runtimes", printed)
 	}
@@ -31,7 +31,7 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 		}
 	}
 	expired := keyFolder(t)
-	done(t, "keys", "rotate", "--validity", "1ms", "--keys", expired)
+	mustRun(t, "keys", "rotate", "--validity", "1ms", "--keys", expired)
 	var many []string
 	for c := range "abcdefghijk" {
 		many = append(many, string("abcdefghijk"[c])+"-1")

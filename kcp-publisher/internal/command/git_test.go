@@ -46,7 +46,7 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 		"publish", "--from", r.URL(), "--git-path", "fleet", "--to", "oci-layout:" + layout, "--keys", keyDir,
 		"--allow-unresolved",
 	}
-	if out := done(t, args...); !strings.Contains(out, "pushed") {
+	if out := mustRun(t, args...); !strings.Contains(out, "pushed") {
 		t.Fatalf("got output\n%s\nwant a pushed bundle", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first ||
@@ -55,7 +55,7 @@ func TestPublishRecordsTheCommitOfAChange(t *testing.T) {
 	}
 	write(t, filepath.Join(r.Dir, "fleet", "README.md"), "# hello")
 	r.Commit()
-	if out := done(t, args...); strings.Contains(out, "pushed") {
+	if out := mustRun(t, args...); strings.Contains(out, "pushed") {
 		t.Errorf("a commit without changes was published:\n%s", out)
 	}
 	if source := lastSource(t, layout, keyDir, "r-1"); source == nil || source.Commit != first {
@@ -107,7 +107,7 @@ func TestGitGuideShowsTheActualOutput(t *testing.T) {
 	}
 	r.Commit()
 	r.MakeBare()
-	printed := done(t, "promote", "scaler", "--git-url", r.URL(), "--git-path", "fleet", "--from", "fast", "--to",
+	printed := mustRun(t, "promote", "scaler", "--git-url", r.URL(), "--git-path", "fleet", "--from", "fast", "--to",
 		"regular", "--author", "Ada <ada@example.com>")
 	for begin, output := range map[string]string{"commit ": refused.err, "promoted ": printed} {
 		sample := regexp.MustCompile("(?ms)^```\n(" + begin + ".*?)\n```$").FindStringSubmatch(string(page))

@@ -31,7 +31,7 @@ func allocated(t *testing.T, runtimes int) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 2 {
-		done(t, "publish", "--from", from, "--to", "oci-layout:"+filepath.Join(dir, "layout"), "--keys", keys)
+		mustRun(t, "publish", "--from", from, "--to", "oci-layout:"+filepath.Join(dir, "layout"), "--keys", keys)
 	}
 	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc

@@ -23,13 +23,13 @@ func TestRotateReplacesTheEnrollmentKey(t *testing.T) {
 	dir := keyFolder(t)
 	shown := func() []string {
 		var root keyring.ShownRoot
-		if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+		if err := json.Unmarshal([]byte(mustRun(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
 			t.Fatal(err)
 		}
 		return root.Enrollers
 	}
 	before := shown()
-	done(t, "keys", "rotate", "enroll", "--keys", dir)
+	mustRun(t, "keys", "rotate", "enroll", "--keys", dir)
 	if after := shown(); slices.Equal(after, before) {
 		t.Errorf("the rotation did not change the enrollment keys %v", after)
 	}
@@ -62,7 +62,7 @@ func TestCredentialsWarnAboutNamesSimilarToServiceUsers(t *testing.T) {
 func shownKeys(t *testing.T, dir string) keyring.ShownRoot {
 	t.Helper()
 	var root keyring.ShownRoot
-	if err := json.Unmarshal([]byte(done(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
+	if err := json.Unmarshal([]byte(mustRun(t, "keys", "show", "--keys", dir, "-o", "json")), &root); err != nil {
 		t.Fatal(err)
 	}
 	return root
@@ -82,7 +82,7 @@ func keyIn(t *testing.T, s keyring.ShownRoot, role string, state keys.State) key
 
 func TestRevokeRefusesUnlistedKey(t *testing.T) {
 	dir := keyFolder(t)
-	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
 	shown := shownKeys(t, dir)
 	inUse, before := keyIn(t, shown, "publisher", keys.InUse), keyIn(t, shown, "publisher", keys.Accepted)
 	for name, key := range map[string]string{
@@ -105,16 +105,16 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		t.Fatalf("got version %d with revoked keys %v, want version 2 without revoked keys", got.Version, got.Revoked)
 	}
 
-	done(t, "keys", "revoke", before.ID, "--keys", dir) // by its ID in root.json
+	mustRun(t, "keys", "revoke", before.ID, "--keys", dir) // by its ID in root.json
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) ||
 		!slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
 		t.Errorf("got revoked keys %v and publisher keys %v", got.Revoked, got.Publishers)
 	}
-	if out := done(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") ||
+	if out := mustRun(t, "keys", "revoke", before.Thumbprint, "--keys", dir); !strings.Contains(out, "already revoked") ||
 		shownKeys(t, dir).Version != 3 {
 		t.Errorf("second revocation: got %s", out)
 	}
-	done(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
+	mustRun(t, "keys", "revoke", "bm90IGxpc3RlZCBub3QgbGlzdGVkIG5vdCBsaXN0ZWQ=", "--unlisted", "--keys", dir)
 	if got := shownKeys(t, dir).Revoked; len(got) != 2 {
 		t.Errorf("got revoked keys %v, want 2", got)
 	}
@@ -129,14 +129,14 @@ func TestRevokingAKeyInUseRequiresConfirmation(t *testing.T) {
 			t.Errorf("revoking the only %s key: got %+v", role, o)
 		}
 	}
-	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
 	inUse := keyIn(t, shownKeys(t, dir), "publisher", keys.InUse).Thumbprint
 	o := run("keys", "revoke", inUse, "--keys", dir)
 	if o.code != cli.ExitUsage || !strings.Contains(o.err, "is in use as publisher key") ||
 		!strings.Contains(o.err, "keys rotate publisher --drop-old") || !strings.Contains(o.err, "--yes") {
 		t.Errorf("without a terminal: got %+v, want a request for confirmation", o)
 	}
-	done(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
+	mustRun(t, "keys", "revoke", inUse, "--yes", "--keys", dir)
 	if got := keyIn(t, shownKeys(t, dir), "publisher", keys.NotListed).Thumbprint; got != inUse {
 		t.Errorf("key %s is not listed, want the revoked key %s", got, inUse)
 	}
@@ -145,24 +145,24 @@ func TestRevokingAKeyInUseRequiresConfirmation(t *testing.T) {
 func TestRotateRevokesReplacedKeys(t *testing.T) {
 	dir := keyFolder(t)
 	first := keyIn(t, shownKeys(t, dir), "publisher", keys.InUse).Thumbprint
-	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 0 || len(got.Publishers) != 2 {
 		t.Errorf("after the first rotation: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
-	done(t, "keys", "rotate", "publisher", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{first}) || slices.Contains(got.Publishers, first) {
 		t.Errorf("after the second rotation: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
-	done(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 3 || len(got.Publishers) != 1 {
 		t.Errorf("after --drop-old: got revoked keys %v and listed keys %v", got.Revoked, got.Publishers)
 	}
 	root := keyIn(t, shownKeys(t, dir), "root", keys.InUse).Thumbprint
-	done(t, "keys", "rotate", "root", "--keys", dir)
+	mustRun(t, "keys", "rotate", "root", "--keys", dir)
 	if got := shownKeys(t, dir); !slices.Contains(got.Revoked, root) {
 		t.Errorf("the revoked keys %v do not contain the former root key", got.Revoked)
 	}
-	done(t, "keys", "rotate", "enroll", "--drop-old", "--revoke=false", "--keys", dir)
+	mustRun(t, "keys", "rotate", "enroll", "--drop-old", "--revoke=false", "--keys", dir)
 	if got := shownKeys(t, dir); len(got.Revoked) != 4 || len(got.Enrollers) != 1 {
 		t.Errorf("after --revoke=false: got revoked keys %v and listed keys %v", got.Revoked, got.Enrollers)
 	}
@@ -170,10 +170,11 @@ func TestRotateRevokesReplacedKeys(t *testing.T) {
 
 func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
-	done(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
-	done(t, "keys", "rotate", "publisher", "--keys", dir)
-	done(t, "keys", "rotate", "token", "--keys", dir)
-	done(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key")) // writes only a draft
+	mustRun(t, "keys", "init", "--keys", dir, "--root-keys", "2", "--threshold", "2")
+	mustRun(t, "keys", "rotate", "publisher", "--keys", dir)
+	mustRun(t, "keys", "rotate", "token", "--keys", dir)
+	// The command writes only a draft.
+	mustRun(t, "keys", "rotate", "enroll", "--keys", dir, "--root-key", filepath.Join(dir, "root.key"))
 	shown := shownKeys(t, dir)
 	for _, k := range []struct {
 		role  string
@@ -185,7 +186,7 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 			t.Errorf("got %+v, want a key that is accepted until the root expires", key)
 		}
 	}
-	out := done(t, "keys", "show", "--keys", dir)
+	out := mustRun(t, "keys", "show", "--keys", dir)
 	for _, want := range []string{"in use", "next: ", "still accepted until the next rotation"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("output does not contain %q:\n%s", want, out)
@@ -194,8 +195,8 @@ func TestKeysShowPrintsTheStateOfEachKey(t *testing.T) {
 	if strings.Contains(out, "EXPIRED") {
 		t.Errorf("output reports an expired root of trust:\n%s", out)
 	}
-	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
-	if out := done(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") ||
+	mustRun(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
+	if out := mustRun(t, "keys", "show", "--keys", dir); !strings.Contains(out, "EXPIRED") ||
 		!strings.Contains(out, "keys rotate") {
 		t.Errorf("output does not report the expired root of trust:\n%s", out)
 	}
@@ -236,18 +237,18 @@ func TestRotateTokenAcceptsThePreviousKey(t *testing.T) {
 		}
 	}
 	first := enrollment()
-	done(t, "keys", "rotate", "token", "--keys", dir)
+	mustRun(t, "keys", "rotate", "token", "--keys", dir)
 	second := enrollment()
 	if first() != nil || second() != nil {
 		t.Errorf("after one rotation: got %v for the first token and %v for the second, want both accepted", first(),
 			second())
 	}
-	done(t, "keys", "rotate", "token", "--keys", dir)
+	mustRun(t, "keys", "rotate", "token", "--keys", dir)
 	if first() == nil || second() != nil {
 		t.Errorf("after two rotations: got %v for the first token and %v for the second, want only the second accepted",
 			first(), second())
 	}
-	done(t, "keys", "rotate", "token", "--drop-old", "--keys", dir)
+	mustRun(t, "keys", "rotate", "token", "--drop-old", "--keys", dir)
 	if second() == nil {
 		t.Error("a token of a dropped key is accepted")
 	}
@@ -267,7 +268,7 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	publishTo(t, from, layout, dir)
-	done(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
+	mustRun(t, "keys", "rotate", "publisher", "--drop-old", "--keys", dir)
 	publishTo(t, from, layout, dir)
 	commands := func(keys string) [][]string {
 		return [][]string{
@@ -285,7 +286,7 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 			t.Errorf("%s with an older key folder: got %+v", command[0], o)
 		}
 	}
-	done(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
+	mustRun(t, "keys", "rotate", "--validity=1ns", "--keys", dir)
 	for _, command := range commands(dir) {
 		o := run(command...)
 		if o.code != cli.ExitRefused || !strings.Contains(o.err, "RootExpired") ||
@@ -293,7 +294,7 @@ func TestPublishRefusesKeysThatAgentsRefuse(t *testing.T) {
 			t.Errorf("%s with an expired root: got %+v", command[0], o)
 		}
 	}
-	done(t, "keys", "rotate", "--keys", dir)
+	mustRun(t, "keys", "rotate", "--keys", dir)
 	publishTo(t, from, layout, dir)
 }
 

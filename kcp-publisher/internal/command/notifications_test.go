@@ -72,7 +72,7 @@ func TestEnrollIncludesTheNotificationPassword(t *testing.T) {
 			"registry.example", "b3RoZXI6b3RoZXI=",
 		},
 	} {
-		out := done(t,
+		out := mustRun(t,
 			append([]string{"enroll", "r-1", "--location", "registry.example/fleet", "--keys", dir,
 				"--registry-password-generation", "2"}, c.flags...)...)
 		var secret corev1.Secret

@@ -21,7 +21,7 @@ import (
 func TestWhyCommandShowsSignerAndSourceOfEachModule(t *testing.T) {
 	dir, ours, theirs := filepath.Join(t.TempDir(), "fleet"), keyFolder(t), keyFolder(t)
 	var rows []publishcommand.Result
-	text := done(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",
+	text := mustRun(t, "publish", "--from", filepath.Join("..", "..", "..", "docs", "example"), "--to",
 		store.LayoutScheme+dir, "--keys", ours, "-o", "json")
 	if err := json.Unmarshal([]byte(text), &rows); err != nil || len(rows) != 2 || rows[0].Runtime != "berlin" {
 		t.Fatalf("%v: %s", err, text)

@@ -62,7 +62,7 @@ func (r *repository) promote(args ...string) []string {
 func TestPromoteCommitsOneLineAndSignsOff(t *testing.T) {
 	r, _ := channels(t)
 	var row promote.Result
-	if err := json.Unmarshal([]byte(done(t, r.promote("-o", "json")...)), &row); err != nil {
+	if err := json.Unmarshal([]byte(mustRun(t, r.promote("-o", "json")...)), &row); err != nil {
 		t.Fatal(err)
 	}
 	message, file := r.at("master")
@@ -89,7 +89,7 @@ func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 	if head, err := r.Git.Head(); refused.code != cli.ExitFailed || err != nil || head.Hash().String() != hash {
 		t.Errorf("without --create: got %+v; master is at %v, %v", refused, head, err)
 	}
-	done(t, r.promote("--to", "slow", "--create")...)
+	mustRun(t, r.promote("--to", "slow", "--create")...)
 	message, file := r.at("master")
 	if !strings.Contains(message, "Promote keda to 2.0.0 in channel slow\n") ||
 		!strings.Contains(file, "{channel: slow, version: 2.0.0}") ||
@@ -100,7 +100,7 @@ func TestPromoteCreatesAChannelOnlyWithTheFlag(t *testing.T) {
 
 func TestPromoteDryRunChangesNothing(t *testing.T) {
 	r, hash := channels(t)
-	out := done(t, r.promote("--dry-run")...)
+	out := mustRun(t, r.promote("--dry-run")...)
 	for _, want := range []string{"Author: Ada Lovelace <ada@example.com>", "Promote keda to 2.0.0",
 		"Signed-off-by: Ada", "--- a/fleet/keda.yaml",
 		"-  - {channel: regular, version: 1.0.0} # since May\n+  - {channel: regular, version: 2.0.0} # since May"} {
@@ -115,7 +115,7 @@ func TestPromoteDryRunChangesNothing(t *testing.T) {
 
 func TestPromotePushesToANewBranch(t *testing.T) {
 	r, hash := channels(t)
-	if out := done(t, r.promote("--branch", "keda-2")...); !strings.Contains(out, "on branch keda-2") {
+	if out := mustRun(t, r.promote("--branch", "keda-2")...); !strings.Contains(out, "on branch keda-2") {
 		t.Errorf("got output\n%s\nwant branch keda-2", out)
 	}
 	if _, file := r.at("keda-2"); !strings.Contains(file, "regular, version: 2.0.0") {

@@ -42,7 +42,7 @@ func fleetFolder(t *testing.T) string {
 func publishTo(t *testing.T, from, layout, keys string) []publishcommand.Result {
 	t.Helper()
 	var rows []publishcommand.Result
-	if err := json.Unmarshal([]byte(done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
+	if err := json.Unmarshal([]byte(mustRun(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 		"--allow-unresolved", "-o", "json")), &rows); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestPublishingTwicePushesOnce(t *testing.T) {
 		}
 	})
 	t.Run("The table lists runtimes, modules and problems", func(t *testing.T) {
-		table := done(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved")
+		table := mustRun(t, "publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "--allow-unresolved")
 		for _, want := range []string{"RUNTIME", "r-1", "r-2", "unchanged", "keda@1.0.0", "module nope is unknown"} {
 			if !strings.Contains(table, want) {
 				t.Errorf("table does not contain %q:\n%s", want, table)
@@ -106,7 +106,7 @@ func TestPublishDryRunWritesNothing(t *testing.T) {
 	layout, keysBefore := filepath.Join(dir, "layout"), namesIn(t, keys)
 	dry := func() []publishcommand.Result {
 		var rows []publishcommand.Result
-		out := done(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
+		out := mustRun(t, "publish", "--dry-run", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys,
 			"--allow-unresolved", "-o", "json")
 		if err := json.Unmarshal([]byte(out), &rows); err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ func (w *adversary) run() {
 		{2, "components are hidden or shown again", func() { *w.hidden = !*w.hidden }},
 		{2, "mallory edits her Kyma", w.edit},
 		{1, "mallory's Kyma is recreated", w.recreate},
-		{3, "mallory's runtime reports false data", w.lie},
+		{3, "mallory's runtime reports false data", w.pushFalseReports},
 		{1, "an old report of the victim is pushed again", w.replayReport},
 	}
 	for range 16 {

@@ -42,8 +42,8 @@ const (
 	evilImage     = "evil.example/agent@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 )
 
-// surroundings contains the keys, roots of trust, components and catalogs that all histories share.
-type surroundings struct {
+// sharedInput contains the keys, roots of trust, components and catalogs that all histories share.
+type sharedInput struct {
 	first, newest                    trust.Root
 	retired, own, victimKey, mallory stolenKey
 	versions                         []string
@@ -54,14 +54,14 @@ type surroundings struct {
 	thiefs                           bundle.Documents
 }
 
-func newSurroundings(t *testing.T) *surroundings {
+func newSurroundings(t *testing.T) *sharedInput {
 	t.Helper()
 	key := func() stolenKey {
 		signer := trusttest.NewSigner(t)
 		return stolenKey{signer: signer, thumbprint: trusttest.Thumbprint(t, signer)}
 	}
 	maker := trusttest.NewRootFixture(t)
-	s := &surroundings{
+	s := &sharedInput{
 		own: key(), victimKey: key(), mallory: key(), versions: []string{"1.0.0", "1.1.0", "1.2.0", "1.3.0"},
 		content: map[string]digest.Digest{}, components: memory.New(),
 	}
@@ -106,7 +106,7 @@ func newSurroundings(t *testing.T) *surroundings {
 	return s
 }
 
-func (s *surroundings) release(t *testing.T, version string) digest.Digest {
+func (s *sharedInput) release(t *testing.T, version string) digest.Digest {
 	t.Helper()
 	raw := bundle.NewBlob("application/yaml", []byte("kind: ConfigMap # "+version))
 	descriptor := ocm.Descriptor{
@@ -165,7 +165,7 @@ func (m modules) String() string           { return "modules.example" }
 // adversary is one random history: the real publisher and agent, and the expected state.
 type adversary struct {
 	*testing.T
-	*surroundings
+	*sharedInput
 	random   *rand.Rand
 	messages []string
 	seen     map[string]int
@@ -209,10 +209,10 @@ func kymaNamed(name, uid string, at time.Time) *v1beta2.Kyma {
 	}
 }
 
-func newAdversary(t *testing.T, s *surroundings, random *rand.Rand) *adversary {
+func newAdversary(t *testing.T, s *sharedInput, random *rand.Rand) *adversary {
 	t.Helper()
 	w := &adversary{
-		T: t, surroundings: s, random: random, seen: map[string]int{}, now: trusttest.Now,
+		T: t, sharedInput: s, random: random, seen: map[string]int{}, now: trusttest.Now,
 		place: &attacked{store.NewMemory(), map[string]bool{}}, hidden: new(bool),
 		kymas: map[string]*v1beta2.Kyma{
 			"mallory": kymaNamed("mallory", "mallory-0", trusttest.Now.Add(-2*time.Hour)),
@@ -432,8 +432,9 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 	return blob
 }
 
-// lie signs arbitrary reports with mallory's key and pushes them to the repository of mallory or of the victim.
-func (w *adversary) lie() {
+// pushFalseReports signs arbitrary reports with mallory's key and pushes them to the repository of mallory or of the
+// victim.
+func (w *adversary) pushFalseReports() {
 	w.malice++
 	r := bundle.Report{
 		Runtime: one(w.random, "mallory", "victim"), Fleet: w.newest.Fleet,

@@ -14,14 +14,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// slowPlace is a registry that calls during before it opens the repository of the given name for the first time.
-type slowPlace struct {
+// slowStore is a registry that calls during before it opens the repository of the given name for the first time.
+type slowStore struct {
 	store.Store
 	name   string
 	during func()
 }
 
-func (s *slowPlace) Repository(ctx context.Context, name string) (oras.Target, error) {
+func (s *slowStore) Repository(ctx context.Context, name string) (oras.Target, error) {
 	if name == s.name && s.during != nil {
 		during := s.during
 		s.during = nil
@@ -65,7 +65,7 @@ func TestBundleIsPushedOnlyIfItsDecisionsAreCurrent(t *testing.T) {
 			before := newest()
 			w.promote("1.1.0")
 			w.plan()
-			w.kymas.Publisher.Place = &slowPlace{w.place, bundle.DesiredRepository(name), func() {
+			w.kymas.Publisher.Place = &slowStore{w.place, bundle.DesiredRepository(name), func() {
 				c.change(w)
 				w.plan()
 			}}

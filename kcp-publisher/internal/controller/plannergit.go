@@ -113,7 +113,7 @@ func (p *Planner) announceAgain(ctx context.Context) {
 	p.announcing.lastError = text
 }
 
-// send announces the current state and commit. The caller must hold p.announcing.mu.
+// sendAnnouncement announces the current state and commit. The caller must hold p.announcing.mu.
 func (p *Planner) sendAnnouncement(ctx context.Context) error {
 	now := &p.announcing
 	a := shard.Announcement{State: now.state, Active: now.active}

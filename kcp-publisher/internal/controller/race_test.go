@@ -122,8 +122,8 @@ func (r *race) rotate(ctx context.Context, dropOld bool) error {
 	return err
 }
 
-// looker is an agent that polls the registry for new bundles.
-type looker struct {
+// pollingAgent is an agent that polls the registry for new bundles.
+type pollingAgent struct {
 	runtime string
 	root    trust.Root
 	last    bundle.Accepted
@@ -132,7 +132,7 @@ type looker struct {
 
 // poll polls once. If the agent refuses a bundle for a reason that a newer root of trust can resolve, poll reads the
 // root of trust again and retries.
-func (l *looker) poll(ctx context.Context, place store.Store) error {
+func (l *pollingAgent) poll(ctx context.Context, place store.Store) error {
 	if err := l.follow(ctx, place); err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (l *looker) poll(ctx context.Context, place store.Store) error {
 	return nil
 }
 
-func (l *looker) follow(ctx context.Context, place store.Store) error {
+func (l *pollingAgent) follow(ctx context.Context, place store.Store) error {
 	newest, refusal, _, err := store.FollowRoot(ctx, place, l.root)
 	if refusal != nil {
 		return refusal
@@ -197,9 +197,9 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				KeyOptions: KeyOptions{Folder: r.folder}, Publisher: r.publisher,
 				onChange: func(context.Context) error { marked++; return nil },
 			}
-			agents := make([]*looker, workers)
+			agents := make([]*pollingAgent, workers)
 			for i := range agents {
-				agents[i] = &looker{runtime: fmt.Sprintf("r-%d", i), root: r.pinned}
+				agents[i] = &pollingAgent{runtime: fmt.Sprintf("r-%d", i), root: r.pinned}
 			}
 			over, end := context.WithCancel(t.Context())
 			looking, looksUntil := errgroup.WithContext(t.Context())

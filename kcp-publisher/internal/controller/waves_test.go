@@ -36,7 +36,7 @@ import (
 // waves is a fleet for tests of rollouts. A test calls its controllers one after the other.
 type waves struct {
 	*testing.T
-	*surroundings
+	*sharedInput
 	now     time.Time
 	api     client.WithWatch
 	place   store.Store
@@ -52,10 +52,10 @@ type waves struct {
 const pinnedName, promotedModule, promotedChannel = "pinned", "keda", "regular"
 
 // newWaves returns a fleet with a policy that has waves of 1, 10 and 100 percent. One runtime pins module keda.
-func newWaves(t *testing.T, s *surroundings, runtimes int) *waves {
+func newWaves(t *testing.T, s *sharedInput, runtimes int) *waves {
 	t.Helper()
 	w := &waves{
-		T: t, surroundings: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{},
+		T: t, sharedInput: s, now: trusttest.Now, place: store.NewMemory(), digests: map[string]digest.Digest{},
 		pushes: map[string]int{},
 	}
 	objects := []client.Object{w.policy()}

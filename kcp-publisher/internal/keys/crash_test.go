@@ -167,7 +167,7 @@ func TestKilledKeyChangeIsAtomic(t *testing.T) {
 				if c.before != nil {
 					must(t, os.CopyFS(f.Dir, os.DirFS(before.Dir)))
 				}
-				if ended(t, f, name, step) {
+				if runUntilKilled(t, f, name, step) {
 					if step < 6 {
 						t.Errorf("got %d steps, want at least 5", step-1)
 					}
@@ -180,9 +180,9 @@ func TestKilledKeyChangeIsAtomic(t *testing.T) {
 	}
 }
 
-// ended runs a command in a process that is killed before the step with the given number. It returns true if the
-// command ended without reaching this step.
-func ended(t *testing.T, f Folder, name string, step int) bool {
+// runUntilKilled runs a command in a process that is killed before the step with the given number. It returns true if
+// the command ended without reaching this step.
+func runUntilKilled(t *testing.T, f Folder, name string, step int) bool {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0])
 	process.Env = append(os.Environ(), killedFolder+"="+f.Dir, killedCommand+"="+name,
@@ -207,7 +207,7 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 		return
 	}
 	must(t, err)
-	signs(t, f) // a starting publisher must find consistent keys
+	checkSigner(t, f) // a starting publisher must find consistent keys
 	done := root.Version == c.version
 	if name == "sign" && done {
 		must(t, f.WithLock(t.Context(), func(Folder) error { return nil }))
@@ -233,8 +233,9 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 	check(t, f, after.Version)
 }
 
-// signs returns the root of trust. It fails the test if the root of trust does not list the signing keys of the folder.
-func signs(t *testing.T, f Folder) trust.Root {
+// checkSigner returns the root of trust. It fails the test if the root of trust does not list the signing keys of the
+// folder.
+func checkSigner(t *testing.T, f Folder) trust.Root {
 	t.Helper()
 	loaded, err := f.Load(t.Context())
 	must(t, err)
@@ -252,7 +253,7 @@ func signs(t *testing.T, f Folder) trust.Root {
 // exist.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
-	root := signs(t, f)
+	root := checkSigner(t, f)
 	if root.Version != version {
 		t.Errorf("got root version %d, want %d", root.Version, version)
 	}
@@ -311,7 +312,7 @@ func TestConcurrentRotationsDoNotForkRoot(t *testing.T) {
 	go func() { over <- rotating.Wait() }()
 	seen := map[int64][]byte{}
 	for {
-		root := signs(t, f)
+		root := checkSigner(t, f)
 		if before := seen[root.Version]; before != nil && !bytes.Equal(before, root.Raw) {
 			t.Fatalf("found two different roots with version %d", root.Version)
 		}
@@ -338,7 +339,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "a different root of trust with version 2") {
 		t.Errorf("got %v, want an error about another root with version 2", err)
 	}
-	if root := signs(t, f); root.Version != 1 {
+	if root := checkSigner(t, f); root.Version != 1 {
 		t.Errorf("got root version %d, want 1", root.Version)
 	}
 }
@@ -361,7 +362,7 @@ func TestRotationInterruptedInAnOlderVersionIsCompleted(t *testing.T) {
 			must(t, rotated(trust.RolePublisher, true)(done))
 			must(t, copied(done, FilePublisherKey, f, FilePublisherKey+nextSuffix))
 			must(t, left(f, done))
-			signs(t, f)
+			checkSigner(t, f)
 			must(t, rotated(trust.RoleEnroll, false)(f))
 			check(t, f, 3)
 			if exists(f.path(FilePublisherKey + nextSuffix)) {

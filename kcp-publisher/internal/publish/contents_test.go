@@ -91,13 +91,13 @@ func (c components) add(t testing.TB, name, version, file string) {
 		ocm.Tag(version)))
 }
 
-// asked counts the requests for each repository.
-type asked struct {
+// requestCounter counts the requests for each repository.
+type requestCounter struct {
 	store.Store
 	times int
 }
 
-func (a *asked) Repository(ctx context.Context, name string) (oras.Target, error) {
+func (a *requestCounter) Repository(ctx context.Context, name string) (oras.Target, error) {
 	a.times++
 	return a.Store.Repository(ctx, name)
 }
@@ -111,7 +111,7 @@ func TestContentsAreCachedBriefly(t *testing.T) {
 	p.Components = component.NewReader(component.Options{
 		Sources: []component.Source{source}, Revalidate: time.Hour, RetryAfter: time.Hour,
 	})
-	place := &asked{Store: p.Place}
+	place := &requestCounter{Store: p.Place}
 	p.Place = place
 	fetch := func(ref resolve.ComponentRef) (resolve.Content, int) {
 		t.Helper()

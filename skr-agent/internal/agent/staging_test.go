@@ -41,8 +41,8 @@ func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOp
 	return nil
 }
 
-// stocked returns an Agent whose content store uses the server.
-func stocked(s *server) *Agent {
+// agentWithStore returns an Agent whose content store uses the server.
+func agentWithStore(s *server) *Agent {
 	store := contentstore.New(s, s, "kyma-system")
 	return newAgent(Options{Store: store, Puller: pull.New(pull.Options{Store: store})})
 }
@@ -57,7 +57,7 @@ func of(module, text string) bundle.Manifest {
 
 func TestUnreadableContentStoreDoesNotChangeModuleErrors(t *testing.T) {
 	api := &server{err: errors.New("too many requests")}
-	a := stocked(api)
+	a := agentWithStore(api)
 	known := map[string]error{"keda": errors.New("not in the registry")}
 	a.contentErrors = known
 	state := bundle.DesiredState{Manifests: []bundle.Manifest{of("keda", "a"), of("nats", "b")}}
@@ -75,7 +75,7 @@ func TestUnreadableContentStoreDoesNotChangeModuleErrors(t *testing.T) {
 
 func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	api := &server{}
-	a := stocked(api)
+	a := agentWithStore(api)
 	facts := report.Facts{Bundle: &bundle.Bundle{}}
 	round := func(state bundle.DesiredState) {
 		t.Helper()
@@ -107,7 +107,7 @@ func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 	api := &server{items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{
 		Name: "held", Annotations: map[string]string{"kyma-pull.dev/content-digest": held.String()},
 	}}}}
-	a := stocked(api)
+	a := agentWithStore(api)
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
 	require.NoError(t, v1beta2.AddToScheme(scheme))
@@ -136,7 +136,7 @@ func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 }
 
 func TestContentDeletedDuringFetchIsCheckedAfterwards(t *testing.T) {
-	a := stocked(&server{})
+	a := agentWithStore(&server{})
 	old, lost, written := digest.FromString("old"), digest.FromString("lost"), digest.FromString("written")
 	a.keptDigests, a.needsPrune = map[digest.Digest]bool{old: true}, true
 	a.staging = a.Puller.StartStaging(bundle.DesiredState{}, nil)
@@ -199,7 +199,7 @@ func TestOwnWritesOfContentAreNotRechecked(t *testing.T) {
 }
 
 func TestPollDuringFetchRetriesFailedContent(t *testing.T) {
-	a := stocked(&server{})
+	a := agentWithStore(&server{})
 	failed := map[string]error{"keda": errors.New("not in the registry")}
 	a.staging = a.Puller.StartStaging(bundle.DesiredState{}, nil)
 	a.stagedKey = "these"

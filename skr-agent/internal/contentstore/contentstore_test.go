@@ -50,35 +50,36 @@ func TestCompressedDataIsRestored(t *testing.T) {
 	}
 }
 
-// dying is a client that fails after a number of writes, like a crashed process.
-type dying struct {
+// crashing is a client that fails after a number of writes, like a crashed process.
+type crashing struct {
 	client.Client
 	left int
 }
 
 var errDied = errors.New("died")
 
-func (d *dying) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+func (d *crashing) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	if d.left--; d.left < 0 {
 		return errDied
 	}
 	return d.Client.Create(ctx, o, opts...)
 }
 
-func (d *dying) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
+func (d *crashing) Delete(ctx context.Context, o client.Object, opts ...client.DeleteOption) error {
 	if d.left < 0 {
 		return errDied
 	}
 	return d.Client.Delete(ctx, o, opts...)
 }
 
-// limited is a client with a quota. Like an API server, it checks the quota before it checks whether a Secret exists.
-type limited struct {
+// quota is a client with a quota. Like an API server, it checks the quota before it checks whether a Secret
+// exists.
+type quota struct {
 	client.Client
 	most int
 }
 
-func (l *limited) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+func (l *quota) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	var secrets corev1.SecretList
 	if err := l.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}); err != nil {
 		return err
@@ -114,7 +115,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 
 	t.Log("the blob is missing after an interrupted put, and another put completes it")
 	for writes := range 4 { // three chunks and the index
-		require.ErrorIs(t, New(c, &dying{c, writes}, "default").Put(ctx, d, data), errDied)
+		require.ErrorIs(t, New(c, &crashing{c, writes}, "default").Put(ctx, d, data), errDied)
 		has(false)
 	}
 	require.NoError(t, store.Put(ctx, d, data))
@@ -148,9 +149,9 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, whole[small])
 	}
-	require.ErrorIs(t, New(c, &dying{c, 0}, "default").Add(ctx, small, []byte("small")), errDied)
+	require.ErrorIs(t, New(c, &crashing{c, 0}, "default").Add(ctx, small, []byte("small")), errDied)
 	complete(false)
-	require.NoError(t, New(c, &dying{c, 1}, "default").Add(ctx, small, []byte("small")))
+	require.NoError(t, New(c, &crashing{c, 1}, "default").Add(ctx, small, []byte("small")))
 	complete(true)
 	require.NoError(t, store.Add(ctx, small, []byte("small")), "add must accept an existing blob")
 	require.ErrorContains(t, store.Add(ctx, small, []byte("other")), "digest is")
@@ -189,7 +190,7 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 	complete(false)
 
 	t.Log("prune keeps the given blobs and deletes leftovers")
-	require.ErrorIs(t, New(c, &dying{c, 1}, "default").Put(ctx, digest.FromBytes(noise(1<<20)), noise(1<<20)), errDied)
+	require.ErrorIs(t, New(c, &crashing{c, 1}, "default").Put(ctx, digest.FromBytes(noise(1<<20)), noise(1<<20)), errDied)
 	require.NoError(t, store.Put(ctx, digest.FromString("third"), []byte("third")))
 	require.NoError(t, store.Prune(ctx, map[digest.Digest]bool{d: true}))
 	var secrets corev1.SecretList
@@ -199,13 +200,13 @@ func TestBlobsAreCompleteOrMissing(t *testing.T) {
 
 	t.Log("a blob over the quota leaves no chunks, and leftovers are replaced")
 	require.NoError(t, store.Prune(ctx, nil))
-	tight := New(c, &limited{c, 3}, "default")
+	tight := New(c, &quota{c, 3}, "default")
 	require.True(t, apierrors.IsForbidden(tight.Add(ctx, d, data)), "the blob needs four Secrets")
 	require.NoError(t, c.List(ctx, &secrets, client.HasLabels{v1beta2.LabelContent}))
 	require.Zero(t, len(secrets.Items))
-	require.ErrorIs(t, New(c, &dying{c, 3}, "default").Add(ctx, d, data), errDied)
+	require.ErrorIs(t, New(c, &crashing{c, 3}, "default").Add(ctx, d, data), errDied)
 	require.True(t, apierrors.IsForbidden(tight.Add(ctx, small, []byte("small"))))
-	require.NoError(t, New(c, &limited{c, 4}, "default").Add(ctx, d, data))
+	require.NoError(t, New(c, &quota{c, 4}, "default").Add(ctx, d, data))
 	has(true)
-	require.NoError(t, New(c, &limited{c, 5}, "default").Add(ctx, small, []byte("small")))
+	require.NoError(t, New(c, &quota{c, 5}, "default").Add(ctx, small, []byte("small")))
 }

@@ -28,7 +28,7 @@ func TestWaitForAnotherModuleIsShown(t *testing.T) {
 		"the content is missing":              {missing, time.Second, v1beta2.StateReady, "ok, " + text, time.Minute},
 		"the content is missing for long":     {missing, time.Hour, v1beta2.StateWarning, text, time.Minute},
 		"the other module waits for a window": {scheduled, 24 * time.Hour, v1beta2.StateReady, "ok, " + text, time.Minute},
-		"no object moves anymore":             {handover{again: unwrittenInterval}, time.Hour, v1beta2.StateReady, "ok", 0},
+		"no object moves anymore":             {handover{recheckAfter: unwrittenInterval}, time.Hour, v1beta2.StateReady, "ok", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1_000_000, 0)

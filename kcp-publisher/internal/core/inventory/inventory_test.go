@@ -25,9 +25,9 @@ var (
 	broken = Module{"mailer", "1.0.0"}
 )
 
-// small returns the inventory of three runtimes. Runtime a reported three days ago and runs an older version of module
-// scaler. Runtime never has not reported.
-func small() Fleet {
+// example returns the inventory of three runtimes. Runtime a reported three days ago and runs an older version
+// of module scaler. Runtime never has not reported.
+func example() Fleet {
 	return New([]Runtime{
 		{ID: "b", Reported: noon, Modules: []Module{keda, newer, broken}},
 		{ID: "a", Reported: noon.Add(-72 * time.Hour), Modules: []Module{keda, older}},
@@ -54,7 +54,7 @@ func TestInventoryJoinsRuntimesWithModuleImages(t *testing.T) {
 		},
 		Unknown: []Unknown{{broken, 1, "the chart does not render"}}, Unreported: 1,
 	}
-	got := small()
+	got := example()
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("got %+v\nwant %+v", got, want)
 	}
@@ -75,16 +75,16 @@ func TestSelectMatchesImageByReferenceDigestOrName(t *testing.T) {
 		"sha256:" + strings.Repeat("2", 64): 0, "mailer": 1, "library/mailer": 1, "docker.io/library/mailer:1": 1,
 		"registry.example/kyma/keda:1": 0, "other.example/kyma/keda": 0,
 	} {
-		if got := small().Select(asked, ""); len(got.Images) != want || got.Unreported != 1 || len(got.Unknown) != 1 {
+		if got := example().Select(asked, ""); len(got.Images) != want || got.Unreported != 1 || len(got.Unknown) != 1 {
 			t.Errorf("image %q: got %d images, want %d: %+v", asked, len(got.Images), want, got)
 		}
 	}
-	got := small().Select(pinned, "scaler")
+	got := example().Select(pinned, "scaler")
 	if len(got.Images) != 1 || len(got.Images[0].Uses) != 1 || got.Images[0].Uses[0].Module != older ||
 		len(got.Unknown) > 0 {
 		t.Errorf("images of module scaler: got %+v, want one image with one use", got)
 	}
-	if uses := small().Images[1].Uses; len(uses) != 2 {
+	if uses := example().Images[1].Uses; len(uses) != 2 {
 		t.Errorf("Select changed the uses in the inventory: %+v", uses)
 	}
 }
@@ -92,7 +92,7 @@ func TestSelectMatchesImageByReferenceDigestOrName(t *testing.T) {
 func TestBillOfMaterialsListsEachImageOnce(t *testing.T) {
 	var out bytes.Buffer
 	if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).
-		Encode(small().CycloneDX("fleet-1", noon)); err != nil {
+		Encode(example().CycloneDX("fleet-1", noon)); err != nil {
 		t.Fatal(err)
 	}
 	var bom cyclonedx.BOM

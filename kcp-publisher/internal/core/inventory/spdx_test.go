@@ -14,7 +14,7 @@ import (
 
 func TestSPDXDocumentRelatesModulesToImages(t *testing.T) {
 	var encoded bytes.Buffer
-	if err := json.NewEncoder(&encoded).Encode(small().SPDX("lab fleet", noon)); err != nil {
+	if err := json.NewEncoder(&encoded).Encode(example().SPDX("lab fleet", noon)); err != nil {
 		t.Fatal(err)
 	}
 	var read spdx.Document
@@ -43,7 +43,7 @@ func TestSPDXDocumentRelatesModulesToImages(t *testing.T) {
 	if len(read.Packages) != 9 {
 		t.Errorf("got %d packages, want 9: %v", len(read.Packages), names)
 	}
-	if later := small().SPDX("lab fleet", noon.Add(1e9)); later.DocumentNamespace == read.DocumentNamespace {
+	if later := example().SPDX("lab fleet", noon.Add(1e9)); later.DocumentNamespace == read.DocumentNamespace {
 		t.Error("documents with different times have the same namespace")
 	}
 }

@@ -44,7 +44,7 @@ func checksOf(state bundle.DesiredState, module string) int {
 }
 
 func TestChecksStayUntilTheVersionChanges(t *testing.T) {
-	w := usual().published(t).checked()
+	w := usualWorld().published(t).checked()
 	output := w.encoded(t)
 	if got := checksOf(w.published(t).resolve(t).State, "keda"); got != 1 {
 		t.Fatalf("the promoted version has %d checks, want 1", got)
@@ -60,7 +60,7 @@ func TestChecksStayUntilTheVersionChanges(t *testing.T) {
 }
 
 func TestAgentWithoutSupportForChecksGetsNoChecks(t *testing.T) {
-	w := usual().published(t).checked()
+	w := usualWorld().published(t).checked()
 	w.request.Unsupported = []bundle.Feature{bundle.FeatureChecks}
 	result := w.resolve(t)
 	if checksOf(result.State, "keda") != 0 || result.Versions["keda"] != "1.1.0" {
@@ -69,7 +69,7 @@ func TestAgentWithoutSupportForChecksGetsNoChecks(t *testing.T) {
 }
 
 func TestInvalidChecksKeepThePreviousVersion(t *testing.T) {
-	w := usual().published(t).checked()
+	w := usualWorld().published(t).checked()
 	w.request.Checks[regularKeda].Checks[0].Name = "Works"
 	result := w.resolve(t)
 	problems := result.State.Problems

@@ -62,7 +62,7 @@ func TestControllerNameSelectsTemplates(t *testing.T) {
 }
 
 func TestFollowedModulesIncludeModulesWithControllerName(t *testing.T) {
-	w := usual().askNothingBut("keda", controlledBy("red"))
+	w := usualWorld().askNothingBut("keda", controlledBy("red"))
 	if got, want := FollowedChannels(w.request, w.snapshot(t)),
 		[]FollowedChannel{{Module: "keda", Channel: "regular", Version: "1.0.0"}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got followed modules %v, want %v", got, want)

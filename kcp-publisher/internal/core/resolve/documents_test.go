@@ -57,7 +57,7 @@ func names(entries []bundle.CatalogEntry) string {
 }
 
 func TestRequestedModulesIncludeUnresolvedModules(t *testing.T) {
-	w := usual().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
+	w := usualWorld().ask("nope").ask("apart", unmanaged).template("watch", "1.0.0").meta("watch").
 		edit(mandatoryMeta("7.0.0"))
 	if got := w.resolve(t).RequestedNames; !slices.Equal(got, []string{"apart", "keda", "nope", "watch"}) {
 		t.Errorf("got asked modules %v, want apart, keda, nope and watch", got)
@@ -65,7 +65,7 @@ func TestRequestedModulesIncludeUnresolvedModules(t *testing.T) {
 }
 
 func TestComponentsOfResolvableModulesAreListed(t *testing.T) {
-	w := usual().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
+	w := usualWorld().ask("nope").template("watch", "2.0.0").meta("watch").edit(mandatoryMeta("2.0.0"))
 	want := []ComponentNeed{
 		{ComponentRef: ComponentRef{Component: prefix + "keda", Version: "1.0.0"}}, {
 			ComponentRef: ComponentRef{Component: prefix + "watch", Version: "2.0.0"},
@@ -77,7 +77,7 @@ func TestComponentsOfResolvableModulesAreListed(t *testing.T) {
 }
 
 func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
-	w := usual()
+	w := usualWorld()
 	w.request.Seed = w.request.Requested
 	w.request.Labels = map[string]string{v1beta2.LabelRuntimeID: "r-secret", v1beta2.LabelInstanceID: "i-secret",
 		v1beta2.LabelGlobalAccountID: "g-secret",
@@ -102,7 +102,7 @@ func TestDocumentsDoNotIdentifyTheirRuntime(t *testing.T) {
 }
 
 func TestResolveDoesNotModifyItsRequest(t *testing.T) {
-	w := usual().ask("other").published(t)
+	w := usualWorld().ask("other").published(t)
 	w.request.Seed = w.request.Requested
 	before, err := json.Marshal(w.request)
 	if err != nil {

@@ -45,9 +45,9 @@ func annotated(annotation, value string) func(*v1beta2.ModuleTemplate) {
 	return func(t *v1beta2.ModuleTemplate) { t.Annotations = map[string]string{annotation: value} }
 }
 
-// rich returns a world whose catalog has several modules that require features of the agent, and one module that does
-// not.
-func rich() *world {
+// richWorld returns a world whose catalog has several modules that require features of the agent, and one module that
+// does not.
+func richWorld() *world {
 	w := newWorld().template("keda", "1.0.0").
 		template("keda", "2.0.0", annotated(v1beta2.AnnotationRequiresFeatures, "recreate")).
 		meta("keda", "regular=1.0.0", "fast=2.0.0").
@@ -62,7 +62,7 @@ func rich() *world {
 
 func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := rich()
+		w := richWorld()
 		w.request.Requested.Channel = rapid.SampledFrom([]string{"regular", "fast"}).Draw(rt, "channel")
 		if rapid.Bool().Draw(rt, "autonomy") {
 			w.request.Settings.Autonomy = bundle.AutonomyCatalog
@@ -108,7 +108,7 @@ func TestStateContainsOnlySupportedFeatures(t *testing.T) {
 }
 
 func TestModuleWithUnsupportedFeatureStaysUnchanged(t *testing.T) {
-	w := rich()
+	w := richWorld()
 	w.published(t)
 	w.request.Requested.Channel, w.request.Unsupported = "fast", []bundle.Feature{bundle.FeatureRecreate}
 	result := w.resolve(t)

@@ -52,7 +52,7 @@ func problemOf(result Result, module string) string {
 func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	left := 0
 	for depth := 30; depth < 90; depth++ {
-		w := usual().template("deep", "1.0.0", nested(depth)).meta("deep", "regular=1.0.0").ask("deep")
+		w := usualWorld().template("deep", "1.0.0", nested(depth)).meta("deep", "regular=1.0.0").ask("deep")
 		result := w.resolve(t)
 		encoded(t, result)
 		if manifestOf(result, "keda") == nil {
@@ -75,8 +75,8 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 // No Kyma requests the module, but its ModuleTemplate would be in the catalog of the bundles.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
-		usual().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
-		usual().older("deep-regular", "deep", "regular", "1.0.0", nested(80)),
+		usualWorld().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),
+		usualWorld().older("deep-regular", "deep", "regular", "1.0.0", nested(80)),
 	} {
 		result := w.resolve(t)
 		encoded(t, result)
@@ -95,7 +95,7 @@ func TestModuleReleaseMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 	for i := range 2_100 {
 		channels = append(channels, fmt.Sprintf("c%d=1.0.0", i))
 	}
-	w := usual().template("many", "1.0.0").meta("many", channels...).ask("many", inChannel("c7"))
+	w := usualWorld().template("many", "1.0.0").meta("many", channels...).ask("many", inChannel("c7"))
 	w.request.Settings.Autonomy = bundle.AutonomyCatalog
 	result := w.resolve(t)
 	encoded(t, result)
@@ -109,7 +109,7 @@ func TestModuleReleaseMetaWithTooManyChannelsIsOmitted(t *testing.T) {
 }
 
 func TestOfferLimitOmitsModulesWithMostChannels(t *testing.T) {
-	w := usual()
+	w := usualWorld()
 	for i := range 90 {
 		name := fmt.Sprintf("crowd-%d", i)
 		w.template(name, "1.0.0")
@@ -134,7 +134,7 @@ func TestOfferLimitOmitsModulesWithMostChannels(t *testing.T) {
 }
 
 func TestLargeRequestDoesNotDisplaceMandatoryOrInstalledModules(t *testing.T) {
-	w := usual().published(t).template("zz-guard", "1.0.0", mandatory, described("zz-guard", "1.0.0"))
+	w := usualWorld().published(t).template("zz-guard", "1.0.0", mandatory, described("zz-guard", "1.0.0"))
 	w.sized("zz-guard", "1.0.0", 20<<20)
 	for i := range 9 {
 		name := fmt.Sprintf("big-%d", i)
@@ -179,7 +179,7 @@ func TestUpgradeThatExceedsBundleSizeKeepsThePreviousVersion(t *testing.T) {
 }
 
 func TestModulesWithTheSameManifestNameConflict(t *testing.T) {
-	w := usual().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").
+	w := usualWorld().older("a", "sys-a", "regular", "1.0.0").template("kcp-system-a", "1.0.0").
 		meta("kcp-system-a", "regular=1.0.0")
 	w.ask("kcp-system/a").ask("kcp-system-a")
 	result := w.resolve(t)
@@ -194,7 +194,7 @@ func TestModulesWithTheSameManifestNameConflict(t *testing.T) {
 }
 
 func TestLargestTemplatesAreOmittedFromFullCatalog(t *testing.T) {
-	w := usual()
+	w := usualWorld()
 	for i := range 12 {
 		name := fmt.Sprintf("huge-%d", i)
 		w.template(name, "1.0.0", padded(1_400_000)).meta(name, "regular=1.0.0")

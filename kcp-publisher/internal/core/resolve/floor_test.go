@@ -45,7 +45,7 @@ func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := usual()
+			w := usualWorld()
 			if c.kept {
 				w.published(t)
 			}
@@ -98,7 +98,7 @@ func TestOnlyNeededComponentsAreRead(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := usual()
+			w := usualWorld()
 			if c.published != "" {
 				w.channel(c.published).published(t)
 			}

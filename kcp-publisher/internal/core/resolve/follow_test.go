@@ -34,21 +34,21 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 		remark bool
 	}{
 		"Held runtime keeps the last good version": {
-			world: usual(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"},
+			world: usualWorld(), then: func(w *world) { promoted(w).gated(held) }, want: []string{"keda@1.0.0 regular"},
 			held: true},
 		"Held new runtime gets the last good version": {
-			world: promoted(usual()).gated(held), want: []string{"keda@1.0.0 regular"}, held: true},
+			world: promoted(usualWorld()).gated(held), want: []string{"keda@1.0.0 regular"}, held: true},
 		"Held runtime keeps a version whose template was deleted": {
-			world: usual(), then: func(w *world) { promoted(w).gated(held); w.templates = w.templates[1:] },
+			world: usualWorld(), then: func(w *world) { promoted(w).gated(held); w.templates = w.templates[1:] },
 			want: []string{"keda@1.0.0 regular"}, held: true},
 		"Runtime without a gate gets the channel's version": {
-			world: usual(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
+			world: usualWorld(), then: func(w *world) { promoted(w) }, want: []string{"keda@1.1.0 regular"}},
 		"Rollback returns to the last good version": {
-			world: promoted(usual()),
+			world: promoted(usualWorld()),
 			then:  func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.1.0", HeldReason: why}) },
 			want:  []string{"keda@1.0.0 regular"}, remark: true},
 		"Rollback of another version is refused": {
-			world:  promoted(usual()),
+			world:  promoted(usualWorld()),
 			then:   func(w *world) { w.gated(rollout.Decision{Version: "1.0.0", ReplacedVersion: "1.0.9", HeldReason: why}) },
 			remark: true,
 			want: []string{
@@ -56,10 +56,10 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 				`Warning OlderVersionAsked: module keda stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
 			}},
 		"Rollout does not affect a pinned module": {
-			world: usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held),
+			world: usualWorld().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).gated(held),
 			want:  []string{"keda@1.1.0"}},
 		"Unreadable version keeps the last manifest": {
-			world: usual(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
+			world: usualWorld(), then: func(w *world) { promoted(w).whole("keda", "1.1.0", Content{Err: errUnread}) },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: " + errUnread.Error()}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,14 +84,14 @@ func TestRolloutGateLimitsTheVersion(t *testing.T) {
 }
 
 func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
-	free, held := usual(), usual().gated(rollout.Decision{
+	free, held := usualWorld(), usualWorld().gated(rollout.Decision{
 		Version: "1.0.0", HeldReason: "rollout keda-regular-1 holds version 1.1.0: wave others",
 	})
 	if a, b := encoded(t, free.resolve(t)),
 		encoded(t, held.resolve(t)); a.State.Descriptor.Digest != b.State.Descriptor.Digest {
 		t.Errorf("the rollout changes the desired state from\n%s\nto\n%s", a.State.Bytes, b.State.Bytes)
 	}
-	shown := promoted(usual()).gated(rollout.Decision{
+	shown := promoted(usualWorld()).gated(rollout.Decision{
 		Version: "1.0.0", HeldReason: "rollout keda-regular-1 holds version 1.1.0: wave others",
 	})
 	shown.request.CatalogVersions = map[rollout.Track]string{{Module: "keda", Channel: "regular"}: "1.0.0"}
@@ -103,7 +103,7 @@ func TestUnrelatedRolloutDoesNotChangeTheBundle(t *testing.T) {
 }
 
 func TestGatedModuleIsRemovedInItsInstalledVersion(t *testing.T) {
-	w := usual()
+	w := usualWorld()
 	w.request.Requested.Modules, w.request.RemovedModules = nil, []v1beta2.Module{
 		{Name: "keda", Channel: "regular", Managed: true},
 	}
@@ -116,7 +116,7 @@ func TestGatedModuleIsRemovedInItsInstalledVersion(t *testing.T) {
 }
 
 func TestOfferedVersionsFollowRolloutGates(t *testing.T) {
-	w := promoted(usual())
+	w := promoted(usualWorld())
 	w.request.Requested.Modules, w.request.Settings.Autonomy = nil, bundle.AutonomyCatalog
 	w.gated(rollout.Decision{Version: "1.0.0", HeldReason: "held"})
 	var got []string
@@ -133,27 +133,27 @@ func TestModulesThatFollowAChannelAreListed(t *testing.T) {
 		world *world
 		want  []FollowedChannel
 	}{
-		"Module follows the Kyma's channel": {usual(), []FollowedChannel{{"keda", "regular", "1.0.0"}}},
+		"Module follows the Kyma's channel": {usualWorld(), []FollowedChannel{{"keda", "regular", "1.0.0"}}},
 		"Module's channel overrides the Kyma's": {
-			usual().askNothingBut("keda", inChannel("fast")), []FollowedChannel{{"keda", "fast", "1.1.0"}},
+			usualWorld().askNothingBut("keda", inChannel("fast")), []FollowedChannel{{"keda", "fast", "1.1.0"}},
 		},
 		"Module with a missing template": {
-			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
+			usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			[]FollowedChannel{{"keda", "regular", "3.0.0"}},
 		},
 		"Module without a ModuleReleaseMeta": {
 			newWorld().older("keda-regular", "keda", "regular", "1.0.0",
 				labelledTemplate(v1beta2.LabelModuleName, "keda")).ask("keda"), []FollowedChannel{{"keda", "regular", "1.0.0"}},
 		},
-		"Channel without a version": {usual().channel("slow"), nil},
+		"Channel without a version": {usualWorld().channel("slow"), nil},
 		"Module that is not offered to the runtime": {
-			usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil,
+			usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }), nil,
 		},
-		"Unmanaged module": {usual().askNothingBut("keda", unmanaged), nil},
+		"Unmanaged module": {usualWorld().askNothingBut("keda", unmanaged), nil},
 		"Pinned module": {
-			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil,
+			usualWorld().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.0.0" }), nil,
 		},
-		"Mandatory module": {usual().edit(mandatoryMeta("1.0.0")), nil},
+		"Mandatory module": {usualWorld().edit(mandatoryMeta("1.0.0")), nil},
 		"Module for the control plane": {newWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) {
 			t.Annotations = map[string]string{v1beta2.AnnotationTarget: v1beta2.TargetControlPlane}
 		}).meta("keda", "regular=1.0.0").ask("keda"), nil},

@@ -27,7 +27,7 @@ func TestHeldRemovalKeepsTheManifest(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := usual().published(t)
+			w := usualWorld().published(t)
 			c.request(w)
 			w.request.HeldRemovals, w.request.IsSettling = []string{"keda"}, c.settles
 			if got := outline(w.resolve(t)); !slices.Equal(got, c.want) {

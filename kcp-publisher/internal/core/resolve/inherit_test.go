@@ -66,7 +66,7 @@ func TestReleasedModulesHaveNoMinimumVersionInNextTakeover(t *testing.T) {
 
 func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 	beta := labelledTemplate(v1beta2.LabelBeta, v1beta2.True)
-	gated := usual().installed("keda", "1.0.0")
+	gated := usualWorld().installed("keda", "1.0.0")
 	gated.request.Gates = map[rollout.Track]rollout.Decision{
 		{Module: "keda", Channel: "regular"}: {Version: "1.1.0", HeldReason: "waits"},
 	}
@@ -76,13 +76,13 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 		held  string
 	}{
 		"Channel has a newer version": {
-			usual().channel("fast").installed("keda", "1.0.0"), []string{"keda@1.0.0 fast"}, "1.1.0 follows",
+			usualWorld().channel("fast").installed("keda", "1.0.0"), []string{"keda@1.0.0 fast"}, "1.1.0 follows",
 		},
 		"Channel has an older version": {
-			usual().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows",
+			usualWorld().installed("keda", "1.1.0"), []string{"keda@1.1.0 regular"}, "1.0.0 follows",
 		},
 		"Module pinned to another version": {
-			usual().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
+			usualWorld().askNothingBut("keda", func(m *v1beta2.Module) { m.Version = "1.1.0" }).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0"}, "1.1.0 follows"},
 		"Rollout decides on another version": {gated, []string{"keda@1.0.0 regular"}, "1.1.0 follows"},
 		"Module no longer requested": {
@@ -102,7 +102,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 			[]string{"warden@1.1.0 mandatory",
 				"Warning OlderVersionAsked: module warden stays at version 1.1.0: lifecycle-manager installed " +
 					"1.0.0, which is older"}, ""},
-		"Module returned earlier while its upgrade waited": {usual().has("keda", "1.1.0").
+		"Module returned earlier while its upgrade waited": {usualWorld().has("keda", "1.1.0").
 			returned("keda", "1.1.0").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, ""},
 		"Module without a ModuleReleaseMeta": {
@@ -110,20 +110,20 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 				older("keda-regular", "keda", "regular", "1.1.0", labelledTemplate(v1beta2.LabelModuleName, "keda")).
 				ask("keda").installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular"}, "1.1.0 follows"},
-		"Installed version missing in the catalog": {usual().installed("keda", "0.9.0"),
+		"Installed version missing in the catalog": {usualWorld().installed("keda", "0.9.0"),
 			[]string{
 				"Warning ModuleNotInherited: module keda is not changed and cannot be taken over in version 0.9.0: " +
 					`module keda: version 0.9.0 of channel "regular" has no ModuleTemplate: add keda-0.9.0; keep that version in the catalog until the agent has adopted the module`}, ""},
 		"Module that the Kyma declares unmanaged": {
-			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"),
+			usualWorld().askNothingBut("keda", unmanaged).installed("keda", "1.0.0"),
 			[]string{"keda@1.0.0 regular unmanaged"}, "",
 		},
 		"Module that is unmanaged before and after the takeover": {
-			usual().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(),
+			usualWorld().askNothingBut("keda", unmanaged).installed("keda", "1.0.0").untended(),
 			[]string{"keda@1.0.0 regular unmanaged"}, "",
 		},
 		"Module that is unmanaged before and managed after the takeover": {
-			usual().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, "",
+			usualWorld().installed("keda", "1.0.0").untended(), []string{"keda@1.0.0 regular"}, "",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestModuleIsTakenOverInItsInstalledVersion(t *testing.T) {
 }
 
 func TestModuleThatCannotBeTakenOverKeepsItsVersion(t *testing.T) {
-	w := usual().installed("keda", "1.5.0")
+	w := usualWorld().installed("keda", "1.5.0")
 	if got := w.resolve(t); got.Versions["keda"] != "1.5.0" || len(got.State.Manifests) != 0 {
 		t.Errorf("got versions %v and manifests %+v, want keda 1.5.0 without a manifest", got.Versions,
 			got.State.Manifests)
@@ -162,7 +162,7 @@ func TestModuleThatCannotBeTakenOverKeepsItsVersion(t *testing.T) {
 }
 
 func TestAdoptedModuleFollowsItsChannel(t *testing.T) {
-	w := usual().channel("fast").installed("keda", "1.0.0").published(t)
+	w := usualWorld().channel("fast").installed("keda", "1.0.0").published(t)
 	w.request.Inherited = nil
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.1.0 fast"}) ||
@@ -173,7 +173,7 @@ func TestAdoptedModuleFollowsItsChannel(t *testing.T) {
 }
 
 func TestModulesReturnedToLifecycleManagerStayUnchanged(t *testing.T) {
-	w := usual().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
+	w := usualWorld().installed("keda", "1.0.0").published(t).channel("fast").askNothingBut("mail")
 	w.request.Takeover, w.request.Versions = bundle.TakeoverRelease,
 		map[string]string{"keda": "1.0.0", "warden": "2.0.0"}
 	got := w.resolve(t)
@@ -187,7 +187,7 @@ func TestModulesReturnedToLifecycleManagerStayUnchanged(t *testing.T) {
 }
 
 func TestRuntimeKeepsItsModulesUntilItsRequestIsKnown(t *testing.T) {
-	w := usual().installed("keda", "1.0.0").published(t).askNothingBut("mail")
+	w := usualWorld().installed("keda", "1.0.0").published(t).askNothingBut("mail")
 	w.request.Takeover, w.request.RequestUnknown = bundle.TakeoverAdopt, true
 	got := w.resolve(t)
 	if lines := outline(got); !slices.Equal(lines, []string{"keda@1.0.0 regular"}) ||

@@ -12,7 +12,7 @@ import (
 
 func TestChartManifestContainsValuesAndImages(t *testing.T) {
 	values := part("config", v1beta2.OCIRef, "application/octet-stream", "replicas: 2")
-	w := usual().whole("keda", "1.0.0", Content{
+	w := usualWorld().whole("keda", "1.0.0", Content{
 		Install: part("podinfo", v1beta2.HelmChart, "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "chart"),
 		Values:  &values,
 		Images:  []string{"registry.example/keda:1.0.0"},
@@ -39,7 +39,7 @@ func TestChangedChartValuesOfTheSameVersionAreRefused(t *testing.T) {
 	chart := part("podinfo", v1beta2.HelmChart, "", "chart")
 	first, second := part("config", v1beta2.OCIRef, "", "replicas: 1"),
 		part("config", v1beta2.OCIRef, "", "replicas: 2")
-	w := usual().whole("keda", "1.0.0", Content{Install: chart, Values: &first}).published(t)
+	w := usualWorld().whole("keda", "1.0.0", Content{Install: chart, Values: &first}).published(t)
 	w.whole("keda", "1.0.0", Content{Install: chart, Values: &second})
 	state := w.resolve(t).State
 	if len(state.Problems) != 1 ||
@@ -88,7 +88,7 @@ func TestInlineDescriptorForAnotherComponentIsRefused(t *testing.T) {
 }
 
 func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
-	w := usual().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
+	w := usualWorld().template("quiet", "1.0.0", labelledTemplate(v1beta2.LabelSync, v1beta2.False))
 	w.request.Seed = w.request.Requested
 	if shown := names(w.resolve(t).Catalog.ModuleTemplates); shown != "keda-1.0.0 keda-1.1.0" {
 		t.Errorf("template with disabled sync: got catalog %s, want only templates of keda", shown)
@@ -106,7 +106,7 @@ func TestSyncOfTemplatesAndModulesCanBeDisabled(t *testing.T) {
 }
 
 func TestModuleBeingRemovedKeepsItsChannel(t *testing.T) {
-	w := usual().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
+	w := usualWorld().template("nats", "2.0.0").meta("nats", "regular=2.0.0")
 	w.request.RemovedModules = []v1beta2.Module{
 		{Name: "nats", Channel: "regular"}, {Name: "keda", Channel: "fast"}, {Name: "gone", Channel: "regular"},
 	}
@@ -153,7 +153,7 @@ func TestManifestRequiresDowntime(t *testing.T) {
 		"template requires downtime": {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda", "regular=1.0.0").ask("keda"), true,
 		},
-		"template does not require downtime": {usual(), false},
+		"template does not require downtime": {usualWorld(), false},
 		"mandatory module of a ModuleReleaseMeta": {
 			newWorld().template("keda", "1.0.0", downtime).meta("keda").edit(mandatoryMeta("1.0.0")), false,
 		},
@@ -183,7 +183,7 @@ func TestManifestRequiresDowntime(t *testing.T) {
 			}
 		})
 	}
-	w := usual()
+	w := usualWorld()
 	w.request.Maintenance, w.request.IsDeleting = schedule, true
 	if state := w.resolve(t).State; state.Maintenance != nil {
 		t.Errorf("the bundle of a deleted Kyma has a schedule: %+v", state.Maintenance)

@@ -35,17 +35,17 @@ func (s story) check(t *testing.T) {
 
 func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 	for name, c := range map[string]story{
-		"A module without a channel follows the Kyma's": {world: usual(), want: []string{"keda@1.0.0 regular"}},
+		"A module without a channel follows the Kyma's": {world: usualWorld(), want: []string{"keda@1.0.0 regular"}},
 		"A module's own channel wins over the Kyma's": {
-			world: usual().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
+			world: usualWorld().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},
 		"A Kyma without modules gets none": {world: newWorld(), want: []string{}},
 		"The Kyma's switch to a faster channel upgrades": {
-			world: usual(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
+			world: usualWorld(), then: func(w *world) { w.channel("fast") }, want: []string{"keda@1.1.0 fast"}},
 		"A module's switch to a faster channel upgrades": {
-			world: usual(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) },
+			world: usualWorld(), then: func(w *world) { w.askNothingBut("keda", inChannel("fast")) },
 			want: []string{"keda@1.1.0 fast"}},
 		"A switch to a slower channel keeps the newer version": {
-			world: usual().channel("fast"), then: func(w *world) { w.channel("regular") },
+			world: usualWorld().channel("fast"), then: func(w *world) { w.channel("regular") },
 			want: []string{
 				"keda@1.1.0 fast",
 				`Warning OlderVersionAsked: module keda stays at version 1.1.0: channel "regular" has 1.0.0, which is older`,
@@ -54,48 +54,48 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 			world: newWorld().template("keda", "1.0.0").meta("keda", "regular=1.0.0", "fast=1.0.0").ask("keda"),
 			then:  func(w *world) { w.channel("fast") }, want: []string{"keda@1.0.0 fast"}},
 		"A channel without a version is a problem that names the object and the way out": {
-			world: usual().channel("slow"),
+			world: usualWorld().channel("slow"),
 			want: []string{
 				`Warning ChannelMissing: module keda: channel "slow" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
 			}},
 		"A channel with an empty version has no version": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "" }),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "" }),
 			want: []string{
 				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
 			}},
 		"A channel that loses its version keeps the last good Manifest": {
-			world: usual(), then: func(w *world) { w.metas[0].Spec.Channels = nil },
+			world: usualWorld(), then: func(w *world) { w.metas[0].Spec.Channels = nil },
 			want: []string{
 				"keda@1.0.0 regular",
 				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta kcp-system/keda spec.channels`,
 			}},
 		"An unknown module does not affect other modules": {
-			world: usual().ask("nope"),
+			world: usualWorld().ask("nope"),
 			want: []string{
 				"keda@1.0.0 regular",
 				"Warning ModuleUnknown: module nope is unknown: no ModuleReleaseMeta or ModuleTemplate has that name",
 			}},
 		"A module that disappears from the catalog keeps the last good Manifest": {
-			world: usual(), then: func(w *world) { w.templates, w.metas = nil, nil },
+			world: usualWorld(), then: func(w *world) { w.templates, w.metas = nil, nil },
 			want: []string{
 				"keda@1.0.0 regular",
 				"Warning ModuleUnknown: module keda is unknown: no ModuleReleaseMeta or ModuleTemplate has that name",
 			}},
 		"A module that is no longer requested is removed": {
-			world: usual(), then: func(w *world) { w.request.Requested.Modules = nil }, want: []string{}},
+			world: usualWorld(), then: func(w *world) { w.request.Requested.Modules = nil }, want: []string{}},
 		"A version without a ModuleTemplate is a problem that names the missing template": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels[0].Version = "3.0.0" }),
 			want: []string{
 				`Warning TemplateMissing: module keda: version 3.0.0 of channel "regular" has no ModuleTemplate: add keda-3.0.0`,
 			}},
 		"Two ModuleTemplates of one version are a problem that names them": {
-			world: usual().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
+			world: usualWorld().template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" }),
 			want: []string{
 				"Warning TemplateDoubled: module keda: version 1.0.0 has two ModuleTemplates: remove " +
 					"kcp-system/keda-1.0.0 or kcp-system/keda-again",
 			}},
 		"A second ModuleTemplate for the running version keeps the last good Manifest": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				w.template("keda", "1.0.0", func(t *v1beta2.ModuleTemplate) { t.Name = "keda-again" })
 			},
 			want: []string{
@@ -119,60 +119,60 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }).ask("keda"),
 			want: []string{"keda@1.0.0 regular"}},
 		"A module without a component name is a problem": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = "" }),
 			want: []string{
 				"Warning CatalogInvalid: module keda has no component name: set ModuleReleaseMeta kcp-system/keda " +
 					"spec.ocmComponentName",
 			}},
 		"A component that was not read cannot be installed": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.OcmComponentName = prefix + "other" }),
 			want: []string{
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/other:1.0.0 was not read",
 			}},
 		"A component that cannot be read is a problem with its error": {
-			world: broken(usual(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
+			world: broken(usualWorld(), "1.0.0", "component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503"),
 			want: []string{
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 in registry.example: 503",
 			}},
 		"A component that becomes unreadable keeps the last good Manifest": {
-			world: usual(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
+			world: usualWorld(), then: func(w *world) { broken(w, "1.0.0", "connection refused") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: connection refused"}},
 		"An upgrade whose component cannot be read keeps the last good version": {
-			world: usual(), then: func(w *world) { broken(w, "1.1.0", "digest mismatch").channel("fast") },
+			world: usualWorld(), then: func(w *world) { broken(w, "1.1.0", "digest mismatch").channel("fast") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: digest mismatch"}},
 		"A raw-manifest larger than the limit is refused": {
-			world: oversized(usual()),
+			world: oversized(usualWorld()),
 			want: []string{
 				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, limit 33554432`,
 			}},
 		"A module is pinned to a version that no channel has": {
-			world: usual().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),
+			world: usualWorld().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),
 			want:  []string{"keda@1.0.5"}},
 		"A pinned module stays while its channel gets a newer version": {
-			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
+			world: usualWorld().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
 				w.metas[0].Spec.Channels[0].Version = "1.1.0"
 			},
 			want: []string{"keda@1.0.0"}},
 		"A module that is no longer pinned follows its channel": {
-			world: usual().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
+			world: usualWorld().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
 				w.askNothingBut("keda").channel("fast")
 			},
 			want: []string{"keda@1.1.0 fast"}},
 		"A pinned older version does not downgrade the module": {
-			world: usual().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
+			world: usualWorld().channel("fast"), then: func(w *world) { w.askNothingBut("keda", pinned("1.0.0")) },
 			want: []string{
 				"keda@1.1.0 fast",
 				"Warning OlderVersionAsked: module keda stays at version 1.1.0: the Kyma pins it to 1.0.0, which is " +
 					"older",
 			}},
 		"A pinned version without a ModuleTemplate is a problem": {
-			world: usual().askNothingBut("keda", pinned("9.0.0")),
+			world: usualWorld().askNothingBut("keda", pinned("9.0.0")),
 			want: []string{
 				"Warning PinUnavailable: module keda: pinned version 9.0.0 is not available: " +
 					"ModuleTemplate keda-9.0.0 does not exist",
 			}},
 		"A pinned version is ignored if a channel is set": {
-			world: usual().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
+			world: usualWorld().askNothingBut("keda", pinned("1.0.0"), func(m *v1beta2.Module) { m.Channel = "fast" }),
 			want:  []string{"keda@1.1.0 fast"}},
 		"A version cannot be pinned without a ModuleReleaseMeta": {
 			world: newWorld().older("keda", "keda", "regular", "1.0.0").ask("keda", pinned("1.0.0")),
@@ -220,7 +220,7 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				`Warning CatalogInvalid: module keda: ModuleTemplate kcp-system/keda spec.descriptor: component descriptor: meta.schemaVersion: "v9" is not supported, must be "v2"`,
 			}},
 		"A ModuleReleaseMeta overrides ModuleTemplates with a channel": {
-			world: usual().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
+			world: usualWorld().older("keda", "keda", "regular", "0.9.0"), want: []string{"keda@1.0.0 regular"}},
 		"A mandatory version is installed regardless of its labels": {
 			world: newWorld().template("warden", "1.0.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
 				meta("warden").edit(mandatoryMeta("1.0.0")),
@@ -313,23 +313,23 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 			then: func(w *world) { w.metas[0].Spec.Channels[0].Version = "1.10.0" },
 			want: []string{"keda@1.10.0 regular"}},
 		"An unmanaged module that was never installed is not installed": {
-			world: usual().askNothingBut("keda", unmanaged), want: []string{}},
+			world: usualWorld().askNothingBut("keda", unmanaged), want: []string{}},
 		"A module that becomes unmanaged stays and is marked as unmanaged": {
-			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged) },
+			world: usualWorld(), then: func(w *world) { w.askNothingBut("keda", unmanaged) },
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"An unmanaged module is not upgraded": {
-			world: usual(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
+			world: usualWorld(), then: func(w *world) { w.askNothingBut("keda", unmanaged).channel("fast") },
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"An unmanaged module has no problems": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				broken(w, "1.0.0", "gone").askNothingBut("keda", unmanaged).channel("slow")
 			},
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"A module that is managed again follows its channel": {
-			world: leftAlone(usual()), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
+			world: leftAlone(usualWorld()), then: func(w *world) { w.askNothingBut("keda").channel("fast") },
 			want: []string{"keda@1.1.0 fast"}},
 		"A module that is managed again and cannot be resolved keeps the last good Manifest": {
-			world: leftAlone(usual()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
+			world: leftAlone(usualWorld()), then: func(w *world) { broken(w, "1.0.0", "gone").askNothingBut("keda") },
 			want: []string{"keda@1.0.0 regular", "Error ComponentBroken: module keda: gone"}},
 		"A Manifest contains the default CR": {
 			world: newWorld().template("keda", "1.0.0", defaultCR("Keda", "default")).meta("keda", "regular=1.0.0").
@@ -362,19 +362,19 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 				ask("keda", ignoringCR),
 			want: []string{"keda@1.0.0 regular"}},
 		"Content that changes under the same version is refused": {
-			world: usual(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
+			world: usualWorld(), then: func(w *world) { w.content("keda", "1.0.0", "something else") },
 			want: []string{"keda@1.0.0 regular",
 				"Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0 changed its content " +
 					"under the same version: release a new version instead"}},
 		"Content that moves to another repository is accepted": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				moved := w.contents[ComponentRef{Component: prefix + "keda", Version: "1.0.0"}]
 				moved.Install.Repository = "mirror.example/keda"
 				w.whole("keda", "1.0.0", moved)
 			},
 			want: []string{"keda@1.0.0 regular"}},
 		"A problem of one module does not block upgrades of other modules": {
-			world: usual().template("mail", "1.0.0").template("mail", "1.1.0").
+			world: usualWorld().template("mail", "1.0.0").template("mail", "1.1.0").
 				meta("mail", "regular=1.0.0", "fast=1.1.0").ask("mail"),
 			then: func(w *world) { broken(w, "1.1.0", "gone").channel("fast") },
 			want: []string{"keda@1.0.0 regular", "mail@1.1.0 fast", "Error ComponentBroken: module keda: gone"}},

@@ -26,7 +26,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"this runtime: ModuleTemplate kcp-system/keda-1.1.0: it is labeled " +
 					"operator.kyma-project.io/beta=true and the Kyma is not"}},
 		"A version that becomes beta is removed from other Kymas": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				for i := range w.templates {
 					labelledTemplate(v1beta2.LabelBeta, v1beta2.True)(&w.templates[i])
 				}
@@ -37,7 +37,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"operator.kyma-project.io/beta=true and the Kyma is not" + removed,
 			}},
 		"A ModuleReleaseMeta that is recreated removes nothing": {
-			world: usual().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)),
+			world: usualWorld().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)),
 			then:  func(w *world) { w.metas = nil },
 			want: []string{
 				"keda@1.0.0 regular",
@@ -45,7 +45,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"is labeled operator.kyma-project.io/beta=true and the Kyma is not",
 			}},
 		"A second ModuleReleaseMeta of the module removes nothing": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				again := *w.metas[0].DeepCopy()
 				again.Name, again.Spec.Beta = "a-copy", true
 				w.metas = append(w.metas, again)
@@ -56,7 +56,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"kcp-system/keda, or correct its spec.moduleName",
 			}},
 		"A pinned version is hidden like its module": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).
 				askNothingBut("keda", pinned("1.0.0")),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
@@ -74,16 +74,16 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 				labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).ask("keda").labeled(v1beta2.LabelBeta),
 			want: []string{"keda@1.0.0 regular"}},
 		"A beta module is hidden from other Kymas": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true" + removed,
 			}},
 		"A beta module is offered to a beta Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labeled(v1beta2.LabelBeta),
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).labeled(v1beta2.LabelBeta),
 			want:  []string{"keda@1.0.0 regular"}},
 		"An internal module is hidden from other Kymas": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
 				labeled(v1beta2.LabelBeta),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
@@ -91,16 +91,16 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					removed,
 			}},
 		"An internal module is offered to an internal Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Internal = true }).
 				labeled(v1beta2.LabelInternal), want: []string{"keda@1.0.0 regular"}},
 		"A kymaSelector hides the module from other Kymas": {
-			world: usual().edit(selecting("team", "blue")),
+			world: usualWorld().edit(selecting("team", "blue")),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: its " +
 					"kymaSelector does not select the Kyma" + removed,
 			}},
 		"An empty kymaSelector selects no Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} }).
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} }).
 				labeled("team"),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: its " +
@@ -127,10 +127,10 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"operator.kyma-project.io/internal=true and the Kyma is not" + removed,
 			}},
 		"A restricted module is offered to Kymas that its kymaSelector selects": {
-			world: usual().edit(selecting("team", v1beta2.True)).restricted("keda").labeled("team"),
+			world: usualWorld().edit(selecting("team", v1beta2.True)).restricted("keda").labeled("team"),
 			want:  []string{"keda@1.0.0 regular"}},
 		"A restricted module without a kymaSelector is hidden from all Kymas": {
-			world: usual().restricted("keda"),
+			world: usualWorld().restricted("keda"),
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is restricted and its ModuleReleaseMeta has no kymaSelector" + removed,
@@ -143,9 +143,9 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"is restricted and has no ModuleReleaseMeta whose kymaSelector selects the Kyma",
 			}},
 		"A module is offered to Kymas that its kymaSelector selects": {
-			world: usual().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
+			world: usualWorld().edit(selecting("team", v1beta2.True)).labeled("team"), want: []string{"keda@1.0.0 regular"}},
 		"An invalid kymaSelector selects no Kyma": {
-			world: usual().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
+			world: usualWorld().edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 				s.KymaSelector = &metav1.LabelSelector{
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}},
 				}
@@ -154,7 +154,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 				`Warning CatalogInvalid: module keda: ModuleReleaseMeta kcp-system/keda spec.kymaSelector: "Likes" is not a valid label selector operator`,
 			}},
 		"An invalid kymaSelector removes nothing": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) {
 					s.KymaSelector = &metav1.LabelSelector{
 						MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Likes"}},
@@ -166,12 +166,12 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 				`Warning CatalogInvalid: module keda: ModuleReleaseMeta kcp-system/keda spec.kymaSelector: "Likes" is not a valid label selector operator`,
 			}},
 		"An unmanaged module that is no longer offered stays unmanaged": {
-			world: usual(), then: func(w *world) {
+			world: usualWorld(), then: func(w *world) {
 				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }).askNothingBut("keda", unmanaged)
 			},
 			want: []string{"keda@1.0.0 regular unmanaged"}},
 		"An installed module that is no longer offered is removed": {
-			world: usual(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
+			world: usualWorld(), then: func(w *world) { w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Beta = true }) },
 			want: []string{
 				"Error ModuleNotOffered: module keda: module template not allowed: not offered to this runtime: it " +
 					"is a beta module and the Kyma is not labeled operator.kyma-project.io/beta=true" + removed,
@@ -183,7 +183,7 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 
 // The version of a hidden module must not stay recorded, so that a later request can install an older version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
-	w := usual().channel("fast").published(t)
+	w := usualWorld().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}
 	w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.KymaSelector = &metav1.LabelSelector{} })
 	result := w.resolve(t)

@@ -28,9 +28,9 @@ func newWorld() *world {
 	return &world{contents: map[ComponentRef]Content{}, request: Request{Requested: v1beta2.KymaSpec{Channel: "regular"}}}
 }
 
-// usual returns a world with keda 1.0.0 in channel regular and keda 1.1.0 in channel fast. Its Kyma requests keda from
-// channel regular.
-func usual() *world {
+// usualWorld returns a world with keda 1.0.0 in channel regular and keda 1.1.0 in channel fast. Its Kyma requests
+// keda from channel regular.
+func usualWorld() *world {
 	return newWorld().template("keda", "1.0.0").
 		template("keda", "1.1.0").
 		meta("keda", "regular=1.0.0", "fast=1.1.0").

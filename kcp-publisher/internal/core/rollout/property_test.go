@@ -172,7 +172,7 @@ func (w *world) stir() {
 			if n := len(m.reports); n > 0 {
 				old := m.reports[w.random.IntN(n)]
 				m.reported, m.saidState, m.saidResult = old.about, old.state, old.check
-				w.believe(m)
+				w.recordReport(m)
 			}
 		case 5: // the runtime reports the bundle of another runtime
 			m.reported, m.saidState, m.lastReport = -1, v1beta2.StateReady, w.now
@@ -319,9 +319,9 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkBelief repeats a step like a restarted publisher. It must lead to the same decisions. A report about another
+// checkRestartDecisions repeats a step like a restarted publisher. It must lead to the same decisions. A report about another
 // bundle must not change them.
-func (w *world) checkBelief(
+func (w *world) checkRestartDecisions(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation PlanInput,
 ) {
 	lies := append([]Runtime(nil), facts...)

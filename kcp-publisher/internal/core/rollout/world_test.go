@@ -17,8 +17,8 @@ var keda = Track{"keda", "regular"}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// machine simulates a runtime with its bundles in the registry and the status of its Kyma.
-type machine struct {
+// simulatedRuntime simulates a runtime with its bundles in the registry and the status of its Kyma.
+type simulatedRuntime struct {
 	id     string
 	labels map[string]string
 	// version and digest describe the newest bundle of the runtime in the registry.
@@ -48,8 +48,8 @@ type machine struct {
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
 	// the Kyma's status records.
 	broken, unresolved string
-	// The following fields record the events of the history, to check decisions: the rollout that published the version,
-	// and the versions that were ready.
+	// The following fields record the events of the history, to check decisions: the rollout that published the
+	// version, and the versions that were ready.
 	givenBy string
 	bundles map[int]string // rollout and version by digest
 	readyBy map[string]bool
@@ -61,7 +61,7 @@ type reported struct {
 	check v1beta2.CheckResult
 }
 
-func (w *world) fact(m *machine) Runtime {
+func (w *world) fact(m *simulatedRuntime) Runtime {
 	r := Runtime{
 		ID: m.id, Labels: m.labels, LastReport: m.lastReport, Version: m.known.Versions[keda.Module],
 		IsCurrent: m.reported == m.knownDigest, State: m.saidState,
@@ -85,7 +85,7 @@ type world struct {
 	digests  int
 	policy   *fleet.RolloutPolicy
 	channel  string
-	machines []*machine
+	machines []*simulatedRuntime
 	rollouts []*fleet.Rollout
 	// continued counts the waves that were proven without their deferred runtimes.
 	continued int64
@@ -121,8 +121,8 @@ func newWorld(random *rand.Rand) *world {
 	return w
 }
 
-func newMachine(number int, version string) *machine {
-	return &machine{
+func newMachine(number int, version string) *simulatedRuntime {
+	return &simulatedRuntime{
 		id: fmt.Sprint("r-", number), version: version, online: true, mood: v1beta2.StateReady,
 		result:  v1beta2.CheckPassed,
 		bundles: map[int]string{}, readyBy: map[string]bool{},
@@ -172,14 +172,14 @@ func (w *world) course() fleet.Course {
 	return course
 }
 
-func (w *world) push(m *machine) {
+func (w *world) push(m *simulatedRuntime) {
 	w.digests++
 	m.digest = w.digests
 	m.bundles[m.digest] = m.givenBy + m.version
 }
 
 // publish reconciles one runtime: it pushes the version that the gate allows, and then records the push.
-func (w *world) publish(m *machine) {
+func (w *world) publish(m *simulatedRuntime) {
 	if m.refuses {
 		m.noted, m.polled = m.lastReport, true // the publisher still reads the report
 		return
@@ -213,17 +213,17 @@ func (w *world) publish(m *machine) {
 	w.write(m)
 }
 
-func (w *world) write(m *machine) {
+func (w *world) write(m *simulatedRuntime) {
 	manifests := []bundle.Manifest{{Module: keda.Module, Channel: keda.Channel, Version: m.version}}
 	given := w.gates.SelectedVersions(m.id, manifests, &m.known, w.now)
 	m.known = v1beta2.PublishedBundle{Versions: map[string]string{keda.Module: m.version}, Given: given}
 	m.knownDigest, m.noted, m.polled = m.digest, m.lastReport, true
-	w.believe(m)
+	w.recordReport(m)
 }
 
-// believe copies the check result and the ready state from a report to the Kyma's status, if the report is about the
-// recorded bundle.
-func (w *world) believe(m *machine) {
+// recordReport copies the check result and the ready state from a report to the Kyma's status, if the report is about
+// the recorded bundle.
+func (w *world) recordReport(m *simulatedRuntime) {
 	if m.reported != m.knownDigest {
 		return
 	}
@@ -241,7 +241,7 @@ func (w *world) believe(m *machine) {
 	}
 }
 
-func (w *world) report(m *machine) {
+func (w *world) report(m *simulatedRuntime) {
 	if m.online {
 		result := m.result
 		if m.old {
@@ -252,7 +252,7 @@ func (w *world) report(m *machine) {
 		}
 		m.reported, m.saidState, m.saidResult, m.lastReport = m.digest, m.mood, result, w.now
 		m.reports = append(m.reports, reported{m.digest, m.mood, result})
-		w.believe(m)
+		w.recordReport(m)
 	}
 }
 
@@ -305,7 +305,7 @@ func (w *world) promote() {
 	w.check(newest, before, step, facts)
 	w.checkParts(newest, step, facts)
 	if w.chance(20) {
-		w.checkBelief(newest, before, step, facts, situation)
+		w.checkRestartDecisions(newest, before, step, facts, situation)
 	}
 	newest.Status = step.Status
 	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act

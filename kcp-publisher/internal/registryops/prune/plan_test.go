@@ -47,8 +47,8 @@ func bundlesOf(id string, issued ...int) (all []Bundle) {
 	return all
 }
 
-// going returns the removals of a plan as text: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
-func going(inventory Inventory, plan Plan) string {
+// removalText returns the removals of a plan as text: REPOSITORY:TAG, or REPOSITORY#i for the i-th bundle.
+func removalText(inventory Inventory, plan Plan) string {
 	var all []string
 	for _, r := range plan.Remove {
 		name := r.Repository + ":" + strings.Join(r.Tags, ",")
@@ -218,7 +218,7 @@ func TestOnlyUnneededManifestsAreRemoved(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			plan := Decide(c.inventory, c.noted, rules)
-			if got := going(c.inventory, plan); got != c.want {
+			if got := removalText(c.inventory, plan); got != c.want {
 				t.Errorf("plan removes %q, want %q", got, c.want)
 			}
 		})
@@ -253,7 +253,7 @@ func TestPruneRemovesAtMostTheLimitOfManifests(t *testing.T) {
 	few.Limit = 2
 	inventory := Inventory{Runtimes: []Runtime{{ID: "a", Kyma: true, Bundles: bundlesOf("a", 40, 50, 60, 70, 80, 90)}}}
 	plan := Decide(inventory, nil, few)
-	if got := going(inventory, plan); got != "runtimes/a#5 runtimes/a#4" || plan.Over != 2 {
+	if got := removalText(inventory, plan); got != "runtimes/a#5 runtimes/a#4" || plan.Over != 2 {
 		t.Errorf("got removals %q and %d over the limit, want 2 each", got, plan.Over)
 	}
 }
@@ -283,7 +283,7 @@ func TestRuntimeWithManyBundlesDoesNotDelayOthers(t *testing.T) {
 	} {
 		few.Limit = want.limit
 		plan := Decide(inventory, noted, few)
-		if got := going(inventory, plan); got != want.going || plan.Over != want.over {
+		if got := removalText(inventory, plan); got != want.going || plan.Over != want.over {
 			t.Errorf("limit %d: plan removes %q with %d beyond the limit, want %q with %d", want.limit, got, plan.Over,
 				want.going, want.over)
 		}

@@ -182,7 +182,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		got[1] != bundle.DocumentsRepository {
 		t.Errorf("plan removes shared manifests in %v, want the unused content and documents", got)
 	}
-	if got := going(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
+	if got := removalText(inventory, Decide(inventory, nil, rules)); got != "runtimes/a#2" {
 		t.Errorf("plan removes %q, want the oldest bundle that was read", got)
 	}
 
@@ -194,7 +194,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 	if len(inventory.Unknown) > 0 || !inventory.Runtimes[0].Truncated || len(inventory.Runtimes[0].Bundles) != 4 {
 		t.Fatalf("got inventory %+v, want 4 bundles that are truncated", inventory)
 	}
-	if got := going(inventory, Decide(inventory, nil, rules)); got != "" {
+	if got := removalText(inventory, Decide(inventory, nil, rules)); got != "" {
 		t.Errorf("got removals %q, want none", got)
 	}
 }

@@ -119,7 +119,7 @@ func tokensShowTheFleet(t *testing.T, w *world) {
 	brief := w.serve(t, siteOptions{lifetime: 2 * time.Second})
 	v = brief.visitor(t)
 	v.signIn(t, ann).has(t, http.StatusOK, shown)
-	until(t, "the session ends", func() seen { return v.get(t, "/") }, func(s seen) bool {
+	until(t, "the session ends", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
 		return s.path == "/sign-in"
 	})
 }
@@ -131,11 +131,11 @@ func rightsAreTakenAway(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, carl).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), binding))
-	until(t, "the right is revoked", func() seen { return v.get(t, "/") }, func(s seen) bool {
+	until(t, "the right is revoked", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
 		return s.status == http.StatusForbidden
 	})
 	w.bind(t, namespace, "viewer", accountOf("carl"))
-	until(t, "the right is granted again", func() seen { return v.get(t, "/") }, func(s seen) bool {
+	until(t, "the right is granted again", func() seenPage { return v.get(t, "/") }, func(s seenPage) bool {
 		return s.status == http.StatusOK
 	})
 }
@@ -147,7 +147,7 @@ func tokenEnds(t *testing.T, w *world) {
 	v := s.visitor(t)
 	v.signIn(t, dora).has(t, http.StatusOK, shown)
 	require.NoError(t, w.admin.Delete(t.Context(), holder))
-	until(t, "the token is rejected", func() seen { return v.get(t, "/rollouts") }, func(s seen) bool {
+	until(t, "the token is rejected", func() seenPage { return v.get(t, "/rollouts") }, func(s seenPage) bool {
 		return s.path == "/sign-in" && s.query.Get("next") == "/rollouts" &&
 			strings.Contains(s.text, "Your session has ended")
 	})
@@ -204,8 +204,8 @@ func providersUsers(t *testing.T, w *world) {
 			until(
 				t,
 				"the provider is known to the API server",
-				func() seen { return v.get(t, "/sign-in/oidc?next=/rollouts") },
-				func(s seen) bool {
+				func() seenPage { return v.get(t, "/sign-in/oidc?next=/rollouts") },
+				func(s seenPage) bool {
 					return s.status == http.StatusOK && s.text == shown+" at /rollouts"
 				},
 			)
@@ -221,8 +221,8 @@ func providersUsers(t *testing.T, w *world) {
 			v = s.visitor(t)
 			v.get(t, "/sign-in/oidc").has(t, http.StatusOK, shown)
 			w.provider.as(nil, nil, nil)
-			until(t, "the session ends with the ID token", func() seen { return v.get(t, "/") },
-				func(s seen) bool { return s.path == "/sign-in" })
+			until(t, "the session ends with the ID token", func() seenPage { return v.get(t, "/") },
+				func(s seenPage) bool { return s.path == "/sign-in" })
 		})
 	}
 }

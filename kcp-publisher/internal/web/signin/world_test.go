@@ -242,8 +242,8 @@ func (s *site) visitor(t *testing.T) *visitor {
 	return &visitor{Client: &http.Client{Transport: s.Client().Transport, Jar: jar, Timeout: time.Minute}, site: s}
 }
 
-// seen is the response that a visitor gets after all redirects.
-type seen struct {
+// seenPage is the response that a visitor gets after all redirects.
+type seenPage struct {
 	status  int
 	path    string
 	query   url.Values
@@ -251,7 +251,7 @@ type seen struct {
 	headers http.Header
 }
 
-func (v *visitor) ask(t *testing.T, method, path string, form url.Values, headers ...string) seen {
+func (v *visitor) ask(t *testing.T, method, path string, form url.Values, headers ...string) seenPage {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, v.site.URL+path, strings.NewReader(form.Encode()))
 	require.NoError(t, err)
@@ -270,25 +270,25 @@ func (v *visitor) ask(t *testing.T, method, path string, form url.Values, header
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	require.NoError(t, err)
-	return seen{answer.StatusCode, answer.Request.URL.Path, answer.Request.URL.Query(), string(text), answer.Header}
+	return seenPage{answer.StatusCode, answer.Request.URL.Path, answer.Request.URL.Query(), string(text), answer.Header}
 }
 
-func (v *visitor) get(t *testing.T, path string, headers ...string) seen {
+func (v *visitor) get(t *testing.T, path string, headers ...string) seenPage {
 	t.Helper()
 	return v.ask(t, http.MethodGet, path, nil, headers...)
 }
 
-func (v *visitor) signIn(t *testing.T, token string) seen {
+func (v *visitor) signIn(t *testing.T, token string) seenPage {
 	t.Helper()
 	return v.ask(t, http.MethodPost, "/sign-in/token", url.Values{"token": {token}, "next": {"/runtimes/berlin"}},
 		"Sec-Fetch-Site", "same-origin")
 }
 
-func (s seen) String() string {
+func (s seenPage) String() string {
 	return fmt.Sprintf("%d at %s?%s: %s", s.status, s.path, s.query.Encode(), s.text)
 }
 
-func (s seen) has(t *testing.T, status int, texts ...string) {
+func (s seenPage) has(t *testing.T, status int, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
 		if !strings.Contains(s.text, text) {
@@ -303,7 +303,7 @@ func (s seen) has(t *testing.T, status int, texts ...string) {
 	}
 }
 
-func until(t *testing.T, what string, poll func() seen, holds func(seen) bool) {
+func until(t *testing.T, what string, poll func() seenPage, holds func(seenPage) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
 	for {

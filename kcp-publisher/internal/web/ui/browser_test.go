@@ -114,8 +114,8 @@ func (b *browser) checkLayout(width, height int64, scheme string) {
 
 const live = `document.querySelector("#live").dataset.state === "on"`
 
-// shoot saves a screenshot of the visible part, or of the whole page, in the folder $SCREENSHOTS.
-func (b *browser) shoot(name string, whole bool) {
+// saveScreenshot saves a screenshot of the visible part, or of the whole page, in the folder $SCREENSHOTS.
+func (b *browser) saveScreenshot(name string, whole bool) {
 	b.Helper()
 	folder := os.Getenv("SCREENSHOTS")
 	if folder == "" {
@@ -330,9 +330,9 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 					t.Errorf("%s: the page is %d pixels wider than the window", name, wider)
 				}
 				b.checkFaults(name)
-				b.shoot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
+				b.saveScreenshot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
 				if len(axe) > 0 {
-					b.judge(name, string(axe))
+					b.checkAccessibility(name, string(axe))
 				}
 			}
 		}
@@ -352,9 +352,9 @@ func (b *browser) checkFaults(name string) {
 	}
 }
 
-// judge fails the test for each serious finding of axe-core. The debugger runs the script, because the page's
-// Content-Security-Policy would block it.
-func (b *browser) judge(name, axe string) {
+// checkAccessibility fails the test for each serious finding of axe-core. The debugger runs the script, because the
+// page's Content-Security-Policy would block it.
+func (b *browser) checkAccessibility(name, axe string) {
 	b.Helper()
 	read[int](b, axe+"\n;0")
 	found := read[string](
@@ -393,7 +393,7 @@ func TestOverviewHandlesTenThousandRuntimes(t *testing.T) {
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 50`)
 	t.Logf("10,000 runtimes: first row after %v, snapshot %d KiB", time.Since(first).Round(time.Millisecond),
 		(after.HeapAlloc-before.HeapAlloc)>>10)
-	b.shoot("ten-thousand", false)
+	b.saveScreenshot("ten-thousand", false)
 	began := time.Now()
 	b.do(chromedp.SendKeys("input[name=q]", "r-0999"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10`)

@@ -50,7 +50,7 @@ func TestViewIsSavedInTheBrowser(t *testing.T) {
 	b.do(chromedp.Click("#views .save"))
 	const names = `[...document.querySelectorAll("#views li a")].map(a => a.innerText).join()`
 	b.until(names + ` === "<b>Failing</b>"`)
-	b.shoot("saved-view", false)
+	b.saveScreenshot("saved-view", false)
 
 	b.do(chromedp.Navigate(s.URL + "/"))
 	b.until(live + ` && ` + names + ` === "<b>Failing</b>"`)

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// bundled returns the image of a bundle that allows no rollback.
-func bundled(image string) Target {
+// targetImage returns the image of a bundle that allows no rollback.
+func targetImage(image string) Target {
 	return Target{Image: image, AllowsRollback: func(_, _ string) bool { return false }}
 }
 
@@ -205,7 +205,7 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := onReconciled(c.known, bundled(c.wanted), c.well)
+			got := onReconciled(c.known, targetImage(c.wanted), c.well)
 			switch {
 			case c.start:
 				got = onStart(c.known)
@@ -259,9 +259,9 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				t.Fatalf("got leading image %s, want the working image %s: %+v", leading, wanted, d)
 			}
 			known := d
-			if (known.Problem(bundled(wanted)) != "") != (leading != wanted) {
+			if (known.Problem(targetImage(wanted)) != "") != (leading != wanted) {
 				t.Fatalf("got problem %q, want one only if the leading image %s is not the wanted image %s",
-					known.Problem(bundled(wanted)), leading, wanted)
+					known.Problem(targetImage(wanted)), leading, wanted)
 			}
 		}
 	}
@@ -279,7 +279,7 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 		"failed image was set again": {State{TemplateImage: "chart", FailedImage: "chart"}, "", false},
 		"no rollback":                {State{TemplateImage: "b"}, "", false},
 	} {
-		got := Snapshot{State: c.state}.Problem(bundled(c.wanted))
+		got := Snapshot{State: c.state}.Problem(targetImage(c.wanted))
 		if strings.Contains(got, "rolled back its image chart") != c.reported {
 			t.Errorf("%s: got %q, want a report: %t", name, got, c.reported)
 		}

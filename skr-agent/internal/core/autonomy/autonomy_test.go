@@ -21,8 +21,8 @@ func manifest(module, channel, version string) bundle.Manifest {
 	return m
 }
 
-// last returns a bundle with module keda, the mandatory module watcher, and offers of keda, nats and gone.
-func last() *bundle.Bundle {
+// lastBundle returns a bundle with module keda, the mandatory module watcher, and offers of keda, nats and gone.
+func lastBundle() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1
 	b.Statement.Predicate.Removals = []string{"gone"}
@@ -77,7 +77,7 @@ func TestRuntimeKymaCannotChangeMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
 	}}}
-	b := last()
+	b := lastBundle()
 	b.State.Offers = append(b.State.Offers, manifest("guard", "regular", "1.0.0"))
 	alias := manifest("team/watcher", "regular", "9.0.0")
 	alias.Name = "watcher"
@@ -172,13 +172,13 @@ func TestRuntimeAppliesRequestOfItsKyma(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := last()
+			b := lastBundle()
 			if got := textOf(Apply(b, asking(c.modules...), nil)); got != c.want {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
-			if !slices.EqualFunc(b.State.Manifests, last().State.Manifests,
+			if !slices.EqualFunc(b.State.Manifests, lastBundle().State.Manifests,
 				func(x, y bundle.Manifest) bool { return x.Version == y.Version && x.Unmanaged == y.Unmanaged }) ||
-				!slices.Equal(b.Statement.Predicate.Removals, last().Statement.Predicate.Removals) {
+				!slices.Equal(b.Statement.Predicate.Removals, lastBundle().Statement.Predicate.Removals) {
 				t.Error("Follow must not change its argument")
 			}
 		})
@@ -192,7 +192,7 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 	deleted := asking()
 	deletedForReal := metav1.Now()
 	deleted.DeletionTimestamp = &deletedForReal
-	off, farewell, taken := last(), last(), last()
+	off, farewell, taken := lastBundle(), lastBundle(), lastBundle()
 	taken.State.Takeover = bundle.TakeoverAdopt
 	off.State.Settings.Autonomy = ""
 	farewell.Statement.Predicate.Deleting = true
@@ -200,8 +200,8 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 		b    *bundle.Bundle
 		kyma *v1beta2.Kyma
 	}{
-		"no autonomy in the settings": {off, wish}, "bundle includes the request": {last(), answered},
-		"no Kyma": {last(), nil}, "Kyma being deleted": {last(), deleted},
+		"no autonomy in the settings": {off, wish}, "bundle includes the request": {lastBundle(), answered},
+		"no Kyma": {lastBundle(), nil}, "Kyma being deleted": {lastBundle(), deleted},
 		"bundle that deletes the runtime's modules": {farewell, wish},
 		"bundle of a takeover":                      {taken, wish}, "no bundle": {nil, wish},
 	} {
@@ -273,7 +273,7 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 			"keda@1.7.0; watcher@1.0.0; removes [gone]; decided []"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := last()
+			b := lastBundle()
 			b.Statement.Predicate.KymaSpec = bundle.RequestDigest(answered)
 			if c.change != nil {
 				c.change(b)
@@ -293,7 +293,7 @@ func TestModuleChoicesNeverDowngrade(t *testing.T) {
 func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 	want := "keda@1.8.0; watcher@1.0.0; ! module keda stays at version 1.8.0: the last accepted bundle has 1.7.0, " +
 		"which is older; removes [gone]; decided [keda]"
-	if got := textOf(Apply(last(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
+	if got := textOf(Apply(lastBundle(), nil, installed("keda@1.8.0", "nats@2.0.0"))); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -303,7 +303,7 @@ func TestMissingKymaRemovesAndDowngradesNothing(t *testing.T) {
 func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
 	terminating := asking()
 	terminating.DeletionTimestamp = new(metav1.Now())
-	b := last()
+	b := lastBundle()
 	b.Statement.Predicate.Removals = []string{"gone", "nats"}
 	for name, kyma := range map[string]*v1beta2.Kyma{"missing Kyma": nil, "Kyma being deleted": terminating} {
 		want := "watcher@1.0.0; removes [gone]; decided []"
@@ -327,7 +327,7 @@ func TestUnknownRequestNeitherAddsNorRemovesModules(t *testing.T) {
 }
 
 func TestRequestsAreComparedByContent(t *testing.T) {
-	b := last()
+	b := lastBundle()
 	b.Statement.Predicate.KymaSpec = bundle.RequestDigest(asking(module("keda", "")).Spec)
 	replaced := asking(module("nats", ""))
 	replaced.Generation = 1 // the generation in the bundle
