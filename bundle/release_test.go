@@ -365,7 +365,7 @@ func TestReleaseKeysForbidUnreleasedContentInBundleFields(t *testing.T) {
 		"default CR without a released default CR": {func(m *Manifest, _ *DesiredState) {
 			m.Content = m.Content[:1]
 		}, "the release has no default CR"},
-		"default CR in a content that was not released": {func(m *Manifest, _ *DesiredState) {
+		"default CR that was not released": {func(m *Manifest, _ *DesiredState) {
 			m.Content[1].Digest = digest.FromString("evil")
 		}, "is not part of the release"},
 		"default CR in released content with another name": {func(m *Manifest, _ *DesiredState) {

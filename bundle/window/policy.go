@@ -142,7 +142,7 @@ func (p Policy) ShortWindows(minimum time.Duration) (all []string) {
 		}
 		if length < minimum {
 			all = append(all,
-				fmt.Sprintf("%s is open for %s, but an upgrade needs %s: the window can only extend adjacent windows",
+				fmt.Sprintf("%s is open for %s, but an upgrade needs %s: it has an effect only next to another window",
 					field, length, minimum))
 		}
 	}

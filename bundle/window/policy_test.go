@@ -107,7 +107,7 @@ func TestPolicyPartsWithoutEffectAreReportedAsRemarks(t *testing.T) {
 		`default: timeBegin and timeEnd are read as begin and end; lifecycle-manager ignores them and uses the whole day`,
 	}
 	short := "rules[0].windows[0] is open for 10m0s, but an upgrade needs 20m0s: " +
-		"the window can only extend adjacent windows"
+		"it has an effect only next to another window"
 	windows, err := Parse([]byte(`{"rules": [{"match": {"plan": "a"}, "windows": [{"days": ["Sat"], "begin": "23:55:00Z", "end": "00:05:00Z"},
 		{"begin": "2026-12-08T20:00:00Z", "end": "2026-12-08T20:20:00Z"}]}], "default": {"days": ["Sat"], "begin": "21:00:00Z", "end": "21:00:00Z"}}`))
 	if err != nil || fmt.Sprint(windows.ShortWindows(20*time.Minute)) != fmt.Sprint([]string{short}) {

@@ -23,7 +23,7 @@ import (
 // The egress rules of the agent's chart apply to HTTP checks. The chart allows one of two ports of the Service. The
 // rollout waits until an operator allows the other port, too.
 func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
-	scene(t)
+	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)
 	setStage(t, "canary")

@@ -162,7 +162,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 	// The control plane did not receive a report about version 1.8.0 yet, so its next bundle has version 1.7.0.
 	current, err := r.Desired(ctx)
 	must(t, err)
-	next := composed(t, f, r, documentsOf(t, f, r, bundle.Blob(current)), publisherKey(t, f), func(*bundle.Predicate) {})
+	next := pushNewer(t, f, r, documentsOf(t, f, r, bundle.Blob(current)), publisherKey(t, f), func(*bundle.Predicate) {})
 	must(t, r.Put(ctx, next))
 	sequence := predicateOf(t, f, r, next).Sequence
 	until(t, 60*time.Second, "the agent accepts a bundle with the older version", func() (bool, string) {

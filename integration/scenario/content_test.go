@@ -320,7 +320,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	expect("", "not signed") // the bundle does not contain the module anymore, which stays installed
+	expect("", "not signed") // the bundle no longer contains the module, but the module stays installed
 	must(t, release(ctx, f, signed("1.2.0")))
 	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))

@@ -129,7 +129,7 @@ func TestUnknownSSHHostKeyChangesNothing(t *testing.T) {
 	key := (*server.host.Load()).PublicKey()
 	untilNotFollowed(t, f, before, v1beta2.ReasonHostKeyRefused,
 		"known_hosts ("+filepath.Join(repo.credentials, "known_hosts")+") has a different key for "+
-			server.address.String()+" than the server's, "+key.Type()+" "+ssh.FingerprintSHA256(key)+
+			server.address.String()+" than the server, which sent "+key.Type()+" "+ssh.FingerprintSHA256(key)+
 			": verify this key with the server's operators, and then add it to known_hosts")
 	// A restarted publisher does not trust the new host key.
 	must(t, f.Publisher().Stop())

@@ -47,9 +47,9 @@ func registryBundle(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) (bundle.Bund
 	return store.FetchBundle(t.Context(), repository, verified)
 }
 
-// composed signs the documents as a newer bundle, pushes the bundle to the runtime's repository, and returns its
+// pushNewer signs the documents as a newer bundle, pushes the bundle to the runtime's repository, and returns its
 // manifest.
-func composed(
+func pushNewer(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, documents bundle.Documents, signer trust.Signer,
 	change func(*bundle.Predicate),
 ) bundle.Blob {
@@ -189,7 +189,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			theirs.Manifests[0].Spec.LocalizedImages = []string{"thief.example/scaler:1.8.0"}
 			documents, err := bundle.NewDocuments(theirs, bundle.Catalog{})
 			must(t, err)
-			theft := composed(t, f, r, documents, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 1 })
+			theft := pushNewer(t, f, r, documents, stolen, func(p *bundle.Predicate) { p.Sequence = math.MaxInt64 - 1 })
 			before, log := objectVersions(t, r), len(f.Publisher().Log())
 			for _, restarted := range []bool{true, false} {
 				if restarted {
@@ -222,7 +222,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 		untilQuiet(t, f)
 		before := objectVersions(t, r)
 		must(t, f.Publisher().Stop())
-		downgrade := composed(t, f, r, documentsOf(t, f, r, old), publisherKey(t, f), func(*bundle.Predicate) {})
+		downgrade := pushNewer(t, f, r, documentsOf(t, f, r, old), publisherKey(t, f), func(*bundle.Predicate) {})
 		must(t, r.Put(ctx, downgrade))
 		must(t, r.UntilAccepted(ctx, metav1.ConditionFalse, string(refusal.Downgrade)))
 		stays(t, before)

@@ -253,7 +253,7 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 		},
 		"no previous value": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "", Unknown,
-			"no value from before the upgrade is known",
+			"the value before the upgrade is unknown",
 		},
 		"no previous value, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "", Success, "",
@@ -269,13 +269,13 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 		},
 		"value stays zero": {fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 0, "0", Success, ""},
 		"previous value is not a number": {
-			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "no value from before",
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "many", Unknown, "the value before the upgrade is unknown",
 		},
 		"previous value is NaN": {
-			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "NaN", Unknown, "no value from before",
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "NaN", Unknown, "the value before the upgrade is unknown",
 		},
 		"previous value is infinite": {
-			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "+Inf", Unknown, "no value from before",
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "+Inf", Unknown, "the value before the upgrade is unknown",
 		},
 		"previous value is NaN, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "NaN", Success, "",

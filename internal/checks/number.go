@@ -59,7 +59,7 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 		if bounded {
 			return m
 		}
-		return unknown("no value from before the upgrade is known, and max and min are not set")
+		return unknown("the value before the upgrade is unknown, and max and min are not set")
 	}
 	switch increase := value - past; {
 	case increase <= 0:

@@ -83,7 +83,7 @@ func (p *postQueue) Start(ctx context.Context) error {
 	return nil
 }
 
-// NeedLeaderElection returns false, because only the leader records Events.
+// NeedLeaderElection returns false: the queue needs no election of its own, because only the leader adds Events to it.
 func (p *postQueue) NeedLeaderElection() bool { return false }
 
 // recorder records Events in the cluster and queues them for posting.

@@ -26,7 +26,8 @@ type Parts struct {
 // leases.
 func (f *Flags) NewParts(config *rest.Config, base ctrl.Options) (*Parts, error) {
 	if !f.election.Enable {
-		return nil, cli.Usage(errors.New("--leader-elect=false is not possible: each shard requires a lease"))
+		return nil, cli.Usage(errors.New(
+			"--leader-elect=false cannot be combined with --shards: each shard requires a lease"))
 	}
 	holder, err := identity(config.Host + "/" + base.LeaderElectionNamespace + "/parts")
 	if err != nil {

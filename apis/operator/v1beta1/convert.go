@@ -38,7 +38,7 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 		Channel: from.Spec.Channel, SkipMaintenanceWindows: from.Spec.SkipMaintenanceWindows,
 		Modules: from.Spec.Modules,
 	}
-	dropAnnotations(&to.ObjectMeta, AnnotationSync) // set again from spec.sync
+	dropAnnotations(&to.ObjectMeta, AnnotationSync) // spec.sync sets the annotation again below
 	sync := from.Spec.Sync
 	if sync == nil {
 		return nil
@@ -164,7 +164,7 @@ func ModuleTemplateToHub(_ context.Context, from *ModuleTemplate, to *v1beta2.Mo
 		Version: rest.Version, ModuleName: rest.ModuleName, Resources: rest.Resources, Info: rest.Info,
 		AssociatedResources: rest.AssociatedResources, Manager: rest.Manager,
 	}
-	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // set again from spec.target
+	dropAnnotations(&to.ObjectMeta, v1beta2.AnnotationTarget) // spec.target sets the annotation again below
 	switch {
 	case from.Spec.Target == TargetControlPlane:
 		annotate(&to.ObjectMeta, v1beta2.AnnotationTarget, v1beta2.TargetControlPlane)

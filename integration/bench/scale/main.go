@@ -72,7 +72,7 @@ func parse(args []string) (commandLine, error) {
 		"folder for profiles of each stage: CPU of publisher, registry and API server, and the publisher's heap")
 	flags.StringVar(&c.Out, "out", "bench", "folder of the results")
 	flags.BoolVar(&c.Notifications, "notifications", false,
-		"the registry notifies the publisher and the publisher the agents; both poll every "+short(rarePoll)+
+		"the registry notifies the publisher, and the publisher notifies the agents; both poll every "+short(rarePoll)+
 			", unless other flags set the intervals")
 	flags.StringVar(&c.registry, "serve-registry", "",
 		"only serve a registry from this folder (internal)")

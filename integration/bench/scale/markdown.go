@@ -18,7 +18,7 @@ func (r *results) markdown(out io.Writer, before *results) {
 		short(o.AgentReport))
 	if o.Notifications {
 		fmt.Fprintf(out,
-			"The registry notified the publisher, and the publisher the agents; the publisher polled every %s.\n",
+			"The registry notified the publisher, and the publisher notified the agents; the publisher polled every %s.\n",
 			short(rarePoll))
 	}
 	if len(o.PublisherArgs) > 0 {

@@ -33,8 +33,8 @@ type RemotePlanner struct {
 	caches *caches
 
 	mu sync.Mutex // guards the fields below
-	// unplannedSince is the time since which this shard has known control plane objects that the planner has not
-	// announced, or zero.
+	// unplannedSince is when this shard first saw control plane objects that the planner has not announced yet. It is
+	// zero if there are none.
 	unplannedSince time.Time
 	// cached is the last announced commit whose objects are all in this process's caches.
 	cached cachedCommit

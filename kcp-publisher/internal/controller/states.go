@@ -226,8 +226,8 @@ func (s *stateMetrics) Collect(to chan<- prometheus.Metric) {
 // totalCounts contains the totals of all parts.
 type totalCounts struct {
 	counted, pending int
-	// lastReport is the last report time of the runtime that has been silent the longest. pendingSince is the time since
-	// which the longest waiting runtime has waited for its next bundle.
+	// lastReport is the last report time of the runtime that has been silent the longest. pendingSince is when the
+	// runtime that has waited the longest for its next bundle started to wait.
 	lastReport, pendingSince time.Time
 	ready                    bool
 }

@@ -114,7 +114,7 @@ func TestLargeRecordOmitsImagesAndIsLimited(t *testing.T) {
 	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "a refused record must not replace the known one")
 }
 
-// signature is the signature of the applied version by an agent of version 0.1.0.
+// formerSignature signs the applied version in the format of version 0.1.0.
 func (b Store) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
 	t.Helper()
 	text := "kyma-pull applied version v1\n" + m.Namespace + "/" + m.Name + "\n" + m.Annotations[formerApplied]

@@ -40,11 +40,11 @@ type Runtime struct {
 	pushLimit *rate.Limiter
 	// CountedSeries contains the metrics that count this runtime.
 	CountedSeries CountedSeries
-	// WrittenKyma is the Kyma after this process has written new versions to its status that rollouts selected. It is nil
-	// as soon as the cache contains this status.
+	// WrittenKyma is the Kyma after this process has written new versions to its status that rollouts selected. It is
+	// nil as soon as the cache contains this status.
 	WrittenKyma *v1beta2.Kyma
-	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the Kyma
-	// uses it.
+	// Published contains the data that package publish caches about the runtime. Only the worker that reconciles the
+	// Kyma uses it.
 	Published *publish.Record
 }
 
@@ -126,10 +126,10 @@ func (s SettledReconcile) IsValid(input ReconcileInput, now time.Time) bool {
 	return s.Input == input && now.Before(s.Until)
 }
 
-// PendingWork contains whether the next reconcile of a Kyma must publish a bundle, and since when.
+// PendingWork records whether the next reconcile of a Kyma must publish a bundle, and the start of that wait.
 type PendingWork struct {
-	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that is
-	// not in a published bundle yet, or zero.
+	// IsNext is true between a change and the start of the next reconcile. Since is the time of the first change that
+	// is not in a published bundle yet, or zero.
 	IsNext bool
 	Since  time.Time
 }

@@ -311,8 +311,8 @@ func findPending(k *kymaState) *finding {
 	return &finding{situation: BundlePending, message: k.accepted.Message, startedAt: published.Time.Time}
 }
 
-// firstProcessing returns the first module that is not ready, and the time since which it has not been ready. The time
-// is zero if it is unknown.
+// firstProcessing returns the first module that is not ready, and when it stopped being ready. The time is zero if it
+// is unknown.
 func (k *kymaState) firstProcessing() (*v1beta2.ModuleStatus, time.Time) {
 	m := k.firstUnready()
 	if m == nil || k.modules == nil || k.modules.Status == metav1.ConditionTrue {

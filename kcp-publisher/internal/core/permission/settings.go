@@ -72,7 +72,7 @@ var Settings = []Setting{
 		Annotation,
 		v1beta2.AnnotationCarried,
 		VerbSetCarried,
-		"allows months of silence, and bundles that are valid as long",
+		"allows months without a report, and bundles that are valid for the same time",
 		"",
 	},
 	{

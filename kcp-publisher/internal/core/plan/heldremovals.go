@@ -17,7 +17,7 @@ type HeldRemoval struct {
 	ID string
 	// Module is empty if all modules are removed because the Kymas are deleted.
 	Module, Reason string
-	// Since is the time since which the first affected runtime has been waiting for the approval.
+	// Since is when the first affected runtime started to wait for the approval.
 	Since time.Time
 	// Kymas are the Kymas of the affected runtimes, sorted by namespace and name.
 	Kymas []*v1beta2.Kyma

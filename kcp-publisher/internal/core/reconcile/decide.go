@@ -24,7 +24,8 @@ const (
 	Refused State = "Refused"
 	// Unreachable means that the registry does not respond.
 	Unreachable State = "Unreachable"
-	// Settled means that no work is pending: an earlier reconcile finished all work, and no input has changed since then.
+	// Settled means that no work is pending: an earlier reconcile finished all work, and no input has changed since
+	// then.
 	Settled State = "Settled"
 	// Due means that the publisher read the report and published a bundle if necessary.
 	Due State = "Due"
@@ -58,8 +59,8 @@ type Result string
 
 // These are the results of an action.
 const (
-	// Yes means that the action or check succeeded. It is also the result of FetchReport and Publish if they failed only
-	// for this runtime, because the registry still works.
+	// Yes means that the action or check succeeded. It is also the result of FetchReport and Publish if they failed
+	// only for this runtime, because the registry still works.
 	Yes Result = "Yes"
 	// No means that the check failed. For ReadNewestDigest, it means that the runtime has a newer report.
 	No Result = "No"
@@ -88,8 +89,7 @@ type Facts struct {
 	IsSettled bool
 	// CanPostpone is true if this process can fetch the report in a later reconcile.
 	CanPostpone bool
-	// IsUnchanged is true if an earlier reconcile with the same inputs and the report that was fetched now finished all
-	// work.
+	// IsUnchanged is true if an earlier reconcile completed all work with the same inputs and the same report.
 	IsUnchanged bool
 
 	// These are the results of the actions so far. They are empty for actions that were not executed.

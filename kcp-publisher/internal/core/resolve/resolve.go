@@ -310,8 +310,8 @@ func Resolve(request Request, snapshot *catalog.Snapshot, contents map[Component
 }
 
 func (r *Result) addModule(w requestedModule, request Request, contents map[ComponentRef]Content) {
-	shall := !w.isRevoked || !w.module.Managed
-	if shall {
+	installed := !w.isRevoked || !w.module.Managed
+	if installed {
 		r.RequestedNames = append(r.RequestedNames, w.module.Name)
 	}
 	manifest, problem := r.usableManifest(w, request, contents)
@@ -328,7 +328,7 @@ func (r *Result) addModule(w requestedModule, request Request, contents map[Comp
 	case manifest != nil:
 		r.State.Manifests = append(r.State.Manifests, *manifest)
 		r.Versions[w.module.Name] = manifest.Version
-	case shall && w.minVersion != "":
+	case installed && w.minVersion != "":
 		r.Versions[w.module.Name] = w.minVersion
 	}
 	channel := cmp.Or(w.module.Channel, request.Requested.Channel)

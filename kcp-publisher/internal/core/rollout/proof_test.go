@@ -52,7 +52,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	selector := r.Spec.Waves[wave].Selector
 	approved := slices.Contains(r.Spec.ApprovedWaves, r.Spec.Waves[wave].Name)
 	if selector != nil && !r.Spec.Waves[wave].AllowEmpty && !approved && later > 0 && !isProven(r, w.rollouts) {
-		canary := func(m *machine) bool { return m.labels["canary"] == "yes" }
+		canary := func(m *simulatedRuntime) bool { return m.labels["canary"] == "yes" }
 		if !slices.ContainsFunc(w.machines, canary) {
 			w.fail("%s: wave %d is proven but selects no runtime", r.Name, wave)
 		}
@@ -73,7 +73,7 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 // wasReadyBefore reports whether a version was ready after another rollout installed it. The publisher may have crashed
 // after it pushed the version and before it updated the status. The status then names the next rollout of this version
 // instead of the one that installed it.
-func (m *machine) wasReadyBefore(version string) bool {
+func (m *simulatedRuntime) wasReadyBefore(version string) bool {
 	return m.known.Given[keda.Module].Ready && m.readyBy[m.givenBy+version]
 }
 
@@ -96,7 +96,7 @@ func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave in
 
 // checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed. minReady
 // allows it after the time of the checks.
-func (w *world) checkChecks(r *fleet.Rollout, status fleet.WaveStatus, wave int, m *machine, has string) {
+func (w *world) checkChecks(r *fleet.Rollout, status fleet.WaveStatus, wave int, m *simulatedRuntime, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
 	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed
 	if len(r.Spec.Waves[wave].Checks) == 0 || !mine || broken || approvedWithoutChecks(r, wave) {
@@ -117,7 +117,7 @@ func (w *world) checkChecks(r *fleet.Rollout, status fleet.WaveStatus, wave int,
 	}
 }
 
-func (w *world) mayProveWithout(m *machine, wave fleet.Wave, status fleet.WaveStatus) bool {
+func (w *world) mayProveWithout(m *simulatedRuntime, wave fleet.Wave, status fleet.WaveStatus) bool {
 	if wave.MinReady == nil || !isOverdue(m, wave, w.now) {
 		return false
 	}
@@ -126,12 +126,12 @@ func (w *world) mayProveWithout(m *machine, wave fleet.Wave, status fleet.WaveSt
 }
 
 // isOverdue reports whether the time of a machine's checks has ended.
-func isOverdue(m *machine, wave fleet.Wave, now time.Time) bool {
+func isOverdue(m *simulatedRuntime, wave fleet.Wave, now time.Time) bool {
 	given := m.known.Given[keda.Module]
 	return now.After(given.Began().Add(checkFor(wave)))
 }
 
-func known(m *machine) v1beta2.CheckResult {
+func known(m *simulatedRuntime) v1beta2.CheckResult {
 	if checks := m.known.Given[keda.Module].Checks; len(checks) > 0 {
 		return checks[0].Result
 	}

@@ -48,11 +48,11 @@ type simulatedRuntime struct {
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
 	// the Kyma's status records.
 	broken, unresolved string
-	// The following fields record the events of the history, to check decisions: the rollout that published the
-	// version, and the versions that were ready.
+	// The following fields record events, so that the test can check decisions. givenBy is the rollout that published
+	// the runtime's version.
 	givenBy string
-	bundles map[int]string // rollout and version by digest
-	readyBy map[string]bool
+	bundles map[int]string  // rollout and version by digest
+	readyBy map[string]bool // true for each rollout and version that was ready
 }
 
 type reported struct {

@@ -257,7 +257,7 @@ func rolloutState(r *fleet.Rollout) string {
 
 func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.TrainChannel) []waitCondition {
 	if channel.After == nil {
-		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: channel %s has no after", channel.Name)}}
+		return []waitCondition{{fleet.WaitPolicyHeld, fmt.Sprintf("spec.channels: %s: after is required", channel.Name)}}
 	}
 	until := entry.Since.Add(channel.After.Duration)
 	if !c.Now.Before(until) {

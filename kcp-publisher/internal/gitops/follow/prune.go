@@ -67,8 +67,8 @@ func joinKeys(keys []Key) string {
 
 // removalLoss counts and lists the objects that a commit deletes.
 type removalLoss struct {
-	// objects counts the objects of earlier commits. kept counts the ones that the new commit also contains. pruned
-	// counts the ones that the new commit deletes.
+	// objects counts the objects of earlier commits. kept counts those that the new commit also contains, and pruned
+	// counts those that it deletes.
 	objects, kept, pruned counts
 	// live contains the Kymas to delete that have a runtime. mandatory contains the objects to delete that make a
 	// module mandatory. rest contains the other deleted objects. limited counts all existing objects to which the limits

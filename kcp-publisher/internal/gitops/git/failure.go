@@ -46,11 +46,11 @@ func (e *hostKeyError) Error() string {
 	const advice = "verify this key with the server's operators, and then add it to known_hosts"
 	var mismatch *knownhosts.KeyError
 	if errors.As(e.err, &mismatch) && len(mismatch.Want) > 0 {
-		return fmt.Sprintf("known_hosts (%s) has a different key for %s than the server's, %s: %s", e.file, e.host,
+		return fmt.Sprintf("known_hosts (%s) has a different key for %s than the server, which sent %s: %s", e.file, e.host,
 			e.fingerprint, advice)
 	}
 	if errors.As(e.err, &mismatch) {
-		return fmt.Sprintf("known_hosts (%s) has no key for %s; the server's is %s: %s", e.file, e.host, e.fingerprint,
+		return fmt.Sprintf("known_hosts (%s) has no key for %s; the server sent key %s: %s", e.file, e.host, e.fingerprint,
 			advice)
 	}
 	return fmt.Sprintf("known_hosts (%s) does not accept the key of %s, %s: %v", e.file, e.host, e.fingerprint, e.err)

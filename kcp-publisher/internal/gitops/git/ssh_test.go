@@ -141,7 +141,7 @@ func TestSSHRepositoryIsReadAndPushedWithKeysFromFiles(t *testing.T) {
 	}{
 		"server with another key": {
 			other.PublicKey(), identity, HostKeyRefused, "has a different key for " + address.String() +
-				" than the server's, " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
+				" than the server, which sent " + host.PublicKey().Type() + " " + ssh.FingerprintSHA256(host.PublicKey()),
 		},
 		"server with another type of key": {
 			ecdsaKey(t), identity, HostKeyRefused, "has no key for 127.0.0.1 of a type that the server supports (" +

@@ -26,10 +26,11 @@ type rule int
 const (
 	// mustNotRead treats each successful response as a leak.
 	mustNotRead rule = iota
-	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload that requires the
-	// bytes of the blob.
+	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload that requires
+	// the bytes of the blob.
 	mustNotMount
-	// mustNotWrite treats a successful response as a leak, and also an error that only clients with write access receive.
+	// mustNotWrite treats a successful response as a leak, and also an error that only clients with write access
+	// receive.
 	mustNotWrite
 	// mustNotList treats a response that contains another runtime's repositories as a leak.
 	mustNotList
@@ -59,11 +60,11 @@ type checkStage struct {
 	other         string
 	manifest      digest.Digest   // manifest of the other runtime's bundle
 	blobs         []digest.Digest // blobs that are only in the other runtime's bundle
-	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the own report
-	// repository.
+	// secret is a new blob in the other runtime's report repository. ownSecret is a new blob in the runtime's
+	// own report repository.
 	secret, ownSecret digest.Digest
 	checkName         string // unique name of this check
-	// leftOver are the other runtime's blobs that the own report repository contained before the first probe.
+	// leftOver are the other runtime's blobs that the runtime's own report repository contained before the first probe.
 	leftOver []digest.Digest
 }
 
@@ -84,7 +85,7 @@ func (s checkStage) probes() []probe {
 	add(mustNotRead, http.MethodHead, bundleOf+"/manifests/"+s.manifest.String(),
 		"ask for another runtime's bundle by digest")
 	add(mustNotRead, http.MethodGet, ownBundle+"/manifests/"+s.manifest.String(),
-		"read another runtime's bundle from the own repository")
+		"read another runtime's bundle from its own repository")
 	add(mustNotRead, http.MethodGet, reportOf+"/manifests/"+bundle.TagLatest, "read another runtime's report")
 	for _, spelling := range []struct{ path, what string }{
 		{ownBundle + "/../" + s.other, "through a parent path"}, {

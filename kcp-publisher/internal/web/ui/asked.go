@@ -10,6 +10,6 @@ type pageRequest struct {
 	viewer *Viewer
 	fleet  *snapshot
 	next   <-chan struct{}
-	// progress is the progress while the Kymas are being read, or nil afterwards.
+	// progress counts the Kymas that have been read. It is nil once all Kymas have been read.
 	progress *reading
 }

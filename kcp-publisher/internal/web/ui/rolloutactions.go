@@ -157,7 +157,7 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 		p.showRollout(w, r, http.StatusConflict, err.Error())
 		return
 	}
-	p.Log.Info("rollout changed by a viewer", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action,
+	p.Log.Info("a viewer changed the rollout", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action,
 		"wave", form.wave)
 	p.logUnrecorded(r, result, one.Name)
 	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)

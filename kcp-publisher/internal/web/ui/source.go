@@ -119,10 +119,10 @@ func (s *Source) markChanged() {
 	}
 }
 
-// waitForChange waits for the duration quiet and then for the next change of the fleet. It returns false if ctx has
+// waitForChange waits for the minimum duration and then for the next change of the fleet. It returns false if ctx has
 // ended.
-func (s *Source) waitForChange(ctx context.Context, quiet time.Duration) bool {
-	if !pause.Sleep(ctx, quiet) {
+func (s *Source) waitForChange(ctx context.Context, minimum time.Duration) bool {
+	if !pause.Sleep(ctx, minimum) {
 		return false
 	}
 	select {

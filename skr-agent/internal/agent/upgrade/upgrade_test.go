@@ -248,7 +248,7 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 				case leads.idle:
 					write(onDeadline(known, random.IntN(2) == 0))
 				default:
-					write(onReconciled(known, bundled(wanted), Trial))
+					write(onReconciled(known, targetImage(wanted), Trial))
 				}
 			}
 			if images[leading].crashes || images[leading].idle || leading != d.TemplateImage {

@@ -37,7 +37,7 @@ func ResourcesOf(objects []*unstructured.Unstructured) []v1beta2.Resource {
 	return resources
 }
 
-// GVKOf returns the kind of a resource in the type that clients use.
+// GVKOf returns the group, version and kind of r as a schema.GroupVersionKind.
 func GVKOf(r v1beta2.Resource) schema.GroupVersionKind {
 	return schema.GroupVersionKind(r.GroupVersionKind)
 }
