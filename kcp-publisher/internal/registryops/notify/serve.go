@@ -133,8 +133,8 @@ func (h *handler) announce(err error, what string, request *http.Request) {
 	}
 }
 
-// retryAfter contains the number of seconds after which an agent connects again, by the reason of the refusal. After
-// standby, another replica can accept the connection, so the time is short.
+// retryAfter maps the reason of a refusal to the number of seconds after which the agent connects again. The time is
+// short for "standby", because another replica can accept the connection.
 var retryAfter = map[string]string{"standby": "1", "limited": "5", "credentials": "5", "full": "5"}
 
 func refuse(w http.ResponseWriter, reason string, status int, why string) {

@@ -55,7 +55,7 @@ var (
 	})
 )
 
-// Subscribers are the connected agents. It is safe for concurrent use.
+// Subscribers contains the connected agents. It is safe for concurrent use.
 type Subscribers struct {
 	options Options
 

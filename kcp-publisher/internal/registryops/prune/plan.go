@@ -148,30 +148,30 @@ func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) 
 // selectFairly takes one removal of each runtime and shared repository in turn, so that a runtime with many removals
 // does not delay the others.
 func selectFairly(all []Removal, limit int) (now, later []Removal) {
-	places, count := make([]int, len(all)), map[string]int{}
+	turns, count := make([]int, len(all)), map[string]int{}
 	for i, r := range all {
 		of := r.Repository
 		if _, id, ok := strings.Cut(of, "/"); ok {
 			of = id // count the bundles and reports of a runtime together
 		}
-		places[i] = count[of]
+		turns[i] = count[of]
 		count[of]++
 	}
 	if len(all) <= limit {
 		return all, nil
 	}
-	last := slices.Sorted(slices.Values(places))[limit] // removals of a lower place fit into the limit
+	last := slices.Sorted(slices.Values(turns))[limit] // all removals before this turn fit into the limit
 	left := limit
-	for _, turn := range places {
+	for _, turn := range turns {
 		if turn < last {
 			left--
 		}
 	}
 	for i, r := range all {
 		switch {
-		case places[i] < last:
+		case turns[i] < last:
 			now = append(now, r)
-		case places[i] == last && left > 0:
+		case turns[i] == last && left > 0:
 			now = append(now, r)
 			left--
 		default:

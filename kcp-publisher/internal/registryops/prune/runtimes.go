@@ -131,7 +131,7 @@ func (h *history) read(ctx context.Context) error {
 // Source: OCI distribution-spec 1.1, "Referrers Tag Schema".
 var referrersTag = regexp.MustCompile(`^sha256-([0-9a-f]{64})$`)
 
-// readNamed adds the manifests with tags that this package does not know to runtime.Named. If such a manifest lists the
+// readNamed adds to runtime.Named the manifests whose tags this package does not know. If such a manifest lists the
 // referrers of a bundle, readNamed also adds the bundle.
 func readNamed(ctx context.Context, repository store.Reader, runtime *Runtime) error {
 	tags, err := store.Tags(ctx, repository)

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// refreshAtMost is the minimum pause between two evaluations of a changing fleet. The pause also lasts at least
+	// minRefreshPause is the minimum pause between two evaluations of a changing fleet. The pause also lasts at least
 	// restShare times as long as the previous evaluation.
-	refreshAtMost = time.Second
-	restShare     = 10
-	// refreshAtLeast is the interval at which an unchanged fleet is evaluated again. Runtimes can become silent without
+	minRefreshPause = time.Second
+	restShare       = 10
+	// maxRefreshPause is the interval at which an unchanged fleet is evaluated again. Runtimes can become silent without
 	// a change of their Kymas.
-	refreshAtLeast = 15 * time.Second
+	maxRefreshPause = 15 * time.Second
 )
 
 var errNotReadYet = errors.New("the objects of the control plane are still loading")
@@ -106,7 +106,7 @@ func (s *Source) Run(ctx context.Context) error {
 		if err := s.refresh(ctx); err != nil {
 			return err
 		}
-		if !s.waitForChange(ctx, max(refreshAtMost, restShare*time.Since(began))) {
+		if !s.waitForChange(ctx, max(minRefreshPause, restShare*time.Since(began))) {
 			return nil
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Source) waitForChange(ctx context.Context, minimum time.Duration) bool 
 	case <-ctx.Done():
 		return false
 	case <-s.changed:
-	case <-time.After(refreshAtLeast):
+	case <-time.After(maxRefreshPause):
 	}
 	return true
 }
