@@ -48,7 +48,7 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}
 	var address string
 	err = Until(ctx, LongTimeout, "the token service responds", func() (bool, string) {
-		address = listening(f.tokens.Log())
+		address = listeningAddress(f.tokens.Log())
 		return address != "", f.tokens.Log()
 	})
 	if err != nil {
@@ -72,8 +72,8 @@ func (f *Fleet) startRegistryWithTokens(ctx context.Context) (Endpoint, error) {
 	}, err
 }
 
-// listening returns the address in the token service's log, or "" if the log does not contain it yet.
-func listening(log string) string {
+// listeningAddress returns the address in the token service's log, or "" if the log does not contain it yet.
+func listeningAddress(log string) string {
 	for line := range strings.Lines(log) {
 		var started struct {
 			Address string `json:"address"`

@@ -82,7 +82,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	newest := scaler(f, "1.9.0")
 	must(t, newest.Push(ctx, f.Modules))
 	must(t, f.Control.Create(ctx, newest.Template()))
-	channels(t, f, "1.8.0", "1.9.0")
+	setChannels(t, f, "1.8.0", "1.9.0")
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: f.Own("scaler"), Channel: "fast", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,

@@ -50,7 +50,7 @@ func TestOperatorPromotesWithoutGitAndReadsFailureCause(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.BrokenScaler("2.0.0")))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
-	channels(t, f, "1.7.0", "2.0.0")
+	setChannels(t, f, "1.7.0", "2.0.0")
 
 	t.Run("kcp-publisher promote shows affected runtimes and asks for confirmation", func(t *testing.T) {
 		command := []string{"promote", "scaler", "--from", "fast", "--to", "regular"}

@@ -86,14 +86,14 @@ func newFleet(t *testing.T, options fleet.Options) *fleet.Fleet {
 func offerSamples(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), scaler(f, "1.7.0"), scaler(f, "1.8.0"), mailer(f, "1.0.0")))
-	channels(t, f, "1.7.0", "1.8.0")
+	setChannels(t, f, "1.7.0", "1.8.0")
 	v := mailer(f, "1.0.0")
 	both := []v1beta2.ChannelVersion{sample.Channel("regular", "1.0.0"), sample.Channel("fast", "1.0.0")}
 	must(t, f.Release(t.Context(), v.Module, v.Component(), both...))
 }
 
-// channels sets the versions of module scaler in channels regular and fast.
-func channels(t *testing.T, f *fleet.Fleet, regular, fast string) {
+// setChannels sets the versions of module scaler in channels regular and fast.
+func setChannels(t *testing.T, f *fleet.Fleet, regular, fast string) {
 	t.Helper()
 	v := scaler(f, regular)
 	both := []v1beta2.ChannelVersion{sample.Channel("regular", regular), sample.Channel("fast", fast)}
@@ -135,7 +135,7 @@ func managed(name string) v1beta2.Module {
 // promote sets the same version of module scaler in channels regular and fast.
 func promote(t *testing.T, f *fleet.Fleet, version string) {
 	t.Helper()
-	channels(t, f, version, version)
+	setChannels(t, f, version, version)
 }
 
 func inKyma(name string) client.ObjectKey {

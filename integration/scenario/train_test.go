@@ -313,11 +313,11 @@ func TestTrainPromotesByCommits(t *testing.T) {
 		t.Errorf("for a branch of someone else, the command printed\n%s", output)
 	}
 	hold := lines(scripts[1])
-	annotate(t, f, sh, hold[0], "waits for the audit")
+	annotateHold(t, f, sh, hold[0], "waits for the audit")
 	if output := sh.run(command); !strings.Contains(output, "no promotion is due") {
 		t.Errorf("for a held version, the command printed\n%s", output)
 	}
-	annotate(t, f, sh, hold[1], "")
+	annotateHold(t, f, sh, hold[1], "")
 	if output := sh.run(command); !strings.Contains(output,
 		"promoted  scaler to 1.8.0 in channel fast, which had 1.7.0") {
 		t.Errorf("unexpected output of train promote:\n%s", output)
@@ -330,8 +330,9 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotate holds version 1.8.0 with the page's kubectl command, or directly if kubectl is not installed.
-func annotate(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
+// annotateHold runs the documentation's kubectl command, which puts version 1.8.0 on hold or ends the hold. If kubectl
+// is not installed, it writes the annotation itself.
+func annotateHold(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err == nil {
 		sh.run(command)

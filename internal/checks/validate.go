@@ -9,8 +9,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Validate returns the first field of the checks at a path that makes a check useless: an expression that does not
-// compile, or a latency limit that cannot be exceeded. bundle.ValidateChecks checks all other fields.
+// Validate returns an error for the first field that makes a check useless: an expression that does not compile, or a
+// latency limit that cannot be exceeded. at is the path of the checks. bundle.ValidateChecks checks all other fields.
 func Validate(checks []fleet.Check, at *field.Path) *field.Error {
 	for i, c := range checks {
 		if err := validateCheck(c, at.Index(i)); err != nil {

@@ -93,7 +93,7 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	return err
 }
 
-// addReported sets the sequence of the last sent report in secret.
+// addReported sets the sequence of the last sent report in the Secret.
 func (p *Puller) addReported(secret *corev1.Secret) {
 	p.savedSequence = p.reportedSequence
 	secret.Data[stateReported] = strconv.AppendInt(nil, p.savedSequence, 10)
