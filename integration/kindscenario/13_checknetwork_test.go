@@ -40,7 +40,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 		}},
 	}
 	must(t, r.API.Create(ctx, service))
-	undo(func(ctx context.Context) error { return r.API.Delete(ctx, service) })
+	addCleanup(func(ctx context.Context) error { return r.API.Delete(ctx, service) })
 	check := func(name string, port int32) v1alpha1.Check {
 		at := v1alpha1.ServiceReference{Namespace: service.Namespace, Name: service.Name, Port: port}
 		return v1alpha1.Check{
@@ -56,7 +56,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 		},
 		{Name: "rest", Percent: new(int32(100))},
 	}}))
-	undo(func(ctx context.Context) error {
+	addCleanup(func(ctx context.Context) error {
 		all := client.InNamespace(sample.Namespace)
 		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
 			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
@@ -90,7 +90,7 @@ func (p policedProgram) allow(t *testing.T, port int32) {
 		Ports: []networkingv1.NetworkPolicyPort{{Port: new(intstr.FromInt32(port))}},
 	})
 	must(t, p.api.Patch(t.Context(), after, client.MergeFrom(&before)))
-	undo(func(ctx context.Context) error {
+	addCleanup(func(ctx context.Context) error {
 		if err := p.api.Patch(ctx, &before, client.MergeFrom(after)); err != nil {
 			return fmt.Errorf("restore NetworkPolicy %s: %w", p.name, err)
 		}

@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -116,18 +115,16 @@ func Next(d Definition, s State, m Measurement, now time.Time) State {
 	if m.Verdict == Success {
 		s.Message = ""
 		if s.Result == v1beta2.CheckInconclusive { // explains why a check with a long interval is not Passed yet
-			s.Message = fmt.Sprintf("%d of %d"+progressText+"%s", s.Row, d.SuccessThreshold, d.Interval.Duration)
+			s.Message = fmt.Sprintf("%d of %d successes in a row, at an interval of %s", s.Row, d.SuccessThreshold,
+				d.Interval.Duration)
 		}
 	}
 	return s
 }
 
-// progressText is part of the message of an Inconclusive check whose last measurement was a success.
-const progressText = " successes in a row, at an interval of "
-
-// HasProblem reports whether an outcome is Inconclusive and its message explains a failed or unknown measurement.
-func HasProblem(o v1beta2.CheckOutcome) bool {
-	return o.Result == v1beta2.CheckInconclusive && o.Message != "" && !strings.Contains(o.Message, progressText)
+// HasProblem reports whether a check is Inconclusive and had a failed or unknown measurement.
+func HasProblem(r bundle.ReportedCheck) bool {
+	return r.Result == v1beta2.CheckInconclusive && (r.Failures > 0 || r.Unknowns > 0)
 }
 
 func increment(count int32) int32 {
@@ -251,16 +248,16 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// WithoutValues returns only the names and results of checks, and a constant message for an Inconclusive check with a
-// problem. The agent sends a new report if they change.
+// WithoutValues returns only the names and results of checks, and whether an Inconclusive check has a problem. The agent
+// sends a new report if they change.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {
 		lasting[i] = bundle.ReportedCheck{
 			CheckOutcome: v1beta2.CheckOutcome{Name: reported[i].Name, Result: reported[i].Result},
 		}
-		if HasProblem(reported[i].CheckOutcome) {
-			lasting[i].Message = "problem"
+		if HasProblem(reported[i]) {
+			lasting[i].Unknowns = 1
 		}
 	}
 	return lasting

@@ -198,18 +198,21 @@ func TestReportedResultsAreValid(t *testing.T) {
 	require.Equal(t, int32(3), reported[1].Passes)
 	again := ReportedChecks(
 		[]State{
-			{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"}, {Name: "a", Passes: 1, Message: "1 of 3" + progressText + "30s"},
+			{Name: "b", Result: v1beta2.CheckPassed, Passes: 4, Value: "1"},
+			{Name: "a", Passes: 1, Message: "1 of 3 successes in a row"},
 		},
 	)
 	require.Equal(t, WithoutValues(reported), WithoutValues(again), "changed counts and values cause a report")
 	require.NotEqual(t, WithoutValues(reported), WithoutValues(ReportedChecks([]State{
 		{Name: "b", Result: v1beta2.CheckFailed}, {Name: "a"},
 	})))
-	problem := func(message string) []bundle.ReportedCheck {
-		return WithoutValues(ReportedChecks([]State{{Name: "b", Result: v1beta2.CheckPassed}, {Name: "a", Message: message}}))
+	problems := func(count int32, message string) []bundle.ReportedCheck {
+		return WithoutValues(ReportedChecks([]State{
+			{Name: "b", Result: v1beta2.CheckPassed}, {Name: "a", Unknowns: count, Message: message},
+		}))
 	}
-	require.NotEqual(t, WithoutValues(reported), problem("no data"), "the first problem causes no report")
-	require.Equal(t, problem("timeout"), problem("no data"), "another problem causes a report")
+	require.NotEqual(t, WithoutValues(reported), problems(1, "no data"), "the first problem causes no report")
+	require.Equal(t, problems(1, "no data"), problems(2, "timeout"), "another problem causes a report")
 }
 
 func TestValuesAreComparedWithBounds(t *testing.T) {

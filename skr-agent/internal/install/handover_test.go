@@ -14,6 +14,7 @@ func TestWaitForAnotherModuleIsShown(t *testing.T) {
 	const text = "waiting for the takeover of Secret a/b by module other"
 	installing := handover{waitReason: text, recheckAfter: handOverInterval}
 	missing := handover{waitReason: text, recheckAfter: unwrittenInterval}
+	settled := handover{recheckAfter: unwrittenInterval}
 	scheduled := handover{waitReason: text, recheckAfter: unwrittenInterval, isScheduled: true}
 	for name, c := range map[string]struct {
 		found   handover
@@ -28,7 +29,7 @@ func TestWaitForAnotherModuleIsShown(t *testing.T) {
 		"the content is missing":              {missing, time.Second, v1beta2.StateReady, "ok, " + text, time.Minute},
 		"the content is missing for long":     {missing, time.Hour, v1beta2.StateWarning, text, time.Minute},
 		"the other module waits for a window": {scheduled, 24 * time.Hour, v1beta2.StateReady, "ok, " + text, time.Minute},
-		"no object moves anymore":             {handover{recheckAfter: unwrittenInterval}, time.Hour, v1beta2.StateReady, "ok", 0},
+		"no object moves anymore":             {settled, time.Hour, v1beta2.StateReady, "ok", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			start := time.Unix(1_000_000, 0)

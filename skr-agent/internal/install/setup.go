@@ -113,7 +113,8 @@ type Installer struct {
 func newInstaller(
 	options Options, accounts account.Set, cached client.Reader, watches *drift.Watches, events events.EventRecorder,
 ) *Installer {
-	cluster, records, now := accounts.Own().Client, record.Store{Signer: options.Signer, Revisions: options.Revisions}, time.Now
+	records := record.Store{Signer: options.Signer, Revisions: options.Revisions}
+	cluster, now := accounts.Own().Client, time.Now
 	pl := &planner{
 		accounts: accounts, cached: cached, records: records, plans: planning.NewCache(),
 		renderer:  rendering.Renderer{Content: options.Content, Render: options.Render, Namespace: options.Namespace},

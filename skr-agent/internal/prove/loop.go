@@ -2,9 +2,9 @@ package prove
 
 import (
 	"context"
+	"slices"
 	"time"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
@@ -93,7 +93,7 @@ func (r *Runner) runMeasurement(ctx context.Context, m measurement) {
 }
 
 // recordOutcome records the outcome of a measurement. It ignores the outcome if the module or the check changed during
-// the measurement. It reports whether the result of the check changed, or whether it has a problem.
+// the measurement. It reports whether the change requires a new report.
 func (r *Runner) recordOutcome(taken measurement, outcome checks.Measurement) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,12 +106,11 @@ func (r *Runner) recordOutcome(taken measurement, outcome checks.Measurement) bo
 	for i := range m.States {
 		if s := m.States[i]; s.Name == taken.key.check && s.Of == of {
 			m.States[i] = checks.Next(taken.definition, s, outcome, r.Now().UTC())
-			return m.States[i].Result != s.Result || hasProblem(m.States[i]) != hasProblem(s)
+			before, after := []checks.State{s}, []checks.State{m.States[i]}
+			return m.States[i].Result != s.Result ||
+				!slices.Equal(checks.WithoutValues(checks.ReportedChecks(before)),
+					checks.WithoutValues(checks.ReportedChecks(after)))
 		}
 	}
 	return false
-}
-
-func hasProblem(s checks.State) bool {
-	return checks.HasProblem(v1beta2.CheckOutcome{Result: s.Result, Message: s.Message})
 }

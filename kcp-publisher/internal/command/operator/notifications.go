@@ -197,4 +197,6 @@ func isElected(mgr ctrl.Manager) bool {
 
 func (w unsharded) owns(string) bool { return w.acceptsNotifications() }
 
-func (w unsharded) hasRuntime(runtime string) bool { return w.kymas.HasKyma(context.Background(), runtime) }
+func (w unsharded) hasRuntime(runtime string) bool {
+	return w.kymas.HasKyma(context.Background(), runtime)
+}

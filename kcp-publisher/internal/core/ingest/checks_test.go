@@ -32,6 +32,12 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 			}
 		}
 	}
+	reportsUnknown := func(message string) func(*Facts) {
+		return func(f *Facts) {
+			reports(inconclusive(message))(f)
+			f.Report.Modules[0].Checks[0].Unknowns = 1
+		}
+	}
 	for name, c := range map[string]struct {
 		before []v1beta2.CheckOutcome
 		change func(*Facts)
@@ -42,14 +48,12 @@ func TestCheckResultsAreRecordedForLatestBundle(t *testing.T) {
 			[]v1beta2.CheckOutcome{failed}},
 		"report with the same result and another value": {[]v1beta2.CheckOutcome{passed}, reports(faster),
 			[]v1beta2.CheckOutcome{passed}},
-		"report with the first problem of an inconclusive check": {[]v1beta2.CheckOutcome{inconclusive("")},
-			reports(inconclusive("no data")), []v1beta2.CheckOutcome{inconclusive("no data")}},
-		"report with a problem after a success": {[]v1beta2.CheckOutcome{inconclusive(started)},
-			reports(inconclusive("no data")), []v1beta2.CheckOutcome{inconclusive("no data")}},
-		"report with a success after a problem": {[]v1beta2.CheckOutcome{inconclusive("no data")},
-			reports(inconclusive(started)), []v1beta2.CheckOutcome{inconclusive("no data")}},
+		"report with the first problem of an inconclusive check": {[]v1beta2.CheckOutcome{inconclusive(started)},
+			reportsUnknown("no data"), []v1beta2.CheckOutcome{inconclusive("no data")}},
 		"report with another problem": {[]v1beta2.CheckOutcome{inconclusive("no data")},
-			reports(inconclusive("timeout")), []v1beta2.CheckOutcome{inconclusive("no data")}},
+			reportsUnknown("timeout"), []v1beta2.CheckOutcome{inconclusive("timeout")}},
+		"report with another success of an inconclusive check": {[]v1beta2.CheckOutcome{inconclusive(started)},
+			reports(inconclusive("2 of 3 successes in a row")), []v1beta2.CheckOutcome{inconclusive(started)}},
 		"report with a check that is not in the bundle": {nil, reports(outcome("other", v1beta2.CheckPassed, "")), nil},
 		"recorded check that is no longer in the bundle": {
 			[]v1beta2.CheckOutcome{outcome("other", v1beta2.CheckPassed, "")}, reports(), nil,

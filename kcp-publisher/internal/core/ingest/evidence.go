@@ -64,8 +64,8 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 }
 
 // checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
-// measured value and message, so that new measurements do not cause status updates. An Inconclusive check gets a new
-// message once it has a problem, because the rollout's message contains it.
+// measured value and message, so that new measurements do not cause status updates. For an Inconclusive check with a
+// problem, it takes the newest ones, because the rollout's message contains the problem.
 func checkOutcomes(
 	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {
@@ -74,8 +74,7 @@ func checkOutcomes(
 		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool { return o.Name == c.Name })
 		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
 		switch {
-		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result ||
-			checks.HasProblem(reported[is].CheckOutcome) && !checks.HasProblem(before[was])):
+		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || checks.HasProblem(reported[is])):
 			all = append(all, reported[is].CheckOutcome)
 		case was >= 0:
 			all = append(all, before[was])

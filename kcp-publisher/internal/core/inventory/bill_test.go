@@ -41,7 +41,8 @@ func TestBillsOfMaterialsMatchTheirSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, fleet := range map[string]Fleet{
-		"fleet with images": example(), "image without runtimes": example().Select("unused", ""), "empty fleet": New(nil, nil),
+		"fleet with images": example(), "image without runtimes": example().Select("unused", ""),
+		"empty fleet": New(nil, nil),
 	} {
 		var out bytes.Buffer
 		if err := cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).

@@ -319,8 +319,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkRestartDecisions repeats a step like a restarted publisher. It must lead to the same decisions. A report about another
-// bundle must not change them.
+// checkRestartDecisions repeats a step like a restarted publisher. It must lead to the same decisions. A report about
+// another bundle must not change them.
 func (w *world) checkRestartDecisions(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation PlanInput,
 ) {
