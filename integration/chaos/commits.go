@@ -80,7 +80,11 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 				files[spareFile(step, i)] = nil
 			}
 		}
-		s.checker.Reverted(step.Target)
+		if s.restoredControl.Before(s.refused.begin) {
+			s.checker.Reverted(step.Target)
+		} else {
+			s.checker.Complete() // the restore removed the quota, so a publisher may have applied the commit completely
+		}
 		if s.before == step.Target { // another promotion followed
 			s.before = s.refused.channel
 		}

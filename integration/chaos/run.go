@@ -163,6 +163,19 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
+// takeAll locks the objects in this order and returns the function that unlocks them.
+func (t *objectLocks) takeAll(all []string) (end func()) {
+	var ends []func()
+	for _, about := range all {
+		ends = append(ends, t.take(about))
+	}
+	return func() {
+		for _, end := range slices.Backward(ends) {
+			end()
+		}
+	}
+}
+
 // identities is the lock of the steps that change the key, the data or the trust of runtimes.
 const identities = "identities"
 
@@ -181,9 +194,7 @@ func (s *stage) take(ctx context.Context, step Step) {
 	if step.Kind == CloneRuntime || step.Kind == RestoreRuntime || step.Kind == ReplaceCA {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
 	}
-	for _, about := range step.lockedObjects() {
-		defer s.locks.take(about)()
-	}
+	defer s.locks.takeAll(step.lockedObjects())()
 	s.story.Add("%s", step)
 	end, fault, err := s.startFault(ctx, step)
 	if !errors.Is(err, errImpossible) {
