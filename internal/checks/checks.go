@@ -248,8 +248,8 @@ func ReportedChecks(states []State) []bundle.ReportedCheck {
 	return reported
 }
 
-// WithoutValues returns only the names and results of checks, and whether an Inconclusive check has a problem. The agent
-// sends a new report if they change.
+// WithoutValues returns only the names and results of checks. For an Inconclusive check with a problem, Unknowns is 1.
+// The agent sends a new report if the result changes.
 func WithoutValues(reported []bundle.ReportedCheck) []bundle.ReportedCheck {
 	lasting := slices.Clone(reported)
 	for i := range lasting {
