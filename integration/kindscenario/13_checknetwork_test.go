@@ -91,7 +91,9 @@ func (p policedProgram) allow(t *testing.T, port int32) {
 	})
 	must(t, p.api.Patch(t.Context(), after, client.MergeFrom(&before)))
 	addCleanup(func(ctx context.Context) error {
-		if err := p.api.Patch(ctx, &before, client.MergeFrom(after)); err != nil {
+		restored := after.DeepCopy()
+		restored.Spec = before.Spec
+		if err := p.api.Patch(ctx, restored, client.MergeFrom(after)); err != nil {
 			return fmt.Errorf("restore NetworkPolicy %s: %w", p.name, err)
 		}
 		return nil

@@ -183,6 +183,47 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	}
 }
 
+// While the original's agent is down, a copy is confirmed as the only agent, and its admin removes all modules.
+func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
+	ctx := t.Context()
+	f := shareFleet(t)
+	original := runtimeWith(t, f, "outage", map[string]string{"mailer": "1.0.0"})
+	untilQuiet(t, f)
+	copied := copyOf(t, f, original)
+	record, err := original.Record(ctx)
+	must(t, err)
+	must(t, original.Agent().Kill())
+	report := func(r *bundle.Report) {
+		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
+		r.Confirmed = true
+	}
+	until(t, time.Minute, "the publisher removes the module", func() (bool, string) {
+		copied.pushReport(report)
+		kyma, err := original.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		published := kyma.Status.Runtime.Published
+		return slices.Contains(published.Removals, f.Own("mailer")), fmt.Sprintf("%+v", published)
+	})
+
+	must(t, original.StartAgent())
+	until(t, time.Minute, "the publisher detects the copy", func() (bool, string) {
+		copied.pushReport(report)
+		kyma, err := original.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		agent := kyma.Status.Runtime.Agent
+		return agent.Clone != "", fmt.Sprintf("%+v", agent)
+	})
+	manifest := &v1beta2.Manifest{}
+	must(t, original.API.Get(ctx, inKyma(f.Own("mailer")), manifest))
+	if !manifest.DeletionTimestamp.IsZero() {
+		t.Error("the original's module is being removed")
+	}
+}
+
 // copyOf returns a reporter with the key of a runtime.
 func copyOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) *reporter {
 	t.Helper()

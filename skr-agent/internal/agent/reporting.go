@@ -32,7 +32,7 @@ func (a *Agent) sendReport(ctx context.Context, log logr.Logger, facts report.Fa
 	if err != nil || !a.delivery.isNeeded(string(content), now, a.reportInterval(), a.pollInterval()) {
 		return delay
 	}
-	a.resumeSequence(ctx)
+	a.resumeSequence(ctx, log)
 	a.checkForTwin(ctx, log, false)
 	next.Confirmed, next.Twin = a.twinDetector.isConfirmed(), a.twinDetector.twin
 	a.sequence = a.nextSequence()
@@ -67,7 +67,7 @@ func withoutCheckValues(r bundle.Report) bundle.Report {
 
 // saveReported stores the sequence of the last sent report in the cluster, because the registry can lose the report.
 func (a *Agent) saveReported(ctx context.Context, log logr.Logger) {
-	err := a.Puller.SaveReported(ctx, a.sequence)
+	err := a.Puller.SaveReported(ctx, a.sequence, a.Instance)
 	if err == nil {
 		a.logged.Update(loggedNotSaved, "")
 		return
@@ -90,7 +90,7 @@ func (a *Agent) nextSequence() int64 {
 
 // resumeSequence reads the sequence of the last report from the cluster and the registry. A sequence that is computed
 // from the clock alone could be too low if the clock was set back.
-func (a *Agent) resumeSequence(ctx context.Context) {
+func (a *Agent) resumeSequence(ctx context.Context, log logr.Logger) {
 	if a.hasResumed {
 		return
 	}
@@ -111,9 +111,13 @@ func (a *Agent) resumeSequence(ctx context.Context) {
 	if err == nil {
 		if last, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key}); err == nil {
 			a.sequence = max(a.sequence, last.Sequence)
+			a.twinDetector.recordStart(last, a.Puller.LastReporter(), saved)
 		}
 	}
 	a.hasResumed = err == nil || errors.Is(err, store.ErrNotFound)
+	if a.twinDetector.foundUnknownReporter {
+		log.Info("found a report of another agent with this agent's key, accepting no newer bundles for three polls")
+	}
 }
 
 func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {

@@ -92,7 +92,7 @@ func (a *Agent) execute(ctx context.Context, p *roundRun, action round.Action) {
 	case round.FindTwin:
 		a.notified.Store(false)
 		a.checkForTwin(ctx, p.log, true)
-		f.Twin = answer(a.twinDetector.twin != "")
+		f.Twin = answer(a.twinDetector.holdsBundles())
 	case round.ImportFiles:
 		a.importFiles(ctx, p.log)
 		f.Imported = round.Yes

@@ -32,6 +32,10 @@ type twinDetector struct {
 	// poll, or of the first report.
 	confirmations int
 	confirmedAt   time.Time
+	// foundUnknownReporter is true if, at the start of this agent, the newest report in the registry came from an agent
+	// that is unknown in this cluster. This agent accepts no newer bundle until it is confirmed, because a copy may have
+	// removed modules while the agents of this cluster were down.
+	foundUnknownReporter bool
 	// twin is the instance ID of the second agent. It stays set until the agent restarts. Until then, the agent
 	// accepts no newer bundle, which could be for the other cluster.
 	twin string
@@ -39,6 +43,18 @@ type twinDetector struct {
 
 // isConfirmed reports whether enough polls found this agent's report and no second agent was detected.
 func (t *twinDetector) isConfirmed() bool { return t.twin == "" && t.confirmations >= confirmingPolls }
+
+// holdsBundles reports whether the agent must not accept a newer bundle, which could be for another cluster.
+func (t *twinDetector) holdsBundles() bool {
+	return t.twin != "" || t.foundUnknownReporter && !t.isConfirmed()
+}
+
+// recordStart examines the last report in the registry before the first report of this agent. reporter and sequence are
+// those of the last report that an agent of this cluster sent. reporter is empty if it is unknown.
+func (t *twinDetector) recordStart(last bundle.AcceptedReport, reporter string, sequence int64) {
+	t.foundUnknownReporter = reporter != "" && last.Instance != "" && last.Instance != reporter &&
+		last.Sequence > sequence
+}
 
 func (t *twinDetector) recordReport(d digest.Digest, now time.Time) {
 	if t.ownReport == "" {
@@ -78,7 +94,11 @@ func (t *twinDetector) detectTwin(
 // checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent.
 // polled is true after a poll.
 func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
-	if a.twinDetector.ownReport == "" || a.Instance == "" {
+	if a.Instance == "" {
+		return
+	}
+	if a.twinDetector.ownReport == "" {
+		a.resumeSequence(ctx, log)
 		return
 	}
 	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))

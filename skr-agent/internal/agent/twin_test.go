@@ -74,6 +74,36 @@ func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 	}
 }
 
+// While the agents of a cluster are down, a copy can become the only agent and remove modules.
+func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
+	const saved = 5
+	for name, c := range map[string]struct {
+		instance, reporter string
+		sequence           int64
+		holds              bool
+	}{
+		"last report of this cluster":         {"before", "before", 9, false},
+		"report of a copy":                    {"copy", "before", 9, true},
+		"older report in a restored registry": {"copy", "before", 4, false},
+		"report of an older agent version":    {"", "before", 9, false},
+		"state of an older agent version":     {"copy", "", 9, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			found, now := twinDetector{}, trusttest.Now
+			last := bundle.AcceptedReport{Report: bundle.Report{Instance: c.instance, Sequence: c.sequence}}
+			found.recordStart(last, c.reporter, saved)
+			require.Equal(t, c.holds, found.holdsBundles())
+			found.recordReport(digest.FromString("own"), now)
+			for range confirmingPolls {
+				require.Equal(t, c.holds, found.holdsBundles())
+				now = now.Add(time.Minute)
+				found.recordPoll(now, time.Minute)
+			}
+			require.False(t, found.holdsBundles(), "a confirmed agent must accept bundles")
+		})
+	}
+}
+
 // The sequences of one of two agents are ahead of the clock, for example because it continues after reserved sequences.
 func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	key, place := trusttest.NewSigner(t), store.NewMemory()

@@ -60,6 +60,8 @@ type Puller struct {
 	manifest, acceptedRoot []byte
 	// reportedSequence is the sequence of the last sent report. savedSequence is the sequence in writtenSecret.
 	reportedSequence, savedSequence int64
+	// reporter is the instance ID of the agent that sent the last report from this cluster, or empty if it is unknown.
+	reporter string
 	// lastRootCheck is the last result of verifying the current bundle with the newest root of trust.
 	lastRootCheck rootCheck
 	// signedState is the signed text of the last saved state. stateSignature is its signature.
@@ -140,10 +142,10 @@ func (p *Puller) Restore(ctx context.Context) error {
 		return client.IgnoreNotFound(err)
 	}
 	if err := p.requireSignature(secret.Data); err != nil {
-		return errors.Join(p.restoreReported(secret.Data), p.restoreMinimum(secret.Data), err)
+		return errors.Join(p.restoreReported(secret), p.restoreMinimum(secret.Data), err)
 	}
 	return errors.Join(
-		p.restoreReported(secret.Data), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
+		p.restoreReported(secret), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
 }
 
 func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) error {

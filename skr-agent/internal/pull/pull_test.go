@@ -215,12 +215,12 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 	w.publish()
 	_, err = w.puller.Pull(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, w.puller.SaveReported(t.Context(), 9))
+	require.NoError(t, w.puller.SaveReported(t.Context(), 9, "one"))
 	newest := inForce(w.puller)
 	last, err := standby.ReportedSequence(t.Context())
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, last, int64(9), "the standby must continue from the leader's sequence")
-	require.NoError(t, standby.SaveReported(t.Context(), last+1))
+	require.NoError(t, standby.SaveReported(t.Context(), last+1, "one"))
 	require.NoError(t, standby.Restore(t.Context()), "the standby must restore the state when it becomes the leader")
 	require.Equal(t, newest, inForce(standby))
 	w.restart()
@@ -231,7 +231,7 @@ func TestStandbyReportDoesNotRevertBundle(t *testing.T) {
 func TestReportSequenceSurvivesRestart(t *testing.T) {
 	w := newWorld(t)
 	require.Zero(t, w.reported())
-	require.NoError(t, w.puller.SaveReported(t.Context(), 7), "the sequence must be saved before the first bundle")
+	require.NoError(t, w.puller.SaveReported(t.Context(), 7, "one"), "the sequence must be saved before the first bundle")
 	w.restart()
 	first := w.reported()
 	require.GreaterOrEqual(t, first, int64(7))
@@ -241,7 +241,7 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	require.NoError(t, err)
 	w.restart()
 	require.GreaterOrEqual(t, w.reported(), first, "an accepted bundle must not lower the sequence")
-	require.NoError(t, w.puller.SaveReported(t.Context(), first+1))
+	require.NoError(t, w.puller.SaveReported(t.Context(), first+1, "one"))
 	w.restart()
 	require.Greater(t, w.reported(), first)
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(w.puller), "a saved sequence must not change the bundle")
@@ -253,6 +253,24 @@ func TestReportSequenceSurvivesRestart(t *testing.T) {
 	p := New(w.puller.Options)
 	require.ErrorContains(t, p.Restore(t.Context()), "skr-agent-state: report-sequence: ")
 	require.Equal(t, w.made[0].Descriptor.Digest, inForce(p), "an invalid sequence must not affect the bundle")
+}
+
+func TestLastReporterSurvivesRestart(t *testing.T) {
+	w := newWorld(t)
+	reporter := func() string {
+		w.reported()
+		return w.puller.LastReporter()
+	}
+	require.Empty(t, reporter())
+	require.NoError(t, w.puller.SaveReported(t.Context(), 7, "first"))
+	w.publish()
+	_, err := w.puller.Pull(t.Context())
+	require.NoError(t, err)
+	w.restart()
+	require.Equal(t, "first", reporter(), "an accepted bundle must not remove the reporter")
+	require.NoError(t, w.puller.SaveReported(t.Context(), 8, "second"))
+	w.restart()
+	require.Equal(t, "second", reporter(), "another reporter must be saved immediately")
 }
 
 func TestReportSequencesAreSavedOncePerMinute(t *testing.T) {
@@ -271,7 +289,7 @@ func TestReportSequencesAreSavedOncePerMinute(t *testing.T) {
 	send := func() {
 		t.Helper()
 		sequence = bundle.NextReportSequence(sequence, now, time.Time{})
-		require.NoError(t, puller.SaveReported(t.Context(), sequence))
+		require.NoError(t, puller.SaveReported(t.Context(), sequence, "one"))
 		require.GreaterOrEqual(t, w.reported(), sequence, "a restarted agent must continue after the last report")
 	}
 	for range 60 {

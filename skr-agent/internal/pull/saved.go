@@ -20,6 +20,10 @@ import (
 // reports need no write, because sequences follow the clock.
 const maxUnsavedTime = time.Minute
 
+// annotationReporter is an annotation of StateSecret with the instance ID of the agent that sent the last report. It is
+// not a key of the Secret, because agents of version 0.1.0 would include that key in the signed text.
+const annotationReporter = "kyma-pull.dev/reporter"
+
 // ReportedSequence returns the saved sequence of reports, or 0 before the first report. If the clock was set back, it
 // returns a sequence that is at least as high as that of the last sent report. It reads the Secret, because another
 // replica of the agent can have sent a report as the leader.
@@ -29,13 +33,17 @@ const maxUnsavedTime = time.Minute
 func (p *Puller) ReportedSequence(ctx context.Context) (int64, error) {
 	saved, err := p.readSecret(ctx)
 	if err == nil {
-		err = p.restoreReported(saved.Data)
+		err = p.restoreReported(saved)
 	}
 	if err == nil && p.reportedSequence > 0 && p.CurrentTime().UnixMilli() <= p.reportedSequence {
 		p.reportedSequence += maxUnsavedTime.Milliseconds()
 	}
 	return p.reportedSequence, client.IgnoreNotFound(err)
 }
+
+// LastReporter returns the saved instance ID of the agent that sent the last report from this cluster, or "" if it is
+// unknown.
+func (p *Puller) LastReporter() string { return p.reporter }
 
 // readSecret returns the Secret with the saved state.
 func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
@@ -46,17 +54,18 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence of a sent report in the Secret, because the registry can be restored from an older
+// SaveReported saves the sequence and the sender of a sent report in the Secret, because the registry can be restored from an older
 // copy. It writes no other state, because another replica of the agent can have accepted a bundle. It sends no request
 // if the saved sequence is at most maxUnsavedTime older.
-func (p *Puller) SaveReported(ctx context.Context, sequence int64) error {
-	p.reportedSequence = sequence
+func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
+	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {
 		return nil
 	}
 	// Try the last written Secret first. Read the Secret only if another process has changed it.
 	known := p.writtenSecret
-	if known != nil && p.savedSequence > 0 && sequence < p.savedSequence+maxUnsavedTime.Milliseconds() {
+	if known != nil && known.Annotations[annotationReporter] == instance && p.savedSequence > 0 &&
+		sequence < p.savedSequence+maxUnsavedTime.Milliseconds() {
 		return nil
 	}
 	err := p.updateReported(ctx, known)
@@ -93,13 +102,18 @@ func (p *Puller) updateReported(ctx context.Context, secret *corev1.Secret) erro
 	return err
 }
 
-// addReported sets the sequence of the last sent report in the Secret.
+// addReported sets the sequence and the sender of the last sent report in secret.
 func (p *Puller) addReported(secret *corev1.Secret) {
+	if p.reporter != "" {
+		metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotationReporter, p.reporter)
+	}
 	p.savedSequence = p.reportedSequence
 	secret.Data[stateReported] = strconv.AppendInt(nil, p.savedSequence, 10)
 }
 
-func (p *Puller) restoreReported(state map[string][]byte) error {
+func (p *Puller) restoreReported(secret *corev1.Secret) error {
+	p.reporter = secret.Annotations[annotationReporter]
+	state := secret.Data
 	if len(state[stateReported]) == 0 {
 		return nil
 	}

@@ -99,7 +99,7 @@ func TestUnsignedStateKeepsTheSequence(t *testing.T) {
 	w.publish()
 	_, err := w.puller.Pull(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, w.puller.SaveReported(t.Context(), 7))
+	require.NoError(t, w.puller.SaveReported(t.Context(), 7, "one"))
 	for name, change := range map[string]func(){
 		"state without a signature": func() {
 			w.edit(func(state map[string][]byte) { delete(state, signatureKey) })

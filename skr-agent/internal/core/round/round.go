@@ -45,7 +45,7 @@ const (
 	CheckBootstrap Action = "CheckBootstrap"
 	// LoadState reads the bundle that the previous process accepted. No means that the agent must try again.
 	LoadState Action = "LoadState"
-	// FindTwin looks for another agent with the same key. Yes means that it found one.
+	// FindTwin looks for another agent with the same key. Yes means that newer bundles can be for another cluster.
 	FindTwin Action = "FindTwin"
 	// ImportFiles imports files from the import folder.
 	ImportFiles Action = "ImportFiles"
