@@ -54,9 +54,9 @@ func (p *Puller) readSecret(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// SaveReported saves the sequence and the sender of a sent report in the Secret, because the registry can be restored from an older
-// copy. It writes no other state, because another replica of the agent can have accepted a bundle. It sends no request
-// if the saved sequence is at most maxUnsavedTime older.
+// SaveReported saves the sequence and the sender of a sent report in the Secret, because the registry can be restored
+// from an older copy. It writes no other state, because another replica of the agent can have accepted a bundle. It
+// sends no request if the sender is already saved and the saved sequence is at most maxUnsavedTime older.
 func (p *Puller) SaveReported(ctx context.Context, sequence int64, instance string) error {
 	p.reportedSequence, p.reporter = sequence, instance
 	if p.Preview {
