@@ -205,8 +205,8 @@ func (s Secrets) SelectFitting(runtime string) (Secrets, error) {
 	fitting := Secrets{Removals: s.fittingRemovals()}
 	var problems []error
 	if all, now := len(s.Removals), len(fitting.Removals); now < all {
-		problems = append(problems, fmt.Errorf("%d Secrets to remove, of which %d fit into one bundle: the others "+
-			"are removed afterwards", all, now))
+		problems = append(problems, fmt.Errorf("only %d of the %d Secrets to remove fit into one bundle: the "+
+			"others are removed afterwards", now, all))
 	}
 	left := MaxSealedBytes - ageBytes - encodedBytes(sealedContent{Runtime: runtime, Secrets: fitting})
 	most := left

@@ -17,6 +17,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
+// deleteRollouts deletes all rollouts and their policies.
+func deleteRollouts(ctx context.Context) error {
+	all := client.InNamespace(sample.Namespace)
+	return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
+		stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
+}
+
 // Only kind clusters have pods with a phase and an image.
 func TestPodCheckPassesInARollout(t *testing.T) {
 	startScenario(t)
@@ -37,11 +44,7 @@ func TestPodCheckPassesInARollout(t *testing.T) {
 			},
 		}},
 	}}}))
-	addCleanup(func(ctx context.Context) error {
-		all := client.InNamespace(sample.Namespace)
-		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
-			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
-	})
+	addCleanup(deleteRollouts)
 	version := promote(t)
 	name := samplemodule.Module + "-regular-1"
 	must(t, stage.fleet.UntilRollout(ctx, name, "its check is Passed", func(s v1alpha1.RolloutStatus) bool {

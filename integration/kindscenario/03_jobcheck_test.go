@@ -2,7 +2,6 @@ package kindscenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,11 +54,7 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 		},
 		{Name: "rest", Percent: new(int32(100))},
 	}}))
-	addCleanup(func(ctx context.Context) error {
-		all := client.InNamespace(sample.Namespace)
-		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
-			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
-	})
+	addCleanup(deleteRollouts)
 	stage.patch++
 	version := samplemodule.Patch(fmt.Sprintf("1.1.%d", stage.patch))
 	version.Resources = append(version.Resources, sample.Resource{

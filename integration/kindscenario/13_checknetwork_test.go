@@ -2,7 +2,6 @@ package kindscenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/integration/sample"
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
@@ -56,11 +54,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 		},
 		{Name: "rest", Percent: new(int32(100))},
 	}}))
-	addCleanup(func(ctx context.Context) error {
-		all := client.InNamespace(sample.Namespace)
-		return errors.Join(stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.RolloutPolicy{}, all),
-			stage.fleet.Control.DeleteAllOf(ctx, &v1alpha1.Rollout{}, all))
-	})
+	addCleanup(deleteRollouts)
 	version, name := promote(t), samplemodule.Module+"-regular-1"
 	const blocked = "check forbidden is Inconclusive: the measurement did not end within 3s"
 	must(t, stage.fleet.UntilRollout(ctx, name, "one check is blocked", func(s v1alpha1.RolloutStatus) bool {

@@ -146,15 +146,10 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})
 	untilQuiet(t, f)
-	copied := copyOf(t, f, original)
-	record, err := original.Record(ctx)
-	must(t, err)
+	report := reporterOfCopy(t, f, original)
 
 	t.Log("The admin of the copy removes all modules there.")
-	copied.pushReport(func(r *bundle.Report) {
-		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
-		r.Confirmed = true
-	})
+	report()
 	until(t, time.Minute, "the publisher detects the copy", func() (bool, string) {
 		kyma, err := original.Record(ctx)
 		if err != nil {
@@ -175,12 +170,7 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 		}
 		return false, fmt.Sprint(err)
 	})
-	manifest := &v1beta2.Manifest{}
-	must(t, original.API.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: f.Own("mailer")},
-		manifest))
-	if !manifest.DeletionTimestamp.IsZero() {
-		t.Error("the original's module is being removed")
-	}
+	checkModuleStays(t, original, f.Own("mailer"))
 }
 
 // While the original's agent is down, a copy is confirmed as the only agent, and its admin removes all modules.
@@ -189,16 +179,10 @@ func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "outage", map[string]string{"mailer": "1.0.0"})
 	untilQuiet(t, f)
-	copied := copyOf(t, f, original)
-	record, err := original.Record(ctx)
-	must(t, err)
+	report := reporterOfCopy(t, f, original)
 	must(t, original.Agent().Kill())
-	report := func(r *bundle.Report) {
-		r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
-		r.Confirmed = true
-	}
 	until(t, time.Minute, "the publisher removes the module", func() (bool, string) {
-		copied.pushReport(report)
+		report()
 		kyma, err := original.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -209,7 +193,7 @@ func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 
 	must(t, original.StartAgent())
 	until(t, time.Minute, "the publisher detects the copy", func() (bool, string) {
-		copied.pushReport(report)
+		report()
 		kyma, err := original.Record(ctx)
 		if err != nil {
 			return false, err.Error()
@@ -217,10 +201,30 @@ func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 		agent := kyma.Status.Runtime.Agent
 		return agent.Clone != "", fmt.Sprintf("%+v", agent)
 	})
+	checkModuleStays(t, original, f.Own("mailer"))
+}
+
+// reporterOfCopy returns a function that sends a report of a confirmed copy of a runtime. The copy requests no modules.
+func reporterOfCopy(t *testing.T, f *fleet.Fleet, original *fleet.Runtime) func() {
+	t.Helper()
+	copied := copyOf(t, f, original)
+	record, err := original.Record(t.Context())
+	must(t, err)
+	return func() {
+		copied.pushReport(func(r *bundle.Report) {
+			r.Enrollment, r.Instance, r.ClusterUID = nil, "the-copy", record.Status.Runtime.Key.ClusterUID
+			r.Confirmed = true
+		})
+	}
+}
+
+// checkModuleStays checks that the Manifest of a module exists and is not being deleted.
+func checkModuleStays(t *testing.T, r *fleet.Runtime, module string) {
+	t.Helper()
 	manifest := &v1beta2.Manifest{}
-	must(t, original.API.Get(ctx, inKyma(f.Own("mailer")), manifest))
+	must(t, r.API.Get(t.Context(), inKyma(module), manifest))
 	if !manifest.DeletionTimestamp.IsZero() {
-		t.Error("the original's module is being removed")
+		t.Errorf("module %s of %s is being removed", module, r.ID)
 	}
 }
 

@@ -393,7 +393,7 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 }
 
 // checkRequests checks that no request of a program was denied, and that the program used all of its permissions,
-// except those for which noOccasion returns true.
+// unless noOccasion returns true for a permission.
 func checkRequests(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

@@ -34,7 +34,7 @@ type RemotePlanner struct {
 
 	mu sync.Mutex // guards the fields below
 	// unplannedSince is when this shard first saw control plane objects that the planner has not announced yet. It is
-	// zero if there are none.
+	// zero without such objects.
 	unplannedSince time.Time
 	// cached is the last announced commit whose objects are all in this process's caches.
 	cached cachedCommit

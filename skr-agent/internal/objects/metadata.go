@@ -22,7 +22,7 @@ func keepMetadata(object client.Object, labels, annotations map[string]string) {
 }
 
 // mergeMetadata returns the live labels or annotations with the desired entries. own contains the entries that the
-// agent applied earlier. mergeMetadata removes each of them that is no longer desired.
+// agent applied earlier. mergeMetadata removes the entries of own that desired does not contain.
 func mergeMetadata(live, desired map[string]string, own map[string]bool) map[string]string {
 	kept := maps.Clone(live)
 	maps.DeleteFunc(kept, func(key, _ string) bool {
