@@ -86,10 +86,13 @@ func (s *stage) kill(p *program) (end func() error, err error) {
 // stopPublishers kills all publishers, after the steps that kill a single publisher have ended. end starts them again.
 func (s *stage) stopPublishers() (end func() error, err error) {
 	var problems []error
-	var unlock []func()
+	var replicas []string
+	for _, id := range s.shape.replicas() {
+		replicas = append(replicas, replica(id))
+	}
+	unlock := s.locks.takeAll(replicas)
 	var starts []func() error
 	for _, id := range s.shape.replicas() {
-		unlock = append(unlock, s.locks.take(replica(id)))
 		start, err := s.kill(s.programs[id])
 		starts, problems = append(starts, start), append(problems, err)
 	}
@@ -100,9 +103,7 @@ func (s *stage) stopPublishers() (end func() error, err error) {
 			}
 			starts = starts[1:]
 		}
-		for _, f := range unlock {
-			f()
-		}
+		unlock()
 		return nil
 	}, errors.Join(problems...)
 }
