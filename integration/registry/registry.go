@@ -105,10 +105,7 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 
 func (r *Registry) listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
-		var err error
-		if address, err = loopback.Address(); err != nil {
-			return nil, err
-		}
+		return loopback.Listen()
 	}
 	return new(net.ListenConfig).Listen(ctx, "tcp", address)
 }
