@@ -98,6 +98,46 @@ func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
+// The runtime's admin adds a module after the backup. After the restore, the agent restarts, so the publisher ignores its
+// request until the agent is confirmed.
+func TestRestoredControlPlaneKeepsModulesAddedAfterBackup(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestOutdatedRequestKeepsModulesUntilItIsVerified
+	ctx := t.Context()
+	f := newFleet(t, fleet.Options{})
+	r, err := f.AddRuntime(ctx, "one", "regular", "scaler")
+	must(t, err)
+	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
+	untilQuiet(t, f)
+	backup := filepath.Join(f.Dir, "backup")
+	must(t, f.BackUpControlPlane(backup))
+	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
+		spec.Modules = append(spec.Modules, managed("mailer"))
+	}))
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	before := &v1beta2.Manifest{}
+	must(t, r.API.Get(ctx, inKyma("mailer"), before))
+
+	must(t, r.Agent().Stop())
+	must(t, f.Publisher().Stop())
+	must(t, f.RestoreControlPlane(backup))
+	must(t, f.StartPublisher())
+	must(t, r.StartAgent())
+	until(t, time.Minute, "the control plane has the new request", func() (bool, string) {
+		kyma, err := r.Record(ctx)
+		if err != nil {
+			return false, err.Error()
+		}
+		s := kyma.Status.Runtime
+		return s != nil && s.Requested != nil && len(s.Requested.Spec.Modules) == 2, fmt.Sprintf("%+v", s)
+	})
+	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	manifest := &v1beta2.Manifest{}
+	must(t, r.API.Get(ctx, inKyma("mailer"), manifest))
+	if manifest.UID != before.UID {
+		t.Errorf("got Manifest %s, want %s, because the module must not be removed", manifest.UID, before.UID)
+	}
+}
+
 func untilLogged(t *testing.T, f *fleet.Fleet, log, text string) {
 	t.Helper()
 	until(t, time.Minute, log+" contains "+text, func() (bool, string) {

@@ -438,13 +438,6 @@ func (g GivenVersion) Began() time.Time {
 	return g.Time.Time
 }
 
-// RequestedSpec is the spec of the runtime's own Kyma, as the runtime reported it.
-type RequestedSpec struct {
-	Spec KymaSpec `json:"spec"`
-	// Generation is the generation of the runtime's Kyma.
-	Generation int64 `json:"generation"`
-}
-
 // ObservedBundle describes a runtime and the bundle that it has applied, as last reported.
 type ObservedBundle struct {
 	Epoch    int64  `json:"epoch"`

@@ -44,3 +44,16 @@ type ReportingAgent struct {
 	// +kubebuilder:validation:MaxLength:=512
 	Clone string `json:"clone,omitempty"`
 }
+
+// RequestedSpec is the spec of the runtime's own Kyma, as the runtime reported it.
+type RequestedSpec struct {
+	Spec KymaSpec `json:"spec"`
+	// Generation is the generation of the runtime's Kyma.
+	Generation int64 `json:"generation"`
+	// Instance is the instance ID of the agent whose report contained the spec. It is empty if the agent reports no
+	// instance ID. While another instance reports, the spec may be outdated, and the publisher removes no module because
+	// the spec does not request it.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=128
+	Instance string `json:"instance,omitempty"`
+}

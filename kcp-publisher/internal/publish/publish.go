@@ -264,10 +264,7 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 		removing.Modules = slices.DeleteFunc(removing.Modules, func(m string) bool {
 			return slices.Contains(verdict.RemovedModules, m)
 		})
-		if len(removing.Modules) == 0 || p.DecideRemovals == nil {
-			break
-		}
-		more, err := p.DecideRemovals(ctx, removing, in.Catalog)
+		more, err := p.decideRemovals(ctx, removing, in.Catalog)
 		if err != nil {
 			return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 		}
@@ -294,6 +291,19 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 	_, d.outcome.KeepsDeleted = verdict.HeldReasons[""]
 	d.outcome.Removals = verdict
 	return d, nil
+}
+
+// decideRemovals decides which of the new removals are allowed.
+func (p *Publisher) decideRemovals(
+	ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot,
+) (decided plan.RemovalDecision, err error) {
+	if len(removing.Modules) > 0 && p.DecideRemovals != nil {
+		if decided, err = p.DecideRemovals(ctx, removing, snapshot); err != nil {
+			return decided, err
+		}
+	}
+	decided.Hold(removing.Unverified)
+	return decided, nil
 }
 
 // withHeldModules adds modules to a request if their removal must wait for an operator's approval.

@@ -15,61 +15,113 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// The runtime's report does not contain its module version, for example because its Manifests were just deleted. Only
-// the bundle in the registry contains the newer version.
-func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
-	const name = "example.com/scaler"
-	f, source, runtime := newFleet(t), &breakable{components: components{store.NewMemory()}}, runtimeNamed("one")
-	var templates []v1beta2.ModuleTemplate
+// scalerFleet is a fleet with a control plane that offers two versions of module scaler.
+type scalerFleet struct {
+	*fleet
+	source    *breakable
+	templates []v1beta2.ModuleTemplate
+}
+
+func newScalerFleet(t *testing.T) *scalerFleet {
+	t.Helper()
+	f := &scalerFleet{fleet: newFleet(t), source: &breakable{components: components{store.NewMemory()}}}
 	for _, version := range []string{"1.0.0", "1.1.0"} {
-		source.add(t, name, version, "kind: ConfigMap\n")
-		templates = append(templates, v1beta2.ModuleTemplate{
+		f.source.add(t, scalerComponent, version, "kind: ConfigMap\n")
+		f.templates = append(f.templates, v1beta2.ModuleTemplate{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler-" + version},
 			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: "scaler", Version: version},
 		})
 	}
-	started := func() *Publisher {
-		p := f.started()
-		p.Components = component.NewReader(component.Options{Sources: []component.Source{source}})
-		return p
+	return f
+}
+
+const scalerComponent = "example.com/scaler"
+
+func (f *scalerFleet) started() *Publisher {
+	p := f.fleet.started()
+	p.Components = component.NewReader(component.Options{Sources: []component.Source{f.source}})
+	return p
+}
+
+// publish publishes to the runtime while both channels offer the given version of scaler. The spec is the runtime's
+// request.
+func (f *scalerFleet) publish(
+	p *Publisher, runtime plan.Runtime, version string, recorded *plan.RecordedBundle, spec v1beta2.KymaSpec,
+) Outcome {
+	f.t.Helper()
+	snapshot, err := catalog.New(f.templates, []v1beta2.ModuleReleaseMeta{{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
+		Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: scalerComponent,
+			Channels: []v1beta2.ChannelVersion{
+				{Channel: "regular", Version: version}, {Channel: "fast", Version: version},
+			}},
+	}})
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	publish := func(p *Publisher, version string, remembered *plan.RecordedBundle, channel string) Outcome {
-		t.Helper()
-		snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "scaler"},
-			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "scaler", OcmComponentName: name,
-				Channels: []v1beta2.ChannelVersion{
-					{Channel: "regular", Version: version}, {Channel: "fast", Version: version},
-				}},
-		}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		spec := v1beta2.KymaSpec{Channel: channel, Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
-		request := resolve.Request{Seed: spec, Requested: spec}
-		if runtime.RecordedBundle = remembered; remembered != nil {
-			request.Versions = remembered.Versions
-		}
-		outcome, err := p.Publish(t.Context(), f.record(p, runtime.ID),
-			Input{Runtime: runtime, Request: request, Catalog: snapshot})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.now = f.now.Add(time.Minute)
-		return outcome
+	request := resolve.Request{Seed: spec, Requested: spec}
+	if runtime.RecordedBundle = recorded; recorded != nil {
+		request.Versions = recorded.Versions
 	}
-	p := started()
-	backup := after(publish(p, "1.0.0", nil, "regular").Published)
-	upgraded := publish(p, "1.1.0", backup, "regular")
-	newest := publish(p, "1.1.0", after(upgraded.Published), "fast")
+	outcome, err := p.Publish(f.t.Context(), f.record(p, runtime.ID),
+		Input{Runtime: runtime, Request: request, Catalog: snapshot})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.now = f.now.Add(time.Minute)
+	return outcome
+}
+
+func scalerIn(channel string) v1beta2.KymaSpec {
+	return v1beta2.KymaSpec{Channel: channel, Modules: []v1beta2.Module{{Name: "scaler", Managed: true}}}
+}
+
+// The runtime's report does not contain its module version, for example because its Manifests were just deleted. Only
+// the bundle in the registry contains the newer version.
+func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
+	f, runtime := newScalerFleet(t), runtimeNamed("one")
+	p := f.started()
+	backup := after(f.publish(p, runtime, "1.0.0", nil, scalerIn("regular")).Published)
+	upgraded := f.publish(p, runtime, "1.1.0", backup, scalerIn("regular"))
+	newest := f.publish(p, runtime, "1.1.0", after(upgraded.Published), scalerIn("fast"))
 	if !newest.IsPushed || newest.Published.Versions["scaler"] != "1.1.0" {
 		t.Fatalf("before the restore: got %+v, want another bundle with version 1.1.0", newest)
 	}
-	restored := publish(started(), "1.0.0", backup, "regular")
+	restored := f.publish(f.started(), runtime, "1.0.0", backup, scalerIn("regular"))
 	if got := restored.Published.Versions["scaler"]; !restored.IsPushed || got != "1.1.0" {
 		t.Errorf("after the restore: got version %s, pushed %t, want version 1.1.0", got, restored.IsPushed)
 	}
 	if len(restored.Problems) != 1 || restored.Problems[0].Reason != reason.OlderVersionAsked {
 		t.Errorf("after the restore: got problems %+v, want reason %s", restored.Problems, reason.OlderVersionAsked)
+	}
+}
+
+// The runtime requested a module after the backup. Its restarted agent is not confirmed yet, so the publisher uses the
+// request in the backup.
+func TestOutdatedRequestKeepsModulesUntilItIsVerified(t *testing.T) {
+	f, runtime := newScalerFleet(t), runtimeNamed("one")
+	publish := func(
+		p *Publisher, last *plan.RecordedBundle, verified bool, spec v1beta2.KymaSpec,
+	) plan.PublishedBundle {
+		t.Helper()
+		next := runtime
+		next.IsInUse, next.Request, next.IsRequestVerified = true, &spec, verified
+		return f.publish(p, next, "1.0.0", last, spec).Published
+	}
+	p, without := f.started(), v1beta2.KymaSpec{Channel: "regular"}
+	backup := after(publish(p, nil, true, without))
+	publish(p, backup, true, scalerIn("regular"))
+	p = f.started()
+	last := backup
+	for range 3 {
+		kept := publish(p, last, false, without)
+		if len(kept.Predicate.Removals) > 0 || len(kept.State.Manifests) != 1 {
+			t.Fatalf("outdated request: got removals %q and %d modules, want no removals and one module",
+				kept.Predicate.Removals, len(kept.State.Manifests))
+		}
+		last = after(kept)
+	}
+	if got := publish(p, last, true, without).Predicate.Removals; len(got) != 1 {
+		t.Errorf("verified request: got removals %q, want scaler", got)
 	}
 }

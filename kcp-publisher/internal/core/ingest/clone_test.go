@@ -102,6 +102,9 @@ func TestCloneDoesNotChangeRequestedModules(t *testing.T) {
 	}
 	report("original", true, v1beta2.Module{Name: "keda"})
 	report("copy", true)
+	if got := status.Runtime.Requested.Instance; got != "original" {
+		t.Errorf("got a request of instance %q, want original", got)
+	}
 	if got := len(status.Runtime.Requested.Spec.Modules); got != 1 || status.Runtime.Agent.Clone == "" {
 		t.Errorf("got %d requested modules and agent %+v, want 1 and a clone", got, status.Runtime.Agent)
 	}

@@ -94,7 +94,8 @@ func RecordReport(
 	r.Agent = reportingAgent(before, report, seen)
 	accepted := isRequestAccepted(before, *r.Agent, report, seen)
 	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() && accepted {
-		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation}
+		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation,
+			Instance: report.Instance}
 	}
 	phase.RecordReport(r, report.Report)
 	if report.Enrolled {

@@ -24,6 +24,9 @@ type NewRemovals struct {
 	// Unrecorded lists those modules in Modules that are only known from the runtime's report: the last bundle and the
 	// Kyma's status do not contain them.
 	Unrecorded []string
+	// Unverified lists further modules: the runtime's request does not contain them, but this request may be outdated. The
+	// bundle keeps these modules until the request is verified.
+	Unverified []string
 	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
 	IsRestored bool
@@ -46,7 +49,13 @@ func (a Adoption) Removing(next bundle.Predicate, r Runtime) NewRemovals {
 	}
 	known := a.lastStatements(r.RecordedBundle).removals
 	for _, module := range next.Removals {
-		if !slices.Contains(known, module) && !r.requestsRemoval(module, a.KeptBundle(), found.IsRestored) {
+		switch {
+		case slices.Contains(known, module):
+		case r.requestsRemoval(module, a.KeptBundle(), found.IsRestored):
+			if !r.IsRequestVerified {
+				found.Unverified = append(found.Unverified, module)
+			}
+		default:
 			found.Modules = append(found.Modules, module)
 			if !a.records(module, r) {
 				found.Unrecorded = append(found.Unrecorded, module)
@@ -86,9 +95,11 @@ func (a Adoption) isRestored(r Runtime) bool {
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
-// not contain. The reason for such a removal may be that a module is not mandatory anymore.
+// not contain. The reason for such a removal may be that a module is not mandatory anymore. While an installed module
+// waits for an approval for this reason, later calls return the same.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
-	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) {
+	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
+		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {
 		return false
 	}
 	if last != nil {
@@ -264,6 +275,16 @@ func (v *RemovalDecision) Add(other RemovalDecision) {
 	v.Allowed, v.Approved = append(v.Allowed, other.Allowed...), append(v.Approved, other.Approved...)
 	v.RemovedModules, v.Unrecorded = append(v.RemovedModules, other.RemovedModules...),
 		append(v.Unrecorded, other.Unrecorded...)
+}
+
+// Hold postpones the decision about the removal of these modules.
+func (v *RemovalDecision) Hold(modules []string) {
+	if v.HeldReasons == nil && len(modules) > 0 {
+		v.HeldReasons = map[string]removal.Reason{}
+	}
+	for _, module := range modules {
+		v.HeldReasons[module] = ""
+	}
 }
 
 // IsSettling reports whether the publisher has not decided about the removal of at least one module yet.

@@ -104,10 +104,52 @@ func TestRemovalsRequestedByTheRuntimeAreNotHeld(t *testing.T) {
 			bundle.Predicate{Removals: []string{"keda"}},
 			Runtime{IsInUse: true, Request: asks(), RecordedBundle: &RecordedBundle{}},
 			[]string{"keda"}, false},
+		"module is installed and still held after a restore": {Adoption{LastBundle: lastWith(9, false), MayKeep: true},
+			bundle.Predicate{Removals: []string{"forced"}},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("forced"),
+				Installed: []string{"forced"}, RemovalsHeldByRestore: []string{"forced"}}, []string{"forced"}, false},
+		"module is not installed anymore after a restore": {Adoption{LastBundle: lastWith(9, false), MayKeep: true},
+			bundle.Predicate{Removals: []string{"gone"}},
+			Runtime{IsInUse: true, Request: asks(), RecordedBundle: remembers("gone"),
+				RemovalsHeldByRestore: []string{"gone"}}, nil, false},
 	} {
+		c.runtime.IsRequestVerified = true
 		got := c.adopted.Removing(c.next, c.runtime)
 		if !slices.Equal(got.Modules, c.want) || got.IsRestored != c.restored {
 			t.Errorf("%s: got %q, restored %t, want %q, %t", name, got.Modules, got.IsRestored, c.want, c.restored)
+		}
+		if len(got.Unverified) > 0 {
+			t.Errorf("%s: got unverified removals %q, want none", name, got.Unverified)
+		}
+	}
+}
+
+// A restored control plane contains an old request until it accepts a report.
+func TestOutdatedRequestsRemoveNoModules(t *testing.T) {
+	adopted := Adoption{LastBundle: lastWith(7, false, "keda"), MayKeep: true}
+	next := bundle.Predicate{Removals: []string{"keda"}}
+	report := func(instance string) *bundle.AcceptedReport {
+		return &bundle.AcceptedReport{Report: bundle.Report{Instance: instance}}
+	}
+	for name, c := range map[string]struct {
+		report *bundle.AcceptedReport
+		held   bool
+	}{
+		"same agent as in the request":  {report("a"), false},
+		"agent was restarted":           {report("b"), true},
+		"agent of an older version":     {report(""), true},
+		"report is not in the registry": {nil, true},
+	} {
+		kyma := kymaOf("one")
+		kyma.Status.Runtime = &v1beta2.RuntimeStatus{
+			Key:       &v1beta2.RuntimeKey{Thumbprint: "key"},
+			Published: &v1beta2.PublishedBundle{Epoch: 1, Sequence: 7, Digest: "sha256:last"},
+			Requested: &v1beta2.RequestedSpec{Generation: 2, Instance: "a"},
+		}
+		got := adopted.Removing(next, Rules{}.Runtime(kyma, c.report))
+		if len(got.Modules) > 0 || len(got.Unverified) > 0 != c.held {
+			t.Errorf("%s: got removals %q and unverified removals %q, want unverified %t", name, got.Modules,
+				got.Unverified, c.held)
 		}
 	}
 }

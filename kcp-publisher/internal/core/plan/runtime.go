@@ -11,6 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
 // Runtime contains the data about a runtime that determines its next bundle, except the module request.
@@ -63,6 +64,11 @@ type Runtime struct {
 	// Request is the spec of the Kyma in the runtime. It is nil if the publisher uses the spec of the control plane's
 	// Kyma.
 	Request *v1beta2.KymaSpec
+	// IsRequestVerified is true if the agent that sent the newest report also sent Request. Otherwise, Request may be
+	// outdated, because a restored control plane contains an old request until the publisher accepts a report.
+	IsRequestVerified bool
+	// RemovalsHeldByRestore lists the modules whose removal waits for an approval because the control plane was restored.
+	RemovalsHeldByRestore []string
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
 	// IsChanging is true while a change of the control plane's objects is in progress. See Rules.IsChanging.
@@ -100,6 +106,8 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	if status := kyma.Status.Runtime; status != nil {
 		next.setRecorded(kyma, r.Root)
 		next.Request = ownRequest(kyma)
+		next.IsRequestVerified = report != nil && status.Requested != nil && status.Requested.Instance == report.Instance
+		next.RemovalsHeldByRestore = heldByRestore(status)
 		if status.Requested != nil && r.autonomySetting(kyma) == bundle.AutonomyCatalog {
 			next.KymaSpec = bundle.RequestDigest(status.Requested.Spec)
 		}
@@ -136,6 +144,16 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	} else if key, err := trust.DecodePublicKey(status.Key.PublicKey); err == nil {
 		r.Key = key
 	}
+}
+
+// heldByRestore returns the modules whose removal waits for an approval because the control plane was restored.
+func heldByRestore(status *v1beta2.RuntimeStatus) (modules []string) {
+	for _, d := range status.Removals {
+		if d.Decision == v1beta2.RemovalHeld && !d.Published && d.Reason == string(removal.Restored) {
+			modules = append(modules, d.Module)
+		}
+	}
+	return modules
 }
 
 // recordReport sets the fields that depend on the last report. Installed and Observed must come from the same report. A
