@@ -89,17 +89,12 @@ func (k *Kymas) updateStatus(p *pass, state reconcile.State) bool {
 		k.setStatus(p)
 		return true
 	case reconcile.Unreachable:
-		return k.setSilent(p, k.reports.lastKnown(p.kyma))
+		return k.setUnpublished(p, k.reports.lastKnown(p.kyma), nil, "")
 	case reconcile.Held:
 		if p.facts.Admitted != reconcile.Yes {
 			return false // a later reconcile writes the refusal
 		}
-		facts := ingest.Facts{Generation: p.kyma.Generation, Published: p.renewed, IsDeleting: p.facts.IsDeleted}
-		if silent := k.setSilent(p, p.newest); !silent && p.newest.Refused == nil {
-			facts.Report = p.newest.Accepted
-		}
-		facts.SilenceTimeout, _, _ = k.Rules.SilenceTimeoutFor(p.kyma) // setSilent ignores an invalid annotation, too
-		p.kyma.Status = ingest.HeldStatus(p.kyma.Status, facts, k.holdReason(p.facts.ChangingFor), k.Now())
+		k.setUnpublished(p, p.newest, p.renewed, k.holdReason(p.facts.ChangingFor))
 		return true
 	}
 	return false
@@ -116,19 +111,23 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setSilent records the newest report in the status, and sets the condition Reporting to False if the runtime has not
-// reported for longer than allowed.
-func (k *Kymas) setSilent(p *pass, newest fleetstate.Report) (silent bool) {
+// setUnpublished records the newest report in the status without publishing a new bundle, and sets the condition
+// Reporting to False if the runtime has not reported for longer than allowed. No module gets a better state than in the
+// report. renewed is the renewed bundle, or nil. commit describes the Git commit that the publisher does not publish yet,
+// or is empty.
+func (k *Kymas) setUnpublished(
+	p *pass, newest fleetstate.Report, renewed *plan.PublishedBundle, commit string,
+) (silent bool) {
 	// Ignore an invalid annotation here. The reconcile that publishes the next bundle reports the error.
 	allowed, carried, _ := k.Rules.SilenceTimeoutFor(p.kyma)
 	k.applyReport(p.kyma, newest)
-	if newest.Refused == nil {
-		// No module must have a better state than in the report that the status names.
-		facts := ingest.Facts{
-			Generation: p.kyma.Generation, Report: newest.Accepted, IsDeleting: p.facts.IsDeleted,
-		}
-		p.kyma.Status = ingest.HeldStatus(p.kyma.Status, facts, "", k.Now())
+	facts := ingest.Facts{
+		Generation: p.kyma.Generation, Published: renewed, IsDeleting: p.facts.IsDeleted, SilenceTimeout: allowed,
 	}
+	if newest.Refused == nil {
+		facts.Report = newest.Accepted
+	}
+	p.kyma.Status = ingest.HeldStatus(p.kyma.Status, facts, commit, k.Now())
 	p.kyma.Status, silent = ingest.SilentStatus(p.kyma.Status, p.kyma.Generation, allowed, carried,
 		k.reports.unrecordedUntil(p.kyma), k.Now())
 	return silent
