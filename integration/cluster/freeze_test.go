@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -80,5 +81,36 @@ func TestIdlePooledClusterIsFrozen(t *testing.T) {
 	}
 	if _, err := os.Stat(s.dir); !os.IsNotExist(err) {
 		t.Errorf("the cluster's folder still exists: %v", err)
+	}
+}
+
+// A suspended program ignores SIGTERM, like an API server whose connections hang.
+func TestHangingAPIServerIsKilledAndStartsAgain(t *testing.T) {
+	suite.Long(t) // only make chaos causes connections that hang
+	pool := &Pool{}
+	c, err := pool.Take(t.Context(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		stop(t, c)
+		if err := pool.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s := c.host.(pooledCluster).server
+	s.stopTimeout = 100 * time.Millisecond
+	if err := s.signal(syscall.SIGSTOP, "kube-apiserver"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kubernetes.NewForConfigOrDie(c.Config).CoreV1().Namespaces().Get(t.Context(), "default",
+		metav1.GetOptions{}); err != nil {
+		t.Errorf("read a namespace after the restart: %v", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -33,6 +34,8 @@ type server struct {
 	paused     bool
 	frozen     bool  // the cluster is idle in a pool and its programs are suspended
 	audited    int64 // size of the audit log at the start of the current loan
+	// stopTimeout is the time after which an API server that does not end is killed.
+	stopTimeout time.Duration
 
 	origin *pristine.Snapshot // initial state that a pool restores; nil if the cluster has no pool
 }
@@ -42,7 +45,7 @@ func start(ctx context.Context, options Options) (*server, error) {
 	if err := lender.ReportStart(); err != nil {
 		return nil, err
 	}
-	s := &server{options: options}
+	s := &server{options: options, stopTimeout: 20 * time.Second}
 	found, err := assets.Ensure(ctx, s.progress())
 	if err != nil {
 		return nil, fmt.Errorf("find or build kube-apiserver and etcd: %w", err)
@@ -223,10 +226,20 @@ func (s *server) addUser(user lender.User) ([]byte, error) {
 
 func (s *server) pause() error {
 	s.paused = true
-	if err := s.env.ControlPlane.APIServer.Stop(); err != nil {
+	if err := s.stopAPIServer(); err != nil {
 		return fmt.Errorf("stop kube-apiserver: %w", err)
 	}
 	return s.reaper.forget("kube-apiserver")
+}
+
+// stopAPIServer stops the API server, and kills it after stopTimeout. Connections that hang can delay its end by more
+// than a minute. Envtest also kills it after a timeout, but does not start it again later.
+func (s *server) stopAPIServer() error {
+	if pid, err := s.reaper.process("kube-apiserver"); err == nil {
+		timer := time.AfterFunc(s.stopTimeout, func() { _ = syscall.Kill(pid, syscall.SIGKILL) })
+		defer timer.Stop()
+	}
+	return s.env.ControlPlane.APIServer.Stop()
 }
 
 func (s *server) resume() error {
@@ -243,6 +256,6 @@ func (s *server) stop() error {
 	if s.kwok != nil {
 		problems = append(problems, s.kwok.stop())
 	}
-	problems = append(problems, s.env.Stop(), s.log.Close(), s.reaper.dismiss(), os.RemoveAll(s.dir))
+	problems = append(problems, s.stopAPIServer(), s.env.Stop(), s.log.Close(), s.reaper.dismiss(), os.RemoveAll(s.dir))
 	return errors.Join(problems...)
 }

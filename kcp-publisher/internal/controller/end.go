@@ -113,8 +113,8 @@ func (k *Kymas) setStatus(p *pass) {
 
 // setUnpublished records the newest report in the status without publishing a new bundle, and sets the condition
 // Reporting to False if the runtime has not reported for longer than allowed. No module gets a better state than in the
-// report. renewed is the renewed bundle, or nil. commit describes the Git commit that the publisher does not publish yet,
-// or is empty.
+// report. renewed is the renewed bundle, or nil. commit describes the Git commit that waits to be published, or is
+// empty.
 func (k *Kymas) setUnpublished(
 	p *pass, newest fleetstate.Report, renewed *plan.PublishedBundle, commit string,
 ) (silent bool) {
