@@ -1,10 +1,13 @@
 package fleet
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"sync/atomic"
+
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 )
 
 // Spread forwards each connection to the next of several addresses, as a Service forwards to Pods.
@@ -16,7 +19,7 @@ type Spread struct {
 
 // StartSpread listens on an address. Callers must end it with Close.
 func StartSpread(address string, to ...string) (*Spread, error) {
-	listener, err := net.Listen("tcp", address)
+	listener, err := loopback.ListenAt(context.Background(), address)
 	if err != nil {
 		return nil, fmt.Errorf("listen for replicas: %w", err)
 	}

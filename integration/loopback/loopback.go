@@ -2,13 +2,18 @@
 package loopback
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net"
+	"syscall"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Address returns HOST:PORT for a later listener. Another program that listens at all addresses can take the port
-// meanwhile, so use Listen where possible.
+// Address returns HOST:PORT for a later listener of another program. In the same process, use Listen or ListenAt.
 func Address() (string, error) {
 	listener, err := Listen()
 	if err != nil {
@@ -28,4 +33,18 @@ func Listen() (net.Listener, error) {
 		return net.Listen("tcp", "127.0.0.1:0")
 	}
 	return listener, nil
+}
+
+// heldTimeout is the maximum time for which a starting program can hold a copy of a closed listener.
+const heldTimeout = 10 * time.Second
+
+// ListenAt listens at an address whose earlier listener in this process is closed. A program that this process starts
+// at the same time holds a copy of the listener until it runs, so ListenAt tries again while the address is in use.
+func ListenAt(ctx context.Context, address string) (listener net.Listener, err error) {
+	timeout := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, heldTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address)
+			return !errors.Is(err, syscall.EADDRINUSE), nil
+		})
+	return listener, errors.Join(err, timeout)
 }

@@ -1,7 +1,10 @@
 package loopback
 
 import (
+	"errors"
 	"net"
+	"os"
+	"os/exec"
 	"testing"
 )
 
@@ -28,5 +31,35 @@ func TestAddressStaysFreeWhileOtherProgramsConnect(t *testing.T) {
 			t.Fatalf("the address is in use: %v", err)
 		}
 		t.Cleanup(func() { _ = listener.Close() })
+	}
+}
+
+func TestListenAtWaitsForProgramsThatHoldTheListener(t *testing.T) {
+	first, err := Listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, err := first.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := exec.CommandContext(t.Context(), "sleep", "0.3")
+	program.ExtraFiles = []*os.File{held}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Wait() })
+	if err := errors.Join(held.Close(), first.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if early, err := net.Listen("tcp", first.Addr().String()); err == nil {
+		t.Skip("this system allows a second listener", early.Close())
+	}
+	second, err := ListenAt(t.Context(), first.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := second.Close(); err != nil {
+		t.Error(err)
 	}
 }

@@ -89,7 +89,7 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 	if err := r.configure(ctx, options); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
-	listener, err := r.listen(ctx, options.Address)
+	listener, err := listen(ctx, options.Address)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for the registry: %w", err), r.Close())
 	}
@@ -103,11 +103,11 @@ func Start(ctx context.Context, options Options) (*Registry, error) {
 	return r, nil
 }
 
-func (r *Registry) listen(ctx context.Context, address string) (net.Listener, error) {
+func listen(ctx context.Context, address string) (net.Listener, error) {
 	if address == "" {
 		return loopback.Listen()
 	}
-	return new(net.ListenConfig).Listen(ctx, "tcp", address)
+	return loopback.ListenAt(ctx, address)
 }
 
 func (r *Registry) configure(ctx context.Context, options Options) error {
@@ -263,7 +263,7 @@ func (r *Registry) Stop() error {
 
 // Resume starts the registry again at the same address with the same data.
 func (r *Registry) Resume() error {
-	listener, err := net.Listen("tcp", r.address)
+	listener, err := loopback.ListenAt(context.Background(), r.address)
 	if err != nil {
 		return fmt.Errorf("listen on %s again: %w", r.address, err)
 	}
