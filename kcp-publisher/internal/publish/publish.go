@@ -237,16 +237,16 @@ func (p *Publisher) tryPublish(ctx context.Context, record *Record, in Input) (O
 // bundle. If module removals must wait for an operator's approval, it resolves the request again, so that the bundle
 // keeps these modules.
 func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) (decision, error) {
-	d, runtime := decision{keys: p.keys.Load()}, in.Runtime
-	adopted, checked, err := p.adoptBundle(ctx, record, runtime, d.keys)
+	d := decision{keys: p.keys.Load()}
+	adopted, checked, err := p.adoptBundle(ctx, record, in.Runtime, d.keys)
 	if err != nil {
 		return d, err
 	}
 	d.adopted = adopted
-	if err := adopted.CheckOwner(runtime); err != nil {
+	if err := adopted.CheckOwner(in.Runtime); err != nil {
 		return d, err
 	}
-	request := in.Request
+	request, runtime := adopted.WithoutAdditions(in.Request, in.Runtime)
 	if applicable := adopted.Applicable(); applicable != nil {
 		request.Versions = newestVersions(request.Versions,
 			phase.MinimumVersions(request.Takeover, &applicable.State, applicable.Versions))

@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -96,32 +97,41 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 	}
 }
 
-// The runtime requested a module after the backup. Its restarted agent is not confirmed yet, so the publisher uses the
-// request in the backup.
-func TestOutdatedRequestKeepsModulesUntilItIsVerified(t *testing.T) {
-	f, runtime := newScalerFleet(t), runtimeNamed("one")
-	publish := func(
-		p *Publisher, last *plan.RecordedBundle, verified bool, spec v1beta2.KymaSpec,
-	) plan.PublishedBundle {
-		t.Helper()
-		next := runtime
-		next.IsInUse, next.Request, next.IsRequestVerified = true, &spec, verified
-		return f.publish(p, next, "1.0.0", last, spec).Published
-	}
-	p, without := f.started(), v1beta2.KymaSpec{Channel: "regular"}
-	backup := after(publish(p, nil, true, without))
-	publish(p, backup, true, scalerIn("regular"))
-	p = f.started()
-	last := backup
-	for range 3 {
-		kept := publish(p, last, false, without)
-		if len(kept.Predicate.Removals) > 0 || len(kept.State.Manifests) != 1 {
-			t.Fatalf("outdated request: got removals %q and %d modules, want no removals and one module",
-				kept.Predicate.Removals, len(kept.State.Manifests))
+// The control plane is restored after the runtime's admin added or removed a module. The runtime's restarted agent is
+// not confirmed yet, so the publisher uses the request in the backup.
+func TestOutdatedRequestChangesNoModulesUntilItIsVerified(t *testing.T) {
+	none, scaler := v1beta2.KymaSpec{Channel: "regular"}, scalerIn("regular")
+	for name, c := range map[string]struct {
+		backup, newest v1beta2.KymaSpec
+		modules        int
+	}{
+		"module added after the backup": {none, scaler, 1}, "module removed after the backup": {scaler, none, 0},
+	} {
+		f, runtime := newScalerFleet(t), runtimeNamed("one")
+		publish := func(p *Publisher, last *plan.RecordedBundle, generation int64, spec v1beta2.KymaSpec, verified bool,
+		) plan.PublishedBundle {
+			t.Helper()
+			next := runtime
+			next.IsInUse, next.Request, next.KymaGeneration, next.IsRequestVerified = true, &spec, generation, verified
+			return f.publish(p, next, "1.0.0", last, spec).Published
 		}
-		last = after(kept)
-	}
-	if got := publish(p, last, true, without).Predicate.Removals; len(got) != 1 {
-		t.Errorf("verified request: got removals %q, want scaler", got)
+		p := f.started()
+		backup := after(publish(p, nil, 1, c.backup, true))
+		newest := publish(p, backup, 2, c.newest, true)
+		p = f.started()
+		last := backup
+		for range 3 {
+			kept := publish(p, last, 1, c.backup, false)
+			if !slices.Equal(kept.Predicate.Removals, newest.Predicate.Removals) || len(kept.State.Manifests) != c.modules ||
+				kept.Predicate.KymaGeneration != 2 {
+				t.Fatalf("%s: got removals %q, %d modules and generation %d, want the newest bundle's: %q, %d, 2", name,
+					kept.Predicate.Removals, len(kept.State.Manifests), kept.Predicate.KymaGeneration,
+					newest.Predicate.Removals, c.modules)
+			}
+			last = after(kept)
+		}
+		if got := publish(p, last, 3, c.backup, true); len(got.State.Manifests) == c.modules {
+			t.Errorf("%s: got %d modules after the request was verified, want a change", name, len(got.State.Manifests))
+		}
 	}
 }

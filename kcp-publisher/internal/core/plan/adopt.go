@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -125,6 +126,24 @@ func (a Adoption) Applicable() *PublishedBundle {
 		return a.Newer
 	}
 	return a.LastBundle
+}
+
+// WithoutAdditions removes the modules that are not in the newest bundle from a request that may be outdated. If it did
+// not, a restored control plane would install modules again that the runtime's admin removed after the backup. The next
+// bundle keeps the generation of the newest bundle, so that later calls return the same.
+func (a Adoption) WithoutAdditions(request resolve.Request, r Runtime) (resolve.Request, Runtime) {
+	newest := cmp.Or(a.Newer, a.LastBundle)
+	if newest == nil || newest.Predicate.Deleting || r.Request == nil || r.IsRequestVerified ||
+		newest.Predicate.KymaGeneration == r.KymaGeneration {
+		return request, r
+	}
+	r.KymaGeneration, r.KymaSpec = newest.Predicate.KymaGeneration, newest.Predicate.KymaSpec
+	request.Requested.Modules = slices.DeleteFunc(slices.Clone(request.Requested.Modules),
+		func(m v1beta2.Module) bool {
+			isProblem := func(p bundle.Problem) bool { return p.Module == m.Name }
+			return !newest.hasModule(m.Name) && !slices.ContainsFunc(newest.State.Problems, isProblem)
+		})
+	return request, r
 }
 
 // IsUnrecorded reports whether the publisher must record the last bundle in the Kyma's status before the next push.

@@ -53,6 +53,10 @@ func (p *PublishedBundle) TemplateNames() []string {
 	return names
 }
 
+func (p *PublishedBundle) hasModule(name string) bool {
+	return slices.ContainsFunc(p.State.Manifests, func(m bundle.Manifest) bool { return m.Module == name })
+}
+
 // StatusEntry returns the status entry for the published bundle.
 func (p *PublishedBundle) StatusEntry() v1beta2.PublishedBundle {
 	var from map[string]string

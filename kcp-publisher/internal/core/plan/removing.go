@@ -70,9 +70,7 @@ func (a Adoption) records(module string, r Runtime) bool {
 	if _, granted := r.grantedVersions()[module]; granted || slices.Contains(r.Mandatory, module) {
 		return true
 	}
-	return a.LastBundle != nil && slices.ContainsFunc(a.LastBundle.State.Manifests, func(m bundle.Manifest) bool {
-		return m.Module == module
-	})
+	return a.LastBundle != nil && a.LastBundle.hasModule(module)
 }
 
 // isRestored reports whether the bundle in the Kyma's status is older than the bundle in the registry or in the
