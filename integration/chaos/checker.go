@@ -68,6 +68,8 @@ type Checker struct {
 	// each runtime's last restore. The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
+	// bundlesLostAt is the last time when the registry lost bundles.
+	bundlesLostAt time.Duration
 	// leaseTakenAt is the last time when a user took the Lease from the leading publisher, or 0.
 	leaseTakenAt time.Duration
 }

@@ -141,6 +141,7 @@ func (s *stage) removeRepositories(step Step) error {
 	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // the repository was already lost
 		return err
 	}
+	s.checker.BundlesLost(s.since())
 	return os.RemoveAll(away)
 }
 
@@ -169,6 +170,7 @@ func (s *stage) restore(serial int) error {
 		if err := os.Rename(s.registryData(), s.registryCopy(serial)); err != nil {
 			return err
 		}
+		s.checker.BundlesLost(s.since())
 		return os.Rename(s.registryCopy(serial-1), s.registryData())
 	})
 }

@@ -129,6 +129,9 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 		if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
 			return // the agent lost its state and its Manifests, so no program can know the version
 		}
+		if c.hasLost(before) && !(bundle.Predicate{Rollback: p.Rollback}).AllowsRollback(c.staged, from, to) {
+			return // no program of the control plane can know the version, and the runtime refuses the older one
+		}
 		c.downgrades = append(c.downgrades, g)
 		return
 	}
@@ -137,6 +140,19 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 		c.check(at, Assigned, c.proven[to], "bundle %d gives %s %s to %s before a canary has reported it as Ready",
 			p.Sequence, c.staged, to, p.Runtime)
 	}
+}
+
+// BundlesLost announces that the registry lost bundles.
+func (c *Checker) BundlesLost(at time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bundlesLostAt = at
+}
+
+// hasLost reports whether both the registry and the control plane may have lost a bundle.
+func (c *Checker) hasLost(p *Push) bool {
+	_, restored := c.restored[""]
+	return restored && c.bundlesLostAt > p.Issued
 }
 
 // noteReport stores the fields of a report that later checks need.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // promised returns the checker of a fleet in which three runtimes have scaler 1.0.0, and the rollout of 1.1.0 begins.
@@ -135,6 +137,46 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 				c.Reported(3, reportWith(6, 0, func(*Reported) {})) // the agent lost its state and its Manifests
 				c.Pushed(4, push("sim-5", 12, "1.0.0"))
 				staysSucceeded(c, 5)
+			},
+			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+		},
+		"a runtime refuses an older version if its bundle is lost": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
+				c.Restoring("")(3)
+				c.BundlesLost(4)
+				p := issued(5, push("sim-5", 12, "1.0.0"))
+				p.Rollback = []bundle.Rollback{{Module: "scaler", From: "1.1.0", To: "1.0.0"}}
+				c.Pushed(5, p)
+				staysSucceeded(c, 6)
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
+				c.Restoring("")(3)
+				c.BundlesLost(4)
+				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
+				staysSucceeded(c, 6)
+			},
+			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+		},
+		"only the loss of both records explains an older version": {
+			broken: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.BundlesLost(1)
+				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
+				c.Restoring("")(3)
+				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
+				staysSucceeded(c, 6)
+			},
+			kept: func(c *Checker, push func(string, int64, string) Push) {
+				canaryReady(c, "1.1.0")
+				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
+				c.BundlesLost(3)
+				c.Restoring("")(4)
+				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
+				staysSucceeded(c, 6)
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},

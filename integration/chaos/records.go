@@ -2,6 +2,8 @@ package chaos
 
 import (
 	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 // Push is a bundle that the registry accepted for a runtime.
@@ -14,6 +16,8 @@ type Push struct {
 	// removes.
 	Versions map[string]string
 	Removals []string
+	// Rollback contains the modules for which runtimes accept an older version.
+	Rollback []bundle.Rollback
 	Deleting bool
 	// Generation is the generation of the runtime's Kyma from which the bundle was resolved, or 0.
 	Generation int64

@@ -185,6 +185,7 @@ func (t *tap) read(runtime string, body []byte) Push {
 	p.Issued = t.since() - max(0, time.Since(time.UnixMilli(predicate.Sequence)))
 	p.Epoch, p.Sequence, p.Removals, p.Deleting = predicate.Epoch, predicate.Sequence, predicate.Removals,
 		predicate.Deleting
+	p.Rollback = predicate.Rollback
 	document, known := t.blobs[verified.Config.Digest]
 	if !known {
 		p.Refused = fmt.Errorf("the bundle's desired state %s was never pushed", verified.Config.Digest)
