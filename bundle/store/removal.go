@@ -9,6 +9,7 @@ import (
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"oras.land/oras-go/v2/content"
+	"oras.land/oras-go/v2/registry/remote"
 )
 
 // Repositories returns the repositories below the registry prefix of a store. It returns an error if the registry does
@@ -45,6 +46,11 @@ func Remove(ctx context.Context, from ReadWriter, d ocispec.Descriptor) error {
 	deleter, ok := from.(content.Deleter)
 	if !ok {
 		return fmt.Errorf("%T does not support deletion", from)
+	}
+	if r, ok := from.(*remote.Repository); ok {
+		// Without this, oras reads the manifest first, and fails if it is too large or has a subject that it cannot
+		// read. A runtime chooses the manifest of its report.
+		_ = r.SetReferrersCapability(true)
 	}
 	err := deleter.Delete(ctx, d)
 	if status, _ := StatusOf(err); status == http.StatusMethodNotAllowed {

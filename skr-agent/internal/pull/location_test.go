@@ -198,3 +198,29 @@ func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
 	require.True(t, changed)
 	require.Equal(t, w.place.String(), w.puller.Location().String())
 }
+
+// The former control plane announced a location. The next control plane uses the configured location, for example
+// because an operator rebuilt it after a theft of all keys.
+func TestReplacedControlPlaneLeavesNoLocation(t *testing.T) {
+	m := newMoving(t)
+	m.announce()
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+
+	m.settings.NextRegistry = nil
+	m.before.Store = newPlace(t, "").Store
+	m.newFleet()
+	require.NoError(t, store.PushRoot(t.Context(), m.before, m.root))
+	m.puller = m.unrestored(m.client)
+	m.puller.AllowsMove, m.puller.Trust.Assigned.TokenExpires = true, m.now.Unix()
+	require.NoError(t, m.puller.Restore(t.Context()))
+	require.Equal(t, m.before.name, m.puller.Location().String())
+	m.after.reads = 0
+	_, err := m.puller.Pull(t.Context())
+	require.ErrorIs(t, err, store.ErrNotFound)
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	require.Zero(t, m.after.reads, "the agent read the former control plane's location")
+}

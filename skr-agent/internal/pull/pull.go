@@ -144,6 +144,11 @@ func (p *Puller) Restore(ctx context.Context) error {
 	if err := p.requireSignature(secret.Data); err != nil {
 		return errors.Join(p.restoreReported(secret), p.restoreMinimum(secret.Data), err)
 	}
+	accepted, err := p.readAccepted(secret.Data)
+	if err == nil && p.isReplaced(accepted) {
+		p.location.current = p.ConfiguredLocation
+		return p.restoreReported(secret)
+	}
 	return errors.Join(
 		p.restoreReported(secret), p.restoreLocation(secret.Data), p.restoreBundle(ctx, secret.Data))
 }
@@ -152,9 +157,6 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 	accepted, err := p.readAccepted(state)
 	if err != nil {
 		return err
-	}
-	if p.isReplaced(accepted) {
-		return nil
 	}
 	under, err := p.restoreRoots(state)
 	if err != nil {
@@ -196,7 +198,7 @@ func (p *Puller) restoreBundle(ctx context.Context, state map[string][]byte) err
 }
 
 // isReplaced reports whether an operator moved the runtime to another control plane after the saved bundle was
-// accepted. The saved root of trust, sequences and times then belong to the previous control plane.
+// accepted. The saved root of trust, location, sequences and times then belong to the previous control plane.
 func (p *Puller) isReplaced(accepted bundle.Accepted) bool {
 	return p.AllowsMove && p.Trust.Assigned.TokenExpires > accepted.TokenExpires
 }
