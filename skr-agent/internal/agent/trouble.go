@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/report"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
 )
@@ -91,7 +92,7 @@ func summarizeTrouble(notKept, unreadable error, failures []objects.Failure, oth
 	if len(texts) == 0 {
 		return nil
 	}
-	trouble.Message = bundle.Bounded(strings.Join(texts, "; "), bundle.MaxMessageBytes)
+	trouble.Message = bundle.Bounded(excerpt.RedactKnown(strings.Join(texts, "; ")), bundle.MaxMessageBytes)
 	return &trouble
 }
 

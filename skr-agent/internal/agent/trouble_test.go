@@ -44,6 +44,10 @@ func TestReportedTroubleListsFailedObjectsAndReason(t *testing.T) {
 	require.LessOrEqual(t, len(all.Message), bundle.MaxMessageBytes)
 	require.False(t, all.Catalog)
 
+	leaking := objects.Failure{Kind: "Secret", Name: "app", Err: errors.New("webhook: dial amqp://a:hunter2@host")}
+	require.Equal(t, "webhook: dial amqp://[masked]@host",
+		summarizeTrouble(nil, nil, []objects.Failure{leaking}).Message)
+
 	notKept := fmt.Errorf("bundle %w: %w", pull.ErrNotStored,
 		fmt.Errorf("store content: %w", errors.New("exceeded quota")))
 	stored := summarizeTrouble(notKept, errors.New("entry keda"), many)

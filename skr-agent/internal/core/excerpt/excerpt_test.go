@@ -1,6 +1,8 @@
 package excerpt
 
 import (
+	"encoding/base64"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -33,6 +35,13 @@ func TestLikelySecretsAreMasked(t *testing.T) {
 		"<password>" + secret + "</password>", "?x=1&token%3d" + secret, `password="a"` + secret,
 		`password=a"` + secret, "dsn=user:" + secret + "@tcp(db:3306)/app", "AccountKey=" + secret,
 		"https://a.example/b?sig=" + secret,
+		"\x1b[36mpassword\x1b[0m=" + secret, "password\x1b[0m: \x1b[1m" + secret + "\x1b[0m", "password\u009b1m=" + secret,
+		"\x1b]8;;https://a.example\x07password\x1b]8;;\x1b\\=" + secret, `{"url":"jdbc:x?password\u003d` + secret + `"}`,
+		`\u003cpassword\u003e` + secret + `\u003c/password\u003e`,
+		"https://user:p@ss@" + secret + "@host/", "dial user:" + secret + "@db:5432", "curl -u user:" + secret,
+		`spec.password: Invalid value: "` + secret + `": must have 20 characters`,
+		`data[db-token]: Invalid value: "` + secret + `"`, "encryption_key=" + secret, "passwords:\n- a\n- " + secret,
+		"password '" + secret + "' is wrong", "a-_-_-" + secret + "-" + strings.Repeat("aB3-", 12),
 	} {
 		for name, got := range map[string]string{"line": RedactLine(text), "tail": RedactTail(text), "text": Redact(text)} {
 			if strings.Contains(got, secret) || !strings.Contains(got, mask) {
@@ -50,7 +59,9 @@ func TestOrdinaryTextIsNotMasked(t *testing.T) {
 		"level=info msg=started port=8080",
 		"container keda in pod keda-operator-7d9f6b5c4d-x2x8p is waiting", "https://example.org/a?b=c",
 		`secret "db-credentials" not found`, "registry.example/lab/keda:1.0@sha256:" + strings.Repeat("0a", 32),
-		"name: keda, value: 7",
+		"name: keda, value: 7", "https://example.org/users?mail=ann@example.org",
+		"failed to pull registry.example:5000/lab/keda:1.0@sha256:" + strings.Repeat("0a", 32),
+		`spec.replicas: Invalid value: 7: must be less than 5`,
 	} {
 		if got := RedactLine(text); got != text {
 			t.Errorf("got %q, want %q", got, text)
@@ -65,7 +76,7 @@ func TestLogTailIsLimitedInLinesAndBytes(t *testing.T) {
 	}
 	got := RedactTail(strings.Join(append(lines, "the end \x1b[31m\xff", ""), "\n"))
 	if len(got) > bundle.MaxLogBytes || !strings.HasSuffix(got,
-		"a line of a log\nthe end [31m") || !utf8.ValidString(got) {
+		"a line of a log\nthe end") || !utf8.ValidString(got) {
 		t.Errorf("got %d bytes %q, want the last lines in at most %d bytes", len(got), got, bundle.MaxLogBytes)
 	}
 	cut := "a secret that the limit cuts " + strings.Repeat("x", maxRedactedBytes-len("\nthe end")-4) + "\nthe end"
@@ -88,4 +99,47 @@ func FuzzExcerpts(f *testing.F) {
 			t.Errorf("got %q, want valid text within the limit", got)
 		}
 	})
+}
+
+// The text of Python's secrets.token_urlsafe is a common form of tokens.
+func TestRandomTextIsMasked(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for name, c := range map[string]struct {
+		encoding *base64.Encoding
+		bytes    int
+	}{
+		"32 bytes in base64 for URLs": {base64.RawURLEncoding, 32}, "48 bytes in base64": {base64.StdEncoding, 48},
+		"64 bytes in base64 for URLs": {base64.RawURLEncoding, 64},
+	} {
+		shown := 0
+		for range 5000 {
+			secret := make([]byte, c.bytes)
+			for i := range secret {
+				secret[i] = byte(random.Uint32())
+			}
+			text := c.encoding.EncodeToString(secret)
+			if strings.Contains(RedactKnown("signed in with "+text+" from ::1"), text) {
+				shown++
+			}
+		}
+		if shown > 5 {
+			t.Errorf("%s: %d of 5000 texts are not masked, want at most 5", name, shown)
+		}
+	}
+}
+
+func TestErrorsAboutObjectsStayReadable(t *testing.T) {
+	for _, text := range []string{
+		"Secret default/db-token: the object does not exist yet", "ExternalSecret default/app: not ready",
+		"token-injector: failed calling webhook",
+		`secrets "kyma-pull-content-` + strings.Repeat("0a", 16) + `" is forbidden: exceeded quota`,
+		"Secret kyma-system/kyma-pull-content-" + strings.Repeat("0a", 32) + " cannot be written",
+	} {
+		if got := RedactKnown(text); got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+	if got := RedactKnown("Secret default/db-token: dial amqp://a:b@host"); strings.Contains(got, "a:b") {
+		t.Errorf("got %q, want the password masked", got)
+	}
 }

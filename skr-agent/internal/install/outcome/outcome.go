@@ -9,6 +9,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 )
 
 // Outcome is the result of reconciling a Manifest.
@@ -39,9 +40,11 @@ type Finding struct {
 	Message string
 }
 
-// Clip limits the length of messages from other sources, such as a chart's fail function.
+// Clip masks secrets in messages from other sources, such as a chart's fail function or the API server, and limits the
+// length of messages. It masks first, because a shortened secret is harder to recognize.
 func Clip(message string) string {
 	const more = "…"
+	message = excerpt.RedactKnown(message)
 	if len(message) > bundle.MaxNoteBytes {
 		return bundle.Bounded(message, bundle.MaxNoteBytes-len(more)) + more
 	}
@@ -50,6 +53,7 @@ func Clip(message string) string {
 
 // StatusOf returns the Manifest's new status. Unchanged values keep their times.
 func StatusOf(m *v1beta2.Manifest, out Outcome, now time.Time) v1beta2.ManifestStatus {
+	out.Ready.Message = Clip(out.Ready.Message)
 	next := *m.Status.DeepCopy()
 	next.State, next.Synced, next.ObservedGeneration = out.State, out.Inventory, m.Generation
 	for _, c := range []struct {

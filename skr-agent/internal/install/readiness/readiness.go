@@ -61,9 +61,12 @@ func PullsNoImage(seen []Observation) bool {
 }
 
 // ObjectState returns the state of one object, and the message of this state. An object that is being deleted is never
-// ready.
+// ready. ObjectState masks secrets in messages of other programs, because reports contain these messages.
 func ObjectState(s Observation) (v1beta2.State, string) {
 	state, message := lastingState(s)
+	if state != v1beta2.StateReady {
+		message = excerpt.Redact(message)
+	}
 	if state == v1beta2.StateReady && s.Object != nil && s.Object.GetDeletionTimestamp() != nil {
 		return v1beta2.StateProcessing, "the object is being deleted"
 	}

@@ -1,6 +1,7 @@
 package readiness
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +77,33 @@ func TestModuleStateIsMostSevereState(t *testing.T) {
 			require.Equal(t, c.state, got.State, got.Message)
 			require.Contains(t, got.Message, c.message)
 		})
+	}
+}
+
+// Reports contain the messages of the modules' objects, and all readers of the registry can read reports.
+func TestModuleStateContainsNoSecretsOfObjects(t *testing.T) {
+	const secret = "hunter2Hunter2"
+	see := func(yaml string, checks ...v1beta2.CustomStateCheck) []Observation {
+		o := liveObject(t, yaml)
+		return []Observation{{Key: guard.KeyOf(o), Object: o, Checks: checks}}
+	}
+	condition := `status: {state: Error, conditions: [{type: Ready, status: "False", message: "%s"}]}`
+	const cr = "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: db-token}\n"
+	for name, seen := range map[string][]Observation{
+		"condition of a module CR with a URL":  see(cr + fmt.Sprintf(condition, "dial postgres://a:"+secret+"@db: no")),
+		"condition of a module CR with a pair": see(cr + fmt.Sprintf(condition, "connect with password="+secret)),
+		"condition for kstatus": see("apiVersion: a.example.org/v1\nkind: A\nmetadata: {name: db-token}\n" +
+			`status: {conditions: [{type: Stalled, status: "True", message: "token: ` + secret + `"}]}`),
+		"field of a custom state check": see(cr+"status: {token: "+secret+"}",
+			v1beta2.CustomStateCheck{JSONPath: "status.token", Value: "x", MappedState: v1beta2.StateReady}),
+		"error of the API server": {
+			{Key: guard.Key{Kind: "A", Name: "db-token"}, Unreadable: "authorization: Bearer " + secret},
+		},
+	} {
+		got := ModuleState(seen)
+		require.NotContains(t, got.Message, secret, name)
+		require.Contains(t, got.Message, "[masked]", name)
+		require.Contains(t, got.Message, "A db-token: ", name)
 	}
 }
 
