@@ -93,27 +93,35 @@ func TestPublisherWritesOnlyTheSecretOfItsWebhooks(t *testing.T) {
 		change(secret)
 		return publisher.Create(ctx, secret)
 	}
-	const refused = "the publisher can"
-	isRefused := func(err error) bool { return apierrors.IsForbidden(err) && strings.Contains(err.Error(), refused) }
+	const byName, byLabel = "the publisher can write only Secret", "the publisher cannot change labels"
+	isRefused := func(err error, rule string) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), rule)
+	}
+	signatureKey := func(s *corev1.Secret) { s.Labels = map[string]string{v1beta2.LabelSignature: "kyma"} }
 	u.eventually("the policy is in force", func() error {
-		if err := create(func(s *corev1.Secret) { s.Name, s.GenerateName = "", "other-" }); !isRefused(err) {
+		err := create(func(s *corev1.Secret) { s.Name = "other"; signatureKey(s) })
+		if !isRefused(err, byName) && !isRefused(err, byLabel) {
 			return fmt.Errorf("got %w", errors.Join(errors.New("not refused"), err))
 		}
 		return nil
 	})
-	for name, change := range map[string]func(*corev1.Secret){
-		"another name": func(s *corev1.Secret) { s.Name = "other" },
-		"token of another ServiceAccount": func(s *corev1.Secret) {
+	for name, c := range map[string]struct {
+		change func(*corev1.Secret)
+		rule   string
+	}{
+		"another name":   {func(s *corev1.Secret) { s.Name = "other" }, byName},
+		"generated name": {func(s *corev1.Secret) { s.Name, s.GenerateName = "", "kcp-publisher-webhook" }, byName},
+		"another type":   {func(s *corev1.Secret) { s.Type, s.Data = corev1.SecretTypeOpaque, nil }, byName},
+		"token of another ServiceAccount": {func(s *corev1.Secret) {
 			s.Type, s.Data = corev1.SecretTypeServiceAccountToken, nil
 			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
-		},
-		"public key for signatures": func(s *corev1.Secret) {
-			s.Labels = map[string]string{v1beta2.LabelSignature: "kyma"}
-		},
+		}, byName},
+		"public key for signatures": {signatureKey, byLabel},
 	} {
-		if err := create(change); !isRefused(err) {
-			t.Errorf("%s: got error %v, want a refusal by the policy", name, err)
+		if err := create(c.change); !isRefused(err, c.rule) {
+			t.Errorf("%s: got error %v, want %q", name, err, c.rule)
 		}
+		u.must(client.IgnoreNotFound(u.admin.DeleteAllOf(ctx, &corev1.Secret{}, client.InNamespace("kcp-system"))))
 	}
 	u.must(create(func(*corev1.Secret) {}))
 	secret := &corev1.Secret{}
@@ -121,7 +129,7 @@ func TestPublisherWritesOnlyTheSecretOfItsWebhooks(t *testing.T) {
 	secret.Data["ca.crt"] = []byte("next")
 	u.must(publisher.Update(ctx, secret))
 	secret.Labels = map[string]string{v1beta2.LabelSignature: "kyma"}
-	if err := publisher.Update(ctx, secret); !isRefused(err) {
+	if err := publisher.Update(ctx, secret); !isRefused(err, byLabel) {
 		t.Errorf("added label: got error %v, want a refusal by the policy", err)
 	}
 }

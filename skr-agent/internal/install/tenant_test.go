@@ -14,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -171,4 +173,66 @@ func (w *world) may(c client.Client, verb, resource string) bool {
 	}
 	require.NoError(w, c.Create(w.Context(), review))
 	return review.Status.Allowed
+}
+
+// The test impersonates the agent with the permissions of its chart.
+func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
+	w := newWorld(t)
+	ctx := t.Context()
+	for _, file := range []string{
+		"rbac/agent.yaml", "rbac/module-account.yaml", "rbac/self-upgrade.yaml", "policy/module-account.yaml",
+	} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", filepath.FromSlash(file)))
+		require.NoError(t, err)
+		for _, o := range objects(t, string(text)) {
+			require.NoError(t, w.client.Create(ctx, o))
+		}
+	}
+	agent := w.connect(w.config, agentUser)
+	create := func(name string, change func(*corev1.Secret)) error {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name}}
+		change(secret)
+		return agent.Create(ctx, secret)
+	}
+	tokenOf := func(account string) func(*corev1.Secret) {
+		return func(s *corev1.Secret) {
+			s.Type = corev1.SecretTypeServiceAccountToken
+			s.Annotations = map[string]string{corev1.ServiceAccountNameKey: account}
+		}
+	}
+	isRefused := func(err error) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "skr-agent gets no tokens of ServiceAccounts")
+	}
+	w.eventually("the policy is enforced", func() bool { return isRefused(create("probe", tokenOf("other"))) })
+
+	require.True(t, isRefused(create("token", tokenOf("default"))))
+	require.NoError(t, create("state", func(*corev1.Secret) {}))
+	existing := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "existing"}}
+	tokenOf("one")(existing)
+	require.NoError(t, w.client.Create(ctx, existing))
+	tokenOf("another")(existing)
+	require.True(t, isRefused(agent.Update(ctx, existing)))
+
+	deployment := w.object("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: skr-agent, namespace: kyma-system}\n" +
+		"spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: " +
+		"{serviceAccountName: skr-agent, containers: [{name: agent, image: old}]}}}")
+	require.NoError(t, w.client.Create(ctx, deployment))
+	for patch, allowed := range map[string]bool{
+		`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`:                                false,
+		`{"spec":{"template":{"spec":{"serviceAccountName":null,"serviceAccount":"other"}}}}`:          false,
+		`{"spec":{"template":{"spec":{"containers":[{"name":"agent","image":"new"}]}}}}`:               true,
+		`{"metadata":{"annotations":{"kyma-pull.dev/proven-image":"agent@sha256:00"}}}`:                true,
+		`{"spec":{"template":{"spec":{"serviceAccountName":null,"serviceAccount":null}}}}`:             false,
+		`{"spec":{"template":{"spec":{"serviceAccountName":"skr-agent","serviceAccount":"another"}}}}`: true,
+	} {
+		changed := deployment.DeepCopy()
+		err := agent.Patch(ctx, changed, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.DryRunAll)
+		if !allowed {
+			require.ErrorContains(t, err, "cannot change the ServiceAccount of a Deployment", patch)
+			continue
+		}
+		require.NoError(t, err, patch)
+		account, _, _ := unstructured.NestedString(changed.Object, "spec", "template", "spec", "serviceAccountName")
+		require.Equal(t, "skr-agent", account, patch)
+	}
 }
