@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -67,5 +68,49 @@ func TestDetailsAreDroppedBeforeModules(t *testing.T) {
 	r := New("one", facts)
 	if len(r.Modules) != 500 || r.Modules[0].Details != nil || r.Truncated == nil || !r.Truncated.Details {
 		t.Errorf("got %d modules and omitted parts %+v, want 500 modules without details", len(r.Modules), r.Truncated)
+	}
+}
+
+// The author of a module's content chooses the names, logs and conditions of its objects.
+func TestModuleCannotDisplaceDetailsOfOtherModules(t *testing.T) {
+	for name, hostile := range map[string]*bundle.ModuleDetails{
+		"failing objects with long logs": largest(true),
+		"objects with long names":        largest(false),
+		"logs that JSON encodes as escape sequences": {Failing: slices.Repeat([]bundle.FailingObject{{
+			Logs: slices.Repeat([]bundle.ContainerLog{{Text: strings.Repeat("<", bundle.MaxLogBytes)}}, bundle.MaxDetailLogs),
+		}}, bundle.MaxFailingObjects)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			facts := crowd(bundle.MaxDetailedModules, 0, 0)
+			facts.Details = map[string]*bundle.ModuleDetails{}
+			for i := range facts.Manifests {
+				m := &facts.Manifests[i]
+				m.Status.State = v1beta2.StateError
+				facts.Details[m.Name] = hostile
+				for j := range hostile.Failing {
+					hostile.Failing[j].Conditions = slices.Repeat([]string{strings.Repeat("y", bundle.MaxDetailTextBytes)},
+						bundle.MaxDetailLines)
+					hostile.Failing[j].Events = hostile.Failing[j].Conditions
+				}
+			}
+			last := facts.Manifests[len(facts.Manifests)-1].Name
+			facts.Details[last] = &bundle.ModuleDetails{
+				Failing: []bundle.FailingObject{{Logs: []bundle.ContainerLog{{Text: strings.Repeat("z", bundle.MaxLogBytes)}}}},
+				Objects: []bundle.DetailedObject{{Kind: "Pod", Name: "a"}},
+			}
+			r := New("one", facts)
+			bytes := 0
+			for _, m := range r.Modules {
+				if m.Details == nil || len(m.Details.Failing) == 0 && len(hostile.Failing) > 0 {
+					t.Errorf("module %s: got details %+v, want some", m.Name, m.Details)
+					continue
+				}
+				bytes += detailBytes(*m.Details)
+			}
+			got := r.Modules[len(r.Modules)-1].Details
+			if got == nil || len(got.Failing) != 1 || len(got.Failing[0].Logs) != 1 || bytes > maxDetailBytes {
+				t.Errorf("got details %+v of the last module and %d bytes of details, want its log", got, bytes)
+			}
+		})
 	}
 }
