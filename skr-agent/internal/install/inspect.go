@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
@@ -244,7 +245,11 @@ func (n *inspection) listFailingPods(ctx context.Context,
 	return pods
 }
 
-// isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet.
+// isControlledBy reports whether a workload controls a Pod, directly or through a ReplicaSet. A ReplicaSet's prefix is
+// not sufficient: the Deployment app could otherwise select Pods of the Deployment app-server, whose logs do not belong
+// to the module.
+//
+// Source: Kubernetes, pkg/controller/deployment, the name of a new ReplicaSet.
 func isControlledBy(pod, workload *unstructured.Unstructured) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil {
@@ -252,7 +257,7 @@ func isControlledBy(pod, workload *unstructured.Unstructured) bool {
 	}
 	return owner.UID == workload.GetUID() ||
 		workload.GetKind() == "Deployment" && owner.Kind == "ReplicaSet" &&
-			strings.HasPrefix(owner.Name, workload.GetName()+"-")
+			owner.Name == workload.GetName()+"-"+pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]
 }
 
 // addPod adds the states and logs of a Pod's failing containers to found.

@@ -35,8 +35,10 @@ metadata: {name: settings}
 func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Labels: map[string]string{"app": "broken"}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.org/app"}}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: name, Labels: map[string]string{
+			"app": "broken", appsv1.DefaultDeploymentUniqueLabelKey: "1",
+		}},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "example.org/app"}}},
 	}
 	if owner != nil {
 		pod.OwnerReferences = []metav1.OwnerReference{*owner}
@@ -61,6 +63,8 @@ func TestDetailsOfAFailingModuleAreReported(t *testing.T) {
 	pod := w.pod("broken-1-a", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "broken-1",
 		UID: "x", Controller: &controller})
 	w.pod("stranger", nil)
+	w.pod("broken-server-1-a", &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "broken-server-1",
+		UID: "y", Controller: &controller})
 	require.NoError(t, w.client.Create(t.Context(), &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: home, Name: "e"},
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: home, Name: pod.Name, UID: pod.UID},
@@ -71,7 +75,7 @@ func TestDetailsOfAFailingModuleAreReported(t *testing.T) {
 	require.Len(t, d.Objects, 2)
 	require.Equal(t, "Deployment", d.Objects[0].Kind)
 	require.Equal(t, string(v1beta2.StateProcessing), d.Objects[0].State)
-	require.Len(t, d.Failing, 2, "want the Deployment and its Pod, without the other Pod with the same labels")
+	require.Len(t, d.Failing, 2, "want the Deployment and its Pod, without other Pods with the same labels")
 	found := d.Failing[1]
 	require.Equal(t, "broken-1-a", found.Name)
 	require.Contains(t, strings.Join(found.Conditions, "\n"),
