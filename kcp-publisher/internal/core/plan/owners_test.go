@@ -307,6 +307,16 @@ func TestReportFromAnotherKymaRequiresANewerToken(t *testing.T) {
 	if err := NewOwners(all).Check(former); err == nil {
 		t.Error("the former owner still owns the runtime")
 	}
+
+	// The clock of the operator who moved the runtime last was wrong.
+	moved, latest := claiming("moved", decided(noon.AddDate(100, 0, 0).UnixMilli())), claiming("latest", denied)
+	enrolled(moved.Status.Runtime)
+	all = []v1beta2.Kyma{*moved, *latest}
+	AcceptChallenge(latest, all, noon)
+	all[1] = *latest
+	if err := NewOwners(all).Check(latest); err != nil {
+		t.Errorf("check of the new owner after an assignment in the future: got %v", err)
+	}
 }
 
 // A Kyma was deleted, or the control plane was lost. The owner of the runtime must be determined from the bundle in the

@@ -99,8 +99,15 @@ func (r Rules) ChallengeReporter(
 	return reporter
 }
 
-// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of ChallengeReporter.
+// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of ChallengeReporter. The
+// assignment is newer than all others, which can have a time in the future if the clock of an operator was wrong.
 func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
+	at := now.UnixMilli()
+	for i := range all {
+		if ClaimedRuntimeID(&all[i]) == RuntimeID(kyma) {
+			at = max(at, AssignedAt(&all[i])+1)
+		}
+	}
 	former := NewOwners(all)[RuntimeID(kyma)]
 	if former != nil && isSameKyma(former, kyma) {
 		former = nil
@@ -114,5 +121,5 @@ func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 		}()
 	}
 	RecordOwner(kyma)
-	assign(kyma.Status.Runtime, former, now)
+	assign(kyma.Status.Runtime, former, time.UnixMilli(at))
 }
