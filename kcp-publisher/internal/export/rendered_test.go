@@ -75,7 +75,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 		bundle.ReportRepository("munich")+"/manifests/"+bundle.TagLatest, bytes.NewReader(manifest))
 	f.must(err)
 	put.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
-	response, err := http.DefaultClient.Do(put) // our own client pushes no such manifest
+	response, err := http.DefaultClient.Do(put) // the project's own client refuses to push such a manifest
 	f.must(err)
 	f.must(response.Body.Close())
 	if response.StatusCode != http.StatusCreated {

@@ -13,8 +13,8 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// The channel has the versions in channel one after the other, and each of them is evaluated once. The first rollout to
-// 2.0.0 has ended in the given state.
+// The first rollout to 2.0.0 has the given state. Afterwards, the test sets each version of the field channel
+// in the channel and evaluates the track once.
 func TestPromotionAfterAnEndedRolloutCreatesANewRollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState

@@ -49,8 +49,8 @@ func (p *plan) decide(runtimes []Runtime) []Decision {
 	return decisions
 }
 
-// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version or,
-// if that is newer, the runtime's current version own.
+// keptVersion returns the version that a runtime keeps until the rollout updates it. This is the last good version good
+// or the runtime's current version own, whichever is newer.
 func keptVersion(good, own string) string {
 	if own == "" || own == good || good != "" && bundle.IsOlder(own, good) {
 		return good

@@ -8,7 +8,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Each step sets the channel's version while a policy exists or does not exist. The first rollout is from 1.0.0 to
+// Each step sets the channel's version, with or without a policy for the track. The first rollout is from 1.0.0 to
 // 2.0.0.
 func TestPromotionWithoutPolicySetsTheLastGoodVersion(t *testing.T) {
 	const with, without = true, false

@@ -305,8 +305,7 @@ func TestRollbackEndsAfterReports(t *testing.T) {
 	}
 }
 
-// This must not happen as in argo-cd#29410: a step counted as complete before its start, because the healthy status was
-// about the previous revision.
+// A step must not count as complete because of a healthy status of the previous revision, as in argo-cd#29410.
 func TestStaleStatusDoesNotSkipAWave(t *testing.T) {
 	status := fleet.RolloutStatus{}
 	// The runtimes are ready with the previous version.

@@ -125,7 +125,7 @@ func (w *world) mayProveWithout(m *simulatedRuntime, wave fleet.Wave, status fle
 	return err == nil && int(status.Updated) >= max(need, 1)
 }
 
-// isOverdue reports whether the time of a machine's checks has ended.
+// isOverdue reports whether a runtime's agent has run the checks for the configured time.
 func isOverdue(m *simulatedRuntime, wave fleet.Wave, now time.Time) bool {
 	given := m.known.Given[keda.Module]
 	return now.After(given.Began().Add(checkFor(wave)))

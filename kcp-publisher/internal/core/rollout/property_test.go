@@ -21,7 +21,7 @@ import (
 const (
 	// histories is the default number of random histories, with a fixed seed.
 	histories = 5_000
-	// perHistory is the number of random histories for each one in $KYMA_PULL_HISTORIES. These histories are fast.
+	// perHistory multiplies $KYMA_PULL_HISTORIES, because the histories of this test are faster than those of other tests.
 	perHistory = 10
 )
 
@@ -319,8 +319,8 @@ func (w *world) check(r *fleet.Rollout, before fleet.RolloutStatus, step Step, f
 	}
 }
 
-// checkRestartDecisions repeats a step like a restarted publisher. It must lead to the same decisions. A report about
-// another bundle must not change them.
+// checkRestartDecisions repeats a step as a restarted publisher does. The repeated step must make the same decisions,
+// even if reports about other bundles have a different content.
 func (w *world) checkRestartDecisions(
 	r *fleet.Rollout, before fleet.RolloutStatus, step Step, facts []Runtime, situation PlanInput,
 ) {

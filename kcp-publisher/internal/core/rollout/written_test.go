@@ -5,7 +5,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// checkParts fails the test if the gates of two shards make other decisions than the planner.
+// checkParts fails the test if the gates of two shards make decisions that differ from the planner's.
 func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	parts := [2][]Runtime{}
 	for _, fact := range facts {
