@@ -15,7 +15,7 @@ const modulePath = "github.com/kyma-pull/kyma-pull"
 func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
-	// The version contains the commit. Go's module cache therefore never has other content for this version.
+	// The version contains the commit. Go's module cache therefore never contains different content for this version.
 	at := "v0.0.0-" +
 		strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S",
 			"--format=%cd-%h"))

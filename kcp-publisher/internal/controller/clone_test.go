@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A module of a cloned runtime fails. The publisher publishes nothing to the runtime, also after a restart, but shows
+// A module of a cloned runtime fails. The publisher publishes nothing to the runtime, even after a restart, but shows
 // the reported states.
 func TestStatesOfACloneAreShown(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)

@@ -96,8 +96,8 @@ func requestOrdinaryModules(report *bundle.Report, round int) {
 	}
 }
 
-// hostileFleet is a fleet whose runtimes send any report. It stores Kymas like the cache of the publisher, because a
-// fake client encodes the whole Kyma for every request.
+// hostileFleet is a fleet whose runtimes send any report. It stores Kymas as the publisher's cache does, because a fake
+// client encodes the whole Kyma for every request.
 type hostileFleet struct {
 	*waves
 	random    *rand.Rand

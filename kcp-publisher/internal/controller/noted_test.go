@@ -98,7 +98,7 @@ func TestFailuresSettingOmitsNormalEvents(t *testing.T) {
 			t.Errorf("%s Events of type %s: %d, want %d", c.wanted, c.kind, got, c.want)
 		}
 	}
-	// With FailureEvents, the Event that the runtime reports again is not emitted.
+	// FailureEvents also omits the Event about a runtime that reports again after a silence.
 	recorder := events.NewFakeRecorder(10)
 	k := &Kymas{Options: Options{KymaEvents: FailureEvents}, Events: recorder}
 	reporting := func(status metav1.ConditionStatus, reason string) v1beta2.KymaStatus {

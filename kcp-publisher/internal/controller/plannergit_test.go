@@ -58,7 +58,7 @@ func newPlannerWithGit(t *testing.T) *plannerWithGit {
 	return w
 }
 
-// read reads the catalog as after a change.
+// read replaces the catalog with an empty one, as if the planner had read it after the latest change.
 func (w *plannerWithGit) read(t *testing.T) *catalog.Snapshot {
 	t.Helper()
 	next, err := catalog.New(nil, nil)

@@ -230,7 +230,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				if err := working.Wait(); err != nil {
 					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
 				}
-				// Publish to every runtime that needs a new bundle, like the controller.
+				// Publish to every runtime that needs a new bundle, as the controller does.
 				for _, agent := range agents {
 					if err := r.publish(looksUntil, agent.runtime, "regular"); err != nil {
 						t.Fatal(errors.Join(context.Cause(looksUntil), err))

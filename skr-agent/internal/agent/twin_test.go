@@ -104,7 +104,8 @@ func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
 	}
 }
 
-// The sequences of one of two agents are ahead of the clock, for example because it continues after reserved sequences.
+// The sequences of one of two agents are ahead of the clock, for example because this agent continues after reserved
+// sequences.
 func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	key, place := trusttest.NewSigner(t), store.NewMemory()
 	public, err := key.PublicKey()

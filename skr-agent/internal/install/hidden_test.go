@@ -42,7 +42,7 @@ func TestUnservedKindBlocksRemovalOnlyIfItsOwnCRDExists(t *testing.T) {
 	for _, module := range []string{"orphaned", "tools"} {
 		w.remove(module)
 	}
-	// The API server has no version of the module crds that its agent would restore.
+	// Without its Manifest, the module crds is not installed anymore, so the agent does not restore the CRDs.
 	require.NoError(t, w.client.Delete(ctx, w.manifest("crds")))
 	require.NoError(t, w.client.Patch(ctx, w.manifest("crds"),
 		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))

@@ -145,7 +145,7 @@ func (h *history) step() {
 	}
 }
 
-// plan evaluates the policy like a restarted publisher, and checks and performs every promotion.
+// plan evaluates the policy as a restarted publisher does, and checks and performs every promotion.
 func (h *history) plan() {
 	in := Input{
 		Policies: []fleet.PromotionPolicy{h.policy},

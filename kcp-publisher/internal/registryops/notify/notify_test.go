@@ -189,7 +189,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 		e.Notify("two")
 		two.next(t, "data: bundle")
 		e.Notify("one")
-		one.next(t, "data: bundle") // and nothing before it
+		one.next(t, "data: bundle") // the runtime has not received the two earlier notifications
 		e.idle(t)
 		e.keepAlive(time.Now().Add(commentInterval))
 		one.next(t, ":")

@@ -193,7 +193,7 @@ func providersUsers(t *testing.T, w *world) {
 	w.bind(t, namespace, "viewer", rbacv1.Subject{
 		APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: "idp:operators",
 	})
-	// The API server also trusts the provider, and maps the claims of a token like the UI.
+	// The API server also trusts the provider, and maps the claims of a token as the UI does.
 	for name, o := range map[string]siteOptions{"page maps the claims": {oidc: true, noTokens: true},
 		"API server maps the claims": {oidc: true, noTokens: true, apiToken: true}} {
 		t.Run(name, func(t *testing.T) {

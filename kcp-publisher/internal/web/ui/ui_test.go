@@ -107,7 +107,7 @@ func sampleEvents(_ context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
 	}, nil
 }
 
-// actOnRollout changes the rollout in the fleet like the publisher.
+// actOnRollout changes the rollout in the fleet as the publisher does.
 func (s *served) actOnRollout(key client.ObjectKey, action actions.Rollout) (actions.Result, error) {
 	current, _, _ := s.source.snapshot()
 	f := current.Fleet

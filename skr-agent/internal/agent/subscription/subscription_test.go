@@ -95,7 +95,7 @@ func TestAgentFindsTheReplicaOfItsRuntime(t *testing.T) {
 		}
 		return sends(ctx, time.Hour), nil
 	})
-	// With growing intervals, so many attempts take half an hour.
+	// If the intervals grew, this many attempts would take half an hour.
 	if len(polls) == 0 || polls[0] > 2*maxSearches*searchPause {
 		t.Errorf("the agent polled after %v, want a connection after %d attempts", polls, maxSearches)
 	}
