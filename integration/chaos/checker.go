@@ -38,7 +38,7 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// Before a caller changes the fleet, it calls the method for it, such as Asked, Promoted or Deleted.
+// Before a caller changes the fleet, it calls the method for this change, such as Asked, Promoted or Deleted.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation

@@ -54,7 +54,8 @@ func (s *stage) replaceKey(ctx context.Context, id string) error {
 	return r.Enroll(ctx)
 }
 
-// isQuarantined returns an error unless the runtime's status reports a copy, or reports none.
+// isQuarantined returns an error unless the runtime's status reports a copy. If want is false, it returns an error if
+// the status reports one.
 func (s *stage) isQuarantined(ctx context.Context, id string, want bool) error {
 	kyma, err := s.reals[id].Record(ctx)
 	if err != nil {

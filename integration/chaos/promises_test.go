@@ -31,7 +31,8 @@ func stands(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
 
-// staysSucceeded passes two observations of the succeeded rollout, after which every return must be explained.
+// staysSucceeded passes two observations of the succeeded rollout, after which each return to an older version must be
+// explained.
 func staysSucceeded(c *Checker, at time.Duration) {
 	stands(c, at, "Succeeded")
 	stands(c, at+maxUnexplainedTime, "Succeeded")

@@ -14,7 +14,7 @@ import (
 
 // Request is one request to the API server from its audit log.
 type Request struct {
-	// User is the user who sent the request. As is the impersonated user, or empty.
+	// User is the user who sent the request. If this user impersonated another user, the field As contains that user.
 	User, As string
 	// Verb, Group, Resource, Namespace and Name are values as in RBAC rules. Resource includes the subresource, such as
 	// pods/log.

@@ -175,7 +175,7 @@ func (s *story) adminAdds(ctx context.Context) error {
 	return s.tokyo.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady)
 }
 
-// table prints both runtimes as the control plane's statuses show them.
+// table prints a table of both runtimes and their modules, as recorded in the statuses of the control plane's Kymas.
 func (s *story) table(ctx context.Context, out io.Writer) error {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)

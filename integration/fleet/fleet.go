@@ -71,7 +71,7 @@ type Options struct {
 	// RegistryHost is the host of a running registry without passwords. If empty, the fleet starts a
 	// registry.
 	RegistryHost string
-	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. Empty
+	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. It is empty
 	// if the registry does not use TLS. OwnerCA contains all CAs that the test itself trusts.
 	RegistryCA string
 	OwnerCA    []byte

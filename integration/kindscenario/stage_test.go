@@ -63,7 +63,7 @@ func TestMain(m *testing.M) {
 	os.Exit(runScenarios(m))
 }
 
-// runScenarios starts the stage, runs the scenarios, and removes the stage, also after an interrupt.
+// runScenarios starts the stage, runs the scenarios, and removes the stage, even after an interrupt.
 func runScenarios(m *testing.M) int {
 	started, meter := time.Now(), kind.NewMeter()
 	if err := prepareEnvironment(); err != nil {

@@ -19,7 +19,7 @@ const (
 )
 
 // annotationsOfAgent maps each annotation that the code for Manifests reads or writes to its use. A new field of a
-// Manifest usually belongs into record.Record instead of an annotation.
+// Manifest usually belongs in record.Record, not in an annotation.
 var annotationsOfAgent = map[string]string{
 	"AnnotationImages": onManifest, "AnnotationKymas": onManifest, "AnnotationModule": onManifest,
 	"AnnotationRecord": onManifest, "AnnotationValues": onManifest,

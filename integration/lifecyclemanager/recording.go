@@ -20,7 +20,7 @@ import (
 // Operator is the field manager of the objects that the recorder writes itself, as an operator does.
 const Operator = "operator"
 
-// otherFieldManagers lists the field managers of other programs than lifecycle-manager.
+// otherFieldManagers lists the field managers of programs other than lifecycle-manager.
 var otherFieldManagers = []string{
 	Operator, "lifecyclemanager.test", "kube-apiserver", "kube-controller-manager",
 	"kubernetes-service-cidr-controller", "kwok", "kwok-controller",
@@ -155,7 +155,7 @@ func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	return all
 }
 
-// replaced replaces timestamps, UIDs and the keys of by in a value with placeholders.
+// replaced replaces timestamps, UIDs and the keys of the map by in a value with placeholders.
 func replaced(value any, by map[string]string) any {
 	switch v := value.(type) {
 	case map[string]any:

@@ -144,7 +144,7 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	}
 	late, err := f.AddRuntime(ctx, "late", "regular", "mailer")
 	must(t, err)
-	// The runtime has no Kyma yet whose status an operator could read.
+	// The runtime has no Kyma yet, so only an Event can report the problem.
 	until(t, 30*time.Second, "an Event reports that the agent never reached its registry", func() (bool, string) {
 		events := eventsOf(t, late, v1beta2.ReasonRegistryUnavailable)
 		return len(events) == 1 && events[0].InvolvedObject.Name == v1beta2.RuntimeKymaName &&

@@ -55,7 +55,7 @@ func newLine(beside int) *scenarioQueue {
 }
 
 // replaceFlag uses the value of -parallel as the limit of the queue. It then raises -parallel, because package testing
-// would start the scenarios in another order.
+// would otherwise start the scenarios in another order.
 func (l *scenarioQueue) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error

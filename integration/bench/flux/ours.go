@@ -231,7 +231,7 @@ func (o *pullProduct) report(ctx context.Context) (string, error) {
 				fmt.Sprintf("%d modules Ready, agent enrolled with the newest bundle: %t", ready, enrolled)
 		})
 	if err != nil && ctx.Err() == nil {
-		// The table shows a result with missing modules, and the bench continues.
+		// If modules are missing, do not end the benchmark: the table shows the number and the error.
 		return fmt.Sprintf("%d of %d (%v)", ready, o.apps, err), nil
 	}
 	return fmt.Sprintf("%d of %d", ready, o.apps), err

@@ -78,7 +78,7 @@ func listen() (net.Listener, error) {
 }
 
 // limitServers makes each lent API server and its etcd, which inherit the environment of this process, use one thread.
-// More of them run than the machine has cores, so more threads only cost CPU time of the Go scheduler.
+// The machine has fewer cores than API servers, so more threads would only cost CPU time of the Go scheduler.
 func limitServers() error {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil
