@@ -95,7 +95,7 @@ func Compose(documents Documents, predicate Predicate, signer trust.Signer) (Blo
 	})
 }
 
-// checkStatement decodes an attestation like an agent does, but does not verify its signature.
+// checkStatement decodes an attestation as an agent does, but does not verify its signature.
 func checkStatement(data []byte) *refusal.Error {
 	signed, refused := readAttestation(data)
 	if refused != nil {

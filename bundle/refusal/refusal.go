@@ -22,14 +22,14 @@ const (
 	PredicateType Reason = "PredicateType" // the artifact contains a statement with a wrong predicate type
 	WrongRuntime  Reason = "WrongRuntime"  // the artifact is for another runtime
 	WrongCluster  Reason = "WrongCluster"  // the artifact is for another cluster with the same runtime ID
-	WrongEpoch    Reason = "WrongEpoch"    // the artifact has another epoch than the root of trust
+	WrongEpoch    Reason = "WrongEpoch"    // the epoch of the artifact differs from that of the root of trust
 	Expired       Reason = "Expired"       // the artifact's validity period has ended
 	NotYetIssued  Reason = "NotYetIssued"  // the artifact's time of issue is too far in the future
 	Rollback      Reason = "Rollback"      // the artifact is older than the last accepted bundle or report
-	Equivocation  Reason = "Equivocation"  // the artifact has the sequence of an accepted bundle, but other content
+	Equivocation  Reason = "Equivocation"  // the artifact has the sequence of an accepted bundle, but different content
 	Downgrade     Reason = "Downgrade"     // the artifact downgrades a module, but the statement does not allow it
 	WrongDigest   Reason = "WrongDigest"   // the artifact has content that does not match the signed digest
-	ForeignKey    Reason = "ForeignKey"    // the report is signed with another key than the runtime's
+	ForeignKey    Reason = "ForeignKey"    // the report is not signed with the runtime's key
 	BadRoot       Reason = "BadRoot"       // the document is not a valid next version of the root of trust
 	RootExpired   Reason = "RootExpired"   // the root of trust has expired
 	Revoked       Reason = "Revoked"       // the artifact is signed with a revoked key
@@ -37,7 +37,7 @@ const (
 	Incomplete    Reason = "Incomplete"    // the air-gap file lacks data that the target needs
 	// UnsupportedFeature means that the bundle requires a feature that the agent does not support.
 	UnsupportedFeature Reason = "UnsupportedFeature"
-	WrongKyma          Reason = "WrongKyma"   // the artifact comes from another Kyma than the runtime's
+	WrongKyma          Reason = "WrongKyma"   // the artifact comes from a Kyma other than the runtime's
 	NotEnrolled        Reason = "NotEnrolled" // the report is signed with a key that is not enrolled
 )
 

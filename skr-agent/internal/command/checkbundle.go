@@ -36,7 +36,7 @@ type agentState struct {
 	thumbprint, uid string
 }
 
-// newPuller returns a Puller that verifies bundles like the agent, but does not store them.
+// newPuller returns a Puller that verifies bundles as the agent does, but does not store them.
 func (f *checkFlags) newPuller(
 	reader client.Client, installed store.Store, registries *store.Registries, s agentState,
 ) *pull.Puller {

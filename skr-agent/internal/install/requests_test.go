@@ -90,7 +90,7 @@ func (c *requestCount) applied() (sum int) {
 	return sum
 }
 
-// A typical module has 27 objects of 15 kinds. The bounds include discovery, the watches' first lists and Events. The
+// A typical module has 27 objects of 17 kinds. The bounds include discovery, the watches' first lists and Events. The
 // number of requests does not depend on the speed of the machine.
 func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	w := newWorld(t)

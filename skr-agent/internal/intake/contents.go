@@ -17,7 +17,7 @@ type Contents struct {
 }
 
 // Fetch reads content and verifies its digest. It tries the repository that the bundle names and the agent's own
-// location. If the repository is in another registry than the location, Fetch tries the location first, because
+// location. If the repository and the location are in different registries, Fetch tries the location first, because
 // requests to other registries can hang behind an air gap.
 func (c Contents) Fetch(
 	ctx context.Context, content bundle.Content, settings bundle.Settings, limit int64,

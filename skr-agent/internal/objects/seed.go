@@ -11,11 +11,11 @@ import (
 )
 
 // updateSeededKyma updates the spec of the runtime's Kyma from a bundle that was created before the runtime's first
-// report. It does nothing for later bundles, and if another client wrote the spec. seededGeneration is the generation
+// report. It does nothing for later bundles, or if another client wrote the spec. seededGeneration is the generation
 // after the last such update, or 0.
 //
-// The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the first report
-// would request other modules than the bundle installs.
+// The control plane's Kyma can change after the agent created the runtime's Kyma. Without this update, the modules
+// requested in the first report would differ from the modules that the bundle installs.
 func updateSeededKyma(kyma *v1beta2.Kyma, b *bundle.Bundle, seededGeneration int64) {
 	// The generation shows changes that managedFields do not show, such as the removal of a module by a client.
 	unchanged := kyma.Generation == 1 || kyma.Generation == seededGeneration

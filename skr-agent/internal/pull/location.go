@@ -12,7 +12,7 @@ import (
 )
 
 // A fleet's registry can move. The settings of a bundle then announce the next location, and the agent polls both
-// locations. It uses the location with the newest bundle, also after a restart.
+// locations. It uses the location with the newest bundle, even after a restart.
 
 // location contains the current location of the fleet's registry, and the announced next location.
 type location struct {
@@ -33,8 +33,8 @@ const (
 )
 
 // savedLocation is the location of the fleet's registry that the agent saves in its state. Installed is the configured
-// location, and Current is the location that the agent uses. The agent ignores Current if an operator has configured
-// another location than Installed.
+// location, and Current is the location that the agent uses. The agent ignores Current if the configured location is no
+// longer Installed.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Current   string `json:"used"`

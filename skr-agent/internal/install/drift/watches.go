@@ -42,8 +42,8 @@ const (
 // Watches reports changes of applied objects. It runs one metadata informer per kind for objects with the label
 // managed-by, and keeps the name, owner and fingerprint of each object.
 //
-// The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a
-// field of the agent. It shows all drift, also for kinds without a generation.
+// The fingerprint covers the agent's entry in managedFields, which changes if another client changes or removes a field
+// of the agent. It shows all drift, even for kinds without a generation.
 type Watches struct {
 	client  metadata.Interface
 	mapper  meta.RESTMapper
