@@ -252,8 +252,8 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// replace returns a copy of the healthy series in which some series have other values. others alternates between
-// names and values.
+// replace returns a copy of the healthy series in which some series have different values. others contains the name and
+// the new value of each of these series, one after the other.
 func replace(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

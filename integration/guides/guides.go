@@ -1,8 +1,8 @@
 // Package guides reads the shell blocks of the documentation, so that tests can run the documented commands.
 //
 // The opening fence of a block contains instructions for the tests. "test=NAME" gives the block a name. "check" marks a
-// block that tests repeat until it succeeds. "others" marks a block that tests run with another fleet than the other
-// blocks of the page.
+// block that tests repeat until it succeeds. "others" marks a block that tests run with a separate fleet, not with the
+// fleet of the page's other blocks.
 package guides
 
 import (

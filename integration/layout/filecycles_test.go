@@ -25,7 +25,7 @@ import (
 const largePackage = 2500
 
 // fileCycles lists the packages that still have cycles, with the number of files that are part of a cycle. This number
-// may only decrease.
+// must never increase.
 var fileCycles = map[string]int{}
 
 // uses maps each file to the files that it uses, and each of these to the name of a used declaration.

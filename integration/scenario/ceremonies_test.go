@@ -45,7 +45,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 		slices.Contains(left, holders["cleo"]) {
 		t.Errorf("want holders %v, got after the last command:\n%s", holders, shown)
 	}
-	// The removed holder's key is not accepted anymore.
+	// The signature of the removed holder's key must not complete a draft.
 	s.run("kcp-publisher keys rotate --keys keys && cp keys/root-6.draft.json keys/root.json ada/ && " +
 		"kcp-publisher keys sign ada/root-6.draft.json --passphrase-file passphrase --keys ada")
 	if _, err := os.Stat(filepath.Join(s.dir, "ada", "root-6.json")); err == nil {

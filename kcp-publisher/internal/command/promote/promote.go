@@ -169,7 +169,7 @@ type promotionRequest struct {
 	// --git-branch.
 	branch string
 	dryRun bool
-	// check returns an error if the promotion has other versions than expected. It can be nil.
+	// check returns an error unless the promotion has the expected versions. It can be nil.
 	check func(promote.Promotion) error
 }
 

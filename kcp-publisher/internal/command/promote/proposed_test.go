@@ -42,7 +42,7 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// push adds a commit with other contents of the files below fleet/ to a branch, and returns its hash.
+// push adds a commit that changes the files below fleet/ to a branch, and returns its hash.
 func (r *repository) push(from, to string, files map[string][]byte) string {
 	r.T.Helper()
 	repository, err := git.Open(git.Options{URL: r.URL(), Branch: from, Path: "fleet"})

@@ -186,7 +186,8 @@ func checkProposed(ctx context.Context, repository *git.Repository, row Result, 
 	return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
 }
 
-// checkPromotes returns an error if a branch has other commits than one promotion to a version, or other changes.
+// checkPromotes returns an error unless the branch adds exactly one commit, and this commit contains only the promotion
+// to the version.
 func checkPromotes(
 	ctx context.Context, repository, branch *git.Repository, commit *git.Commit, version string, want promotionRequest,
 ) error {

@@ -186,7 +186,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 }
 
 // wouldPush marks the rows of a dry run. It clears their sequence and digest, because a real run would push bundles
-// with other values.
+// with different values.
 func wouldPush(rows []Result) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {

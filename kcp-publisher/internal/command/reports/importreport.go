@@ -110,7 +110,7 @@ func importReport(
 }
 
 // canFollow returns an error if the report must not replace the existing report, because it is older or has the same
-// sequence number but other content.
+// sequence number but different content.
 func canFollow(report bundle.Report, before bundle.Fetched, now time.Time) error {
 	existing, err := bundle.ClaimedReport(before)
 	if err != nil || bundle.CheckReportTime(existing, now) != nil {

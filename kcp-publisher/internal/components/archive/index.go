@@ -125,7 +125,7 @@ func (x *index) findPosition(matches func(Version) bool) int {
 	return slices.IndexFunc(x.entries, matches)
 }
 
-// add adds an entry. If another manifest has the entry's tag, add moves the tag, like the official tools. The other
+// add adds an entry. If another manifest has the entry's tag, add moves the tag, as the official tools do. The other
 // manifest stays in the index without a tag.
 func (x *index) add(v Version) {
 	x.mu.Lock()

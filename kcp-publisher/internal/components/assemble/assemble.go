@@ -90,7 +90,7 @@ const (
 func (c *Component) Repository() string { return "component-descriptors/" + c.Descriptor.Name }
 
 // Push writes the component version to its repository and returns the digest of its manifest. It returns an error if
-// the version already exists with other content.
+// the version already exists with different content.
 func (c *Component) Push(ctx context.Context, to store.ReadWriter) (digest.Digest, error) {
 	manifest, blobs, err := c.manifest()
 	if err != nil {

@@ -50,8 +50,8 @@ type CheckResult struct {
 	Tests Tests
 }
 
-// Check renders the files like an agent. It returns an error for content that agents refuse in part or completely. The
-// module's name is the release name of a chart.
+// Check renders the files as an agent does. It returns an error for content that agents refuse in part or completely.
+// The module's name is the release name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
 	objects, err := renderer(ctx, f.input(module))
 	if err != nil {

@@ -90,7 +90,7 @@ func (s *source) Resolve(_ context.Context, reference string) (ocispec.Descripto
 	return desc, nil
 }
 
-// referenceSource returns a manifest in one request, like a registry.
+// referenceSource returns a manifest in one request, as a registry does.
 type referenceSource struct{ *source }
 
 func (s referenceSource) FetchReference(

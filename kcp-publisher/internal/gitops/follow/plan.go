@@ -111,7 +111,7 @@ func (p Plan) Changes() int { return len(p.Apply) + len(p.Prune) }
 // isEmpty reports whether the control plane matches the commit.
 func (p Plan) isEmpty() bool { return p.Changes()+len(p.Deleting) == 0 }
 
-// sharedObjectsDiffer reports whether the plan changes other objects than Kymas. Such objects affect many runtimes.
+// sharedObjectsDiffer reports whether the plan changes objects other than Kymas. Such objects affect many runtimes.
 func (p Plan) sharedObjectsDiffer() bool {
 	isShared := func(key Key) bool { return key.Kind.Kind != kindKyma }
 	return slices.ContainsFunc(p.differingKeys(), isShared)
