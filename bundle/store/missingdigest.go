@@ -77,8 +77,9 @@ func countLength(response *http.Response) error {
 	return err
 }
 
-// withLength adds the length to the response for a blob. It takes the length from the response to a GET request, or
-// counts the bytes. If this response is not OK, withLength does not change the first response.
+// withLength adds the length to the response for a blob. It sends a GET request, and takes the length from its response
+// or counts the bytes. If the GET request does not return status 200, withLength returns the original response
+// unchanged.
 func (c client) withLength(request *http.Request, response *http.Response) (*http.Response, error) {
 	again := request.Clone(request.Context())
 	again.Method = http.MethodGet

@@ -24,7 +24,8 @@ const (
 )
 
 // settledUntil returns the time until which reconciles of the Kyma can be skipped if no input changes. It returns zero
-// if the next reconcile must not be skipped. The time is earlier if the runtime may count as silent before.
+// if the next reconcile must not be skipped. If the runtime could count as silent before the end of this period, it
+// returns the earlier time.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {

@@ -82,7 +82,7 @@ type signedRecord struct {
 	Signature string `json:"signature,omitempty"`
 	// Revision increases with each change of the record.
 	Revision int64 `json:"revision,omitempty"`
-	// Record is a Record in JSON.
+	// Record is the JSON of a value of the type Record.
 	Record json.RawMessage `json:"record"`
 }
 

@@ -34,8 +34,8 @@ func ReadKey(data []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// Sign adds a signature with the given name, like `ocm sign componentversions`. The signature covers all fields except
-// locations.
+// Sign adds a signature with the given name, as `ocm sign componentversions` does. The signature covers all fields
+// except locations.
 //
 // Source: ocm-spec, doc/04-extensions/04-algorithms/signing-algorithms.md.
 func (c *Component) Sign(name string, key *rsa.PrivateKey) error {

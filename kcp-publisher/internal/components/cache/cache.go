@@ -66,7 +66,7 @@ type Stats struct {
 }
 
 // Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. Open returns an error
-// if a pin is unreadable. Without the pin, the cache would accept other content for the same name.
+// if a pin is unreadable. Without the pin, the cache would accept different content for the same name.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)

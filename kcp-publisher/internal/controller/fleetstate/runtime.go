@@ -81,8 +81,6 @@ func (r *Runtime) AllowEvent(isProblem bool, now time.Time) bool {
 // These constants limit the rate of bundles that are published because of one runtime's reports. PushBurst is the
 // burst, and PushInterval is the interval after the burst.
 const (
-	// These constants limit the rate of bundles that are published because of one runtime's reports. PushBurst is the
-	// burst, and PushInterval is the interval after the burst.
 	PushBurst    = 16
 	PushInterval = 5 * time.Second
 )

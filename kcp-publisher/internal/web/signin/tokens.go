@@ -34,7 +34,7 @@ type Tokens struct {
 }
 
 // NewTokens returns Tokens that cache a review for validity. With an audience, only tokens for that audience are
-// accepted, and otherwise only tokens for the API server.
+// accepted. Without one, only tokens for the API server are accepted.
 func NewTokens(api authenticationclient.TokenReviewInterface, audience string, validity time.Duration) *Tokens {
 	return &Tokens{api: api, audience: audience, validity: validity, known: cache.NewLRUExpireCache(reviewedTokens)}
 }
