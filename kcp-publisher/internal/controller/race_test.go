@@ -180,7 +180,7 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// The root of trust lists the old key until all bundles are signed with the new one, so agents must accept every bundle.
+// The root of trust lists the old key until all bundles are signed with the new one, so agents must accept all bundles.
 // In the end, all agents must have applied a bundle of the newest root of trust and key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"old key is kept for one rotation": false,

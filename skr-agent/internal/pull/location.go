@@ -71,8 +71,8 @@ func (p *Puller) restoreLocation(state map[string][]byte) error {
 	return nil
 }
 
-// shareCredentials uses the credentials of the configured registry host also for the hosts of the current and the
-// announced location. It skips hosts that have their own credentials.
+// shareCredentials lets requests to the hosts of the current and the announced location use the credentials of the
+// configured registry host. It skips hosts that have their own credentials.
 func (p *Puller) shareCredentials() {
 	hostOf := func(s store.Store) string {
 		host, _, _ := strings.Cut(s.String(), "/")
