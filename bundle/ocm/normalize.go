@@ -50,7 +50,7 @@ func Normalize(d Descriptor, algorithm string) ([]byte, error) {
 	return jcs.Transform(data)
 }
 
-// formatCreationTime formats a creation time like the official OCM tool, in UTC and rounded to seconds.
+// formatCreationTime formats a creation time as the official OCM tool does, in UTC and rounded to seconds.
 func formatCreationTime(text string) (string, error) {
 	if text == "" {
 		return "", nil

@@ -27,7 +27,7 @@ func sizes(context.Context) ([]result, error) {
 	return results, nil
 }
 
-// measureSigning measures how long a publisher signs a bundle and an agent verifies it.
+// measureSigning measures how long it takes a publisher to sign a bundle and an agent to verify it.
 func measureSigning(ctx context.Context) ([]result, error) {
 	sign, err := measureOne(ctx, signBundle)
 	if err != nil {

@@ -118,7 +118,7 @@ func request(ctx context.Context, url string) {
 	response.Body.Close()
 }
 
-// callRepeatedly calls f at once and then in an interval until ctx ends.
+// callRepeatedly calls f at once and then at each interval until ctx ends.
 func callRepeatedly(ctx context.Context, interval time.Duration, f func()) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

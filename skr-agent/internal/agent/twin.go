@@ -20,7 +20,7 @@ const confirmingPolls = 3
 
 // minConfirmingDelay returns the minimum delay between two confirmingPolls. A notification can cause several polls
 // within one poll interval, but a second agent that receives no notifications polls only once per interval. The delay
-// is shorter than the interval, because the intervals of polls are random.
+// is shorter than the poll interval, because each poll is randomly early or late.
 func minConfirmingDelay(pollInterval time.Duration) time.Duration { return pollInterval * 4 / 5 }
 
 // twinDetector detects a second agent with the same key, such as in a cluster that was restored from a snapshot. The

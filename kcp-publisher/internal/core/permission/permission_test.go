@@ -306,7 +306,7 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 	}
 }
 
-// The page changes no restricted settings of Kymas.
+// The page does not change restricted settings of Kymas, so its roles need none of these verbs.
 func TestRolesOfTheUIContainNoRestrictedVerbs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/ui.yaml"))
 	if err != nil {

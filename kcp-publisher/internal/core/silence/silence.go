@@ -9,7 +9,7 @@ import "time"
 
 // LastReport contains the known and the possible time of a runtime's last report.
 type LastReport struct {
-	// KnownAt is the time of the last report that is known, or zero.
+	// KnownAt is the time of the last known report, or zero.
 	KnownAt time.Time
 	// PossibleAt is the latest time at which another publisher process may have received a report without writing its time
 	// to the Kyma's status. It is zero if this is impossible.

@@ -127,7 +127,8 @@ func (p *pages) readDetails(r pageRequest, kyma *v1beta2.Kyma) details {
 	return found
 }
 
-// missingForReport returns the command that checks the permission to read the report if the viewer lacks it.
+// missingForReport returns "" if the viewer may read the report. Otherwise, it returns the command that checks this
+// permission.
 func (p *pages) missingForReport(r pageRequest, kyma *v1beta2.Kyma) (string, error) {
 	if r.viewer.MissingForReport == nil {
 		return "", errors.New("you do not have permission to read reports")

@@ -112,7 +112,7 @@ func TestImagesAreReadOncePerVersion(t *testing.T) {
 	}
 }
 
-// A chart can use other images in another Kubernetes version.
+// A chart can use different images for each Kubernetes version.
 func TestImagesAreReadAgainForNewKubernetesVersions(t *testing.T) {
 	keda, mailer := inventory.Module{Name: "keda", Version: "1.7.0"}, inventory.Module{Name: "mailer", Version: "1.0.0"}
 	var c imageCache
