@@ -50,8 +50,8 @@ func (r *Registry) AddCAFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&r.CA, "registry-ca", "", "additional CA certificates (PEM file) for registries")
 }
 
-// Access returns the settings from the flags and the content of the files that they name. base contains settings
-// without a flag.
+// Access returns the settings from the flags and the content of the files that they name. base contains the settings
+// that have no flag, and values for flags that are not set.
 func (r *Registry) Access(base store.Access) (store.Access, error) {
 	access := base
 	access.PlainHTTP = base.PlainHTTP || r.PlainHTTP
@@ -89,7 +89,7 @@ func (r *Registry) read(access store.Access) (store.Access, error) {
 	return access, nil
 }
 
-// Registries returns registry clients with the settings from the flags. base contains settings without a flag.
+// Registries returns registry clients with the settings from the flags and from base, as Access does.
 func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	access, err := r.Access(base)
 	if err != nil {
@@ -99,7 +99,7 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 }
 
 // Open returns the store at location, and clients for other registries. It sends no requests. flag is the name of the
-// flag with the location, for errors. base contains settings without a flag.
+// flag with the location, for errors. The clients use the settings from the flags and from base, as Access does.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

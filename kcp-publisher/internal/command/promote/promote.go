@@ -78,10 +78,10 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "promote MODULE", Short: "promote the version of one channel to another", Args: promoteArgs,
 		Long: "promote changes one version in the ModuleReleaseMeta of a module. With --git-url, it commits the " +
-			"change with a sign-off and pushes it to the\n" +
-			"branch or a new branch; it keeps the comments and formatting of the file. Without --git-url, it shows " +
-			"the affected runtimes, asks for a\n" +
-			"confirmation and changes the ModuleReleaseMeta in the control plane.",
+			"change with a sign-off and pushes it to\n" +
+			"--git-branch or to a new branch; it keeps the comments and formatting of the file. Without --git-url, " +
+			"it shows the affected runtimes,\n" +
+			"asks for a confirmation and changes the ModuleReleaseMeta in the control plane.",
 		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
 			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann " +
 			"<ann@example.org>'",

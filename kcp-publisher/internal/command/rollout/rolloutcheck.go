@@ -82,7 +82,7 @@ func newRolloutCheck(common *rolloutFlags) *cobra.Command {
 	f.AddSource(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.wave, "wave", "", "only run the checks of this wave; default: the checks of all waves")
-	flags.StringSliceVar(&f.names, "check", nil, "name of a check to measure; default: all checks; can be repeated")
+	flags.StringSliceVar(&f.names, "check", nil, "name of a check to run; default: all checks; can be repeated")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "maximum time to wait for the result; 0 does not wait")
 	flags.BoolVar(&f.last, "last", false, "show the result in the runtime's latest report, without a new request")
 	cli.Complete(cmd, common.Runtimes, common.Modules)
