@@ -46,7 +46,8 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
-// refusedCommit is the newest commit of a RefuseCommit step, with the versions of the channel before.
+// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values of these fields of the
+// stage before the commit.
 type refusedCommit struct {
 	version, channel, before string
 	begin                    time.Time

@@ -98,7 +98,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 	untilRunning(t, r, promotedImage())
 }
 
-// drain evicts the pods with a label from the only node of a cluster, like kubectl drain. The channel receives the
+// drain evicts the pods with a label from the only node of a cluster, as kubectl drain does. The channel receives the
 // result. The node is schedulable again at the end of the test.
 func drain(t *testing.T, cluster, label string) <-chan error {
 	t.Helper()
