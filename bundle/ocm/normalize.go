@@ -219,7 +219,7 @@ func encodeEntries(tree any) ([]byte, error) {
 		return nil, err
 	}
 	var out bytes.Buffer
-	encoder := json.NewEncoder(&out) // escapes <, > and &, like the official OCM tool
+	encoder := json.NewEncoder(&out) // escapes <, > and &, as the official OCM tool does
 	if err := encoder.Encode(toEntryList(plain)); err != nil {
 		return nil, err
 	}

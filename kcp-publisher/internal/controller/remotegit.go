@@ -147,7 +147,7 @@ func (p *RemotePlanner) heldFor() time.Duration {
 }
 
 // requestEvaluations runs until the context ends. It repeatedly requests an evaluation of the rollouts while this
-// process's caches may not contain all objects that the planner has announced.
+// process's caches might not contain all objects that the planner has announced.
 func (p *RemotePlanner) requestEvaluations(ctx context.Context, evaluate chan<- event.GenericEvent) error {
 	tick := time.NewTicker(catalogDelay)
 	defer tick.Stop()
@@ -253,7 +253,7 @@ func (v versions) isUpToDate(cached client.ObjectList) (bool, error) {
 		wanted, listed := v.objects[object.GetName()]
 		oldest := wanted.resource
 		if !listed || wanted.uid != object.GetUID() {
-			oldest = v.list // the list does not contain the object, so it must be newer than the list
+			oldest = v.list // the object is not in the list, so the object must be newer than the list
 		}
 		if listed {
 			found++

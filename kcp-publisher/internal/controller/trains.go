@@ -26,7 +26,7 @@ import (
 type Trains struct {
 	// client is the settingsClient, which removes settings from Kymas that their authors had no permission to set.
 	client client.Client
-	// uncached reads from the API server, because the cache may not contain the last promotion yet.
+	// uncached reads from the API server, because the cache might not contain the last promotion yet.
 	uncached client.Reader
 	events   events.EventRecorder
 	catalog  *Catalog

@@ -193,7 +193,7 @@ func (g *gatherer) readVerified(
 }
 
 // listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
-// newest bundle, because the registry may not have the contents of earlier bundles anymore.
+// newest bundle, because the registry might no longer have the contents of earlier bundles.
 func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -316,7 +316,7 @@ func newItem(from store.Reader, d ocispec.Descriptor) airgap.Item {
 	}
 }
 
-// addRoots adds the versions of the root of trust that a runtime may not have.
+// addRoots adds the versions of the root of trust that a runtime might not have.
 func (g *gatherer) addRoots(ctx context.Context) error {
 	first := g.Keys.Root.Version
 	for _, runtime := range g.Runtimes {

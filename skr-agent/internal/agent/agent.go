@@ -102,9 +102,9 @@ type Agent struct {
 	// notified is true if the next reconciliation must poll the registry without waiting for nextPoll. A request of the
 	// Trigger starts that reconciliation.
 	notified atomic.Bool
-	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line
-	// only if it differs. waiting contains the reason of each upgrade that waits for a maintenance window. notImported
-	// contains the error of each file that the agent could not import.
+	// logged contains the last log line about each subject, such as an outage of the registry. The agent logs a line only
+	// if it differs from the last line about the subject. waiting contains the reason of each upgrade that waits for a
+	// maintenance window. notImported contains the error of each file that the agent could not import.
 	logged, waiting, notImported logonce.Memo
 	// imports is the running import from the import folder, if one is running.
 	imports      background[[]importer.FileResult]

@@ -20,7 +20,7 @@ type checkRun struct {
 	result bundle.ReportedCheckRun
 }
 
-// HasRun reports whether the latest check run has this ID. The run may not be complete.
+// HasRun reports whether the latest check run has this ID. The run can still be incomplete.
 func (r *Runner) HasRun(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

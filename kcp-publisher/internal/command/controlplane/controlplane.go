@@ -83,7 +83,7 @@ func NewScheme() (*runtime.Scheme, error) {
 			v1alpha1.AddToScheme(scheme))
 }
 
-// NewTableClient returns a client that requests Kymas as tables, like kubectl get.
+// NewTableClient returns a client that requests Kymas as tables, as kubectl get does.
 func NewTableClient(config *rest.Config) (rest.Interface, error) {
 	scheme, err := NewScheme()
 	if err != nil {

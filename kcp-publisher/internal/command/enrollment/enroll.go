@@ -176,7 +176,7 @@ func writeNew(path string, data []byte) error {
 }
 
 // selectRuntimes returns the runtimes to enroll. It does not read the control plane for runtimes that args name,
-// because their Kymas may not exist yet.
+// because their Kymas might not exist yet.
 func (f *enrollFlags) selectRuntimes(cmd *cobra.Command, args []string) ([]enrolledRuntime, error) {
 	var all []enrolledRuntime
 	for _, id := range slices.Compact(slices.Sorted(slices.Values(args))) {

@@ -29,7 +29,7 @@ type pin struct {
 }
 
 // pinFile returns the file name of a pin. It contains a hash of the pin's name, because the name is external input and
-// may not be a safe file name.
+// might not be a safe file name.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)

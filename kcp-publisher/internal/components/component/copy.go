@@ -126,7 +126,8 @@ const maxManifestsBytes = 64 << 20
 // successors finds the blobs of a component version and limits the size of its manifests.
 type successors struct{ manifestsBytes atomic.Int64 }
 
-// find returns the descriptors to which a manifest refers, except its subject. The source may not contain the subject.
+// find returns the descriptors to which a manifest refers, except its subject. The source might not contain the
+// subject.
 func (s *successors) find(
 	ctx context.Context, from content.Fetcher, of ocispec.Descriptor,
 ) ([]ocispec.Descriptor, error) {

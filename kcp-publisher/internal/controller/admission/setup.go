@@ -203,7 +203,7 @@ func (r *registration) Start(ctx context.Context) error {
 		next := checkInterval
 		if err := r.register(ctx); err != nil && ctx.Err() == nil {
 			next = retry.Step()
-			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 may not be served, retrying", "in",
+			ctrl.Log.Error(err, "failed to register the webhooks, v1beta1 might not be served, retrying", "in",
 				next.Round(time.Second).String())
 		} else {
 			retry = retryBackoff

@@ -1,4 +1,4 @@
-// Package kymaschema validates the parts of a Kyma that a runtime reports, like the API server. It performs no I/O.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, as the API server would. It performs no I/O.
 package kymaschema
 
 import (

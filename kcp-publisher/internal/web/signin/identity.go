@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 )
 
-// Mapping maps the claims of an ID token to a user, like the flags of kube-apiserver.
+// Mapping maps the claims of an ID token to a user, as kube-apiserver does with its flags.
 //
 // Source: kube-apiserver, --oidc-username-claim, --oidc-username-prefix, --oidc-groups-claim, --oidc-groups-prefix.
 type Mapping struct {

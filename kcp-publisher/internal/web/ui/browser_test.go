@@ -160,7 +160,7 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 		t.Errorf("got %d rows, the first is %q", len(rows), rows[0])
 	}
 
-	// A typed text filters the table, and remains in its field while the fleet changes.
+	// Text in the search field filters the table, and remains in the field while the fleet changes.
 	b.do(chromedp.SendKeys("input[name=q]", "r-0007"))
 	b.until(`document.querySelectorAll(".runtimes tbody tr").length === 10 && location.search === "?q=r-0007"`)
 	changed := sampleFleet(1000, false)
