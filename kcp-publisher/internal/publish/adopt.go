@@ -48,7 +48,7 @@ func (p *Publisher) adoptBundle(
 
 // readStored returns the runtime's bundle in the registry. If it is the known bundle, readStored does not fetch it
 // again, but checks that the registry contains all of its blobs. isRead is false if the documents of the bundle were
-// taken from a cache, so that the registry may not contain them.
+// taken from a cache, so that the registry might not contain them.
 func (p *Publisher) readStored(
 	ctx context.Context, runtime string, keys *Keys, known *plan.PublishedBundle,
 ) (stored plan.StoredBundle, isRead bool, err error) {

@@ -310,7 +310,7 @@ func (a Adoption) CheckOwner(r Runtime) error {
 
 // listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if
 // the bundle lists the agent's previous Kyma as a former owner. All later bundles repeat the list, because an agent
-// that was offline may not have read the earlier ones.
+// that was offline might not have read the earlier ones.
 func (a Adoption) listFormerOwners(r Runtime) []trust.Kyma {
 	var all []trust.Kyma
 	add := func(former trust.Kyma) {

@@ -233,7 +233,7 @@ func byAge(a, b *v1beta2.Kyma) int {
 
 func describeKyma(kyma *v1beta2.Kyma) string {
 	if kyma.Namespace == "" {
-		return kyma.Name // a Kyma from a file may not have a namespace
+		return kyma.Name // a Kyma from a file might not have a namespace
 	}
 	return kyma.Namespace + "/" + kyma.Name
 }
