@@ -109,10 +109,8 @@ func Decide(f Facts) (State, Action) {
 	switch {
 	case !f.HasView:
 		return f.decideOnHold()
-	case !f.HasFinalizer && f.IsDeleted:
-		return Gone, End
 	case !f.HasFinalizer:
-		return "", AddFinalizer
+		return f.decideWithoutFinalizer()
 	case f.InBackoff && !f.Requested:
 		return Unreachable, End
 	case f.Admitted == "":
@@ -123,6 +121,13 @@ func Decide(f Facts) (State, Action) {
 	return f.decidePublish()
 }
 
+func (f Facts) decideWithoutFinalizer() (State, Action) {
+	if f.IsDeleted {
+		return Gone, End
+	}
+	return "", AddFinalizer
+}
+
 // mayPoll reports whether a newer report of the runtime is the only possible reason for this reconcile. It returns
 // false after a change of the Kyma, for example.
 func (f Facts) mayPoll() bool {
@@ -130,11 +135,14 @@ func (f Facts) mayPoll() bool {
 }
 
 // decideOnHold returns the next action while the control plane's objects are unknown or a change is in progress. During
-// this time, the publisher can renew bundles but must not change their content.
+// this time, the publisher can renew bundles but must not change their content. It adds the finalizer before it reads a
+// report, because the runtime of a new Kyma can have modules, for example after a restore of the control plane.
 func (f Facts) decideOnHold() (State, Action) {
 	switch {
 	case f.ChangingFor < HoldTimeout:
 		return Unknown, End
+	case !f.HasFinalizer:
+		return f.decideWithoutFinalizer()
 	case f.InBackoff, f.Report == Down, f.Renewed == Down:
 		return Unreachable, End
 	case f.Admitted == "":

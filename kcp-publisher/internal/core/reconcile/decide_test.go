@@ -117,8 +117,14 @@ func TestReconcileActionsDependOnFacts(t *testing.T) {
 			Facts{ChangingFor: time.Hour, HasFinalizer: true, InBackoff: true}, answering, Unreachable, []Action{End},
 		},
 		"long partial change of the control plane, registry does not respond": {
-			Facts{ChangingFor: time.Hour}, answers(func(w *world) { w.report = Down }), Unreachable,
+			Facts{ChangingFor: time.Hour, HasFinalizer: true}, answers(func(w *world) { w.report = Down }), Unreachable,
 			[]Action{Admit, FetchReport, End},
+		},
+		"long partial change of the control plane, new Kyma": {
+			Facts{ChangingFor: HoldTimeout}, answering, Held, []Action{AddFinalizer, Admit, FetchReport, Renew, End},
+		},
+		"long partial change of the control plane, new Kyma that is deleted": {
+			Facts{ChangingFor: HoldTimeout, IsDeleted: true}, answering, Gone, []Action{End},
 		},
 	} {
 		state, taken := run(c.facts, c.world)
@@ -152,6 +158,7 @@ func TestRandomReconcileDecisionsKeepGuarantees(t *testing.T) {
 			"nothing is renewed for a Kyma that is not admitted":  took(Renew) && w.admitted != Yes,
 			"nothing is published to a Kyma that is not admitted": took(Publish) && (!took(Admit) || w.admitted != Yes),
 			"nothing is published without a finalizer":            took(Publish) && !f.HasFinalizer && !took(AddFinalizer),
+			"no report is recorded without a finalizer":           took(FetchReport) && !f.HasFinalizer && !took(AddFinalizer),
 			"nothing is published without the report": took(Publish) &&
 				(!took(FetchReport) || w.report != Yes),
 			"a deleted Kyma gets no finalizer": took(AddFinalizer) && f.IsDeleted,
