@@ -51,6 +51,23 @@ func TestCheckerDetectsDamageByClones(t *testing.T) {
 			},
 			invariant: Cloned, message: "records the request of the copy of sim-5",
 		},
+		"only a silent original lets the control plane follow its copy": {
+			broken: func(c *Checker, _ func(string, int64, string) Push) {
+				c.Reported(5*time.Second, Reported{Runtime: "sim-5", Instance: "original", Sequence: 6,
+					Requests: []string{"scaler"}})
+				c.Reported(5*time.Second+confirmTime, Reported{Runtime: "sim-5", Instance: "copy", Sequence: 7,
+					Requests: []string{}, Confirmed: true})
+				status(c, 7*time.Second, false, []string{}...)
+			},
+			kept: func(c *Checker, _ func(string, int64, string) Push) {
+				c.Reported(5*time.Second, Reported{Runtime: "sim-5", Instance: "copy", Sequence: 7, Requests: []string{},
+					Confirmed: true})
+				c.Reported(6*time.Second, Reported{Runtime: "sim-5", Instance: "original", Sequence: 8,
+					Requests: []string{"scaler"}})
+				status(c, 7*time.Second, true, []string{}...)
+			},
+			invariant: Cloned, message: "records the request of the copy of sim-5",
+		},
 		"the original keeps its modules": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
 				p := push("sim-5", 11, "1.0.0")

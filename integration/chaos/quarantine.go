@@ -25,7 +25,7 @@ func (c *Checker) Cloned(at time.Duration, runtime string) {
 		c.undefined[copyOf(runtime)] = at
 	}
 	original, twin := c.of(runtime), c.of(copyOf(runtime))
-	original.cloned = true
+	original.cloned, original.originalAt, original.mayFollowCopy = true, original.reportedAt, false
 	twin.signed, twin.removed, twin.cloned = original.signed, original.removed, true
 	twin.asked[c.staged], twin.wants[c.staged] = 0, true
 	for module := range original.asked {
@@ -64,6 +64,23 @@ func (c *Checker) checkQuarantine(at time.Duration, s *observations, p Push) {
 		s.quarantinedSince.Round(time.Second))
 }
 
+// confirmTime is longer than the three poll intervals after which an agent without a report of another agent counts as
+// the only agent.
+const confirmTime = time.Second
+
+// noteCopy stores the time of the original's last report. The admin of the copy removed all modules there. If the copy
+// is confirmed while the original cannot report, for example because it tries again later than the copy after an outage
+// of the registry, the control plane follows the copy until an operator enrolls the original again.
+func (c *Checker) noteCopy(at time.Duration, s *observations, r Reported) {
+	switch {
+	case !s.cloned || r.Requests == nil:
+	case slices.Contains(r.Requests, c.staged):
+		s.originalAt = at
+	case r.Confirmed && at-s.originalAt > confirmTime:
+		s.mayFollowCopy = true
+	}
+}
+
 // checkCloneRequest checks that the recorded request of a cloned runtime is not the request of the copy, whose admin
 // removed all modules.
 func (c *Checker) checkCloneRequest(at time.Duration, s *observations, r Record) {
@@ -73,7 +90,7 @@ func (c *Checker) checkCloneRequest(at time.Duration, s *observations, r Record)
 	if r.Quarantined && !s.rekeyed && s.quarantinedSince == 0 {
 		s.quarantinedSince = at
 	}
-	if r.Requests != nil {
+	if r.Requests != nil && !s.mayFollowCopy {
 		c.check(at, Cloned, slices.Contains(r.Requests, c.staged),
 			"the control plane records the request of the copy of %s: %v", r.Runtime, r.Requests)
 	}

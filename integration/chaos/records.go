@@ -43,8 +43,9 @@ type Push struct {
 type Reported struct {
 	Runtime  string
 	Sequence int64
-	// Instance identifies the process of the agent.
-	Instance string
+	// Instance identifies the process of the agent. Confirmed is true if the agent knows that no other agent has its key.
+	Instance  string
+	Confirmed bool
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
 	// Answered maps each module with a result in the report to its version.
@@ -105,4 +106,8 @@ type observations struct {
 	// quarantinedSince is the time when the status first reported two agents, or 0.
 	quarantinedSince time.Duration
 	instances        map[string]Reported // newest report of each agent of a cloned runtime
+	// originalAt is the time of the original's last report. mayFollowCopy is true if the original was silent for so long
+	// that the control plane can follow the copy.
+	originalAt    time.Duration
+	mayFollowCopy bool
 }

@@ -153,6 +153,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 	}
 	s.lastReport, s.reportedAt = r, at
 	c.noteReport(s, r)
+	c.noteCopy(at, s, r)
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
 		s.open = ""
 	}

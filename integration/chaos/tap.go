@@ -296,7 +296,7 @@ func (t *tap) report(runtime string, body []byte) {
 		return
 	}
 	reported := Reported{
-		Runtime: runtime, Sequence: report.Sequence, Instance: report.Instance,
+		Runtime: runtime, Sequence: report.Sequence, Instance: report.Instance, Confirmed: report.Confirmed,
 		Answered: map[string]string{}, Waiting: map[string]bool{},
 		Ahead: isTooFarAhead(report.Sequence), States: map[string]string{}, Ready: map[string]string{},
 	}
