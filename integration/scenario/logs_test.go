@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,7 +25,8 @@ func createCrashingPod(t *testing.T, r *fleet.Runtime) {
 	controller := true
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: v1beta2.RuntimeNamespace, Name: "scaler-manager-1-a", Labels: map[string]string{"app": "scaler"},
+			Namespace: v1beta2.RuntimeNamespace, Name: "scaler-manager-1-a",
+			Labels: map[string]string{"app": "scaler", appsv1.DefaultDeploymentUniqueLabelKey: "1"},
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet",
 				Name: "scaler-manager-1", UID: "x", Controller: &controller}},
 		},
