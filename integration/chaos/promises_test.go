@@ -55,6 +55,20 @@ func issued(at time.Duration, p Push) Push {
 	return p
 }
 
+// returnsAfter passes the checker a bundle with version 1.1.0, then losses of records, and then a bundle with version
+// 1.0.0 and these rollbacks.
+func returnsAfter(
+	c *Checker, push func(string, int64, string) Push, lose func(), rollbacks ...bundle.Rollback,
+) {
+	canaryReady(c, "1.1.0")
+	c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
+	lose()
+	p := issued(5, push("sim-5", 12, "1.0.0"))
+	p.Rollback = rollbacks
+	c.Pushed(5, p)
+	staysSucceeded(c, 6)
+}
+
 // Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
 // keeps it.
 func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
@@ -143,41 +157,21 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 		},
 		"a runtime refuses an older version if its bundle is lost": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
-				canaryReady(c, "1.1.0")
-				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
-				c.Restoring("")(3)
-				c.BundlesLost(4)
-				p := issued(5, push("sim-5", 12, "1.0.0"))
-				p.Rollback = []bundle.Rollback{{Module: "scaler", From: "1.1.0", To: "1.0.0"}}
-				c.Pushed(5, p)
-				staysSucceeded(c, 6)
+				returnsAfter(c, push, func() { c.Restoring("")(3); c.BundlesLost(4) },
+					bundle.Rollback{Module: "scaler", From: "1.1.0", To: "1.0.0"})
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
-				canaryReady(c, "1.1.0")
-				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
-				c.Restoring("")(3)
-				c.BundlesLost(4)
-				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
-				staysSucceeded(c, 6)
+				returnsAfter(c, push, func() { c.Restoring("")(3); c.BundlesLost(4) })
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},
 		"only the loss of both records explains an older version": {
 			broken: func(c *Checker, push func(string, int64, string) Push) {
-				canaryReady(c, "1.1.0")
 				c.BundlesLost(1)
-				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
-				c.Restoring("")(3)
-				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
-				staysSucceeded(c, 6)
+				returnsAfter(c, push, func() { c.Restoring("")(3) })
 			},
 			kept: func(c *Checker, push func(string, int64, string) Push) {
-				canaryReady(c, "1.1.0")
-				c.Pushed(2, issued(2, push("sim-5", 11, "1.1.0")))
-				c.BundlesLost(3)
-				c.Restoring("")(4)
-				c.Pushed(5, issued(5, push("sim-5", 12, "1.0.0")))
-				staysSucceeded(c, 6)
+				returnsAfter(c, push, func() { c.BundlesLost(3); c.Restoring("")(4) })
 			},
 			invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
 		},

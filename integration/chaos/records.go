@@ -16,7 +16,7 @@ type Push struct {
 	// removes.
 	Versions map[string]string
 	Removals []string
-	// Rollback contains the modules for which runtimes accept an older version.
+	// Rollback contains the rollbacks that the bundle allows. Runtimes refuse other downgrades.
 	Rollback []bundle.Rollback
 	Deleting bool
 	// Generation is the generation of the runtime's Kyma from which the bundle was resolved, or 0.

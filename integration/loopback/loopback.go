@@ -35,13 +35,13 @@ func Listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// heldTimeout is the maximum time for which a starting program can hold a copy of a closed listener.
-const heldTimeout = 10 * time.Second
+// listenTimeout is the time after which ListenAt gives up.
+const listenTimeout = 10 * time.Second
 
-// ListenAt listens at an address whose earlier listener in this process is closed. A program that this process starts
-// at the same time holds a copy of the listener until it runs, so ListenAt tries again while the address is in use.
+// ListenAt listens at the address of a listener that is closed or closes soon. It tries again while the address is in
+// use. A program that this process starts holds a copy of a listener in this process until the program runs.
 func ListenAt(ctx context.Context, address string) (listener net.Listener, err error) {
-	timeout := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, heldTimeout, true,
+	timeout := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, listenTimeout, true,
 		func(ctx context.Context) (bool, error) {
 			listener, err = new(net.ListenConfig).Listen(ctx, "tcp", address)
 			return !errors.Is(err, syscall.EADDRINUSE), nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
+	"github.com/kyma-pull/kyma-pull/integration/loopback"
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
@@ -144,12 +144,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 func startFalseNotifier(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64
-	var listener net.Listener
-	until(t, 10*time.Second, "the publisher's address is available", func() (bool, string) {
-		var err error
-		listener, err = new(net.ListenConfig).Listen(context.WithoutCancel(t.Context()), "tcp", address)
-		return err == nil, fmt.Sprint(err)
-	})
+	listener, err := loopback.ListenAt(context.WithoutCancel(t.Context()), address)
+	must(t, err)
 	server := &http.Server{ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)

@@ -193,7 +193,7 @@ func (g *gatherer) readVerified(
 }
 
 // listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
-// newest bundle, because the registry might no longer have the contents of earlier bundles.
+// newest bundle, because the registry might have deleted the contents of earlier bundles.
 func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {

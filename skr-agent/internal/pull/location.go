@@ -33,8 +33,8 @@ const (
 )
 
 // savedLocation is the location of the fleet's registry that the agent saves in its state. Installed is the configured
-// location, and Current is the location that the agent uses. The agent ignores Current if the configured location is no
-// longer Installed.
+// location, and Current is the location that the agent uses. If an operator configures a location other than Installed,
+// the agent ignores Current.
 type savedLocation struct {
 	Installed string `json:"installed"`
 	Current   string `json:"used"`

@@ -84,6 +84,18 @@ func newMoving(t *testing.T) moving {
 	return m
 }
 
+// newMoved returns a fleet whose agent uses the announced location.
+func newMoved(t *testing.T) moving {
+	t.Helper()
+	m := newMoving(t)
+	m.announce()
+	m.pushTo(m.before)
+	m.pull(true, m.before)
+	m.pushTo(m.after)
+	m.pull(true, m.after)
+	return m
+}
+
 func (m moving) announce() { m.settings.NextRegistry = &bundle.NextRegistry{Location: m.after.name} }
 
 func (m moving) pushTo(p *place) {
@@ -134,12 +146,7 @@ func TestAgentUsesAnnouncedLocation(t *testing.T) {
 }
 
 func TestAgentIgnoresOldBundleInItsPreviousRegistry(t *testing.T) {
-	m := newMoving(t)
-	m.announce()
-	m.pushTo(m.before)
-	m.pull(true, m.before)
-	m.pushTo(m.after)
-	m.pull(true, m.after)
+	m := newMoved(t)
 	m.puller.location.current = m.place
 	require.NoError(t, m.puller.Save(t.Context()))
 	m.restart()
@@ -149,12 +156,7 @@ func TestAgentIgnoresOldBundleInItsPreviousRegistry(t *testing.T) {
 }
 
 func TestConfiguredLocationOverridesSavedOne(t *testing.T) {
-	m := newMoving(t)
-	m.announce()
-	m.pushTo(m.before)
-	m.pull(true, m.before)
-	m.pushTo(m.after)
-	m.pull(true, m.after)
+	m := newMoved(t)
 	third := newPlace(t, "third.example/fleet")
 	m.place = third
 	m.restart()
@@ -202,12 +204,7 @@ func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
 // The former control plane announced a location. The next control plane uses the configured location, for example
 // because an operator rebuilt it after a theft of all keys.
 func TestReplacedControlPlaneLeavesNoLocation(t *testing.T) {
-	m := newMoving(t)
-	m.announce()
-	m.pushTo(m.before)
-	m.pull(true, m.before)
-	m.pushTo(m.after)
-	m.pull(true, m.after)
+	m := newMoved(t)
 
 	m.settings.NextRegistry = nil
 	m.before.Store = newPlace(t, "").Store
