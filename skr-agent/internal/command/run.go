@@ -2,24 +2,19 @@ package command
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -28,16 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/manager"
-	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/upgrade"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/importer"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/objects"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/pull"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
 // Help texts of flags that several commands have.
@@ -123,6 +109,9 @@ func newRun(g *cli.Root) *cobra.Command {
 	return cmd
 }
 
+// cacheSyncTimeout limits how long a controller waits until its caches are filled.
+const cacheSyncTimeout = 24 * time.Hour
+
 // gcPercent is the value of GOGC. It is half of Go's default, to reduce memory usage on the customer's node.
 const gcPercent = 50
 
@@ -148,26 +137,8 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return fmt.Errorf("connect to the runtime: %w", err)
 	}
-	var deployment *upgrade.Deployment
-	if err := f.manager.Prepare(ctx, f.startTimeout(), func(ctx context.Context) (err error) {
-		deployment, err = f.countStart(ctx, uncached)
-		return err
-	}); err != nil {
-		return ignoreAfterShutdown(ctx, err)
-	}
-	store := contentstore.New(uncached, uncached, v1beta2.RuntimeNamespace)
-	var options agent.Options
-	prepared := false
-	if err := f.manager.Prepare(ctx, f.startTimeout(), func(ctx context.Context) (err error) {
-		if !prepared {
-			if err := objects.EnsureFoundation(ctx, uncached); err != nil {
-				return fmt.Errorf("prepare the runtime: %w", err)
-			}
-			prepared = true
-		}
-		options, err = f.newAgentOptions(ctx, g, config, uncached, store, checked)
-		return err
-	}); err != nil {
+	before, err := f.prepare(ctx, config, uncached, checked)
+	if err != nil {
 		return ignoreAfterShutdown(ctx, err)
 	}
 	mgr, err := f.manager.New(config, ctrl.Options{
@@ -181,44 +152,21 @@ func (f *runFlags) run(ctx context.Context, g *cli.Root) error {
 	if err != nil {
 		return err
 	}
-	options.Deployment, options.UpgradeDeadline = deployment, f.upgradeDeadline
-	tryAgain := make(chan event.GenericEvent, 100)
-	options.Requeue, options.Accounts, options.Trigger = tryAgain, checked.accounts, agent.NewTrigger()
-	options.Client, options.Syncer.Client, options.Restorer.Client = mgr.GetClient(), mgr.GetClient(), mgr.GetClient()
-	options.Events = mgr.GetEventRecorder("skr-agent")
-	options.Checks, err = newChecks(mgr, checked.accounts, options.Trigger.Request)
-	if err != nil {
-		return fmt.Errorf("set up checks of modules: %w", err)
-	}
 	self, err := os.Executable()
 	if err != nil {
 		return fmt.Errorf("find the agent's executable: %w", err)
 	}
-	installer, err := install.Setup(mgr, install.Options{
-		Content: store, Render: render.Confined{Command: []string{self, "render"}}.Render,
-		Namespace: v1beta2.RuntimeNamespace, Concurrency: f.concurrency,
-		Revisions: options.Restorer.Revisions, Inventories: options.Restorer.Inventories,
-		Accounts: checked.accounts, Signer: options.Signer, Requeue: tryAgain,
-		IsIncomplete: options.Syncer.IsIncomplete, Unwritten: options.Syncer.Unwritten,
-	})
-	if err != nil {
-		return fmt.Errorf("set up the installer: %w", err)
-	}
-	options.Inspect = installer.Inspect
-	if options.Restart, err = stopOnRequest(mgr); err != nil {
+	if err := f.addControllers(mgr, before, checked, uncached, g.Version, self); err != nil {
 		return err
 	}
-	if err := agent.Add(mgr, options); err != nil {
-		return fmt.Errorf("set up the agent: %w", err)
-	}
 	began := time.Now()
-	ctrl.Log.Info("starting", "version", g.Version, "runtime", options.Runtime, "location",
-		options.Puller.Location().String())
+	ctrl.Log.Info("starting", "version", g.Version, "runtime", before.known.runtime, "location",
+		before.puller.Location().String())
 	if err := mgr.Start(ctx); !errors.Is(err, errBootstrapChanged) {
 		return err
 	}
-	if deployment != nil {
-		if err := deployment.RecordRestart(ctx, time.Since(began)); err != nil {
+	if before.deployment != nil {
+		if err := before.deployment.RecordRestart(ctx, time.Since(began)); err != nil {
 			ctrl.Log.Error(err, "failed to record that this restart is intended, so it counts as a start of the agent's image")
 		}
 	}
@@ -264,132 +212,4 @@ func (f *runFlags) parseFlags() (parsedFlags, error) {
 		return parsedFlags{accounts, mirrors}, nil
 	}
 	return parsedFlags{}, cli.Usage(err)
-}
-
-// cacheSyncTimeout limits how long a controller waits until its caches are filled.
-const cacheSyncTimeout = 24 * time.Hour
-
-// startTimeout returns the maximum time to wait for the API server at startup, or 0 for no limit. If bundles can
-// upgrade the agent, the time is limited: a broken image must exit, because repeated starts trigger the rollback.
-func (f *runFlags) startTimeout() time.Duration {
-	if f.deployment == "" {
-		return 0
-	}
-	return f.upgradeDeadline
-}
-
-// countStart counts the start of the agent's image, before any step that can fail. It returns nil if --deployment is
-// not set.
-func (f *runFlags) countStart(ctx context.Context, uncached client.Client) (*upgrade.Deployment, error) {
-	if f.deployment == "" {
-		return nil, nil
-	}
-	deployment, err := upgrade.Find(ctx, uncached, v1beta2.RuntimeNamespace, f.deployment, f.pod)
-	if err != nil {
-		return nil, err
-	}
-	outcome, err := deployment.RecordStart(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if outcome.Message != "" {
-		ctrl.Log.Info(outcome.Message)
-	}
-	return deployment, nil
-}
-
-func (f *runFlags) newAgentOptions(
-	ctx context.Context, g *cli.Root, config *rest.Config, uncached client.Client, contents *contentstore.Store,
-	flags parsedFlags,
-) (agent.Options, error) {
-	known, err := readBootstrap(ctx, uncached, f)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	place, registries, err := f.registry.Open("--location", known.location, known.access)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	signer, err := ensureOwnKey(ctx, uncached)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	identity, err := ensureOwnIdentity(ctx, uncached)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	public, err := signer.PublicKey()
-	if err != nil {
-		return agent.Options{}, err
-	}
-	thumbprint, err := trust.Thumbprint(public)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	if err := writePublicIdentity(ctx, uncached, known.runtime, signer); err != nil {
-		ctrl.Log.Error(err, "failed to store the agent's public key, which `skr-agent provenance` needs")
-	}
-	uid, err := clusterUID(ctx, uncached)
-	if err != nil {
-		return agent.Options{}, err
-	}
-	version, err := discovery.NewDiscoveryClientForConfigOrDie(config).ServerVersion()
-	if err != nil {
-		return agent.Options{}, fmt.Errorf("read the Kubernetes version of the runtime: %w", err)
-	}
-	var folder *importer.Folder
-	if f.importFolder != "" {
-		folder = &importer.Folder{Dir: f.importFolder}
-	}
-	puller := pull.New(pull.Options{
-		Mirrors: flags.mirrors, ConfiguredLocation: place, Registries: registries, Client: uncached,
-		Namespace: v1beta2.RuntimeNamespace, Store: contents, Now: time.Now, Key: signer,
-		Trust: bundle.Trust{
-			Root:          known.root,
-			Runtime:       known.runtime,
-			ClusterUID:    uid,
-			KeyThumbprint: thumbprint,
-			ClockSkew:     f.skew,
-			Assigned:      known.assigned,
-		},
-		AllowsMove: known.allowsMove,
-	})
-	if err := puller.Restore(ctx); manager.IsTemporary(err) {
-		return agent.Options{}, err
-	} else if err != nil {
-		// Continue without a bundle. Installed modules stay unchanged until the agent accepts a newer bundle.
-		ctrl.Log.Error(err, "failed to restore the last accepted bundle")
-	}
-	var notifications func(context.Context) (io.ReadCloser, error)
-	if known.notifications != "" {
-		notifications = func(ctx context.Context) (io.ReadCloser, error) {
-			return registries.Stream(ctx, known.notifications)
-		}
-	}
-	keeper := &secrets.Reconciler{Client: uncached, Runtime: known.runtime, Identity: identity}
-	revisions := record.NewRevisions()
-	memory := &objects.Restorer{
-		Uncached: uncached, Signer: signer, Revisions: revisions, Inventories: record.NewInventories(),
-	}
-	if err := memory.RestoreRecords(ctx); manager.IsTemporary(err) {
-		return agent.Options{}, err // without the memory, the installer would accept earlier records and inventories
-	} else if err != nil {
-		ctrl.Log.Error(err, "failed to read the saved records of Manifests, accepting earlier records and inventories")
-	}
-	label := func(ctx context.Context, want map[string]string) error {
-		return install.LabelNamespace(ctx, uncached, v1beta2.RuntimeNamespace, want)
-	}
-	return agent.Options{
-		Restorer: memory, Uncached: uncached,
-		Runtime: known.runtime, Instance: rand.Text(), Version: g.Version, KubernetesVersion: version.GitVersion,
-		ClusterUID:    uid,
-		Notifications: notifications, Folder: folder, Store: contents, Puller: puller,
-		Syncer: &objects.Syncer{
-			Uncached: uncached, Secrets: keeper, Restorer: memory, Label: label,
-			Records: record.Store{Signer: signer, Revisions: revisions},
-		},
-		Secrets: keeper, Signer: signer, Token: known.token,
-		EnrollmentChanged: func(ctx context.Context) (bool, error) { return known.hasChanged(ctx, uncached, f) },
-		PollInterval:      f.poll, ReportInterval: f.report, Now: time.Now,
-	}, nil
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 func TestMemoryKeepsInventoryEntriesThatAnotherClientRemoved(t *testing.T) {
@@ -14,8 +13,10 @@ func TestMemoryKeepsInventoryEntriesThatAnotherClientRemoved(t *testing.T) {
 	ctx := t.Context()
 	deleteMemory(t)
 	newRestorer := func() *Restorer {
+		_, inventories, err := ReadSavedRecords(ctx, cluster, w.Records.Signer)
+		require.NoError(t, err)
 		return &Restorer{
-			Client: cluster, Uncached: cluster, Signer: w.Records.Signer, Inventories: record.NewInventories(),
+			Client: cluster, Uncached: cluster, Signer: w.Records.Signer, Inventories: inventories,
 		}
 	}
 	w.Restorer = newRestorer()
@@ -31,7 +32,6 @@ func TestMemoryKeepsInventoryEntriesThatAnotherClientRemoved(t *testing.T) {
 		_, err := w.Restorer.Restore(ctx, b)
 		require.NoError(t, err)
 		w.Restorer = newRestorer()
-		require.NoError(t, w.Restorer.RestoreRecords(ctx))
 		write(synced...)
 		return w.Restorer.Inventories.Missing(m)
 	}

@@ -456,12 +456,12 @@ func TestRestartedAgentReadsRevisionsOfRecords(t *testing.T) {
 	known := w.Records.Revisions.Of(m)
 	require.Positive(t, known)
 
-	restarted := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
-	require.NoError(t, restarted.RestoreRecords(ctx))
-	require.Equal(t, known, restarted.Revisions.Of(m))
+	revisions, _, err := ReadSavedRecords(ctx, cluster, w.Records.Signer)
+	require.NoError(t, err)
+	require.Equal(t, known, revisions.Of(m))
 
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	unknown := &Restorer{Uncached: cluster, Signer: w.Records.Signer, Revisions: record.NewRevisions()}
-	require.Error(t, unknown.RestoreRecords(ended), "the agent must not start with unknown revisions")
+	_, _, err = ReadSavedRecords(ended, cluster, w.Records.Signer)
+	require.Error(t, err, "the agent must not start with unknown revisions")
 }

@@ -332,11 +332,17 @@ func (k *Restorer) Save(ctx context.Context) error {
 	return k.saveMemory(ctx, k.memory)
 }
 
-// RestoreRecords reads the revisions of the records of Manifests and the inventories of Manifests from the Secret. It
-// must be called before the installer reads records.
-func (k *Restorer) RestoreRecords(ctx context.Context) error {
+// ReadSavedRecords reads the revisions of the records of Manifests and the inventories of Manifests from the Secret
+// that a Restorer with this signer wrote. The installer needs both before it reads records. Both results are empty if
+// the content is damaged.
+func ReadSavedRecords(
+	ctx context.Context, uncached client.Client, signer trust.Signer,
+) (*record.Revisions, *record.Inventories, error) {
+	k := &Restorer{
+		Uncached: uncached, Signer: signer, Revisions: record.NewRevisions(), Inventories: record.NewInventories(),
+	}
 	_, _, err := k.readMemory(ctx)
-	return err
+	return k.Revisions, k.Inventories, err
 }
 
 // loadMemory reads the memory from its Secret once. If the memory is damaged or has a wrong signature, loadMemory
