@@ -5,12 +5,15 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
 	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
+	"oras.land/oras-go/v2/registry/remote"
 )
 
 // guide returns the commands of docs/guides/verify-a-release.md in four parts.
@@ -56,4 +59,29 @@ func newRegistry(t *testing.T) string {
 	server := httptest.NewServer(handlers.NewApp(t.Context(), config))
 	t.Cleanup(server.Close)
 	return "localhost:" + server.URL[strings.LastIndex(server.URL, ":")+1:]
+}
+
+// referrerTypes returns the sorted artifact types and predicate types of the referrers of an image.
+func referrerTypes(t *testing.T, name, reference string) []string {
+	t.Helper()
+	repository, err := remote.NewRepository(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	repository.PlainHTTP = true
+	image, err := repository.Resolve(t.Context(), reference)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	if err := repository.Referrers(t.Context(), image, "", func(referrers []ocispec.Descriptor) error {
+		for _, d := range referrers {
+			types = append(types, d.ArtifactType+" "+d.Annotations["dev.sigstore.bundle.predicateType"])
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(types)
+	return types
 }

@@ -110,21 +110,7 @@ func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
 		}
 	}
 	for _, program := range programs {
-		repository, err := remote.NewRepository(r.images + "/" + program)
-		if err != nil {
-			t.Fatal(err)
-		}
-		repository.PlainHTTP = true
-		var types []string
-		if err := repository.Referrers(t.Context(), r.built[program], "", func(referrers []ocispec.Descriptor) error {
-			for _, d := range referrers {
-				types = append(types, d.ArtifactType+" "+d.Annotations["dev.sigstore.bundle.predicateType"])
-			}
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		slices.Sort(types)
+		types := referrerTypes(t, r.images+"/"+program, r.built[program].Digest.String())
 		want := []string{
 			mediaTypeBill + " ",
 			mediaTypeBundle + " " + predicateBill,

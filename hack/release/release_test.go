@@ -105,11 +105,18 @@ func TestReleaseIsReproducibleAndVerifiedByStockTools(t *testing.T) {
 			}
 		}
 		t.Setenv("PATH", tools(t)+":"+os.Getenv("PATH"))
-		script := strings.NewReplacer("registry.example", newRegistry(t), "helm show chart",
+		host := newRegistry(t)
+		script := strings.NewReplacer("registry.example", host, "helm show chart",
 			"helm show chart --plain-http", "0.2.0", version).Replace(copyAll)
 		if printed := ran(t, dir, "bash", "-euo", "pipefail", "-c", script); !strings.Contains(printed,
 			"appVersion: "+version) {
 			t.Errorf("got output of the copy script without appVersion %s:\n%s", version, printed)
+		}
+		for _, program := range programs {
+			if types := referrerTypes(t, host+"/kyma-pull/"+program, version); !slices.Equal(types,
+				[]string{mediaTypeBill + " "}) {
+				t.Errorf("%s: got referrers %q, want the bill of materials", program, types)
+			}
 		}
 	})
 	t.Run("build from the guide is identical", func(t *testing.T) {

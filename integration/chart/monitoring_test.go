@@ -321,6 +321,20 @@ func TestAlertsFireOnlyForTheirCause(t *testing.T) {
 			Firing: []string{"KymaPullRuntimesFailing"},
 		},
 		{
+			Name: "runtimes of two shards fail",
+			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "1x100",
+				ofPublisher+`runtime_health{pod="two",health="Failing"}`, "1x100"),
+			At:     30 * time.Minute,
+			Firing: []string{"KymaPullRuntimesFailing"},
+		},
+		{
+			Name: "the leader changes while a runtime fails",
+			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="Failing"}`, "1x9 _x100",
+				ofPublisher+`runtime_health{pod="two",health="Failing"}`, "_x9 1x100"),
+			At:     18 * time.Minute,
+			Firing: []string{"KymaPullRuntimesFailing"},
+		},
+		{
 			Name:   "a runtime is silent",
 			Series: replace(healthy, ofPublisher+`runtime_health{pod="one",health="Silent"}`, "0x10 1x100"),
 			At:     30 * time.Minute,
