@@ -87,6 +87,13 @@ func (s Settings) Check() error {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, must be at most %d and %d", len(s.Mirrors),
 			len(s.ImagePaths), maxMirrors, maxImagePaths)
 	}
+	for name, interval := range map[string]metav1.Duration{
+		"poll interval": s.PollInterval, "report interval": s.ReportInterval,
+	} {
+		if interval.Duration < 0 {
+			return fmt.Errorf("settings: %s %s: must be at least 0", name, interval.Duration)
+		}
+	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
 		return fmt.Errorf("settings: autonomy %q: must be %s or empty", s.Autonomy, AutonomyCatalog)
 	}

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 func TestInvalidSettingsAreRefused(t *testing.T) {
@@ -13,6 +16,9 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		want     string // empty for no error
 	}{
 		"empty settings": {Settings{}, ""},
+		"negative poll interval": {
+			Settings{PollInterval: metav1.Duration{Duration: -time.Second}}, "settings: poll interval -1s: must be at least 0",
+		},
 		"mirrors and image paths": {
 			Settings{Mirrors: map[string]string{"docker.io": "registry.example:5000/hub", "a.example/b": "c.example"},
 				ImagePaths: []ImagePath{{Kind: "Keda", Field: "spec.images.*"}}}, "",

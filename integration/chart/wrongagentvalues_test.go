@@ -18,6 +18,7 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			[]string{"/pollInterval", "got number, want string"},
 		},
 		"duration without a unit":       {"reportInterval: '60'", []string{"/reportInterval", noPattern}},
+		"poll interval of zero":         {"pollInterval: 0s", []string{"/pollInterval", noPattern}},
 		"no workers":                    {"concurrency: 0", []string{"/concurrency", "minimum: got 0, want 1"}},
 		"extra argument without dashes": {"extraArgs: [run]", []string{"/extraArgs/0", noPattern}},
 		"extra argument for a flag that has a chart value": {
@@ -28,8 +29,9 @@ func TestAgentChartRejectsInvalidValues(t *testing.T) {
 			"{events: {url: 'https://hooks.example/x'}, extraArgs: ['--set=events-addr=https://other.example/x']}",
 			[]string{"extraArgs: --set=events-addr is already set by events.url"},
 		},
-		"unknown log level": {"log: {level: warn}", []string{"/log/level", noOption}},
-		"short digest":      {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
+		"deadline of an upgrade of one minute": {"upgradeDeadline: 60s", []string{"upgradeDeadline: must be more than 1m"}},
+		"unknown log level":                    {"log: {level: warn}", []string{"/log/level", noOption}},
+		"short digest":                         {"image: {digest: 'sha256:1234'}", []string{"/image/digest", noPattern}},
 		"image repository with a tag": {
 			"image: {repository: 'registry.example/agent:1.0.0'}",
 			[]string{"/image/repository", noPattern},

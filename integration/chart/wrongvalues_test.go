@@ -53,6 +53,24 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 			[]string{"/location", noPattern},
 		},
 		"location without a path": {"location: registry.example", []string{"/location", noPattern}},
+		"location with a path in capitals": {
+			"location: registry.example/Fleet",
+			[]string{"/location", noPattern},
+		},
+		"location of a host without a domain": {"location: registry/fleet", []string{"/location", noPattern}},
+		"next location with a scheme": {
+			"agents: {nextLocation: 'https://new.example/fleet'}",
+			[]string{"/agents/nextLocation", noPattern},
+		},
+		"validity of zero": {"validity: 0s", []string{"/validity", noPattern}},
+		"poll interval of zero for Git": {
+			"git: {url: 'https://git.example/fleet', pollInterval: 0h0m}",
+			[]string{"/git/pollInterval", noPattern},
+		},
+		"repository without SSH identity": {
+			"git: {url: 'git@git.example:fleet'}",
+			[]string{"git.credentialsSecretName: is required"},
+		},
 		"no key Secret": {
 			"keys: {secretName: ''}",
 			[]string{"keys.secretName: is required; create a Secret"},

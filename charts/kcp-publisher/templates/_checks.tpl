@@ -7,6 +7,7 @@
 {{- if and .Values.git.branch .Values.git.tag }}{{ fail "git.tag: cannot be combined with git.branch; set one of them" }}{{ end }}
 {{- if and .Values.secretsNamespace (eq .Values.secretsNamespace .Release.Namespace) }}{{ fail (printf "secretsNamespace: %s is the namespace of this release, whose Secrets contain private keys; use another namespace" .Values.secretsNamespace) }}{{ end }}
 {{- if not .Values.git.url }}{{ range $name := list "branch" "tag" "path" "pollInterval" "credentialsSecretName" "signersConfigMapName" }}{{ if get $.Values.git $name }}{{ fail (printf "git.%s: has no effect without git.url" $name) }}{{ end }}{{ end }}{{ end }}
+{{- if and (regexMatch "^(ssh://|[^/:]+@[^/:]+:)" .Values.git.url) (not .Values.git.credentialsSecretName) }}{{ fail "git.credentialsSecretName: is required, because git.url uses SSH; the Secret contains identity and known_hosts" }}{{ end }}
 {{- if and .Values.componentCache.existingClaim (not .Values.componentCache.enabled) }}{{ fail "componentCache.existingClaim: has no effect, because componentCache.enabled is false" }}{{ end }}
 {{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}{{ fail "serviceAccount.annotations: has no effect, because serviceAccount.create is false" }}{{ end }}
 {{- if and .Values.rbac.foreignFinalizers (not .Values.rbac.create) }}{{ fail "rbac.foreignFinalizers: has no effect, because rbac.create is false" }}{{ end }}

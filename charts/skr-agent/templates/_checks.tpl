@@ -2,6 +2,7 @@
 {{- define "skr-agent.checks" -}}
 {{- if ne .Release.Namespace "kyma-system" }}{{ fail (printf "release namespace %s: the agent and its objects must be in kyma-system; install the chart with --namespace kyma-system" .Release.Namespace) }}{{ end }}
 {{- if ge (int .Values.minReadySeconds) (int .Values.progressDeadlineSeconds) }}{{ fail "minReadySeconds: must be less than progressDeadlineSeconds, with enough time to pull an image" }}{{ end }}
+{{- if regexMatch "^(0+h|[01]m|0*([0-9]|[1-5][0-9])(\\.[0-9]+)?s|60s|[0-9]{1,5}(\\.[0-9]+)?ms|0m.*)$" .Values.upgradeDeadline }}{{ fail "upgradeDeadline: must be more than 1m, because each image of the agent must work for one minute" }}{{ end }}
 {{- if and .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.clusterRoles: has no effect with rbac.clusterAdmin; set clusterAdmin to false, or remove the roles" }}{{ end }}
 {{- if not .Values.rbac.create }}
 {{- if or .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.create: false creates no roles and bindings, so rbac.clusterAdmin and rbac.clusterRoles have no effect; remove them" }}{{ end }}

@@ -32,6 +32,12 @@ func TestCommandLineErrorsNameTheMistake(t *testing.T) {
 		"API server query rate of zero": {
 			"run --set kube-api-qps=0", cli.ExitUsage, "kube-api-qps 0: must be more than 0",
 		},
+		"poll interval of zero": {
+			"run --poll-interval 0s", cli.ExitUsage, "--poll-interval 0s: must be more than 0",
+		},
+		"report interval of zero": {
+			"run --report-interval=0s", cli.ExitUsage, "--report-interval 0s: must be more than 0",
+		},
 		"registry CA file does not exist": {
 			"verify h.example/x --runtime one --trust /nowhere --registry-ca /nowhere", cli.ExitUsage,
 			"--registry-ca: open /nowhere",

@@ -203,6 +203,10 @@ func (f *runFlags) parseFlags() (parsedFlags, error) {
 	case f.upgradeDeadline <= upgrade.Trial:
 		err = fmt.Errorf("--upgrade-deadline %s: must be more than %s, the minimum trial time of an image",
 			f.upgradeDeadline, upgrade.Trial)
+	case f.poll <= 0:
+		err = fmt.Errorf("--poll-interval %s: must be more than 0", f.poll)
+	case f.report <= 0:
+		err = fmt.Errorf("--report-interval %s: must be more than 0", f.report)
 	case f.skew <= 0:
 		err = fmt.Errorf("--clock-skew %s: must be more than 0", f.skew)
 	case f.notifications != "" && store.CheckStreamURL(f.notifications) != nil:

@@ -160,7 +160,10 @@ func (k *memo) recordedRefusal(m *v1beta2.Manifest, now time.Time) *outcome.Outc
 	return &out
 }
 
-func requestKey(m *v1beta2.Manifest) string { return fmt.Sprint(m.Generation, m.Labels, m.Annotations) }
+// requestKey returns a text that is equal only for Manifests with the same generation, labels and annotations.
+func requestKey(m *v1beta2.Manifest) string {
+	return fmt.Sprintf("%d %q %q", m.Generation, m.Labels, m.Annotations)
+}
 
 // cacheFresh stores an object from a response of the API server. The current reconciliation then need not read it
 // again.

@@ -24,18 +24,10 @@ type VersionHold struct {
 
 // NewHolders finds the newest rollout of each track (a module in a channel) and returns those that delay a version.
 func NewHolders(rollouts []fleet.Rollout) Holders {
-	newest := map[rollout.Track]*fleet.Rollout{}
-	for i := range rollouts {
-		r := &rollouts[i]
-		track := rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}
-		if known := newest[track]; known == nil || known.Spec.Revision < r.Spec.Revision {
-			newest[track] = r
-		}
-	}
 	holders := Holders{}
-	for track, r := range newest {
+	for _, r := range rollout.NewestRollouts(rollouts) {
 		if h := rollout.NewHolder(r); h != nil {
-			holders[track] = h
+			holders[rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}] = h
 		}
 	}
 	return holders

@@ -38,19 +38,15 @@ func NewestRollout(rollouts []*fleet.Rollout) *fleet.Rollout {
 }
 
 // FindNewer returns the name of the newest rollout of the same track. It returns "" if the given rollout is the newest.
+// It ignores Rollouts that are being deleted.
 func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
-	newest := given
-	for i := range all {
-		r := &all[i]
-		if r.Spec.Module == given.Spec.Module && r.Spec.Channel == given.Spec.Channel &&
-			r.Spec.Revision > newest.Spec.Revision {
-			newest = r
+	for _, newest := range NewestRollouts(all) {
+		if newest.Spec.Module == given.Spec.Module && newest.Spec.Channel == given.Spec.Channel &&
+			newest.Spec.Revision > given.Spec.Revision {
+			return newest.Name
 		}
 	}
-	if newest == given {
-		return ""
-	}
-	return newest.Name
+	return ""
 }
 
 // ObjectName returns a name for the Rollout of a track with this revision. Names of different tracks differ.
