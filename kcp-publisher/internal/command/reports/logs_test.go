@@ -31,7 +31,12 @@ func TestLogsAndTreePrintTheDetailsOfAReport(t *testing.T) {
 	expect("without details", "60s ago", "all modules are ready", "kyma-pull.dev/report-details=objects")
 	r.Modules[0].State = v1beta2.StateProcessing
 	expect("without details of an unready module",
-		"kubectl annotate kyma berlin -n kcp-system kyma-pull.dev/report-details=events,logs")
+		"kubectl annotate kyma berlin -n kcp-system --overwrite kyma-pull.dev/report-details=events,logs\n")
+	kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "objects"}
+	expect("with other details", "--overwrite kyma-pull.dev/report-details=events,logs,objects\n")
+	kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "everything"}
+	expect("with an invalid annotation", "--overwrite kyma-pull.dev/report-details=events,logs\n",
+		"--overwrite kyma-pull.dev/report-details=objects\n")
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReportDetails: "events, logs,objects"}
 	expect("before the report has the requested details", "no excerpts of failing modules. They are requested: wait",
 		"no objects. They are requested: wait")

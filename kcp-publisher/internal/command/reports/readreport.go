@@ -146,16 +146,17 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 // Kyma does not request from details that the agent has not reported yet.
 func (r Report) missingMessage(what string, details ...bundle.Detail) string {
 	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation requests no details
-	var names []string
-	isRequested := true
-	for _, d := range details {
-		names = append(names, string(d))
-		isRequested = isRequested && slices.Contains(requested, d)
-	}
-	if isRequested {
+	isMissing := func(d bundle.Detail) bool { return !slices.Contains(requested, d) }
+	if !slices.ContainsFunc(details, isMissing) {
 		return fmt.Sprintf("the report has no %s. They are requested: wait a minute for the next report", what)
 	}
-	return fmt.Sprintf("the report has no %s. To request them: kubectl annotate kyma %s -n %s %s=%s",
+	var names []string
+	for _, d := range bundle.AllDetails() {
+		if slices.Contains(requested, d) || slices.Contains(details, d) {
+			names = append(names, string(d))
+		}
+	}
+	return fmt.Sprintf("the report has no %s. To request them: kubectl annotate kyma %s -n %s --overwrite %s=%s",
 		what, r.kyma.Name, r.kyma.Namespace, v1beta2.AnnotationReportDetails, strings.Join(names, ","))
 }
 

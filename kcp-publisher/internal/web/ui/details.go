@@ -98,7 +98,8 @@ func (p *pages) readDetails(r pageRequest, kyma *v1beta2.Kyma) details {
 	requested, err := plan.ReportDetails(kyma)
 	found := details{
 		Requested: err == nil && len(requested) > 0, Readable: p.Report != nil,
-		Request: "kubectl annotate kyma " + kyma.Name + " -n " + kyma.Namespace + " " + v1beta2.AnnotationReportDetails +
+		Request: "kubectl annotate kyma " + kyma.Name + " -n " + kyma.Namespace + " --overwrite " +
+			v1beta2.AnnotationReportDetails +
 			"=events,logs,objects",
 	}
 	if !found.Requested || !found.Readable {

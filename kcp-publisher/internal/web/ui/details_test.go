@@ -57,7 +57,7 @@ func TestRuntimePageShowsObjectsAndExcerpts(t *testing.T) {
 	}
 	_, body, _ = s.get(t, "/runtimes/r-00000")
 	if !strings.Contains(html.UnescapeString(body),
-		"kubectl annotate kyma kyma-00000 -n kcp-system kyma-pull.dev/report-details=events,logs,objects") {
+		"kubectl annotate kyma kyma-00000 -n kcp-system --overwrite kyma-pull.dev/report-details=events,logs,objects") {
 		t.Error("the page of a runtime without details does not show the command that requests them")
 	}
 }
