@@ -30,7 +30,8 @@ var (
 	}
 	runtimesByCause = measure.Definition{
 		Name: "kyma_pull_publisher_runtime_causes",
-		Help: "Runtimes by the situation that determines their health, as shown by kcp-publisher why.",
+		Help: "Runtimes by the situation that kcp-publisher why shows, except the situations of rollouts that hold back " +
+			"a version: these runtimes are counted without a situation.",
 		Kind: measure.KindGauge, Labels: []string{"situation"}, Leader: true,
 	}
 	modulesByState = measure.Definition{
