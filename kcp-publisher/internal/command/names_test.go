@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
+
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/status"
 )
 
@@ -31,6 +33,13 @@ func TestShellCompletionListsNamesInTheControlPlane(t *testing.T) {
 	}
 	if o := run("__completeNoDesc", "status", "--kubeconfig", config, "--context", ""); o.out != "kcp\nlab\n:4\n" {
 		t.Errorf("completion of --context: got %+v", o)
+	}
+	server := controlplanetest.New(t, 1).Kubeconfig(t, "default", "kcp-system")
+	for _, command := range []string{"status", "suspend", "rollout show"} {
+		args := append([]string{"__completeNoDesc"}, strings.Fields(command)...)
+		if o := run(append(args, "--kubeconfig", server, "--namespace", "")...); o.out != "default\nkcp-system\n:4\n" {
+			t.Errorf("completion of %s --namespace: got %+v", command, o)
+		}
 	}
 	o := run("__completeNoDesc", "status", "-o", "")
 	if got := strings.Fields(o.out); !slices.Equal(got, []string{"table", "json", "yaml", "wide", "name", ":4"}) {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,9 @@ type Server struct {
 	// Rollout and meta can be nil.
 	Rollout *v1alpha1.Rollout
 	Meta    *v1beta2.ModuleReleaseMeta
+
+	// changes is locked during each request to a server of Kubeconfig.
+	changes sync.Mutex
 
 	mu sync.Mutex
 	// CompleteReads contains the requests for complete Kymas that the server received.
@@ -175,10 +179,14 @@ func (s *Server) selected(r *http.Request, namespace string) []int {
 	if err != nil {
 		panic(err)
 	}
+	labeled, err := labels.Parse(r.URL.Query().Get("labelSelector"))
+	if err != nil {
+		panic(err)
+	}
 	var selected []int
 	for i := range s.Kymas {
 		k := &s.Kymas[i]
-		if (namespace == "" || k.Namespace == namespace) &&
+		if (namespace == "" || k.Namespace == namespace) && labeled.Matches(labels.Set(k.Labels)) &&
 			selector.Matches(fields.Set{"status.state": string(k.Status.State), "metadata.namespace": k.Namespace}) {
 			selected = append(selected, i)
 		}
