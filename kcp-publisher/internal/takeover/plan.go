@@ -96,7 +96,8 @@ func (l Landscape) plan(kyma *v1beta2.Kyma, preview *plan.Preview, now time.Time
 	}
 	if s := kyma.Status.Runtime; s == nil || s.Observed == nil {
 		p.Remarks = append(p.Remarks,
-			"no agent has reported yet: install one with the output of `kcp-publisher enroll "+p.Runtime+"`")
+			fmt.Sprintf("no agent has reported yet: install one with the output of `kcp-publisher enroll %s --kyma %s/%s`",
+				p.Runtime, kyma.Namespace, kyma.Name))
 	}
 	return p
 }

@@ -1,8 +1,11 @@
 package controlplane
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -11,13 +14,65 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// FindKyma reads the Kyma of a runtime. id is a runtime ID or the name of a Kyma.
-func FindKyma(ctx context.Context, reader client.Reader, namespace, id string) (*v1beta2.Kyma, error) {
+// RuntimeArgument is the argument of a command that names a runtime: a runtime ID, the name of a Kyma, or kyma/NAME.
+// The last form selects a Kyma by its name even if the name is the ID of another runtime. Like kubectl, it also accepts
+// the kind with its group.
+type RuntimeArgument string
+
+// RuntimeKyma contains the names by which an argument can select a runtime. A Kyma has several runtime IDs if its label
+// was changed.
+type RuntimeKyma struct {
+	Name string
+	IDs  []string
+}
+
+// kymaName returns the name in an argument kyma/NAME, or "".
+func (a RuntimeArgument) kymaName() string {
+	kind, name, _ := strings.Cut(string(a), "/")
+	if kind == "kyma" || kind == "kyma."+v1beta2.Group {
+		return name
+	}
+	return ""
+}
+
+// Matches reports whether the argument is one of the names of a runtime.
+func (a RuntimeArgument) Matches(kyma string, ids ...string) bool {
+	if name := a.kymaName(); name != "" {
+		return name == kyma
+	}
+	return string(a) == kyma || slices.Contains(ids, string(a))
+}
+
+// Select returns the indexes of the Kymas that the argument names: the Kymas with the runtime ID or, without one, the
+// Kymas with the name. If the argument is the ID of a runtime and the name of another runtime's Kyma, Select returns
+// the Kymas with the ID, and an error.
+func (a RuntimeArgument) Select(all []RuntimeKyma) ([]int, error) {
+	var byID, byName []int
+	for i, kyma := range all {
+		switch {
+		case slices.Contains(kyma.IDs, string(a)):
+			byID = append(byID, i)
+		case a.Matches(kyma.Name, kyma.IDs...):
+			byName = append(byName, i)
+		}
+	}
+	if len(byID) == 0 {
+		return byName, nil
+	}
+	if len(byName) > 0 {
+		return byID, cli.Usage(fmt.Errorf("runtime %s: ambiguous, it is the runtime ID of Kyma %s and the name of the Kyma "+
+			"of runtime %s: specify kyma/%s or kyma/%s", a, all[byID[0]].Name, all[byName[0]].IDs[0], all[byID[0]].Name, a))
+	}
+	return byID, nil
+}
+
+// FindKyma reads the Kyma of a runtime. runtime is a RuntimeArgument.
+func FindKyma(ctx context.Context, reader client.Reader, namespace, runtime string) (*v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := reader.List(ctx, &kymas, client.InNamespace(namespace)); err != nil {
 		return nil, fmt.Errorf("list Kymas in %s: %w", namespace, err)
 	}
-	return ChooseKyma(kymas.Items, namespace, id)
+	return ChooseKyma(kymas.Items, namespace, runtime)
 }
 
 // UnknownRuntime returns the error for an unknown runtime, with the closest known name.
@@ -25,17 +80,27 @@ func UnknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime ID or name%s", id, where, cli.ClosestNames(id, known))
 }
 
-// ChooseKyma returns the Kyma that owns the runtime ID or, without an owner, a Kyma with this ID.
-func ChooseKyma(kymas []v1beta2.Kyma, namespace, id string) (*v1beta2.Kyma, error) {
-	if owner := plan.NewOwners(kymas)[id]; owner != nil {
+// ChooseKyma returns the Kyma that a RuntimeArgument names. Of several Kymas with a runtime ID, it returns the owner of
+// the runtime or, without an owner, the first one.
+func ChooseKyma(kymas []v1beta2.Kyma, namespace, runtime string) (*v1beta2.Kyma, error) {
+	all := make([]RuntimeKyma, len(kymas))
+	for i := range kymas {
+		kyma := &kymas[i]
+		all[i] = RuntimeKyma{kyma.Name, []string{plan.RuntimeID(kyma), plan.ClaimedRuntimeID(kyma)}}
+	}
+	selected, err := RuntimeArgument(runtime).Select(all)
+	if err != nil {
+		return nil, err
+	}
+	if len(selected) == 0 {
+		var names []string
+		for _, kyma := range all {
+			names = append(names, kyma.IDs[0], kyma.Name)
+		}
+		return nil, UnknownRuntime(cmp.Or(RuntimeArgument(runtime).kymaName(), runtime), "namespace "+namespace, names)
+	}
+	if owner := plan.NewOwners(kymas)[runtime]; owner != nil {
 		return owner, nil
 	}
-	names := make([]string, 0, 2*len(kymas))
-	for i := range kymas {
-		if plan.RuntimeID(&kymas[i]) == id {
-			return &kymas[i], nil
-		}
-		names = append(names, plan.RuntimeID(&kymas[i]), kymas[i].Name)
-	}
-	return nil, UnknownRuntime(id, "namespace "+namespace, names)
+	return &kymas[selected[0]], nil
 }

@@ -82,6 +82,9 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	if f.away {
 		return f.release(cmd.Context(), api, former, cmd.OutOrStdout())
 	}
+	if runtime != plan.RuntimeID(former) {
+		runtime = plan.ClaimedRuntimeID(former)
+	}
 	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
 }
 

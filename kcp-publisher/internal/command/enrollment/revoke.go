@@ -21,20 +21,20 @@ func NewRevoke() *cobra.Command {
 			v1beta2.AnnotationRevokedKeys + " of its Kyma.\n" +
 			"The publisher refuses reports signed with a revoked key, until the agent enrolls again with another key.",
 		RunE: func(cmd *cobra.Command, args []string) error {
+			again := "RUNTIME --kyma NAMESPACE/KYMA"
 			err := selected.Run(cmd, args, "revoke the agent keys of",
 				func(ctx context.Context, api client.Client, one selection.Target) (string, error) {
+					if len(args) == 1 {
+						again = fmt.Sprintf("%s --kyma %s/%s", one.ID, one.Kyma.Namespace, one.Kyma.Name)
+					}
 					return one.Apply(ctx, api, actions.Revoke())
 				})
 			if err != nil || selected.DryRun {
 				return err
 			}
-			runtime := "RUNTIME"
-			if len(args) == 1 {
-				runtime = args[0]
-			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "\nTo enroll an agent again with another key, in the runtime:\n"+
 				"  kubectl -n %s delete secret skr-agent-key\n  kubectl apply -f <(kcp-publisher enroll %s ...)\n",
-				v1beta2.RuntimeNamespace, runtime)
+				v1beta2.RuntimeNamespace, again)
 			return err
 		},
 	}

@@ -40,7 +40,7 @@ type exportFlags struct {
 func New() *cobra.Command {
 	f := &exportFlags{}
 	cmd := &cobra.Command{
-		Use: "export RUNTIME... -o FILE", Short: "export bundles to a file for runtimes without a network connection",
+		Use: "export RUNTIME-ID... -o FILE", Short: "export bundles to a file for runtimes without a network connection",
 		Long: "export writes the latest bundles of the runtimes with all required content to one OCI layout in a tar " +
 			"file, for `skr-agent import`.\n" +
 			"If export is interrupted, repeat the command to continue from FILE.partial.",

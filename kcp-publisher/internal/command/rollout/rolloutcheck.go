@@ -27,6 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/reports"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -110,16 +111,16 @@ func (f *rolloutCheckFlags) run(cmd *cobra.Command, runtime, module string) erro
 	if err != nil {
 		return err
 	}
+	one := selection.Target{ID: plan.RuntimeID(kyma), Kyma: kyma}
 	run, err := f.request(cmd.Context(), api, kyma, module)
 	if err != nil {
-		return fmt.Errorf("runtime %s: %w", runtime, err)
+		return fmt.Errorf("runtime %s: %w", one.ID, err)
 	}
-	one := selection.Target{ID: runtime, Kyma: kyma}
 	if _, err := one.Apply(cmd.Context(), api, actions.RunChecks(run)); err != nil {
 		return err
 	}
 	cli.Printf(cmd.ErrOrStderr(), "requested %s of module %s in runtime %s\n",
-		terminal.Pluralize(len(run.Checks), "check"), module, runtime)
+		terminal.Pluralize(len(run.Checks), "check"), module, one.ID)
 	if f.timeout == 0 {
 		return nil
 	}

@@ -2,6 +2,7 @@
 package selection
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
 const (
@@ -29,7 +31,7 @@ const (
 	changedAtOnce  = 8
 )
 
-// Targets selects runtimes by ID, labels or health.
+// Targets selects runtimes by ID or Kyma name, by labels or by health.
 type Targets struct {
 	controlplane.Flags
 	selector    string
@@ -133,13 +135,18 @@ func (t *Targets) findNamed(ctx context.Context, api client.Reader, names []stri
 		return nil, err
 	}
 	var found []Target
-	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+	for _, name := range names {
 		kyma, err := controlplane.ChooseKyma(kymas, t.Namespace, name)
 		if err != nil {
 			return nil, err
 		}
-		found = append(found, Target{name, kyma})
+		if !slices.ContainsFunc(found, func(t Target) bool { return t.Kyma == kyma }) {
+			found = append(found, Target{plan.RuntimeID(kyma), kyma})
+		}
 	}
+	slices.SortFunc(found, func(a, b Target) int {
+		return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Kyma.Name, b.Kyma.Name))
+	})
 	return found, nil
 }
 

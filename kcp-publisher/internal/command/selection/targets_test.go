@@ -25,10 +25,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// kymasIn returns a client with Kymas of these names. A Kyma whose name starts with "eu" has the label region=eu. A
-// Kyma whose name ends with "off" is suspended.
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
+// runtimeIDs contains the runtime IDs of Kymas with another name.
+var runtimeIDs = map[string]string{"kyma-1": "9e3779b1", "kyma-2": "kyma-3", "kyma-3": "7f4a7c15"}
+
+// kymasIn returns a client with Kymas of these names. A Kyma whose name starts with "eu" has the label region=eu. A
+// Kyma whose name ends with "off" is suspended.
 func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.WithWatch {
 	t.Helper()
 	scheme, err := controlplane.NewScheme()
@@ -42,6 +45,9 @@ func kymasIn(t *testing.T, functions interceptor.Funcs, names ...string) client.
 		}
 		if strings.HasPrefix(name, "eu") {
 			kyma.Labels["region"] = "eu"
+		}
+		if id, renamed := runtimeIDs[name]; renamed {
+			kyma.Labels[v1beta2.LabelRuntimeID] = id
 		}
 		if strings.HasSuffix(name, "off") {
 			kyma.Labels[v1beta2.LabelSkipReconciliation] = v1beta2.True
@@ -85,7 +91,7 @@ func TestRuntimeSelectionsCannotBeCombined(t *testing.T) {
 }
 
 func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
-	api := kymasIn(t, interceptor.Funcs{}, "eu-1", "eu-2", "eu-off", "us-1")
+	api := kymasIn(t, interceptor.Funcs{}, "eu-1", "eu-2", "eu-off", "kyma-1", "kyma-2", "kyma-3", "us-1")
 	for name, c := range map[string]struct {
 		Targets
 		names []string
@@ -93,6 +99,15 @@ func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
 		err   string
 	}{
 		"duplicate runtime IDs": {names: []string{"us-1", "eu-1", "us-1"}, want: []string{"eu-1", "us-1"}},
+		"runtime ID and name of the same Kyma": {names: []string{"kyma-1", "9e3779b1", "kyma/kyma-1"},
+			want: []string{"9e3779b1"}},
+		"Kyma with its kind and group": {names: []string{"kyma.operator.kyma-project.io/kyma-1"},
+			want: []string{"9e3779b1"}},
+		"runtime ID that is also the name of another Kyma": {names: []string{"kyma-3"},
+			err: "runtime kyma-3: ambiguous, it is the runtime ID of Kyma kyma-2 and the name of the Kyma of runtime " +
+				"7f4a7c15: specify kyma/kyma-2 or kyma/kyma-3"},
+		"Kymas with ambiguous names": {names: []string{"kyma/kyma-3", "kyma/kyma-2"}, want: []string{"7f4a7c15", "kyma-3"}},
+		"unknown Kyma":               {names: []string{"kyma/us-2"}, err: "runtime us-2: no Kyma in namespace kcp-system"},
 		"unknown runtime ID": {
 			names: []string{"us-1", "eu-3"}, err: "runtime eu-3: no Kyma in namespace kcp-system",
 		},
@@ -104,7 +119,8 @@ func TestSelectionFlagsFindMatchingRuntimes(t *testing.T) {
 			Targets: Targets{selector: "region!=eu", health: []string{string(fleet.Suspended)}},
 			err:     "no runtimes in namespace kcp-system match the selection",
 		},
-		"all runtimes": {Targets: Targets{all: true}, want: []string{"eu-1", "eu-2", "eu-off", "us-1"}},
+		"all runtimes": {Targets: Targets{all: true},
+			want: []string{"7f4a7c15", "9e3779b1", "eu-1", "eu-2", "eu-off", "kyma-3", "us-1"}},
 	} {
 		c.Namespace = controlplane.DefaultNamespace
 		found, err := c.FindTargets(t.Context(), api, c.names, noon)

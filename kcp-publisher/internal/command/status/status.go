@@ -156,6 +156,9 @@ func (f *statusFlags) addBundles(ctx context.Context, kymas []v1beta2.Kyma, all 
 }
 
 func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
+	if _, err := f.selectRuntime(whole.Runtimes); err != nil {
+		return err
+	}
 	selected := f.filterRuntimes(whole.Runtimes)
 	if f.runtime != "" && len(selected) == 0 {
 		names := make([]string, 0, 2*len(whole.Runtimes))

@@ -243,8 +243,15 @@ func TestFiltersSelectRuntimes(t *testing.T) {
 		}
 	}
 	same := []fleet.Runtime{{ID: "a", Kyma: "b"}, {ID: "b", Kyma: "c"}}
-	if got := (&runtimeFilter{runtime: "b"}).filterRuntimes(same); len(got) != 1 || got[0].Kyma != "c" {
-		t.Errorf("the name of a Kyma took precedence over a runtime ID: got %+v", got)
+	for argument, want := range map[string]string{"a": "b", "kyma/b": "b", "c": "c", "kyma/c": "c"} {
+		if got := (&runtimeFilter{runtime: argument}).filterRuntimes(same); len(got) != 1 || got[0].Kyma != want {
+			t.Errorf("runtime %s: got %+v, want Kyma %s", argument, got, want)
+		}
+	}
+	f := statusFlags{runtimeFilter: runtimeFilter{runtime: "b"}, format: "table"}
+	err := f.print(&bytes.Buffer{}, fleet.Fleet{Runtimes: same})
+	if err == nil || !strings.Contains(err.Error(), "kyma/b") {
+		t.Errorf("ID of a runtime and name of another Kyma: got %v", err)
 	}
 }
 

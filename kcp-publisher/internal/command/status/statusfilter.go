@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -31,7 +32,7 @@ func (f *runtimeFilter) add(flags *pflag.FlagSet) {
 }
 
 func (f *runtimeFilter) matches(r *fleet.Runtime) bool {
-	if f.runtime != "" && r.ID != f.runtime && r.Kyma != f.runtime {
+	if f.runtime != "" && !controlplane.RuntimeArgument(f.runtime).Matches(r.Kyma, r.ID) {
 		return false
 	}
 	if (f.failing || f.behind || f.silent || f.health != "") &&
@@ -63,18 +64,29 @@ func (f *runtimeFilter) selectedHealth() []string {
 
 func (f *runtimeFilter) isSet() bool { return *f != runtimeFilter{} }
 
+// selectRuntime returns the runtimes that the argument of the command names, or all runtimes without an argument.
+func (f *runtimeFilter) selectRuntime(all []fleet.Runtime) ([]fleet.Runtime, error) {
+	if f.runtime == "" {
+		return all, nil
+	}
+	names := make([]controlplane.RuntimeKyma, len(all))
+	for i := range all {
+		names[i] = controlplane.RuntimeKyma{Name: all[i].Kyma, IDs: []string{all[i].ID}}
+	}
+	indexes, err := controlplane.RuntimeArgument(f.runtime).Select(names)
+	selected := make([]fleet.Runtime, len(indexes))
+	for i, at := range indexes {
+		selected[i] = all[at]
+	}
+	return selected, err
+}
+
 func (f *runtimeFilter) filterRuntimes(all []fleet.Runtime) []fleet.Runtime {
 	selected := []fleet.Runtime{}
-	for i := range all {
-		if f.matches(&all[i]) {
-			selected = append(selected, all[i])
-		}
-	}
-	if f.runtime != "" && len(selected) > 1 {
-		// A runtime ID takes precedence over the name of another runtime's Kyma.
-		if byID := slices.DeleteFunc(slices.Clone(selected),
-			func(r fleet.Runtime) bool { return r.ID != f.runtime }); len(byID) > 0 {
-			selected = byID
+	named, _ := f.selectRuntime(all) // print returns the error for an ambiguous argument
+	for i := range named {
+		if f.matches(&named[i]) {
+			selected = append(selected, named[i])
 		}
 	}
 	slices.SortStableFunc(selected, func(a, b fleet.Runtime) int {

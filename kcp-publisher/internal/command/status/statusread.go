@@ -66,7 +66,7 @@ func (f *statusFlags) divideRuntimes(
 	}
 	return controlplane.DivideRows(rows, func(row fleet.Row) (fleet.Runtime, bool) {
 		r, healthy := f.knownBy(row, rollouts, now)
-		return r, healthy && (f.runtime == "" || r.ID != f.runtime && r.Kyma != f.runtime)
+		return r, healthy && (f.runtime == "" || !controlplane.RuntimeArgument(f.runtime).Matches(r.Kyma, r.ID))
 	})
 }
 

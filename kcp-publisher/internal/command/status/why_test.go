@@ -146,7 +146,7 @@ func TestWhyCommandPrintsReadableText(t *testing.T) {
 	want := `runtime r-1 is Error
   cause      module mail is Error: no such image
   fix        see its Manifest in the runtime: kubectl describe manifest -n kyma-system; ` +
-		`without access to the runtime: kcp-publisher logs r-1 --location REGISTRY/PATH
+		`without access to the runtime: kcp-publisher logs r-1 -n NAMESPACE --location REGISTRY/PATH
   report     1m0s ago
 
 MODULE  CHANNEL  VERSION  STATE  MESSAGE
@@ -167,7 +167,7 @@ func TestWhyCommandPrintsJSON(t *testing.T) {
 	}
 	text, err := json.Marshal(a)
 	want := `{"runtime":"r-1","state":"Processing","health":"NeverReported","cause":"the runtime has never reported","situation":"NeverEnrolled",` +
-		`"advice":"enroll it: kcp-publisher enroll r-1 --location REGISTRY/PATH; apply its output in the runtime, and see the agent's log","modules":[]}`
+		`"advice":"enroll it: kcp-publisher enroll r-1 --kyma NAMESPACE/one --location REGISTRY/PATH; apply its output in the runtime, and see the agent's log","modules":[]}`
 	if err != nil || string(text) != want {
 		t.Errorf("got %s, %v\nwant %s", text, err, want)
 	}

@@ -112,7 +112,8 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 	}
 	for _, r := range rollout.ListRejected(in.Metas, in.Rollouts) {
 		w := Cause{Situation: VersionRejected, Message: cleanText(rollout.RejectionMessage(r)), Subject: r.Name}
-		w.Advice = strings.ReplaceAll(byName[VersionRejected].Advice, "ROLLOUT", shellWord(r.Name, "ROLLOUT"))
+		w.Advice = strings.NewReplacer("ROLLOUT", shellWord(r.Name, "ROLLOUT"), "NAMESPACE", r.Namespace).
+			Replace(byName[VersionRejected].Advice)
 		all = append(all, w)
 	}
 	all = append(all, blockedTrains(in.Trains)...)
@@ -138,7 +139,8 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 				cmp.Or(at.Message, string(at.Reason)))
 			all = append(all, Cause{
 				Situation: TrainBlocked, Message: cleanText(message),
-				Advice:  strings.ReplaceAll(byName[TrainBlocked].Advice, "POLICY", shellWord(p.Name, "POLICY")),
+				Advice: strings.NewReplacer("POLICY", shellWord(p.Name, "POLICY"), "NAMESPACE", p.Namespace).
+					Replace(byName[TrainBlocked].Advice),
 				Subject: strings.Join([]string{p.Name, at.Module, at.Version, at.Channel}, "/"),
 			})
 		}

@@ -29,7 +29,7 @@ var controlPlaneScenes = []scene{
 	{"suspended Kyma", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 	}, Suspension, "", "by the label operator.kyma-project.io/skip-reconciliation",
-		"resume it: kcp-publisher resume one -n kcp-system"},
+		"resume it: kcp-publisher resume kyma/one -n kcp-system"},
 	{"suspended Kyma with a reason", func(w *world) {
 		w.untouched, w.kyma.Labels[v1beta2.LabelSkipReconciliation] = true, "true"
 		w.kyma.Annotations = map[string]string{v1beta2.AnnotationSuspendReason: "its owner migrates\n\x1b[2J"}
@@ -98,7 +98,7 @@ var controlPlaneScenes = []scene{
 	}, AnnotationInvalid, "", "", ""},
 	{"registry denies access to the runtime's repository", func(w *world) {
 		w.failed(reason.Errorf(reason.RegistryNotAnswering, "the registry returned 403 Forbidden"))
-	}, RegistryNotAnswering, "", "403", "kcp-publisher check --location"},
+	}, RegistryNotAnswering, "", "403", "kcp-publisher check -n kcp-system --location"},
 	{"registry requests fail for this runtime only", func(w *world) {
 		w.failed(reason.Errorf(reason.RegistryNotAnswering,
 			"the registry responds, but the requests for this runtime fail: see the publisher's log"))

@@ -5,13 +5,13 @@ package fleet
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
 // logAdvice is the advice for a module that fails or takes too long.
-const logAdvice = "kcp-publisher logs RUNTIME --location REGISTRY/PATH"
+const logAdvice = "kcp-publisher logs RUNTIME -n NAMESPACE --location REGISTRY/PATH"
 
 var descriptions = []Description{
 	{Suspension, Suspended,
 		"the Kyma has the label operator.kyma-project.io/skip-reconciliation: publishing is suspended and its status " +
 			"is not updated",
-		"resume it: kcp-publisher resume KYMA -n NAMESPACE"},
+		"resume it: kcp-publisher resume kyma/KYMA -n NAMESPACE"},
 	{NotLookedAt, NeverReported, "no publisher has reconciled the Kyma yet",
 		"check that the publisher is running and has the lease: kubectl get pods,lease -n NAMESPACE; with " +
 			"--watch-label-selector or shards, check that one of them selects the Kyma"},
@@ -23,8 +23,8 @@ var descriptions = []Description{
 		Failing,
 		"several Kymas have the same runtime ID, or the runtime enrolled with another Kyma, and no operator has " +
 			"assigned it to this Kyma",
-		"assign it: `kcp-publisher move RUNTIME --to KYMA`, or enroll it: `kcp-publisher enroll RUNTIME --replace " +
-			"--kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
+		"assign it: `kcp-publisher move RUNTIME --to KYMA -n NAMESPACE`, or enroll it: `kcp-publisher enroll " +
+			"RUNTIME --replace --kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
 	{
 		RuntimeHandedOver,
@@ -38,7 +38,8 @@ var descriptions = []Description{
 		"two agents report with the runtime's key, so nothing is published to either agent: the cluster was cloned, " +
 			"or restored while the original still runs",
 		"stop the copy; then give the original another key: in the original cluster, delete Secret " +
-			"kyma-system/skr-agent-key and apply the output of `kcp-publisher enroll RUNTIME --location REGISTRY/PATH`",
+			"kyma-system/skr-agent-key and apply the output of `kcp-publisher enroll RUNTIME --kyma " +
+			"NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
 	{RuntimeIDInvalid, Failing, "the runtime ID of the Kyma is invalid",
 		"correct the label: kubectl label kyma KYMA -n NAMESPACE --overwrite kyma-project.io/runtime-id=OTHER-ID"},
@@ -57,8 +58,8 @@ var descriptions = []Description{
 	{AnnotationInvalid, Failing, "an annotation of the Kyma is invalid",
 		"correct it: kubectl edit kyma KYMA -n NAMESPACE"},
 	{RegistryNotAnswering, Failing, "the registry responds for other runtimes but not for this one",
-		"see the publisher's log; check its permissions: kcp-publisher check --location REGISTRY/PATH " +
-			"--registry-config FILE --registry-write"},
+		"see the publisher's log; check its permissions: kcp-publisher check -n NAMESPACE --location " +
+			"REGISTRY/PATH --registry-config FILE --registry-write"},
 	{PublishFailed, Failing, "no newer bundle could be built or pushed",
 		"follow the message; the publisher retries by itself"},
 	{
@@ -104,18 +105,19 @@ var descriptions = []Description{
 	{OlderVersionAsked, Failing,
 		"the requested version is older than the installed one, and no rollout rolls it back: the runtime keeps the " +
 			"newer one",
-		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list"},
+		"promote a newer version, or roll back with its rollout: kcp-publisher rollout list -n NAMESPACE"},
 	{ValueUndefined, Failing, "a module uses a value that the runtime does not have; the module is not changed",
 		"set the value that the message names: kubectl annotate kyma KYMA -n NAMESPACE kyma-pull.dev/values='{\"NAME\": " +
 			"\"VALUE\"}', or the label that it names"},
 	{ModuleNotInherited, Failing, "a module installed by lifecycle-manager cannot be taken over at its current version",
-		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA"},
+		"keep that version in the catalog until the module is taken over: kcp-publisher takeover plan KYMA -n " +
+			"NAMESPACE"},
 	{
 		RemovalHeld,
 		Failing,
 		"the removal of modules from the runtime waits for an operator's approval",
-		"list the modules: kcp-publisher removals; then undo the change, or approve the removal: kcp-publisher " +
-			"removals approve ID",
+		"list the modules: kcp-publisher removals -n NAMESPACE; then undo the change, or approve the removal: " +
+			"kcp-publisher removals approve ID -n NAMESPACE",
 	},
 
 	{ModuleUnresolved, Failing, "the module cannot be resolved for another reason",
@@ -126,16 +128,17 @@ var descriptions = []Description{
 			"signer or another publisher",
 		"find the other writer in the registry's access log; check that only one publisher serves the runtime"},
 	{KeyRevoked, Failing, "the agent signs with a revoked key, so its reports are refused",
-		"delete the agent's key in the runtime and enroll it again: kcp-publisher enroll RUNTIME --location " +
-			"REGISTRY/PATH"},
+		"delete the agent's key in the runtime and enroll it again: kcp-publisher enroll RUNTIME --kyma " +
+			"NAMESPACE/KYMA --location REGISTRY/PATH"},
 	{EnrollmentRefused, Failing,
 		"the agent's key is unknown, and its token or certificate is invalid: used, expired, or from another fleet",
-		"enroll it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime"},
+		"enroll it again: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH; apply its " +
+			"output in the runtime"},
 	{ForeignKey, Failing,
 		"reports are signed with a key that is not the runtime's: two agents use one runtime ID, or the agent lost " +
 			"its key",
-		"find the right cluster; then kcp-publisher revoke RUNTIME and kcp-publisher enroll RUNTIME --location " +
-			"REGISTRY/PATH"},
+		"find the right cluster; then kcp-publisher revoke RUNTIME -n NAMESPACE and kcp-publisher enroll RUNTIME " +
+			"--kyma NAMESPACE/KYMA --location REGISTRY/PATH"},
 	{RuntimeClockAhead, Failing, "the runtime's clock is so far ahead that its reports are refused",
 		"set the clock of the runtime's nodes, or the control plane's clock if it is wrong"},
 	{ReportRefused, Failing, "the runtime's latest report was refused",
@@ -149,8 +152,8 @@ var descriptions = []Description{
 	{NeverEnrolled, NeverReported,
 		"no report of the runtime was ever accepted: its agent is not installed, not enrolled, or cannot reach the " +
 			"registry",
-		"enroll it: kcp-publisher enroll RUNTIME --location REGISTRY/PATH; apply its output in the runtime, and see " +
-			"the agent's log"},
+		"enroll it: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH; apply its " +
+			"output in the runtime, and see the agent's log"},
 
 	{BundleExpired, Failing, "the runtime's bundle has expired",
 		"check that the publisher is running; for a runtime without a network, import a new file: kcp-publisher " +
@@ -159,17 +162,18 @@ var descriptions = []Description{
 		"the agent received a bundle for another runtime or cluster: its runtime ID or location is wrong, or the " +
 			"cluster was recreated",
 		"correct the runtime ID or the location in the agent's bootstrap Secret, or enroll the new cluster: " +
-			"kcp-publisher enroll RUNTIME --location REGISTRY/PATH"},
+			"kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH"},
 	{BundleDowngrade, Failing, "the bundle has an older version of a module than the installed one",
-		"promote a version that is not older, or roll back with its rollout: kcp-publisher rollout list"},
+		"promote a version that is not older, or roll back with its rollout: kcp-publisher rollout list -n " +
+			"NAMESPACE"},
 	{BundleClock, Failing, "the bundle's issue time is ahead of the runtime's clock",
 		"set the clock of the runtime's nodes, or the publisher's clock if it is wrong"},
 	{
 		BundleKeyUnknown,
 		Failing,
 		"the agent does not know the signing key, or cannot verify the root of trust that lists it",
-		"compare: kcp-publisher keys show, and the agent's root of trust; if an intermediate root was lost, enroll " +
-			"it again: kcp-publisher enroll RUNTIME --location REGISTRY/PATH",
+		"compare: kcp-publisher keys show, and the agent's root of trust; if an intermediate root was lost, " +
+			"enroll it again: kcp-publisher enroll RUNTIME --kyma NAMESPACE/KYMA --location REGISTRY/PATH",
 	},
 	{BundleRootExpired, Failing, "the agent's root of trust has expired, and no newer one was found",
 		"renew it: kcp-publisher keys rotate; and check that the agent can read the repository of roots"},
@@ -184,8 +188,8 @@ var descriptions = []Description{
 		"release the component, or correct the requirement in the root of trust: kcp-publisher keys show",
 	},
 	{BundleRefused, Failing, "the agent refused a bundle",
-		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME --location REGISTRY/PATH " +
-			"--trust root.json"},
+		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME -n NAMESPACE " +
+			"--location REGISTRY/PATH --trust root.json"},
 	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets of kyma-system",
 		"check quotas, admission policies and missing rights in namespace kyma-system of the runtime"},
 	{CarriedTooOld, Silent, "reports are carried by hand, and the latest report is older than allowed",
@@ -230,7 +234,7 @@ var descriptions = []Description{
 		"upgrade the agent: its chart, --agent-image, or the annotation kyma-pull.dev/agent-image of the Kyma; " +
 			"docs/guides/upgrade-and-skew.md"},
 	{TakeoverWaits, Failing, "the takeover of the runtime from lifecycle-manager is blocked",
-		"see its progress: kcp-publisher takeover status KYMA"},
+		"see its progress: kcp-publisher takeover status KYMA -n NAMESPACE"},
 
 	{ModuleImmutable, Failing, "the new version changes immutable fields, so objects must be recreated",
 		"allow it with the annotation kyma-pull.dev/recreate in the module, or keep the fields unchanged"},
@@ -244,8 +248,9 @@ var descriptions = []Description{
 	{ModuleKindUnknown, Failing, "the module has objects of a kind that the runtime does not serve",
 		"first install the CustomResourceDefinition, or upgrade the runtime's Kubernetes"},
 	{ModuleImagePull, Failing, "an image of the module cannot be pulled: not found, or the credentials were rejected",
-		"see the image and the reason: " + logAdvice + "; for a wrong image, undo the rollout: kcp-publisher rollout " +
-			"undo ROLLOUT; for rejected credentials, see the image pull Secret: docs/guides/secrets.md"},
+		"see the image and the reason: " + logAdvice + "; for a wrong image, undo the rollout: kcp-publisher " +
+			"rollout undo ROLLOUT -n NAMESPACE; for rejected credentials, see the image pull Secret: " +
+			"docs/guides/secrets.md"},
 	{ModuleImages, Failing, "the image rules could not be applied",
 		"correct the mirrors and image paths that the message names"},
 	{ModuleContentMissing, Failing, "content of the module is missing in the runtime or damaged",
@@ -258,7 +263,8 @@ var descriptions = []Description{
 	{ModuleNotReadyInTime, Failing, "the module was applied but did not become ready in time",
 		"see why its Pods fail: " + logAdvice},
 	{CheckFailed, Failing, "the module is ready but fails a check of the rollout that delivered its version",
-		"see the values: kcp-publisher rollout show ROLLOUT; then undo it: kcp-publisher rollout undo ROLLOUT"},
+		"see the values: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then undo it: kcp-publisher rollout " +
+			"undo ROLLOUT -n NAMESPACE"},
 	{ModuleBroken, Failing, "the module could not be installed, or reports an error",
 		"see its Manifest in the runtime: kubectl describe manifest -n kyma-system; without access to the runtime: " +
 			logAdvice},
@@ -316,18 +322,19 @@ var descriptions = []Description{
 	{WindowAwaited, Healthy, "an upgrade requires downtime and waits for its maintenance window",
 		"wait, or let its Kyma in KCP skip windows: spec.skipMaintenanceWindows"},
 	{RolloutTookBack, Healthy, "a rollout failed or was undone and rolled the runtime back to its last good version",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: " +
-			"kcp-publisher rollout retry ROLLOUT"},
+		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote a corrected version, or try it " +
+			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE"},
 	{RolloutWithdrawn, Healthy, "a rollout was rolled back before the runtime was updated",
-		"no action needed; see why: kcp-publisher rollout show ROLLOUT"},
+		"no action needed; see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE"},
 	{RolloutStopped, Healthy, "a rollout was stopped before the runtime was updated",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote a corrected version, or try it again: " +
-			"kcp-publisher rollout retry ROLLOUT"},
+		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote a corrected version, or try it " +
+			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE"},
 	{RolloutPaused, Healthy, "a rollout is paused or waits for an approval before the runtime's wave",
-		"see the reason: kcp-publisher rollout show ROLLOUT; then resume: kcp-publisher rollout resume ROLLOUT; or " +
-			"approve a wave: kcp-publisher rollout approve ROLLOUT WAVE"},
+		"see the reason: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then resume: kcp-publisher rollout " +
+			"resume ROLLOUT -n NAMESPACE; or approve a wave: kcp-publisher rollout approve ROLLOUT WAVE -n " +
+			"NAMESPACE"},
 	{RolloutHolds, Healthy, "a rollout is in progress and has not reached the runtime's wave",
-		"wait, or see its progress: kcp-publisher rollout show ROLLOUT"},
+		"wait, or see its progress: kcp-publisher rollout show ROLLOUT -n NAMESPACE"},
 	{ModuleRemark, Healthy, "the module is ready and reports a remark",
 		"see the message"},
 
@@ -335,19 +342,20 @@ var descriptions = []Description{
 		"renew it: kcp-publisher keys rotate"},
 	{CertificatesEnd, "", "certificates of reporting agents were not renewed in time: they have expired or expire soon",
 		"check that the publisher has the root's enrollment key: kcp-publisher keys show; then kcp-publisher why " +
-			"RUNTIME"},
+			"RUNTIME -n NAMESPACE"},
 	{
 		VersionRejected,
 		"",
 		"a channel has a version that its last rollout stopped or rolled back: no further runtimes get that version",
-		"see why: kcp-publisher rollout show ROLLOUT; then promote another version, or try it again: kcp-publisher " +
-			"rollout retry ROLLOUT",
+		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote another version, or try it " +
+			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE",
 	},
 	{
 		TrainBlocked,
 		"",
 		"a version in a promotion train is blocked by a condition that does not resolve by itself",
-		"see its conditions: kcp-publisher train status POLICY; docs/runbooks/alerts.md has the steps for each",
+		"see its conditions: kcp-publisher train status POLICY -n NAMESPACE; docs/runbooks/alerts.md has the steps for " +
+			"each",
 	},
 	{FleetSilent, "",
 		"most runtimes that reported before are silent: the likely cause is the registry, the network or the publisher",
