@@ -353,7 +353,7 @@ func (f *publishFlags) publishAll(
 	rules plan.Rules, memory savedState, progress io.Writer,
 ) []Result {
 	rows := make([]Result, len(kymas))
-	advance := terminal.Steps(progress, "publishing", len(kymas))
+	advance, _ := terminal.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {

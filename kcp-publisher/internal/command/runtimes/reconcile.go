@@ -2,16 +2,19 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	poll "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
+	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/selection"
@@ -29,9 +32,10 @@ func NewReconcile() *cobra.Command {
 		Use: "reconcile [RUNTIME...]", Short: "trigger reconciliation of runtimes",
 		Long: "reconcile asks the publisher to reconcile each selected runtime immediately. The publisher " +
 			"fetches the report, reads the\n" +
-			"bundle from the registry, and publishes a new bundle if one is due. The command waits for the " +
-			"publisher, and shows the result\n" +
-			"if you name a single runtime. The polling interval of the agent does not change.\n\n" +
+			"bundle from the registry, and publishes a new bundle if one is due. The command first requests all " +
+			"runtimes, then waits for the\n" +
+			"publisher, and shows the result if you name a single runtime. The polling interval of the agent does " +
+			"not change.\n\n" +
 			"As in Flux, the request is an annotation: " + v1beta2.AnnotationReconcileRequested +
 			" on the runtime's Kyma.",
 		Example: "  kcp-publisher reconcile berlin\n  kcp-publisher reconcile --health Failing,Silent --timeout 5m",
@@ -39,11 +43,12 @@ func NewReconcile() *cobra.Command {
 			if timeout < 0 {
 				return cli.Usage(fmt.Errorf("--timeout %s: must be at least 0", timeout))
 			}
-			err := selected.Run(cmd, args, "reconcile",
-				func(ctx context.Context, api client.Client, one selection.Target) (string, error) {
-					return reconcile(ctx, api, one, timeout)
-				})
-			if err != nil || selected.DryRun || timeout == 0 || len(args) != 1 {
+			api, found, err := selected.Select(cmd, args, "reconcile")
+			if err != nil || len(found) == 0 {
+				return err
+			}
+			r := reconciler{api: api, progress: selection.NewProgress(cmd, "reconcile", len(found)), timeout: timeout}
+			if err := r.run(cmd.Context(), found); err != nil || timeout == 0 || len(args) != 1 {
 				return err
 			}
 			return showRuntime(cmd, &selected, args[0])
@@ -51,21 +56,94 @@ func NewReconcile() *cobra.Command {
 	}
 	selected.Add(cmd)
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute,
-		"maximum time to wait for the publisher, per runtime; 0 does not wait")
+		"maximum time to wait for the publisher after the last request; 0 does not wait")
 	return cmd
 }
 
-// reconcile triggers the reconciliation of one runtime. It waits for the publisher, unless the timeout is 0.
-func reconcile(ctx context.Context, api client.Client, one selection.Target, timeout time.Duration) (string, error) {
-	started := time.Now()
-	effect, err := one.Apply(ctx, api, actions.Reconcile(started))
-	if err != nil || timeout == 0 {
-		return effect, err
+// reconciler requests the reconciliation of runtimes, and waits for the publisher.
+type reconciler struct {
+	api      client.Client
+	progress *selection.Progress
+	// timeout is the maximum time to wait after the last request. If it is 0, the command does not wait.
+	timeout time.Duration
+	started time.Time
+}
+
+// run sends all requests before it waits, so that a publisher that does not respond delays no request.
+func (r *reconciler) run(ctx context.Context, all []selection.Target) error {
+	r.started = time.Now()
+	var lock sync.Mutex
+	var requested []selection.Target
+	selection.ForEach(ctx, all, func(one selection.Target) {
+		effect, err := one.Apply(ctx, r.api, actions.Reconcile(time.Now()))
+		switch {
+		case err != nil:
+			r.progress.Fail(err)
+		case r.timeout == 0:
+			r.progress.Done(one, effect)
+		default:
+			lock.Lock()
+			defer lock.Unlock()
+			requested = append(requested, one)
+		}
+	})
+	r.wait(ctx, requested)
+	return r.progress.End(ctx)
+}
+
+// wait waits until the publisher has reconciled the runtimes, with one deadline for all of them.
+func (r *reconciler) wait(ctx context.Context, pending []selection.Target) {
+	deadline := time.Now().Add(r.timeout)
+	for len(pending) > 0 {
+		pending = r.check(ctx, pending, deadline)
+		left := time.Until(deadline)
+		if left <= 0 {
+			break
+		}
+		if !pause.Sleep(ctx, min(handledPoll, left)) {
+			return
+		}
 	}
-	if err := waitHandled(ctx, api, one.Kyma, timeout); err != nil {
-		return "", fmt.Errorf("runtime %s: %w", one.ID, err)
+	for _, one := range pending {
+		r.progress.Fail(fmt.Errorf("runtime %s: the publisher did not reconcile the runtime within %s: the publisher is "+
+			"not running, its --watch-label-selector does not match Kyma %s/%s, the registry is not responding, or a "+
+			"commit is being applied", one.ID, r.timeout, one.Kyma.Namespace, one.Kyma.Name))
 	}
-	return fmt.Sprintf("reconciled after %s", time.Since(started).Round(100*time.Millisecond)), nil
+}
+
+// check reads the Kymas and returns the runtimes that the publisher has not reconciled yet, sorted by ID. It reads no
+// Kymas after the deadline.
+func (r *reconciler) check(ctx context.Context, all []selection.Target, deadline time.Time) []selection.Target {
+	var lock sync.Mutex
+	var pending []selection.Target
+	selection.ForEach(ctx, all, func(one selection.Target) {
+		isPending := true
+		if time.Now().Before(deadline) {
+			isPending = r.isPending(ctx, one)
+		}
+		if isPending {
+			lock.Lock()
+			defer lock.Unlock()
+			pending = append(pending, one)
+		}
+	})
+	slices.SortFunc(pending, func(a, b selection.Target) int { return cmp.Compare(a.ID, b.ID) })
+	return pending
+}
+
+// isPending reads a Kyma. It returns false if the publisher reconciled the Kyma or if the read failed.
+func (r *reconciler) isPending(ctx context.Context, one selection.Target) bool {
+	switch err := r.api.Get(ctx, client.ObjectKeyFromObject(one.Kyma), one.Kyma); {
+	case ctx.Err() != nil:
+		return true
+	case err != nil:
+		r.progress.Fail(fmt.Errorf("runtime %s: read Kyma %s/%s: %w", one.ID, one.Kyma.Namespace, one.Kyma.Name, err))
+	case plan.ReconcileRequest(one.Kyma) != "":
+		return true
+	default:
+		r.progress.Done(one, fmt.Sprintf("reconciled after %s", time.Since(r.started).Round(100*time.Millisecond)))
+	}
+	return false
 }
 
 func showRuntime(cmd *cobra.Command, t *selection.Targets, id string) error {
@@ -83,24 +161,5 @@ func showRuntime(cmd *cobra.Command, t *selection.Targets, id string) error {
 	}
 	fmt.Fprintln(cmd.OutOrStdout())
 	status.DrawKyma(cmd.OutOrStdout(), kyma, rollouts, time.Now())
-	return nil
-}
-
-func waitHandled(ctx context.Context, api client.Reader, kyma *v1beta2.Kyma, timeout time.Duration) error {
-	err := poll.PollUntilContextTimeout(ctx, handledPoll, timeout, true, func(ctx context.Context) (bool, error) {
-		err := api.Get(ctx, client.ObjectKeyFromObject(kyma), kyma)
-		return err == nil && plan.ReconcileRequest(kyma) == "", err
-	})
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case poll.Interrupted(err):
-		return fmt.Errorf(
-			"the publisher did not reconcile the runtime within %s: the publisher is not running, its "+
-				"--watch-label-selector does not match Kyma %s/%s, "+
-				"the registry is not responding, or a commit is being applied", timeout, kyma.Namespace, kyma.Name)
-	case err != nil:
-		return fmt.Errorf("read Kyma %s/%s: %w", kyma.Namespace, kyma.Name, err)
-	}
 	return nil
 }

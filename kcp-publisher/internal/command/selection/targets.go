@@ -9,11 +9,9 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -25,11 +23,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-const (
-	// MaxUnconfirmed is the maximum number of runtimes that a command changes without a confirmation.
-	MaxUnconfirmed = 10
-	changedAtOnce  = 8
-)
+// MaxUnconfirmed is the maximum number of runtimes that a command changes without a confirmation.
+const MaxUnconfirmed = 10
 
 // Targets selects runtimes by ID or Kyma name, by labels or by health.
 type Targets struct {
@@ -150,34 +145,56 @@ func (t *Targets) findNamed(ctx context.Context, api client.Reader, names []stri
 	return found, nil
 }
 
-// Run calls change for each selected runtime. For more than maxUnconfirmed runtimes, it first asks for a confirmation.
-// verb starts the question, such as "suspend 12 runtimes".
+// Run calls change for each selected runtime. See Select.
 func (t *Targets) Run(
 	cmd *cobra.Command, names []string, verb string,
 	change func(context.Context, client.Client, Target) (string, error),
 ) error {
+	api, found, err := t.Select(cmd, names, verb)
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return changeAll(cmd, verb, found, func(ctx context.Context, one Target) (string, error) {
+		return change(ctx, api, one)
+	})
+}
+
+func changeAll(
+	cmd *cobra.Command, verb string, all []Target, change func(context.Context, Target) (string, error),
+) error {
+	ctx, progress := cmd.Context(), NewProgress(cmd, verb, len(all))
+	ForEach(ctx, all, func(one Target) {
+		if result, err := change(ctx, one); err != nil {
+			progress.Fail(err)
+		} else {
+			progress.Done(one, result)
+		}
+	})
+	return progress.End(ctx)
+}
+
+// Select returns the selected runtimes. For more than MaxUnconfirmed runtimes, it first asks for a confirmation. With
+// --dry-run, it only lists the runtimes and returns none. verb starts the question, such as "suspend 12 runtimes".
+func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	found, err := t.FindTargets(cmd.Context(), api, names, time.Now())
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	out := cmd.OutOrStdout()
 	if t.DryRun {
-		listSelected(out, verb, found)
-		return nil
+		listSelected(cmd.OutOrStdout(), verb, found)
+		return api, nil, nil
 	}
 	if len(found) > MaxUnconfirmed {
-		if err := terminal.Confirm(cmd, t.Yes,
-			fmt.Sprintf("%s %s in namespace %s", verb, terminal.Pluralize(len(found), "runtime"), t.Namespace)); err != nil {
-			return err
+		question := fmt.Sprintf("%s %s in namespace %s", verb, terminal.Pluralize(len(found), "runtime"), t.Namespace)
+		if err := terminal.Confirm(cmd, t.Yes, question); err != nil {
+			return nil, nil, err
 		}
 	}
-	return changeAll(cmd.Context(), out, found, func(ctx context.Context, one Target) (string, error) {
-		return change(ctx, api, one)
-	})
+	return api, found, nil
 }
 
 func listSelected(out io.Writer, verb string, all []Target) {
@@ -185,44 +202,6 @@ func listSelected(out io.Writer, verb string, all []Target) {
 		cli.Printf(out, "%s runtime %s (dry run)\n", verb, one.ID)
 	}
 	cli.Printf(out, "%s selected, nothing is changed\n", terminal.Pluralize(len(all), "runtime"))
-}
-
-// changeAll calls change for each runtime and prints the results. For a single runtime, it returns the error of change.
-func changeAll(
-	ctx context.Context, out io.Writer, all []Target, change func(context.Context, Target) (string, error),
-) error {
-	if len(all) == 1 {
-		result, err := change(ctx, all[0])
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(out, "runtime %s %s\n", all[0].ID, result)
-		return err
-	}
-	var lock sync.Mutex
-	failed := 0
-	var group errgroup.Group
-	group.SetLimit(changedAtOnce)
-	for _, one := range all {
-		group.Go(func() error {
-			result, err := change(ctx, one)
-			lock.Lock()
-			defer lock.Unlock()
-			if err != nil {
-				failed++
-				cli.Printf(out, "failed: %v\n", err)
-				return nil
-			}
-			cli.Printf(out, "runtime %s %s\n", one.ID, result)
-			return nil
-		})
-	}
-	_ = group.Wait() // failed counts the errors
-	if failed > 0 {
-		return fmt.Errorf("%d of %s failed", failed, terminal.Pluralize(len(all), "runtime"))
-	}
-	cli.Printf(out, "%s changed\n", terminal.Pluralize(len(all), "runtime"))
-	return nil
 }
 
 // Apply changes the Kyma of the runtime, and describes the effect.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplane"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/controlplanetest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -151,8 +152,10 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out strings.Builder
-	err = changeAll(t.Context(), &out, found, func(ctx context.Context, one Target) (string, error) {
+	cmd, out := &cobra.Command{}, &strings.Builder{}
+	cmd.SetContext(t.Context())
+	cmd.SetOut(out)
+	err = changeAll(cmd, "suspend", found, func(ctx context.Context, one Target) (string, error) {
 		return one.Apply(ctx, api, actions.Suspend(""))
 	})
 	if err == nil || err.Error() != "1 of 3 runtimes failed" {
@@ -172,15 +175,79 @@ func TestFailedRuntimeDoesNotStopOthers(t *testing.T) {
 	}
 }
 
-func TestManyRuntimesRequireConfirmation(t *testing.T) {
-	cmd := &cobra.Command{}
-	cmd.SetIn(strings.NewReader("yes\n")) // only a terminal can confirm
-	err := terminal.Confirm(cmd, false, fmt.Sprintf("suspend %d runtimes", MaxUnconfirmed+1))
-	if err == nil || err.Error() != "suspend 11 runtimes: add --yes to confirm" || !cli.IsUsage(err) {
-		t.Errorf("without --yes: got %v, want a usage error", err)
+func TestEndedContextStopsTheChange(t *testing.T) {
+	found := make([]Target, 500)
+	for i := range found {
+		found[i] = Target{ID: fmt.Sprintf("r-%d", i)}
 	}
-	if err := terminal.Confirm(cmd, true, "suspend 11 runtimes"); err != nil {
-		t.Errorf("with --yes: got %v", err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cmd, out := &cobra.Command{}, &strings.Builder{}
+	cmd.SetContext(ctx)
+	cmd.SetOut(out)
+	var tried atomic.Int32
+	err := changeAll(cmd, "suspend", found, func(ctx context.Context, _ Target) (string, error) {
+		if tried.Add(1) == 1 {
+			cancel()
+		}
+		<-ctx.Done()
+		return "", ctx.Err()
+	})
+	if n := tried.Load(); n > changedAtOnce || strings.Count(out.String(), "failed: ") != int(n) ||
+		!errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), fmt.Sprintf("%d not done", len(found)-int(n))) {
+		t.Errorf("tried %d runtimes, got %v and\n%s", n, err, out)
+	}
+}
+
+// runTargets suspends all runtimes of a control plane with n Kymas. It returns the output and the number of changed
+// Kymas.
+func runTargets(t *testing.T, n int, flags ...string) (out string, changed int, err error) {
+	t.Helper()
+	server := controlplanetest.New(t, n)
+	var targets Targets
+	var output strings.Builder
+	cmd := &cobra.Command{SilenceUsage: true, SilenceErrors: true, RunE: func(cmd *cobra.Command, args []string) error {
+		return targets.Run(cmd, args, "suspend", func(ctx context.Context, api client.Client, one Target) (string, error) {
+			return one.Apply(ctx, api, actions.Suspend(""))
+		})
+	}}
+	targets.Add(cmd)
+	cmd.SetOut(&output)
+	cmd.SetErr(&output)
+	cmd.SetIn(strings.NewReader("yes\n")) // only a terminal can confirm
+	cmd.SetArgs(append([]string{"--kubeconfig", server.Kubeconfig(t), "--all"}, flags...))
+	err = cmd.ExecuteContext(t.Context())
+	for i := range server.Kymas {
+		if server.Kymas[i].Labels[v1beta2.LabelSkipReconciliation] == v1beta2.True {
+			changed++
+		}
+	}
+	return output.String(), changed, err
+}
+
+func TestManyRuntimesRequireConfirmation(t *testing.T) {
+	const question = "suspend 11 runtimes in namespace kcp-system: add --yes to confirm"
+	for name, c := range map[string]struct {
+		runtimes int
+		flags    []string
+		changed  int
+		out, err string
+	}{
+		"10 runtimes":               {runtimes: 10, changed: 10, out: "10 runtimes changed\n"},
+		"11 runtimes":               {runtimes: 11, err: question},
+		"11 runtimes, confirmed":    {runtimes: 11, flags: []string{"--yes"}, changed: 11, out: "11 runtimes changed\n"},
+		"dry run with 10 runtimes":  {runtimes: 10, flags: []string{"--dry-run"}, out: "10 runtimes selected, nothing is"},
+		"dry run with 11 runtimes":  {runtimes: 11, flags: []string{"--dry-run"}, out: "11 runtimes selected, nothing is"},
+		"confirmed dry run with 11": {runtimes: 11, flags: []string{"--dry-run", "--yes"}, out: "nothing is changed\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, changed, err := runTargets(t, c.runtimes, c.flags...)
+			if changed != c.changed || !strings.Contains(out, c.out) {
+				t.Errorf("changed %d Kymas, want %d, and printed\n%s", changed, c.changed, out)
+			}
+			if c.err == "" && err != nil || c.err != "" && (err == nil || err.Error() != c.err || !cli.IsUsage(err)) {
+				t.Errorf("got error %v, want %q", err, c.err)
+			}
+		})
 	}
 }
 

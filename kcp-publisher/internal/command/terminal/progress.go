@@ -13,13 +13,13 @@ const fewSteps = 20
 
 // Steps shows a progress bar if out is a terminal and total is at least 20. Callers call advance after each step;
 // it is safe for concurrent use.
-func Steps(out io.Writer, what string, total int) (advance func()) {
+func Steps(out io.Writer, what string, total int) (advance func(), shown bool) {
 	if total < fewSteps || !cli.IsTerminal(out) {
-		return func() {}
+		return func() {}, false
 	}
 	bar := progressbar.NewOptions(total, progressbar.OptionSetWriter(cli.Raw(out)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
-	return func() { _ = bar.Add(1) } // a drawing error must not stop the work
+	return func() { _ = bar.Add(1) }, true // a drawing error must not stop the work
 }
 
 // Bytes shows a progress bar for a transfer if out is a terminal. total is the size in bytes.
