@@ -41,3 +41,11 @@ func TestExportDoesNotFollowLinks(t *testing.T) {
 		})
 	}
 }
+
+func TestExportToAFolderWritesNothing(t *testing.T) {
+	disk := t.TempDir()
+	layout := Layout{Items: []Item{InMemory(bundle.NewBlob("x", []byte("content")))}}
+	_, err := Write(t.Context(), disk, layout, Packing{}, func(int64) {})
+	require.ErrorContains(t, err, disk+" is a folder: choose a file, such as "+filepath.Join(disk, "bundles.tar"))
+	require.NoFileExists(t, disk+partial)
+}

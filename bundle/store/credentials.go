@@ -21,6 +21,12 @@ type helpers struct {
 	Store  string            `json:"credsStore"`
 }
 
+// CheckDockerConfig returns an error if data is not a docker config.json.
+func CheckDockerConfig(data []byte) error {
+	_, err := storedCredentials(data)
+	return err
+}
+
 // storedCredentials returns a function that finds a host's credentials in a docker config.json or with its credential
 // helpers. It returns nil if dockerConfig is empty.
 func storedCredentials(dockerConfig []byte) (auth.CredentialFunc, error) {

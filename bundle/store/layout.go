@@ -149,6 +149,9 @@ type layoutRepository struct {
 }
 
 func openLayout(index *layoutIndex, name string) (layoutRepository, error) {
+	if err := checkNewLayout(index.dir); err != nil {
+		return layoutRepository{}, err
+	}
 	storage, err := oci.NewStorage(index.dir)
 	if err != nil {
 		return layoutRepository{}, err

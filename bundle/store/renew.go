@@ -30,6 +30,12 @@ type renewal struct {
 	lenders map[string]string
 }
 
+// CheckCA returns an error if a PEM file contains no certificate.
+func CheckCA(file []byte) error {
+	_, err := certPool(file, nil)
+	return err
+}
+
 // certPool returns the system's CA certificates with the given ones, or nil if none are given.
 func certPool(own, announced []byte) (*x509.CertPool, error) {
 	if len(own) == 0 && len(announced) == 0 {

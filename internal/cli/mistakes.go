@@ -102,17 +102,26 @@ func flagError(cmd *cobra.Command, err error) error {
 			"--%s: %s is a setting, not a flag: use --%s %s=VALUE, or key %s in the --config file", name, name,
 			setName, name, name))
 	}
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
+		return Usage(fmt.Errorf("--%s %q: must be a duration such as 30s, 5m or 24h", invalid.GetFlag().Name,
+			invalid.GetValue()))
+	}
 	if errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1 {
 		return Usage(fmt.Errorf("%w%s", err, closestNames(similarFlags(cmd, unknown.GetSpecifiedName()), "--")))
 	}
 	return Usage(err)
 }
 
+// maxShortName is the maximum length of a short name. Typing errors rarely change the first letter of a short name, but
+// many short names differ in two letters, such as keys and yes.
+const maxShortName = 4
+
 func similarFlags(cmd *cobra.Command, name string) []string {
 	distance := min(suggestionDistance, len(name)/2) // a distance of 2 would match most names of three letters
 	names := &cobra.Command{SuggestionsMinimumDistance: distance}
 	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
-		if !flag.Hidden {
+		if !flag.Hidden && (len(name) > maxShortName || flag.Name[0] == name[0]) {
 			names.AddCommand(&cobra.Command{Use: flag.Name, Run: func(*cobra.Command, []string) {}})
 		}
 	})

@@ -41,6 +41,8 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 		}
 		run.Flags().String("from", "", "")
 		run.Flags().String("as", "", "")
+		run.Flags().Bool("yes", false, "")
+		run.Flags().Duration("wait", 0, "")
 		root.AddCommand(run)
 		return root
 	}
@@ -49,6 +51,8 @@ func TestErrorForMisplacedArgumentSuggestsFlag(t *testing.T) {
 		"run a b":          "expected no arguments, got 2 arguments\n",
 		"run --all":        "unknown flag: --all\n",
 		"run --form x":     "unknown flag: --form: did you mean --from?\n",
+		"run --keys x":     "unknown flag: --keys\n",
+		"run --wait 1d":    "--wait \"1d\": must be a duration such as 30s, 5m or 24h\n",
 	} {
 		if code, out := execute(program(), nil, strings.Fields(args)...); code != ExitUsage ||
 			!strings.Contains(out, want) {

@@ -76,13 +76,20 @@ func (r *Registry) read(access store.Access) (store.Access, error) {
 	for _, file := range []struct {
 		flag, path string
 		into       *[]byte
-	}{{"registry-config", r.Config, &access.DockerConfig}, {"registry-ca", r.CA, &access.CA}} {
+		check      func([]byte) error
+	}{
+		{"registry-config", r.Config, &access.DockerConfig, store.CheckDockerConfig},
+		{"registry-ca", r.CA, &access.CA, store.CheckCA},
+	} {
 		if file.path == "" {
 			continue
 		}
 		data, err := os.ReadFile(file.path)
 		if err != nil {
 			return access, fmt.Errorf("--%s: %w", file.flag, err)
+		}
+		if err := file.check(data); err != nil {
+			return access, fmt.Errorf("--%s %s: %w", file.flag, file.path, err)
 		}
 		*file.into = data
 	}

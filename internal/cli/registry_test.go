@@ -38,22 +38,22 @@ func TestRegistryFlagsOverrideDefaults(t *testing.T) {
 }
 
 func TestFilesOfRegistryFlagsAreReloaded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ca.pem")
+	path := filepath.Join(t.TempDir(), "config.json")
 	write := func(text string) {
 		t.Helper()
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("old")
-	r := Registry{CA: path}
-	access, err := r.Access(store.Access{DockerConfig: []byte("of a Secret")})
+	write("{}")
+	r := Registry{Config: path}
+	access, err := r.Access(store.Access{CA: []byte("of a Secret")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	write("new")
-	if read, err := access.Renew(); err != nil || string(read.CA) != "new" ||
-		string(read.DockerConfig) != "of a Secret" {
+	write(`{"auths":{}}`)
+	if read, err := access.Renew(); err != nil || string(read.DockerConfig) != `{"auths":{}}` ||
+		string(read.CA) != "of a Secret" {
 		t.Errorf("got %+v, error %v, want the changed file", read, err)
 	}
 	if access, err = new(Registry).Access(store.Access{}); err != nil || access.Renew != nil {
@@ -62,6 +62,10 @@ func TestFilesOfRegistryFlagsAreReloaded(t *testing.T) {
 }
 
 func TestOpenErrorNamesTheInvalidFlag(t *testing.T) {
+	yaml := filepath.Join(t.TempDir(), "kyma.yaml")
+	if err := os.WriteFile(yaml, []byte("kind: Kyma\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]struct {
 		registry Registry
 		location string
@@ -74,6 +78,12 @@ func TestOpenErrorNamesTheInvalidFlag(t *testing.T) {
 		"blob host with a scheme": {
 			Registry{BlobHosts: []string{"https://blobs.example"}}, "host/path",
 			"--blob-host \"https://blobs.example\": must be HOST",
+		},
+		"credentials file of another format": {
+			Registry{Config: yaml}, "host/path", "--registry-config " + yaml + ": docker config: ",
+		},
+		"certificates file of another format": {
+			Registry{CA: yaml}, "host/path", "--registry-ca " + yaml + ": registry CA: no certificate found",
 		},
 		"missing certificates file": {Registry{CA: "/nowhere"}, "host/path", "--registry-ca: open /nowhere"},
 	} {

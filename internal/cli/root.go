@@ -41,11 +41,11 @@ func NewRoot(name, short, version string) (*cobra.Command, *Root) {
 	r := &Root{Version: version}
 	cmd := Group(name, short)
 	cmd.Version, cmd.SilenceErrors, cmd.SilenceUsage = version, true, true
-	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+	cmd.PersistentPreRunE = func(cmd *cobra.Command, args []string) error {
 		if err := r.readConfig(cmd.Flags()); err != nil {
 			return err
 		}
-		if err := checkDurations(cmd.Flags()); err != nil {
+		if err := errors.Join(checkEmpty(cmd, args), checkDurations(cmd.Flags())); err != nil {
 			return err
 		}
 		if err := r.setColors(cmd.OutOrStdout()); err != nil {

@@ -68,6 +68,16 @@ func TestSeveralRuntimesAreEnrolledIntoAFolder(t *testing.T) {
 			[]string{"enroll", "rome", "--keys", dir, "--location", "oci://registry.example/fleet", "--registry-password"},
 			cli.ExitDone, `{"auths":{"registry.example":`,
 		},
+		"an empty UID, which would not limit the token to an object": {
+			enroll("rome", "--kyma-uid", ""), cli.ExitUsage, "--kyma-uid: the value is empty",
+		},
+		"an empty namespace, which would select all": {
+			enroll("rome", "-n", ""), cli.ExitUsage, "--namespace: the value is empty",
+		},
+		"a certificate in another format": {
+			enroll("rome", "--registry-ca", filepath.Join(dir, "root.json")), cli.ExitUsage,
+			"--registry-ca " + filepath.Join(dir, "root.json") + ": ",
+		},
 		"an expired token": {enroll("rome", "--token-validity", "0s"), cli.ExitUsage,
 			"--token-validity 0s: must be more than 0"},
 		"a negative validity of the token": {enroll("rome", "--token-validity", "-1h"), cli.ExitUsage,

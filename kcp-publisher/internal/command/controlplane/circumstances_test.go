@@ -3,12 +3,16 @@ package controlplane
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
@@ -45,5 +49,32 @@ func TestWatchKeepsWarningAfterFailedRead(t *testing.T) {
 		around.Held != "" || !around.RootExpires.IsZero() {
 		t.Errorf("successful reads: got %v, held %q, root expiry %s; want empty input", err, around.Held,
 			around.RootExpires)
+	}
+}
+
+func TestInvalidPoliciesAreWarnings(t *testing.T) {
+	scheme, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := func(name, expression string) *v1alpha1.RolloutPolicy {
+		check := v1alpha1.Check{Name: "ready", CEL: &v1alpha1.CELCheck{Expression: expression}}
+		wave := v1alpha1.Wave{Name: "all", Percent: new(int32(100)), Checks: []v1alpha1.Check{check}}
+		return &v1alpha1.RolloutPolicy{
+			ObjectMeta: metav1.ObjectMeta{Namespace: DefaultNamespace, Name: name},
+			Spec:       v1alpha1.RolloutPolicySpec{Course: v1alpha1.Course{Waves: []v1alpha1.Wave{wave}}},
+		}
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(policy("good", "true"), policy("typo", "objcts == []")).Build()
+	var in fleet.Input
+	if err := ReadCircumstances(t.Context(), api, DefaultNamespace, &in); err != nil {
+		t.Fatal(err)
+	}
+	all := fleet.PolicyWarnings(in.InvalidPolicies)
+	const field = "RolloutPolicy typo is invalid, so its rollouts do not start: spec.waves[0].checks[0].cel.expression"
+	if len(all) != 1 || !strings.HasPrefix(all[0].Message, field) ||
+		all[0].Advice != "correct the field: kubectl edit rolloutpolicy -n kcp-system typo" {
+		t.Errorf("got %+v, want one warning with the field", all)
 	}
 }

@@ -51,6 +51,7 @@ func (c *Flags) Scope() string {
 // AddNamespaceFlag adds the flag --namespace. of names the objects in the namespace.
 func AddNamespaceFlag(flags *pflag.FlagSet, into *string, of string) {
 	flags.StringVarP(into, "namespace", "n", DefaultNamespace, "namespace of "+of)
+	cli.RequireValues(flags, "namespace")
 }
 
 // Connect returns a client of the control plane.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/course"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/follow"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
@@ -50,8 +52,36 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 	if err != nil {
 		return err
 	}
-	input.Held, input.RootExpires, input.Trains = held, expires, trains
+	policies, err := invalidPolicies(ctx, api, namespace)
+	if err != nil {
+		return err
+	}
+	input.Held, input.RootExpires, input.Trains, input.InvalidPolicies = held, expires, trains, policies
 	return nil
+}
+
+// maxPolicies limits the RolloutPolicies that are checked.
+const maxPolicies = 500
+
+// invalidPolicies returns the RolloutPolicies in which only the publisher can find the mistake, such as a check that
+// does not compile. It returns none if the user cannot read policies.
+func invalidPolicies(ctx context.Context, api client.Reader, namespace string) ([]fleet.InvalidPolicy, error) {
+	var policies v1alpha1.RolloutPolicyList
+	err := api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list RolloutPolicies: %w", err)
+	}
+	var found []fleet.InvalidPolicy
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if err := course.Validate(p.Spec.Course); err != nil {
+			found = append(found, fleet.InvalidPolicy{Namespace: p.Namespace, Name: p.Name, Problem: err.Error()})
+		}
+	}
+	return found, nil
 }
 
 // ReadRollouts reads the Rollouts that can hold back versions.

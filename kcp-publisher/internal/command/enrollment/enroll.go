@@ -92,6 +92,7 @@ func NewEnroll() *cobra.Command {
 		"URL of the publisher's notification endpoint, https://HOST"+bundle.NotificationsPath+
 			"; also includes the agent's password for HOST, derived from the key folder")
 	f.registry.AddCAFlag(flags)
+	cli.RequireValues(flags, "kyma", "kyma-uid")
 	return cmd
 }
 

@@ -208,13 +208,16 @@ func handedOver(kyma *v1beta2.Kyma) bool {
 }
 
 func (f *moveFlags) waitUntil(ctx context.Context, goal string, isDone func() (bool, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, f.patience)
+	waiting, cancel := context.WithTimeout(ctx, f.patience)
 	defer cancel()
 	for {
 		if reached, err := isDone(); err != nil || reached {
 			return err
 		}
-		if !pause.Sleep(ctx, time.Second) {
+		if !pause.Sleep(waiting, time.Second) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
 			return fmt.Errorf("timed out after %s waiting for %s: check whether the publisher is running, and repeat "+
 				"the command", f.patience, goal)
 		}

@@ -40,6 +40,7 @@ func (f *ComponentFlags) Add(flags, settings *pflag.FlagSet) {
 	flags.StringVar(&f.Policy, "signature-policy", "",
 		"file with the signature policy: components that must be signed, and their signers; default: no signatures "+
 			"required")
+	cli.RequireValues(flags, "signature-policy")
 }
 
 // OpenedComponents reads components from opened sources.

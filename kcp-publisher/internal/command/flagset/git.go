@@ -30,6 +30,7 @@ func (f *GitFlags) Add(flags *pflag.FlagSet) {
 			"ca.crt; for SSH, identity and known_hosts")
 	flags.StringVar(&f.Signers, "git-signers", "",
 		"armored OpenPGP key ring or SSH allowed signers file; one of the keys must have signed the commit")
+	cli.RequireValues(flags, "git-signers")
 }
 
 // IsSet reports whether one of the flags is set.

@@ -299,7 +299,8 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 					"reason", err.Error())
 			}
 		}
-		in.Held, in.RootExpires, in.Trains = known.Held, known.RootExpires, known.Trains
+		in.Held, in.RootExpires = known.Held, known.RootExpires
+		in.Trains, in.InvalidPolicies = known.Trains, known.InvalidPolicies
 		if !root.Expires.IsZero() {
 			in.RootExpires = root.Expires
 		}

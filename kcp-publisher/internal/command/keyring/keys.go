@@ -314,6 +314,7 @@ func newKeysRelease() *cobra.Command {
 			return c.makeChange(cmd, func(change *keys.Change) error { return change.Release(args[0], public, threshold) })
 		},
 	}
+	cli.AllowEmptyArguments(cmd)
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the public RSA key of the release key")
 	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's release keys that must sign each component")

@@ -68,6 +68,7 @@ func NewWhy() *cobra.Command {
 			if ends := fleet.RootExpiryWarning(whole.RootExpires, time.Now()); ends != nil {
 				answer.Warnings = append(answer.Warnings, *ends)
 			}
+			answer.Warnings = append(answer.Warnings, fleet.PolicyWarnings(whole.InvalidPolicies)...)
 			if answer.Origins, err = registry.ReadOrigins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}

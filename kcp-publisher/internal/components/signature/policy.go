@@ -101,14 +101,19 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	if err := strict.CheckYAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
 	}
+	// Decoding a file of another kind into policyDocument would only report its first unknown field.
+	var head struct{ APIVersion, Kind string }
+	if err := yaml.Unmarshal(data, &head); err != nil {
+		return Policy{}, err
+	}
+	if head.APIVersion != bundle.APIVersion || head.Kind != policyKind {
+		return Policy{},
+			fmt.Errorf("apiVersion is %q and kind is %q, must be apiVersion %s and kind %s", head.APIVersion, head.Kind,
+				bundle.APIVersion, policyKind)
+	}
 	var document policyDocument
 	if err := yaml.UnmarshalStrict(data, &document); err != nil {
 		return Policy{}, err
-	}
-	if document.APIVersion != bundle.APIVersion || document.Kind != policyKind {
-		return Policy{},
-			fmt.Errorf("apiVersion is %q and kind is %q, must be apiVersion %s and kind %s", document.APIVersion,
-				document.Kind, bundle.APIVersion, policyKind)
 	}
 	if len(document.Rules) == 0 {
 		return Policy{}, errors.New("rules must not be empty: omit the policy if no component must be signed")

@@ -82,6 +82,10 @@ func TestInvalidPolicyNamesTheField(t *testing.T) {
 		"policy of another kind": {
 			"apiVersion: v1\nkind: Secret\n", "must be apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
 		},
+		"Kyma instead of a policy": {
+			"apiVersion: operator.kyma-project.io/v1beta2\nkind: Kyma\nmetadata: {name: berlin}\n",
+			"kind is \"Kyma\", must be apiVersion kyma-pull.dev/v1 and kind SignaturePolicy",
+		},
 		"empty rules": {head + "rules: []\n", "rules must not be empty"},
 		"unknown field": {
 			head + "rules: [{components: '*', required: true, key: good.pem}]\n", `unknown field "key"`,

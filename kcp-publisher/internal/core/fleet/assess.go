@@ -116,6 +116,7 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 			Replace(byName[VersionRejected].Advice)
 		all = append(all, w)
 	}
+	all = append(all, PolicyWarnings(in.InvalidPolicies)...)
 	all = append(all, blockedTrains(in.Trains)...)
 	silent, reported := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {
@@ -125,6 +126,21 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 	}
 	if reported >= minReporting && silent*2 > reported {
 		warn(FleetSilent, fmt.Sprintf("%d of %d runtimes that reported before are silent", silent, reported))
+	}
+	return all
+}
+
+// PolicyWarnings returns a warning for each invalid RolloutPolicy.
+func PolicyWarnings(policies []InvalidPolicy) []Cause {
+	var all []Cause
+	for _, p := range policies {
+		advice := strings.NewReplacer("NAMESPACE", shellWord(p.Namespace, "NAMESPACE"), "POLICY",
+			shellWord(p.Name, "POLICY")).Replace(byName[PolicyInvalid].Advice)
+		all = append(all, Cause{
+			Situation: PolicyInvalid, Subject: p.Name, Advice: advice,
+			Message: cleanText(fmt.Sprintf("RolloutPolicy %s is invalid, so its rollouts do not start: %s", p.Name,
+				p.Problem)),
+		})
 	}
 	return all
 }

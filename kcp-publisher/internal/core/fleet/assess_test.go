@@ -157,6 +157,9 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		"channel has the version before the rejected one": {
 			Input{Metas: []v1beta2.ModuleReleaseMeta{before}, Rollouts: []v1alpha1.Rollout{rejected}}, "",
 		},
+		"policy is invalid": {
+			Input{InvalidPolicies: []InvalidPolicy{{"kcp-system", "careful", "spec.waves[0].soak"}}}, PolicyInvalid,
+		},
 		"promotion train is blocked":        {Input{Trains: trainWith(v1alpha1.WaitTooManyFailures)}, TrainBlocked},
 		"promotion train waits for a time":  {Input{Trains: trainWith(v1alpha1.WaitTimeNotReached)}, ""},
 		"three of four runtimes are silent": {Input{Kymas: silent(3)}, FleetSilent},

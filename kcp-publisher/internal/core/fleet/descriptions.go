@@ -350,6 +350,9 @@ var descriptions = []Description{
 		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote another version, or try it " +
 			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE",
 	},
+	{PolicyInvalid, "",
+		"a RolloutPolicy is invalid: its rollouts do not start, so runtimes keep their versions",
+		"correct the field: kubectl edit rolloutpolicy -n NAMESPACE POLICY"},
 	{
 		TrainBlocked,
 		"",

@@ -17,12 +17,17 @@ type Input struct {
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
 	Trains   []v1alpha1.PromotionPolicy
+	// InvalidPolicies lists the RolloutPolicies with which no rollout can start.
+	InvalidPolicies []InvalidPolicy
 	// RootExpires is the expiry of the root of trust, or zero if unknown.
 	RootExpires time.Time
 	// Held is the reason why publishing is stopped for all runtimes. It is empty if publishing is not stopped.
 	Held string
 	Now  time.Time
 }
+
+// InvalidPolicy is a RolloutPolicy that the API server accepted and that is invalid. Problem contains the field.
+type InvalidPolicy struct{ Namespace, Name, Problem string }
 
 // Fleet is the state of all runtimes at one time.
 type Fleet struct {

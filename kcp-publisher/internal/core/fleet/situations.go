@@ -137,6 +137,8 @@ const (
 	CertificatesEnd Situation = "CertificatesEnd"
 	// VersionRejected means that a channel offers a version although its last rollout was stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
+	// PolicyInvalid means that a RolloutPolicy is invalid, so no rollout with this policy can start.
+	PolicyInvalid Situation = "PolicyInvalid"
 	// TrainBlocked means that a promotion train cannot promote a version until an operator resolves a problem.
 	TrainBlocked Situation = "TrainBlocked"
 	FleetSilent  Situation = "FleetSilent"

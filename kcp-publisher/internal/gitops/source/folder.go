@@ -52,6 +52,9 @@ const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"
 
 // Folder reads every .yaml, .yml and .json file below dir, except in common transport archives.
 func Folder(dir string) (Objects, error) {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return Objects{}, fmt.Errorf("%s is a file: use a folder, from which all YAML and JSON files are read", dir)
+	}
 	objects, err := Files(os.DirFS(dir), dir)
 	for i, name := range objects.Components {
 		objects.Components[i] = filepath.Join(dir, filepath.FromSlash(name))

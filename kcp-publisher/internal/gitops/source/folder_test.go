@@ -353,3 +353,10 @@ func TestArchiveDoesNotHideObjects(t *testing.T) {
 		})
 	}
 }
+
+func TestFileInsteadOfFolderIsRefused(t *testing.T) {
+	file := filepath.Join(folder(t, map[string]string{"kyma.yaml": kyma}), "kyma.yaml")
+	if _, err := Folder(file); err == nil || !strings.Contains(err.Error(), file+" is a file: use a folder") {
+		t.Errorf("got error %v, want an error that asks for a folder", err)
+	}
+}

@@ -18,7 +18,9 @@
   const range = document.createRange();
   const texts = document.createTreeWalker(document.querySelector("#main"), NodeFilter.SHOW_TEXT);
   for (let node; (node = texts.nextNode());) {
-    if (!seen(node.parentElement) || node.parentElement.closest("code, pre, select")) continue;
+    // The clientWidth of inline elements, such as links, is 0.
+    const cell = node.parentElement.closest("th, td, p, li, dd, dt, h1, h2, h3, div") ?? node.parentElement;
+    if (!seen(cell) || node.parentElement.closest("code, pre, select")) continue;
     for (const word of node.data.matchAll(/\S+/g)) {
       if (!/^[\w.,()\/-]+$/.test(word[0])) continue;
       for (const part of word[0].matchAll(/[^\/-]+[\/-]?/g)) {
