@@ -310,3 +310,17 @@ func TestKeysRefuseToCreateAnExpiredRoot(t *testing.T) {
 		t.Errorf("got root version %d, want 1", got)
 	}
 }
+
+// A script passes an empty version if its variable is not set.
+func TestEmptyVersionKeepsTheMinimumVersion(t *testing.T) {
+	dir := keyFolder(t)
+	const component = "kyma-project.io/module/keda"
+	mustRun(t, "keys", "floor", component, "1.8.0", "--keys", dir)
+	if o := run("keys", "floor", component, "", "--keys", dir); o.code != cli.ExitUsage ||
+		!strings.Contains(o.err, "argument 2 is empty") {
+		t.Errorf("got %+v, want a usage error", o)
+	}
+	if out := mustRun(t, "keys", "show", "--keys", dir); !strings.Contains(out, "minimum version: "+component+" 1.8.0") {
+		t.Errorf("got %s, want the minimum version", out)
+	}
+}

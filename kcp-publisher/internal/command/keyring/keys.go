@@ -255,6 +255,7 @@ func newKeysRevoke() *cobra.Command {
 			return c.makeChange(cmd, func(change *keys.Change) error { return change.Revoke(thumbprint) })
 		},
 	}
+	cli.AllowEmptyArguments(cmd) // the error lists the keys
 	c.add(cmd.Flags())
 	cmd.Flags().BoolVar(&yes, "yes", false, "revoke a key that is in use without asking")
 	cmd.Flags().
