@@ -86,6 +86,10 @@ const (
 // ErrUnhealthy is the result of status --exit-code if a runtime needs attention.
 var ErrUnhealthy = errors.New("runtimes need attention")
 
+// ErrNoRuntimes is the result of status --exit-code if the namespace and the label selector match no runtimes. With
+// exit code 0, a typing error would look like a healthy fleet.
+var ErrNoRuntimes = errors.New("--exit-code: no runtimes to check: correct --namespace or --selector")
+
 func (f *statusFlags) run(cmd *cobra.Command) error {
 	selector, err := cli.ParseSelector("--selector", f.selector)
 	switch {
@@ -175,6 +179,9 @@ func (f *statusFlags) print(out io.Writer, whole fleet.Fleet) error {
 	}
 	if err := f.show(out, v); err != nil {
 		return err
+	}
+	if f.exitCode && whole.Summary.Total == 0 {
+		return ErrNoRuntimes
 	}
 	if f.exitCode && slices.ContainsFunc(selected, func(r fleet.Runtime) bool { return r.Health.NeedsAttention() }) {
 		return ErrUnhealthy

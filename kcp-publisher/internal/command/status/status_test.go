@@ -190,6 +190,13 @@ func TestStatusExitCodeDependsOnFleetHealth(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+	if _, err := shown(t, fleet.Fleet{}, statusFlags{exitCode: true, selector: "region=moon"}); !errors.Is(err,
+		ErrNoRuntimes) {
+		t.Errorf("selector without runtimes: got %v", err)
+	}
+	if _, err := shown(t, fleet.Fleet{}, statusFlags{}); err != nil {
+		t.Errorf("empty fleet without --exit-code: got %v", err)
+	}
 	if _, err := shown(t, sickFleet(), statusFlags{runtimeFilter: runtimeFilter{runtime: "berln"}}); err == nil ||
 		err.Error() != "runtime berln: no Kyma in namespace kcp-system has that runtime ID or name: did you mean "+
 			"berlin?" {
