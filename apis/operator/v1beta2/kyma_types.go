@@ -251,6 +251,11 @@ type RuntimeStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength:=63
 	Unowned string `json:"unowned,omitempty"`
+	// AssignedTo is the Kyma to which an operator assigned the runtime after this Kyma owned it, as NAMESPACE/NAME. This
+	// Kyma is a former owner until an operator assigns the runtime to it again, even if the other Kyma was deleted.
+	// +optional
+	// +kubebuilder:validation:MaxLength:=317
+	AssignedTo string `json:"assignedTo,omitempty"`
 	// Agent identifies the agent that signs the runtime's reports.
 	// +optional
 	Agent *ReportingAgent `json:"agent,omitempty"`

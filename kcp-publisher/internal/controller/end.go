@@ -30,6 +30,9 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 		p.copyKyma()
 	}
 	if reason, message := k.finalizeReason(p, state); reason != "" {
+		if err := k.recordDenied(ctx, p.kyma); err != nil {
+			return ctrl.Result{}, err
+		}
 		return ctrl.Result{}, k.removeFinalizer(ctx, p.kyma, reason, message)
 	}
 	// Reconciles with the same inputs can be skipped until this time.

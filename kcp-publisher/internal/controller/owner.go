@@ -2,13 +2,14 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
-	"github.com/kyma-pull/kyma-pull/bundle/reason"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
@@ -48,8 +49,9 @@ func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
 		ctrl.LoggerFrom(ctx).Info("an operator handed the runtime over to this Kyma", "runtime", plan.RuntimeID(p.kyma))
 		return nil
 	}
-	refused := plan.NewOwners(all).Check(p.kyma)
-	if why := reason.Of(refused); why != reason.DuplicateRuntimeID && why != reason.RuntimeUnassigned {
+	owners := plan.NewOwners(all)
+	refused := owners.Check(p.kyma)
+	if !plan.CanBeAssigned(p.kyma, refused) {
 		return refused
 	}
 	if p.kyma.DeletionTimestamp.IsZero() && k.acceptChallenge(ctx, p, all, tokens) {
@@ -57,8 +59,37 @@ func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
 			plan.RuntimeID(p.kyma))
 		return nil
 	}
-	plan.RecordDenied(p.kyma)
+	owners.RecordDenied(p.kyma)
 	return refused
+}
+
+// recordDenied records in the statuses of all other Kymas with the same runtime ID that they do not own the runtime. An
+// owner needs this before its deletion ends, because the publisher does not reconcile a suspended Kyma. After the
+// deletion, such a Kyma would be the only one with the runtime ID.
+func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
+	all, err := k.listClaimants(ctx, owner)
+	if err != nil {
+		return err
+	}
+	owners := plan.NewOwners(all)
+	if owners.Check(owner) != nil {
+		return nil
+	}
+	for i := range all {
+		before := &all[i]
+		if owners.Check(before) == nil {
+			continue
+		}
+		after := before.DeepCopy()
+		owners.RecordDenied(after)
+		if equality.Semantic.DeepEqual(before.Status, after.Status) {
+			continue
+		}
+		if refused, err := k.patchStatus(ctx, before, after); refused != nil || err != nil {
+			return errors.Join(refused, err)
+		}
+	}
+	return nil
 }
 
 // acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for it. The

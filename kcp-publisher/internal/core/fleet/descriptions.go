@@ -30,7 +30,8 @@ var descriptions = []Description{
 		RuntimeHandedOver,
 		Failing,
 		"an operator released the runtime, or assigned it to another Kyma: no more bundles are published for this Kyma",
-		"delete this Kyma: nothing is removed from the runtime",
+		"delete this Kyma: nothing is removed from the runtime; or assign the runtime to this Kyma again: `kcp-publisher " +
+			"enroll RUNTIME --replace --kyma NAMESPACE/KYMA --location REGISTRY/PATH`",
 	},
 	{
 		CloneDetected,

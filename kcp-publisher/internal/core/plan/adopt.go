@@ -278,18 +278,18 @@ func (s statements) nextRollbacks(granted, wanted map[string]string, observed di
 }
 
 // CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
-// runtime to this Kyma.
+// runtime to this Kyma since.
 //
 // It compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. A bundle that a
 // publisher before version 0.1.0 created contains no Kyma. Such a bundle belongs to the Kyma whose name equals the
 // runtime ID.
 func (a Adoption) CheckOwner(r Runtime) error {
-	if a.StoredPredicate == nil || r.IsAssigned || a.StoredPredicate.Audience.KeyThumbprint == "" {
+	if a.StoredPredicate == nil || a.StoredPredicate.Audience.KeyThumbprint == "" {
 		return nil
 	}
 	owner := a.StoredPredicate.Owner()
 	switch {
-	case owner.IsZero(),
+	case r.AssignedAt > 0 && !r.isFormerOwner(*a.StoredPredicate), owner.IsZero(),
 		owner.UID != "" && owner.UID == r.Kyma.UID,
 		owner.Name != "" && owner.SameName(r.Kyma),
 		owner.Name == "" && r.Kyma.Name == r.ID:
@@ -306,6 +306,13 @@ func (a Adoption) CheckOwner(r Runtime) error {
 		r.ID,
 		own,
 	)
+}
+
+// isFormerOwner reports whether a newer owner created the stored bundle after an operator assigned the runtime to this
+// Kyma, for example if the Kyma was restored from a backup.
+func (r Runtime) isFormerOwner(stored bundle.Predicate) bool {
+	return slices.Contains(stored.FormerKymas, r.Kyma) && !slices.Contains(r.FormerOwners, stored.Owner()) &&
+		stored.IssuedAt.UnixMilli() > r.AssignedAt
 }
 
 // listFormerOwners returns the Kymas that owned the runtime before. An agent accepts a bundle of another Kyma only if

@@ -31,11 +31,15 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 //
 // The owner is the Kyma to which an operator assigned the runtime last. Without an assignment, it is the only Kyma with
 // an enrolled key. Without an enrolled key, it is the only Kyma that has or had the runtime ID. A Kyma's label and age
-// prove nothing, because the Kyma's author chooses them.
+// prove nothing, because the Kyma's author chooses them. A Kyma whose status records that it does not own the runtime
+// needs a new assignment, even if it had a key or an assignment before.
 func findOwner(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
 	for _, kyma := range all {
+		if isDenied(kyma, id) {
+			continue
+		}
 		if at := AssignedAt(kyma); at > 0 {
 			newest := AssignedAt(assigned)
 			ties = at == newest || ties && at < newest
@@ -54,7 +58,7 @@ func findOwner(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 		return assigned
 	case keys == 1:
 		return enrolled
-	case keys > 1, len(all) > 1, unownedMessage(all[0]) == id:
+	case keys > 1, len(all) > 1, isDenied(all[0], id):
 		return nil
 	}
 	return all[0]
@@ -68,11 +72,24 @@ func AssignedAt(kyma *v1beta2.Kyma) int64 {
 	return kyma.Status.Runtime.Assignment.Decided
 }
 
-func unownedMessage(kyma *v1beta2.Kyma) string {
-	if kyma.Status.Runtime == nil {
+// isDenied reports whether the Kyma's status records that the Kyma does not own the runtime.
+func isDenied(kyma *v1beta2.Kyma, id string) bool {
+	return kyma.Status.Runtime != nil && kyma.Status.Runtime.Unowned == id
+}
+
+// formerOwnerOf returns the Kyma to which an operator assigned the runtime after the given Kyma owned it. It returns ""
+// if the given Kyma is not a former owner.
+func formerOwnerOf(kyma *v1beta2.Kyma, id string) string {
+	if !isDenied(kyma, id) {
 		return ""
 	}
-	return kyma.Status.Runtime.Unowned
+	return kyma.Status.Runtime.AssignedTo
+}
+
+// hasOwned reports whether the Kyma owned the runtime at any time. It relies on data that only an owner gets.
+func hasOwned(kyma *v1beta2.Kyma) bool {
+	s := kyma.Status.Runtime
+	return s != nil && (s.Key != nil || s.Published != nil || s.Assignment != nil)
 }
 
 // Check returns an error if the Kyma does not own its runtime, or if the Kyma's runtime ID is invalid or has changed.
@@ -98,6 +115,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 			"runtime %s was released to another control plane: delete this Kyma, which removes nothing from the runtime", id)
 	}
 	switch owner, found := o[id]; {
+	case owner == nil && formerOwnerOf(kyma, id) != "":
+		return handedOverError(kyma, id, formerOwnerOf(kyma, id)+", which does not own it anymore")
 	case found && owner == nil:
 		return reason.Errorf(
 			reason.RuntimeUnassigned,
@@ -109,18 +128,37 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 		)
 	case owner == nil || isSameKyma(owner, kyma):
 		return nil
-	case AssignedAt(owner) > 0 && kyma.Status.Runtime != nil && kyma.Status.Runtime.Key != nil:
-		return reason.Errorf(
-			reason.RuntimeHandedOver,
-			"runtime ID %s already belongs to Kyma %s, to which an operator assigned it: delete this Kyma, which "+
-				"removes nothing from the runtime",
-			id,
-			describeKyma(owner),
-		)
+	case AssignedAt(owner) > 0 && hasOwned(kyma):
+		return handedOverError(kyma, id, describeKyma(owner))
 	default:
 		return reason.Errorf(reason.DuplicateRuntimeID, "runtime ID %s already belongs to Kyma %s: change the label %s",
 			id, describeKyma(owner), v1beta2.LabelRuntimeID)
 	}
+}
+
+// CanBeAssigned reports whether an operator's token can make a Kyma the owner of its runtime. refused is the result of
+// Check.
+func CanBeAssigned(kyma *v1beta2.Kyma, refused error) bool {
+	switch reason.Of(refused) {
+	case reason.DuplicateRuntimeID, reason.RuntimeUnassigned:
+		return true
+	case reason.RuntimeHandedOver:
+		return kyma.Annotations[v1beta2.AnnotationMovedAway] != v1beta2.True
+	}
+	return false
+}
+
+func handedOverError(kyma *v1beta2.Kyma, id, next string) error {
+	return reason.Errorf(
+		reason.RuntimeHandedOver,
+		"this Kyma is a former owner of runtime %s: an operator assigned the runtime to Kyma %s: delete this Kyma, "+
+			"which removes nothing from the runtime, or assign the runtime to this Kyma again with `kcp-publisher "+
+			"enroll %s --replace --kyma %s`",
+		id,
+		next,
+		id,
+		describeKyma(kyma),
+	)
 }
 
 func isSameKyma(a, b *v1beta2.Kyma) bool { return a.Namespace == b.Namespace && a.Name == b.Name }
@@ -145,18 +183,23 @@ func RecordOwner(kyma *v1beta2.Kyma) {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
 	s := kyma.Status.Runtime
-	s.Unowned = ""
+	s.Unowned, s.AssignedTo = "", ""
 	if s.ID == "" {
 		s.ID = RuntimeID(kyma)
 	}
 }
 
-// RecordDenied records in a Kyma's status that another Kyma owns the runtime.
-func RecordDenied(kyma *v1beta2.Kyma) {
+// RecordDenied records in a Kyma's status that the Kyma does not own the runtime. For a former owner, it also records
+// the Kyma to which an operator assigned the runtime. Only an operator's new decision makes the Kyma the owner again.
+func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
-	kyma.Status.Runtime.Unowned = RuntimeID(kyma)
+	s, id := kyma.Status.Runtime, RuntimeID(kyma)
+	if owner := o[id]; owner != nil && AssignedAt(owner) > 0 && hasOwned(kyma) {
+		s.AssignedTo = describeKyma(owner)
+	}
+	s.Unowned = id
 }
 
 // HandOver assigns a runtime to a Kyma if an operator has requested this with the Kyma's hand-over annotation. The

@@ -54,8 +54,11 @@ func TestOwnershipIsDecidedOnlyByOperators(t *testing.T) {
 		"enrolled Kyma and assigned Kyma":                {enrolled, decided(5), "b"},
 		"Kymas with a newer and an older assignment":     {decided(6), decided(5), "a"},
 		"Kymas with two assignments at the same time":    {decided(5), decided(5), ""},
-		"assigned Kyma that was denied before": {
-			func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "a",
+		"assigned Kyma that was denied after its assignment": {
+			func(s *v1beta2.RuntimeStatus) { denied(s); decided(1)(s) }, denied, "",
+		},
+		"former owner with a key and a denied Kyma": {
+			func(s *v1beta2.RuntimeStatus) { denied(s); enrolled(s) }, denied, "",
 		},
 		"enrolled Kyma and denied Kyma": {enrolled, denied, "a"},
 	} {
@@ -94,7 +97,8 @@ func TestOwnershipIsDecidedOnlyByOperators(t *testing.T) {
 
 func TestDeniedKymaDoesNotBecomeOwner(t *testing.T) {
 	waiting := claiming("aaa", nil)
-	if RecordDenied(waiting); reason.Of(NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting)) != reason.RuntimeUnassigned {
+	NewOwners(nil).RecordDenied(waiting)
+	if why := NewOwners([]v1beta2.Kyma{*waiting}).Check(waiting); reason.Of(why) != reason.RuntimeUnassigned {
 		t.Error("the denied Kyma owns the runtime")
 	}
 	waiting.Labels[v1beta2.LabelRuntimeID] = "its-own"
@@ -325,52 +329,60 @@ func TestBundleInRegistryShowsTheOwner(t *testing.T) {
 	own := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u1"}
 	rebuilt := trust.Kyma{Namespace: "kcp-system", Name: "victim", UID: "u2"}
 	aaa := trust.Kyma{Namespace: "kcp-system", Name: "aaa", UID: "u3"}
+	issued := noon
 	predicate := func(kyma *trust.Kyma, uid, key string, former ...trust.Kyma) *bundle.Predicate {
 		return &bundle.Predicate{
 			Kyma:        kyma,
 			KymaUID:     uid,
 			FormerKymas: former,
+			IssuedAt:    issued,
 			Audience:    bundle.Audience{Runtime: "r-1", KeyThumbprint: key},
 		}
 	}
 	for name, c := range map[string]struct {
 		stored   *bundle.Predicate
 		kyma     trust.Kyma
-		assigned bool
+		assigned int64
 		want     bool
 		former   []trust.Kyma
 	}{
-		"registry without a bundle": {nil, aaa, false, true, nil},
-		"bundle of the same Kyma":   {predicate(&own, "u1", "k"), own, false, true, nil},
+		"registry without a bundle": {nil, aaa, 0, true, nil},
+		"bundle of the same Kyma":   {predicate(&own, "u1", "k"), own, 0, true, nil},
 		"bundle from before the control plane was rebuilt": {
-			predicate(&own, "u1", "k"), rebuilt, false, true, []trust.Kyma{own},
+			predicate(&own, "u1", "k"), rebuilt, 0, true, []trust.Kyma{own},
 		},
-		"bundle of another Kyma": {predicate(&own, "u1", "k"), aaa, false, false, nil},
+		"bundle of another Kyma": {predicate(&own, "u1", "k"), aaa, 0, false, nil},
 		"bundle of another Kyma, runtime assigned": {
-			predicate(&own, "u1", "k"), aaa, true, true, []trust.Kyma{own},
+			predicate(&own, "u1", "k"), aaa, 1, true, []trust.Kyma{own},
 		},
 		"bundle for a runtime that never enrolled": {
-			predicate(&own, "u1", ""), aaa, false, true, []trust.Kyma{own},
+			predicate(&own, "u1", ""), aaa, 0, true, []trust.Kyma{own},
 		},
-		"bundle of a version before 0.1.0 for the same UID": {predicate(nil, "u1", "k"), own, false, true, nil},
+		"bundle of a version before 0.1.0 for the same UID": {predicate(nil, "u1", "k"), own, 0, true, nil},
 		"bundle of a version before 0.1.0, Kyma with the runtime ID in its label": {
-			predicate(nil, "u1", "k"), aaa, false, false, nil,
+			predicate(nil, "u1", "k"), aaa, 0, false, nil,
 		},
 		"bundle of a version before 0.1.0, Kyma with the runtime ID as its name": {
-			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, false, true, nil,
+			predicate(nil, "u1", "k"), trust.Kyma{Namespace: "kcp-system", Name: "r-1", UID: "u4"}, 0, true, nil,
 		},
-		"bundle of a version before 0.1.0 for a Kyma from a file": {predicate(nil, "", "k"), aaa, false, true, nil},
+		"bundle of a version before 0.1.0 for a Kyma from a file": {predicate(nil, "", "k"), aaa, 0, true, nil},
 		"bundle that lists the Kyma as a former owner": {
-			predicate(&own, "u1", "k", aaa), aaa, false, false, nil,
+			predicate(&own, "u1", "k", aaa), aaa, 0, false, nil,
+		},
+		"bundle after the assignment of a Kyma that it lists as a former owner": {
+			predicate(&own, "u1", "k", aaa), aaa, issued.UnixMilli() - 1, false, nil,
+		},
+		"bundle before the assignment of a Kyma that it lists as a former owner": {
+			predicate(&own, "u1", "k", aaa), aaa, issued.UnixMilli() + 1, true, []trust.Kyma{own},
 		},
 		"bundle of the same Kyma with a former owner": {
-			predicate(&own, "u1", "k", aaa), own, false, true, []trust.Kyma{aaa},
+			predicate(&own, "u1", "k", aaa), own, 0, true, []trust.Kyma{aaa},
 		},
 		"Kyma with the same name from a file": {
-			predicate(&own, "u1", "k"), trust.Kyma{Name: "victim"}, false, true, []trust.Kyma{own},
+			predicate(&own, "u1", "k"), trust.Kyma{Name: "victim"}, 0, true, []trust.Kyma{own},
 		},
 	} {
-		a, r := Adoption{StoredPredicate: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, IsAssigned: c.assigned}
+		a, r := Adoption{StoredPredicate: c.stored}, Runtime{ID: "r-1", Kyma: c.kyma, AssignedAt: c.assigned}
 		err := a.CheckOwner(r)
 		if (err == nil) != c.want || err != nil && reason.Of(err) != reason.RuntimeUnassigned {
 			t.Errorf("%s: got error %v, want accepted %t", name, err, c.want)

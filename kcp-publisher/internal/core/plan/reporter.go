@@ -112,14 +112,10 @@ func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 	if former != nil && isSameKyma(former, kyma) {
 		former = nil
 	}
-	if former != nil && former.Status.Runtime != nil {
-		requested := former.Status.Runtime.Requested.DeepCopy()
-		defer func() {
-			if kyma.Status.Runtime.Requested == nil {
-				kyma.Status.Runtime.Requested = requested
-			}
-		}()
-	}
 	RecordOwner(kyma)
+	// The request of a Kyma that owned the runtime before is older than the request of its former owner.
+	if former != nil && former.Status.Runtime != nil && former.Status.Runtime.Requested != nil {
+		kyma.Status.Runtime.Requested = former.Status.Runtime.Requested.DeepCopy()
+	}
 	assign(kyma.Status.Runtime, former, time.UnixMilli(at))
 }

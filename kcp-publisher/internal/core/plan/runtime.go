@@ -35,10 +35,10 @@ type Runtime struct {
 	// Validity is the minimum validity period of the runtime's bundles, or 0 for no minimum.
 	Validity time.Duration
 	// Kyma identifies the runtime's Kyma in the control plane or in a file. FormerOwners lists the Kymas that owned the
-	// runtime before. IsAssigned is true if an operator assigned the runtime to Kyma.
+	// runtime before. AssignedAt is the time when an operator assigned the runtime to Kyma, in Unix milliseconds, or 0.
 	Kyma         trust.Kyma
 	FormerOwners []trust.Kyma
-	IsAssigned   bool
+	AssignedAt   int64
 	// RecordedBundle is the last published bundle in the Kyma's status, or nil.
 	RecordedBundle *RecordedBundle
 	// Installed lists the modules in the runtime's last report. Observed is the digest of the bundle that the runtime
@@ -95,7 +95,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 	id := RuntimeID(kyma)
 	next := Runtime{
 		ID: id, Audience: bundle.Audience{Runtime: id}, IsDeleting: !kyma.DeletionTimestamp.IsZero(), Source: r.Source,
-		Kyma: KymaIdentity(kyma), FormerOwners: formerOwners(kyma.Status.Runtime), IsAssigned: AssignedAt(kyma) > 0,
+		Kyma: KymaIdentity(kyma), FormerOwners: formerOwners(kyma.Status.Runtime), AssignedAt: AssignedAt(kyma),
 		RecordedBundle: &RecordedBundle{}, IsChanging: r.IsChanging, AgentRollbackFrom: r.agentRollbackFrom(kyma),
 	}
 	if silence, carried, err := r.SilenceTimeoutFor(kyma); carried && err == nil {
