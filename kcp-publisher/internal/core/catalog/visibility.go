@@ -74,6 +74,16 @@ func (s *Snapshot) listTemplates(module, version string) []*template {
 	return found
 }
 
+// VersionTemplates returns the ModuleTemplates of a module's version, by the rule that lookups of the version use. In a
+// valid catalog, each version has exactly one.
+func (s *Snapshot) VersionTemplates(module, version string) []*v1beta2.ModuleTemplate {
+	var found []*v1beta2.ModuleTemplate
+	for _, t := range s.listTemplates(module, version) {
+		found = append(found, &t.ModuleTemplate)
+	}
+	return found
+}
+
 // VisibleCatalog returns the part of the catalog that is published to a Kyma with these labels: the channels that the
 // Kyma can use, and their ModuleTemplates. It omits mandatory modules. For each channel, heldVersion returns the
 // version that a rollout keeps in the runtime, or "". If the catalog is too large for a bundle, VisibleCatalog omits

@@ -146,8 +146,11 @@ func (c *chain) finalReasons(entry *fleet.TrainVersion, to string) []waitConditi
 // unresolvedConditions returns the unmet conditions that only an operator can resolve, and the conditions that cannot
 // be evaluated because data is missing.
 func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, counted bool) (waits []waitCondition) {
-	templates := c.findTemplates(entry.Version)
-	if len(templates) != 1 {
+	templates, err := c.findTemplates(c.module, entry.Version)
+	switch {
+	case err != nil:
+		waits = append(waits, waitCondition{fleet.WaitTemplateMissing, err.Error()})
+	case len(templates) != 1:
 		waits = append(
 			waits,
 			waitCondition{
@@ -186,23 +189,6 @@ func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, count
 		})
 	}
 	return waits
-}
-
-func (c *chain) findTemplates(version string) (found []*v1beta2.ModuleTemplate) {
-	for i := range c.Templates {
-		t := &c.Templates[i]
-		of := t.Spec.ModuleName
-		if of == "" {
-			of = t.Labels[v1beta2.LabelModuleName]
-		}
-		if !t.DeletionTimestamp.IsZero() {
-			continue
-		}
-		if of == c.module && t.Spec.Version == version || t.Spec.Version == "" && t.Name == c.module+"-"+version {
-			found = append(found, t)
-		}
-	}
-	return found
 }
 
 // unmetConditions returns those conditions of a channel that are not met yet, such as the number of ready runtimes.

@@ -18,6 +18,7 @@ import (
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
@@ -84,6 +85,20 @@ type inputIndex struct {
 	policies []*fleet.PromotionPolicy
 	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module name
 	rollouts map[rollout.Track][]*fleet.Rollout
+	// catalog contains the ModuleTemplates after the first call of findTemplates.
+	catalog *catalog.Snapshot
+}
+
+// findTemplates returns the ModuleTemplates of a module's version.
+func (w *inputIndex) findTemplates(module, version string) ([]*v1beta2.ModuleTemplate, error) {
+	if w.catalog == nil {
+		indexed, err := catalog.New(w.Templates, nil)
+		if err != nil {
+			return nil, err
+		}
+		w.catalog = indexed
+	}
+	return w.catalog.VersionTemplates(module, version), nil
 }
 
 func newInputIndex(in Input) *inputIndex {
