@@ -144,7 +144,7 @@ func union(a, b []string) []string {
 // New returns the inventory of the runtimes. contents contains the images of each module version.
 func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	fleet := Fleet{Images: []Image{}}
-	holders := map[Module][]Runtime{}
+	holders := map[Module][]*Runtime{}
 	byID := slices.SortedFunc(slices.Values(runtimes), func(a, b Runtime) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range byID {
 		r := &byID[i]
@@ -153,7 +153,9 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 			continue
 		}
 		for _, m := range r.Modules {
-			holders[m] = append(holders[m], *r)
+			if all := holders[m]; len(all) == 0 || all[len(all)-1] != r { // a report could repeat a module
+				holders[m] = append(all, r)
+			}
 		}
 	}
 	images := map[string][]Use{}
@@ -162,13 +164,7 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 		if problem := content.Problem; problem != "" || !known {
 			fleet.Unknown = append(fleet.Unknown, Unknown{m, len(holders[m]), cmp.Or(problem, NoBundle)})
 		}
-		used := map[string][]Holder{}
-		for _, r := range holders[m] {
-			for _, text := range content.imagesOn(r.Kubernetes) {
-				used[text] = append(used[text], Holder{r.ID, r.Reported})
-			}
-		}
-		for text, by := range used {
+		for text, by := range content.holders(holders[m]) {
 			images[text] = append(images[text], Use{m, by})
 		}
 	}
@@ -176,6 +172,42 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 		fleet.Images = append(fleet.Images, Image{text, images[text]})
 	}
 	return fleet
+}
+
+// holders returns the runtimes that run each image. Images of the same runtimes share a list. Otherwise, a module with
+// many images in many runtimes could fill the memory.
+func (c Content) holders(runtimes []*Runtime) map[string][]Holder {
+	byKubernetes := map[string][]Holder{} // the key of runtimes with c.Images has no prefix
+	group := func(r *Runtime) string {
+		if _, differ := c.Kubernetes[r.Kubernetes]; differ {
+			return "=" + r.Kubernetes
+		}
+		return ""
+	}
+	groups := map[string][]string{} // groups of runtimes by image
+	for _, r := range runtimes {
+		of := group(r)
+		if byKubernetes[of] == nil {
+			for _, text := range c.imagesOn(r.Kubernetes) {
+				if !slices.Contains(groups[text], of) {
+					groups[text] = append(groups[text], of)
+				}
+			}
+		}
+		byKubernetes[of] = append(byKubernetes[of], Holder{r.ID, r.Reported})
+	}
+	all, shared := map[string][]Holder{}, map[string][]Holder{}
+	for text, of := range groups {
+		key := strings.Join(of, ",")
+		if shared[key] == nil {
+			for _, one := range of {
+				shared[key] = append(shared[key], byKubernetes[one]...)
+			}
+			slices.SortStableFunc(shared[key], func(a, b Holder) int { return cmp.Compare(a.Runtime, b.Runtime) })
+		}
+		all[text] = shared[key]
+	}
+	return all
 }
 
 // Select returns the part of the inventory that matches an image and a module. The image is a reference, a digest or a
@@ -207,6 +239,7 @@ func matchesImage(text, query string) bool {
 	if err != nil {
 		return false
 	}
+	named = withCanonicalHost(named)
 	if digested, ok := named.(reference.Digested); ok && digested.Digest().String() == query {
 		return true
 	}
@@ -214,10 +247,28 @@ func matchesImage(text, query string) bool {
 		return true
 	}
 	wanted, err := reference.ParseNormalizedNamed(query)
-	if err != nil || wanted.Name() != named.Name() {
+	if err != nil {
+		return false
+	}
+	if wanted = withCanonicalHost(wanted); wanted.Name() != named.Name() {
 		return false
 	}
 	return matchesReference(named, wanted)
+}
+
+// withCanonicalHost returns the reference with the registry's host in lower case and without the default port, because
+// another spelling of the host is the same registry.
+func withCanonicalHost(named reference.Named) reference.Named {
+	host := reference.Domain(named)
+	canonical := strings.TrimSuffix(strings.ToLower(host), ":443")
+	if canonical == host {
+		return named
+	}
+	changed, err := reference.ParseNormalizedNamed(canonical + strings.TrimPrefix(named.String(), host))
+	if err != nil || reference.Domain(changed) != canonical {
+		return named // without its port, the host looks like a path element
+	}
+	return changed
 }
 
 // matchesReference reports whether an image matches the wanted image. If the wanted image has a digest, the digests

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/spdx/tools-golang/spdx/v2/common"
@@ -57,7 +58,7 @@ func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	if c.Properties != nil {
 		var comments []string
 		for _, property := range *c.Properties {
-			comments = append(comments, property.Name+": "+property.Value)
+			comments = append(comments, property.Name+": "+onOneLine(property.Value))
 		}
 		p.PackageComment = strings.Join(comments, "\n")
 	}
@@ -69,6 +70,16 @@ func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	return p
 }
 
+// onOneLine replaces line breaks and other control characters, so that a hostile text cannot add another property.
+func onOneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
 func newRelationship(a common.ElementID, kind string, b common.ElementID) *spdx.Relationship {
 	return &spdx.Relationship{
 		RefA: common.MakeDocElementID("", string(a)), RefB: common.MakeDocElementID("", string(b)), Relationship: kind,
@@ -76,12 +87,12 @@ func newRelationship(a common.ElementID, kind string, b common.ElementID) *spdx.
 }
 
 // elementID returns an SPDX identifier for a reference. An SPDX identifier can contain only letters, digits, periods
-// and hyphens.
+// and hyphens. It contains the whole digest, because an attacker could find two images with the same shorter digest.
 func elementID(ref string) common.ElementID {
 	kind, name, named := strings.Cut(ref, ":")
 	if !named {
 		return common.ElementID(kind)
 	}
 	sum := sha256.Sum256([]byte(name))
-	return common.ElementID(kind + "-" + hex.EncodeToString(sum[:8]))
+	return common.ElementID(kind + "-" + hex.EncodeToString(sum[:]))
 }
