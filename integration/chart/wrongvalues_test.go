@@ -41,6 +41,8 @@ func refuses(t *testing.T, name string, good map[string]any, table map[string]in
 
 func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 	good := map[string]any{"location": "registry.example/fleet", "keys": map[string]any{"secretName": "keys"}}
+	const anyPolicy = "signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy, " +
+		"rules: [{components: 'a/*', required: true}]}"
 	refuses(t, "kcp-publisher", good, map[string]invalidValues{
 		"misspelled value":        {"replica: 2", []string{"'replica'", notAllowed}},
 		"misspelled nested value": {"keys: {secret: a}", []string{"/keys", "'secret'", notAllowed}},
@@ -196,6 +198,17 @@ func TestPublisherChartRejectsInvalidValues(t *testing.T) {
 		"signature policy without rules": {
 			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy}",
 			[]string{"/signaturePolicy", "missing property 'rules'"},
+		},
+		"signature policy without a namespace of its keys": {
+			anyPolicy, []string{"signatureKeysNamespace: is required with signaturePolicy", "from kcp-system"},
+		},
+		"public keys in the namespace of private keys": {
+			anyPolicy + "\nsignatureKeysNamespace: kcp-system",
+			[]string{"signatureKeysNamespace: kcp-system is the namespace of this release"},
+		},
+		"public keys in the namespace of Secrets for runtimes": {
+			anyPolicy + "\nsignatureKeysNamespace: shared\nsecretsNamespace: shared",
+			[]string{"signatureKeysNamespace: shared is also secretsNamespace"},
 		},
 		"misspelled field of a signature rule": {
 			"signaturePolicy: {apiVersion: kyma-pull.dev/v1, kind: SignaturePolicy, " +

@@ -46,6 +46,9 @@ func byChart(values map[string]map[string]any) fleet.Account {
 			return nil, err
 		}
 		for _, o := range objects {
+			if err := createNamespace(ctx, cluster, o.GetNamespace()); err != nil {
+				return nil, err
+			}
 			if err := cluster.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("helm"),
 				client.ForceOwnership); err != nil {
 				return nil, fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
@@ -65,6 +68,15 @@ func byChart(values map[string]map[string]any) fleet.Account {
 			CurrentContext: "x",
 		})
 	}
+}
+
+// createNamespace creates a namespace if it does not exist. The chart expects that an operator has created it.
+func createNamespace(ctx context.Context, cluster client.Client, name string) error {
+	if name == "" {
+		return nil
+	}
+	err := cluster.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	return client.IgnoreAlreadyExists(err)
 }
 
 func renderChart(name string, values map[string]any) ([]*unstructured.Unstructured, error) {
@@ -259,10 +271,12 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		"apiVersion": "kyma-pull.dev/v1", "kind": "SignaturePolicy",
 		"rules": []any{map[string]any{"components": "*", "required": false}},
 	}
+	publisher["signatureKeysNamespace"] = "kcp-signatures"
 	f := newFleet(t, fleet.Options{
 		LeaderElect: true,
 		PublisherFlags: []string{
 			"--webhook-url", "https://" + address, "--set", "webhook-bind-address=" + address, "--signature-policy", policy,
+			"--signature-keys-namespace", "kcp-signatures",
 		},
 		Account: byChart(map[string]map[string]any{
 			"kcp-publisher": publisher,

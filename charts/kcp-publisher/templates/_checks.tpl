@@ -6,6 +6,12 @@
 {{- if and .Values.git.url .Values.watchLabelSelector }}{{ fail "watchLabelSelector: cannot be combined with git.url, because a commit covers all Kymas" }}{{ end }}
 {{- if and .Values.git.branch .Values.git.tag }}{{ fail "git.tag: cannot be combined with git.branch; set one of them" }}{{ end }}
 {{- if and .Values.secretsNamespace (eq .Values.secretsNamespace .Release.Namespace) }}{{ fail (printf "secretsNamespace: %s is the namespace of this release, whose Secrets contain private keys; use another namespace" .Values.secretsNamespace) }}{{ end }}
+{{- if .Values.signaturePolicy }}
+{{- $own := .Values.signatureKeysNamespace }}
+{{- if not $own }}{{ fail (printf "signatureKeysNamespace: is required with signaturePolicy, because the publisher can read all Secrets there; move the public keys from %s, whose Secrets contain private keys, to another namespace" .Release.Namespace) }}{{ end }}
+{{- if eq $own .Release.Namespace }}{{ fail (printf "signatureKeysNamespace: %s is the namespace of this release, whose Secrets contain private keys; use another namespace" $own) }}{{ end }}
+{{- if eq $own .Values.secretsNamespace }}{{ fail (printf "signatureKeysNamespace: %s is also secretsNamespace, whose authors could add public keys; use another namespace" $own) }}{{ end }}
+{{- end }}
 {{- if not .Values.git.url }}{{ range $name := list "branch" "tag" "path" "pollInterval" "credentialsSecretName" "signersConfigMapName" }}{{ if get $.Values.git $name }}{{ fail (printf "git.%s: has no effect without git.url" $name) }}{{ end }}{{ end }}{{ end }}
 {{- if and (regexMatch "^(ssh://|[^/:]+@[^/:]+:)" .Values.git.url) (not .Values.git.credentialsSecretName) }}{{ fail "git.credentialsSecretName: is required, because git.url uses SSH; the Secret contains identity and known_hosts" }}{{ end }}
 {{- if and .Values.componentCache.existingClaim (not .Values.componentCache.enabled) }}{{ fail "componentCache.existingClaim: has no effect, because componentCache.enabled is false" }}{{ end }}

@@ -15,9 +15,9 @@ import (
 )
 
 var hostileParts = []string{
-	"registry.example/kyma/keda", "Registry.Example/kyma/keda", "registry.example:443/kyma/keda", "keda", ":1.0", "@", ":", "//",
-	"sha256:" + strings.Repeat("a", 64), "\n", "\x1b[2J", "\u202e", "\"", "\\", "module:keda@1.8.0", "image:", "fleet", " ",
-	"\xff", "../", "?tag=x&", "%00", strings.Repeat("x", 300), "🙂", "]]>", "<b>",
+	"registry.example/kyma/keda", "Registry.Example/kyma/keda", "registry.example:443/kyma/keda", "keda", ":1.0",
+	"@", ":", "//", "sha256:" + strings.Repeat("a", 64), "\n", "\x1b[2J", "\u202e", "\"", "\\", "module:keda@1.8.0",
+	"image:", "fleet", " ", "\xff", "../", "?tag=x&", "%00", strings.Repeat("x", 300), "]]>", "<b>",
 }
 
 // Images, modules and problems have hostile texts. The bills of materials stay valid, and each image and module version
