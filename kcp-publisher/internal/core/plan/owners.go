@@ -195,7 +195,7 @@ func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 	}
-	s, id := kyma.Status.Runtime, RuntimeID(kyma)
+	s, id := kyma.Status.Runtime, ClaimedRuntimeID(kyma)
 	if owner := o[id]; owner != nil && AssignedAt(owner) > 0 && hasOwned(kyma) {
 		s.AssignedTo = describeKyma(owner)
 	}
