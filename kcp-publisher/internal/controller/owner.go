@@ -72,12 +72,12 @@ func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 		return err
 	}
 	owners := plan.NewOwners(all)
-	if owners.Check(owner) != nil {
+	if !owners.Owns(owner) {
 		return nil
 	}
 	for i := range all {
 		before := &all[i]
-		if owners.Check(before) == nil {
+		if owners.Owns(before) {
 			continue
 		}
 		after := before.DeepCopy()

@@ -15,6 +15,20 @@ import (
 // An operator moved a runtime from a suspended Kyma to another one, which is deleted later. The first Kyma is the only
 // one with the runtime ID, but it gets no bundle when it is resumed.
 func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
+	for name, end := range map[string]func(next *v1beta2.Kyma){
+		"runtime without a cluster": func(next *v1beta2.Kyma) { next.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True },
+		"runtime of another control plane": func(next *v1beta2.Kyma) {
+			next.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
+		},
+	} {
+		t.Run(name, func(t *testing.T) { checkFormerOwner(t, end) })
+	}
+}
+
+// checkFormerOwner moves a runtime from a suspended Kyma to another one, which it deletes after a call of end. It then
+// checks the first Kyma.
+func checkFormerOwner(t *testing.T, end func(next *v1beta2.Kyma)) {
+	t.Helper()
 	w := newWaves(t, newSurroundings(t), 1)
 	w.settle()
 	former, next := &v1beta2.Kyma{}, kymaNamed("next", "next", w.now)
@@ -47,7 +61,7 @@ func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
 		t.Fatal("the new owner got no bundle")
 	}
 	w.must(get(next, "next"))
-	next.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True
+	end(next)
 	w.must(w.api.Update(t.Context(), next))
 	w.must(w.api.Delete(t.Context(), next))
 	w.poll()

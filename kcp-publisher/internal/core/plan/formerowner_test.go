@@ -1,6 +1,9 @@
 package plan
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +101,80 @@ func TestReleasedKymaIsNotAssignedByAToken(t *testing.T) {
 	away.Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
 	if err := NewOwners([]v1beta2.Kyma{*away}).Check(away); CanBeAssigned(away, err) {
 		t.Errorf("Kyma that was released to another control plane: a token can assign it in spite of %v", err)
+	}
+}
+
+func TestFormerOwnerWithAChangedLabelStaysFormerOwner(t *testing.T) {
+	former, next := claiming("former", enrolled), claiming("next", decided(5))
+	former.Labels[v1beta2.LabelRuntimeID] = "other"
+	NewOwners([]v1beta2.Kyma{*former, *next}).RecordDenied(former)
+	former.Labels[v1beta2.LabelRuntimeID] = "r-1"
+	if err := NewOwners([]v1beta2.Kyma{*former}).Check(former); reason.Of(err) != reason.RuntimeHandedOver {
+		t.Errorf("after the label was restored: got %v, want reason RuntimeHandedOver", err)
+	}
+}
+
+// Kymas are created, relabeled, reconciled and deleted at random. A Kyma that names the runtime of another Kyma becomes
+// the owner only by a decision.
+func TestRandomHistoriesChangeTheOwnerOnlyByDecisions(t *testing.T) {
+	random := rand.New(rand.NewPCG(44, 4))
+	for history := range 5000 {
+		all, now := []v1beta2.Kyma{*claiming("k0", enrolled)}, noon
+		// others contains the Kymas that named the runtime while another Kyma owned it.
+		others, created := map[string]bool{}, 1
+		var steps []string
+		for range 25 {
+			now = now.Add(time.Minute)
+			step := ""
+			decides := false
+			switch at := random.IntN(max(1, len(all))); {
+			case len(all) == 0 || len(all) < 4 && random.IntN(4) == 0:
+				step = fmt.Sprintf("create k%d", created)
+				all, created = append(all, *claiming(fmt.Sprintf("k%d", created), nil)), created+1
+			case random.IntN(4) == 0:
+				step = "delete " + all[at].Name
+				if owners := NewOwners(all); owners.Owns(&all[at]) {
+					for i := range all {
+						if ClaimedRuntimeID(&all[i]) == ClaimedRuntimeID(&all[at]) && i != at {
+							owners.RecordDenied(&all[i])
+						}
+					}
+				}
+				all = slices.Delete(all, at, at+1)
+			case random.IntN(4) == 0:
+				step = "relabel " + all[at].Name
+				all[at].Labels[v1beta2.LabelRuntimeID] = []string{"r-1", "r-2"}[random.IntN(2)]
+			case random.IntN(8) == 0:
+				step = "release " + all[at].Name
+				all[at].Annotations = map[string]string{v1beta2.AnnotationMovedAway: v1beta2.True}
+			case random.IntN(6) == 0 && RuntimeID(&all[at]) == "r-1" && ClaimedRuntimeID(&all[at]) == "r-1":
+				step, decides = "assign to "+all[at].Name, true
+				AcceptChallenge(&all[at], all, now)
+				enrolled(all[at].Status.Runtime)
+				all[at].Annotations = nil
+			default:
+				step = "reconcile " + all[at].Name
+				owners := NewOwners(all)
+				switch err := owners.Check(&all[at]); {
+				case err == nil:
+					RecordOwner(&all[at])
+				case CanBeAssigned(&all[at], err):
+					owners.RecordDenied(&all[at])
+				}
+			}
+			steps = append(steps, step)
+			next := ""
+			if kyma := NewOwners(all)["r-1"]; kyma != nil {
+				next = kyma.Name
+			}
+			if others[next] && !decides {
+				t.Fatalf("history %d: Kyma %s became the owner: %v", history, next, steps)
+			}
+			for i := range all {
+				kyma := &all[i]
+				claims := ClaimedRuntimeID(kyma) == "r-1"
+				others[kyma.Name] = claims && kyma.Name != next && (next != "" || others[kyma.Name])
+			}
+		}
 	}
 }
