@@ -136,8 +136,8 @@ func (o Owners) Check(kyma *v1beta2.Kyma) error {
 	}
 }
 
-// Owns reports whether the Kyma owns the runtime that it claims. Check can still refuse such a Kyma, for example because
-// its runtime was released to another control plane.
+// Owns reports whether the Kyma owns the runtime that it claims. Check can still refuse such a Kyma, for example
+// because its runtime was released to another control plane.
 func (o Owners) Owns(kyma *v1beta2.Kyma) bool {
 	owner := o[ClaimedRuntimeID(kyma)]
 	return owner != nil && isSameKyma(owner, kyma)
