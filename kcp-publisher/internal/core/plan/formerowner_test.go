@@ -18,9 +18,8 @@ import (
 func TestFormerOwnerNeedsANewDecision(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	for name, owned := range map[string]func(*v1beta2.RuntimeStatus){
-		"enrolled":                  enrolled,
-		"assigned":                  decided(5),
-		"published before enrolled": publishedTo,
+		"enrolled": enrolled,
+		"assigned": decided(5),
 	} {
 		t.Run(name, func(t *testing.T) {
 			former, next := claiming("former", owned), claiming("next", decided(noon.UnixMilli()))
@@ -93,6 +92,18 @@ func TestFormerOwnerContinuesTheLatestRequest(t *testing.T) {
 	all[0] = *former
 	if err := NewOwners(all).Check(former); err != nil || former.Status.Runtime.Requested.Generation != 2 {
 		t.Errorf("got request %+v, %v, want the owner's request", former.Status.Runtime.Requested, err)
+	}
+}
+
+func TestKymaThatOnlyPublishedIsNoFormerOwner(t *testing.T) {
+	early, next := claiming("early", publishedTo), claiming("next", decided(5))
+	owners := NewOwners([]v1beta2.Kyma{*early, *next})
+	if err := owners.Check(early); reason.Of(err) != reason.DuplicateRuntimeID {
+		t.Errorf("got %v, want reason DuplicateRuntimeID", err)
+	}
+	owners.RecordDenied(early)
+	if err := NewOwners([]v1beta2.Kyma{*early}).Check(early); reason.Of(err) != reason.RuntimeUnassigned {
+		t.Errorf("the owner was deleted: got %v, want reason RuntimeUnassigned", err)
 	}
 }
 

@@ -86,10 +86,11 @@ func formerOwnerOf(kyma *v1beta2.Kyma, id string) string {
 	return kyma.Status.Runtime.AssignedTo
 }
 
-// hasOwned reports whether the Kyma owned the runtime at any time. It relies on data that only an owner gets.
+// hasOwned reports whether the Kyma owned the runtime by a token or an assignment at any time. A published bundle
+// proves nothing, because an attacker's Kyma can be the first one with the runtime ID.
 func hasOwned(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
-	return s != nil && (s.Key != nil || s.Published != nil || s.Assignment != nil)
+	return s != nil && (s.Key != nil || s.Assignment != nil)
 }
 
 // Check returns an error if the Kyma does not own its runtime, or if the Kyma's runtime ID is invalid or has changed.
