@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -24,10 +25,13 @@ func TestFirstClustersTutorialWorks(t *testing.T) {
 	require.NoError(t, err)
 	blocks, err := guides.Read(filepath.Join(checkout, "docs", "tutorials", "first-clusters.md"))
 	require.NoError(t, err)
+	_, version, err := release(dist).layout()
+	require.NoError(t, err)
 	programs, dir := t.TempDir(), t.TempDir()
 	provideTools(t, checkout, programs)
 	require.NoError(t, os.Symlink(dist, filepath.Join(dir, "dist")))
-	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", waiting+tutorialScript(t, blocks))
+	script := waiting + tutorialScript(t, blocks, version)
+	command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", script)
 	command.Dir, command.Stdout, command.Stderr = dir, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
 	t.Cleanup(func() {
@@ -113,8 +117,10 @@ var tutorialWaits = []struct{ block, commands string }{
 		"until_shows '2 healthy' 'kcp-publisher status'"},
 }
 
-// tutorialScript returns one script with the commands of the tutorial and its waits.
-func tutorialScript(t *testing.T, blocks []guides.Block) string {
+var tutorialVersion = regexp.MustCompile(`(?m)^VERSION=\S+`)
+
+// tutorialScript returns one script with the commands of the tutorial and its waits, for a version of the release.
+func tutorialScript(t *testing.T, blocks []guides.Block, version string) string {
 	t.Helper()
 	var script strings.Builder
 	waits := 0
@@ -128,5 +134,15 @@ func tutorialScript(t *testing.T, blocks []guides.Block) string {
 		}
 	}
 	require.Len(t, tutorialWaits, waits, "each wait belongs to one block of the tutorial")
-	return script.String()
+	require.Len(t, tutorialVersion.FindAllString(script.String(), -1), 1, "lines of the tutorial with the version")
+	return tutorialVersion.ReplaceAllString(script.String(), "VERSION="+version)
+}
+
+// The release workflow runs the tutorial with the version of the new release.
+func TestTutorialInstallsTheVersionOfTheRelease(t *testing.T) {
+	blocks, err := guides.Read(filepath.Join("..", "..", "docs", "tutorials", "first-clusters.md"))
+	require.NoError(t, err)
+	script := tutorialScript(t, blocks, "0.2.0-rc.1")
+	require.Contains(t, script, "\nVERSION=0.2.0-rc.1 PLATFORM=linux_amd64\n")
+	require.NotContains(t, script, "0.1.0", "the script uses another version")
 }

@@ -16,6 +16,7 @@ import (
 type workflow struct {
 	Permissions map[string]string `json:"permissions"`
 	Jobs        map[string]struct {
+		Needs       string            `json:"needs"`
 		Permissions map[string]string `json:"permissions"`
 		Strategy    struct {
 			Matrix struct {
