@@ -272,6 +272,12 @@ func steering(t *testing.T, w *world) {
 	if !rollout.Spec.Paused {
 		t.Error("the rollout is not paused")
 	}
+	var events corev1.EventList
+	require.NoError(t, w.admin.List(t.Context(), &events, client.InNamespace(namespace),
+		client.MatchingFields{"involvedObject.name": rollout.Name}))
+	require.Len(t, events.Items, 1, "only karl changed the rollout")
+	require.Equal(t, "Paused", events.Items[0].Reason)
+	require.True(t, strings.HasSuffix(events.Items[0].Message, ", by karl"), events.Items[0].Message)
 	if v := access.Viewer("nobody", users.AskFor(&user.DefaultInfo{Name: "nobody"}), nil); v.MayChangeRollout != nil ||
 		v.ActOnRollout != nil ||
 		v.MayAct != nil ||
