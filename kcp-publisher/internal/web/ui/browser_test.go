@@ -279,39 +279,6 @@ func TestBrowserRemembersTheTheme(t *testing.T) {
 		`!document.documentElement.dataset.theme && getComputedStyle(document.body).backgroundColor === "rgb(251, 251, 252)"`)
 }
 
-func layouts() []struct {
-	name, path string
-	fleet      fleet.Fleet
-} {
-	ill, hurt := sampleFleet(1000, false), sampleFleet(3, true)
-	hurt.Runtimes[0].Health, hurt.Runtimes[0].Cause = fleet.Failing, &fleet.Cause{
-		Message: hostile,
-		Advice:  strings.Repeat("long ", 200),
-	}
-	return []struct {
-		name, path string
-		fleet      fleet.Fleet
-	}{
-		{"overview", "/", ill},
-		{"healthy", "/", sampleFleet(1000, true)},
-		{"one", "/", sampleFleet(1, true)},
-		{"empty", "/", fleet.Fleet{}},
-		{"hostile", "/", hurt},
-		{"filtered", "/?health=Failing&module=keda&q=r-00#runtimes", ill},
-		{"nothing-found", "/?q=nobody#runtimes", ill},
-		{"groups", "/?group=label:" + regionLabel + "#runtimes", ill},
-		{"runtime-failing", "/runtimes/r-00001", ill},
-		{"runtime-behind", "/runtimes/r-00007", ill},
-		{"runtime-new", "/runtimes/r-00006", ill},
-		{"runtime-healthy", "/runtimes/r-00010", ill},
-		{"rollouts", "/rollouts", ill},
-		{"rollout", "/rollouts/keda-regular-4", ill},
-		{"modules", "/modules", ill},
-		{"images", "/images", ill},
-		{"missing", "/runtimes/nobody", ill},
-	}
-}
-
 func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 	b := newBrowser(t)
 	axe, err := os.ReadFile(os.Getenv("AXE"))
@@ -319,25 +286,33 @@ func TestPagesAreAccessibleInLightAndDark(t *testing.T) {
 		t.Logf("axe-core not found, so only the layout is checked: run make test-ui, which installs axe-core and sets $AXE")
 	}
 	for _, one := range layouts() {
-		s := serve(t, one.fleet, nil)
-		for _, scheme := range []string{"light", "dark"} {
-			for _, width := range []int64{1280, 768, 390} {
-				name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
-				b.checkLayout(width, 900, scheme)
-				b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
-				if wider := read[int64](b,
-					`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
-					t.Errorf("%s: the page is %d pixels wider than the window", name, wider)
-				}
-				b.checkFaults(name)
-				b.saveScreenshot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
-				if len(axe) > 0 {
-					b.checkAccessibility(name, string(axe))
-				}
+		t.Run(one.name, func(t *testing.T) { (&browser{t, b.ctx}).checkPage(one, string(axe)) })
+	}
+}
+
+// checkPage checks the layout and the accessibility of a page in all sizes and color schemes.
+func (b *browser) checkPage(one layout, axe string) {
+	s := serve(b, one.fleet, nil)
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{1280, 768, 390} {
+			name := fmt.Sprintf("%s-%s-%d", one.name, scheme, width)
+			b.checkLayout(width, 900, scheme)
+			b.do(chromedp.Navigate(s.URL+one.path), chromedp.WaitReady("#main"))
+			for _, click := range one.clicks {
+				b.do(chromedp.Click(click.button), chromedp.WaitReady(click.shows))
+			}
+			if wider := read[int64](b,
+				`document.documentElement.scrollWidth - document.documentElement.clientWidth`); wider > 0 {
+				b.Errorf("%s: the page is %d pixels wider than the window", name, wider)
+			}
+			b.checkFaults(name)
+			b.saveScreenshot(name, !strings.HasPrefix(one.path, "/?") && one.path != "/")
+			if axe != "" {
+				b.checkAccessibility(name, axe)
 			}
 		}
-		s.CloseClientConnections()
 	}
+	s.CloseClientConnections()
 }
 
 // checkFaults checks the layout with the longest and with the shortest text that the page shows for the state of its

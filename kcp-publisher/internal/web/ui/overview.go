@@ -194,9 +194,10 @@ func (s *snapshot) filters(q query) filters {
 		}
 	}
 	f.Modules, f.Versions = firstChoices(f.Modules), firstChoices(f.Versions)
-	if q.Column != "" && !slices.Contains(f.Columns, q.Column) {
-		// The column field of a query can contain several label keys, so it is offered as one more choice.
-		f.Columns = append([]string{q.Column}, f.Columns...)
+	for _, key := range q.Columns() {
+		if !slices.Contains(f.Columns, key) { // a link can contain a key that no runtime has
+			f.Columns = append([]string{key}, f.Columns...)
+		}
 	}
 	titles := map[string]string{"q": "Search", "agent": "Agent", "kubernetes": "Kubernetes"}
 	for _, field := range q.fields() {

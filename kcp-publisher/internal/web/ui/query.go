@@ -43,13 +43,30 @@ const maxColumns = 2
 
 // Columns returns the keys of the labels in the table.
 func (q query) Columns() []string {
+	return strings.FieldsFunc(q.Column, func(r rune) bool { return r == ',' })
+}
+
+// ColumnChoices returns the keys for the form's lists of labels: the chosen keys, and an empty key if the table has
+// space for another column.
+func (q query) ColumnChoices() []string {
+	chosen := q.Columns()
+	if len(chosen) < maxColumns {
+		chosen = append(chosen, "")
+	}
+	return chosen
+}
+
+// parseColumns returns the label keys in the values of the parameter column, separated by commas. The form sends one
+// value for each key. A link has one value with all keys.
+func parseColumns(values []string) string {
 	var keys []string
-	for key := range strings.SplitSeq(q.Column, ",") {
-		if key = strings.TrimSpace(key); key != "" && !slices.Contains(keys, key) && len(keys) < maxColumns {
+	for key := range strings.SplitSeq(strings.Join(values, ","), ",") {
+		key = cleanLine(200, strings.TrimSpace(key))
+		if key != "" && !slices.Contains(keys, key) && len(keys) < maxColumns {
 			keys = append(keys, key)
 		}
 	}
-	return keys
+	return strings.Join(keys, ",")
 }
 
 // fields returns the text parameters of a query by their names in an address.
@@ -82,7 +99,7 @@ func parseQuery(values url.Values) query {
 	for _, field := range q.fields() {
 		*field.value = cleanLine(200, strings.TrimSpace(values.Get(field.name)))
 	}
-	q.Page = 1
+	q.Column, q.Page = parseColumns(values["column"]), 1
 	if n, err := strconv.Atoi(values.Get("page")); err == nil && n > 1 {
 		q.Page = min(n, 1_000_000)
 	}

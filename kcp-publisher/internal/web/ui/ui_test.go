@@ -29,10 +29,11 @@ type served struct {
 	acted           chan v1beta2.Kyma
 }
 
-// act applies an action to a Kyma in memory, which has only a name. Kyma kyma-00003 is being deleted.
+// act applies an action to a Kyma in memory, which has only a name. A Kyma whose name ends with 00003 is being
+// deleted.
 func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Result, error) {
 	kyma := v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	if strings.HasSuffix(key.Name, "-00003") {
+	if strings.HasSuffix(key.Name, "00003") {
 		kyma.DeletionTimestamp = new(metav1.NewTime(noon))
 	}
 	effect, err := action.Change(&kyma)

@@ -2,6 +2,7 @@ package ui
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,12 +18,12 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 	}
 	_, page, _ := s.get(t, "/?column="+url.QueryEscape(regionLabel+",kyma-project.io/plan,more")+"&sort="+
 		url.QueryEscape("label:"+regionLabel))
-	_, table, _ := strings.Cut(page, `<table class="list runtimes">`)
+	_, table, _ := strings.Cut(page, `<table class="list runtimes labeled labels-2">`)
 	if n := strings.Count(table, `<th scope="col" class="c-label`); n != maxColumns {
 		t.Errorf("got %d label columns, want %d", n, maxColumns)
 	}
 	var regions []string
-	for cell := range strings.SplitSeq(table, `<td class="c-label wide">`) {
+	for cell := range strings.SplitSeq(table, `<td class="c-label" data-label="`+regionLabel+`">`) {
 		if region, _, _ := strings.Cut(cell, "<"); strings.HasSuffix(region, "-1") {
 			regions = append(regions, region)
 		}
@@ -32,6 +33,40 @@ func TestLabelColumnsShowAndSortLabels(t *testing.T) {
 	}
 	if _, page, _ := s.get(t, "/?column="+url.QueryEscape(hostile)); strings.Contains(page, hostile) {
 		t.Error("a label column from the address is not escaped")
+	}
+}
+
+func TestFormOffersBothLabelColumns(t *testing.T) {
+	const plan = "kyma-project.io/plan"
+	s := serve(t, sampleFleet(9, true), nil)
+	for form, want := range map[string]struct {
+		chosen  []string // in the lists of labels
+		columns int
+	}{
+		"/":                                {[]string{""}, 0},
+		"/?column=":                        {[]string{""}, 0},
+		"/?column=" + plan:                 {[]string{plan, ""}, 1},
+		"/?column=" + plan + "&column=":    {[]string{plan, ""}, 1},
+		"/?column=&column=" + plan:         {[]string{plan, ""}, 1},
+		"/?column=" + plan + "," + plan:    {[]string{plan, ""}, 1},
+		"/?column=" + plan + "&column=own": {[]string{plan, "own"}, 2},
+		"/?column=" + regionLabel + "&column=" + plan: {[]string{regionLabel, plan}, 2},
+		"/?column=" + regionLabel + "," + plan + ",x": {[]string{regionLabel, plan}, 2},
+	} {
+		_, page, _ := s.get(t, form)
+		var chosen []string
+		for list := range strings.SplitSeq(page, `<select name="column">`) {
+			if list, _, _ = strings.Cut(list, "</select>"); strings.HasPrefix(list, `<option value="">none`) {
+				choice := regexp.MustCompile(`value="([^"]+)" selected`).FindStringSubmatch(list)
+				chosen = append(chosen, append(choice, "", "")[1])
+			}
+		}
+		if !slices.Equal(chosen, want.chosen) {
+			t.Errorf("%s: the form has label columns %q, want %q", form, chosen, want.chosen)
+		}
+		if n := strings.Count(page, `<th scope="col" class="c-label"`); n != want.columns {
+			t.Errorf("%s: got %d label columns, want %d", form, n, want.columns)
+		}
 	}
 }
 

@@ -11,8 +11,8 @@
   let asking = null;
 
   // take updates a node to match a fresh one. It keeps equal nodes, so that focus, scroll position and open details are
-  // preserved.
-  function take(old, fresh) {
+  // preserved. Focused lists keep their choice, unless the fresh page is the answer to this choice.
+  function take(old, fresh, chosen) {
     if (old.id === "views" && fresh.id === "views") return; // the script fills this element
     if (old.nodeType !== fresh.nodeType || old.nodeName !== fresh.nodeName || old.id !== fresh.id) {
       old.replaceWith(document.importNode(fresh, true));
@@ -30,9 +30,9 @@
     }
     const mine = [...old.childNodes];
     const theirs = [...fresh.childNodes];
-    theirs.forEach((node, i) => (i < mine.length ? take(mine[i], node) : old.append(document.importNode(node, true))));
+    theirs.forEach((node, i) => (i < mine.length ? take(mine[i], node, chosen) : old.append(document.importNode(node, true))));
     mine.slice(theirs.length).forEach((node) => node.remove());
-    if (old.nodeName === "SELECT" && old !== document.activeElement) old.value = fresh.value;
+    if (old.nodeName === "SELECT" && (chosen || old !== document.activeElement)) old.value = fresh.value;
     if (old.nodeName === "INPUT" && old !== document.activeElement && old.value !== fresh.value) old.value = fresh.value;
   }
 
@@ -52,10 +52,11 @@
       const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
       const main = fresh.getElementById("main");
       if (!main || mine.signal.aborted) return;
-      if (address !== location.href) history.replaceState(null, "", address);
+      const chosen = address !== location.href;
+      if (chosen) history.replaceState(null, "", address);
       tag = answer.headers.get("ETag") || "";
       document.title = fresh.title;
-      take(document.getElementById("main"), main);
+      take(document.getElementById("main"), main, chosen);
       showViews();
       if (source) state(stream ? "on" : "poll");
     } catch (trouble) {
@@ -101,7 +102,7 @@
   function filter(form) {
     const fields = new URLSearchParams();
     for (const [name, value] of new FormData(form)) {
-      if (value) fields.set(name, value);
+      if (value) fields.append(name, value);
     }
     if (!fields.has("module")) fields.delete("version");
     const query = fields.toString();
