@@ -208,12 +208,18 @@
     place.hidden = !place.children.length;
   }
 
-  // Buttons next to commands copy the command.
+  // Buttons next to commands copy the command. If the browser refuses, the command is selected, so that the user can copy
+  // it. Browsers have no clipboard on pages without TLS, except on localhost.
   document.addEventListener("click", async (e) => {
     const button = e.target.closest("button.copy");
     if (!button) return;
-    await navigator.clipboard.writeText(button.dataset.text);
-    button.textContent = "Copied";
+    try {
+      await navigator.clipboard.writeText(button.dataset.text);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(button.previousElementSibling);
+      button.textContent = "Not copied";
+    }
     setTimeout(() => (button.textContent = "Copy"), 2000);
   });
 
