@@ -125,8 +125,8 @@ type Wave struct {
 	// +kubebuilder:validation:MaxLength:=20
 	// +kubebuilder:validation:Pattern:=`^(0|([0-9]{1,6}(\.[0-9]{1,9})?(h|m|s|ms|us|ns))+)$`
 	Deadline metav1.Duration `json:"deadline,omitzero"`
-	// AllowEmpty skips the wave if its selector matches no runtime. By default, the rollout waits for a matching
-	// runtime or for an approval of the wave, because an empty wave does not prove the version.
+	// AllowEmpty skips the wave while it has no runtimes. By default, the rollout waits for a runtime or for an approval
+	// of the wave, because an empty wave does not prove the version. If Approval is set, only AllowEmpty skips the wave.
 	// +optional
 	AllowEmpty bool `json:"allowEmpty,omitempty"`
 	// Approval requires the wave's name in the Rollout's spec.approvedWaves before the wave starts.

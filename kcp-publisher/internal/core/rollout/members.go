@@ -111,10 +111,9 @@ func (p *plan) classify(runtimes []Runtime) {
 		}
 	}
 	for i := range p.waves {
-		w := &p.waves[i]
-		w.setBudgets(p.spec.Waves[i])
-		w.isUnmatched = w.selector != nil && w.total+w.unaffected == 0 && !w.matchesAny(runtimes)
+		p.waves[i].setBudgets(p.spec.Waves[i])
 	}
+	p.findSubstitutes(runtimes)
 }
 
 // countWorking counts an unaffected runtime in which the promoted version works. The soak time starts at the time of

@@ -106,13 +106,16 @@ func (w *world) live() {
 		m.online, m.mood, m.refuses = true, v1beta2.StateReady, false
 		m.result, m.old, m.broken = v1beta2.CheckPassed, false, ""
 	}
-	// From now on, operators only resume and approve the last rollout, and remove minReady.
+	// From now on, operators only resume and approve the last rollout, remove minReady, and skip empty waves.
 	for range 60 {
 		if newest := NewestRollout(w.rollouts); newest != nil {
 			newest.Spec.Paused = false
 			newest.Spec.Waves = slices.Clone(newest.Spec.Waves)
 			for i, wave := range newest.Spec.Waves {
 				newest.Spec.Waves[i].MinReady = nil // it can be larger than the wave
+				if wave.Approval {
+					newest.Spec.Waves[i].AllowEmpty = true // an approval to start does not accept an empty wave
+				}
 				newest.Spec.ApprovedWaves = append(
 					newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)],
 					wave.Name)
@@ -228,8 +231,14 @@ func (w *world) stir() {
 			}
 		}
 	}
+	if w.wild && w.chance(8) && len(w.machines) > 1 { // an admin removes the module, or the Kyma is deleted
+		n := w.random.IntN(len(w.machines))
+		w.gone = append(w.gone, w.machines[n])
+		w.machines = slices.Delete(w.machines, n, n+1)
+	}
 	if w.wild && w.chance(10) {
-		w.machines = append(w.machines, newMachine(len(w.machines), ""))
+		w.created++
+		w.machines = append(w.machines, newMachine(100+w.created, ""))
 	}
 	w.promote()
 	w.now = w.now.Add(time.Duration(20+w.random.IntN(60)) * time.Second)

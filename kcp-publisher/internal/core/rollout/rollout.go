@@ -348,15 +348,15 @@ func (p *plan) successMessage() string {
 	return "no runtime had to be updated"
 }
 
-// waitMessage returns a message if a wave waits for an approval or its selector matches no runtime. Otherwise, it
-// returns "".
+// waitMessage returns a message if a wave waits for an approval or is empty. Otherwise, it returns "".
 func (p *plan) waitMessage(wave int) string {
+	if empty := p.emptyMessage(wave); empty != "" {
+		return empty
+	}
 	if slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name) {
 		return ""
 	}
 	switch untried := p.countUnproven(wave); {
-	case p.isEmptyWave(wave):
-		return "selects no runtime: label runtimes, correct the selector in spec.waves, or approve the wave"
 	case untried > 0:
 		text := fmt.Sprintf(
 			"waits for its approval: %d runtimes already have %s or a newer version, and no report shows that %s works",

@@ -103,8 +103,6 @@ func (p placeCache) get(policy, runtime string) int64 {
 // wave counts a wave's runtimes by state.
 type wave struct {
 	selector labels.Selector // nil for a wave with a percentage or a count
-	// isUnmatched is true if the selector matches no runtime.
-	isUnmatched bool
 	// total is the number of the wave's runtimes, except unaffected ones. The other fields count these runtimes by
 	// state.
 	total, updated, inFlight, failed, deferred int
@@ -130,6 +128,8 @@ type wave struct {
 	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
 	// deferred includes these runtimes.
 	unresolved []string
+	// substitutes is only set for a wave without runtimes.
+	substitutes substitutes
 	// reachable contains the indexes of the runtimes that wait for the version and can get it now.
 	reachable []int
 
@@ -145,18 +145,6 @@ func (p *plan) parseSelectors() {
 			p.waves[i].selector, _ = metav1.LabelSelectorAsSelector(s)
 		}
 	}
-}
-
-// isEmptyWave reports whether a wave's selector matches no runtime although the wave does not set allowEmpty.
-func (p *plan) isEmptyWave(number int) bool {
-	if !p.waves[number].isUnmatched || p.spec.Waves[number].AllowEmpty || p.input.IsProven {
-		return false
-	}
-	return slices.ContainsFunc(p.waves[number+1:], func(later wave) bool { return later.total > 0 })
-}
-
-func (w *wave) matchesAny(runtimes []Runtime) bool {
-	return slices.ContainsFunc(runtimes, func(r Runtime) bool { return w.selector.Matches(labels.Set(r.Labels)) })
 }
 
 // assignRuntimes assigns the runtimes to waves. A wave with a percentage or a count must not change during the rollout.
@@ -300,7 +288,7 @@ func (w *wave) unreadyReason() string {
 // runtimes, it sets the state Waiting, because an operator can approve the wave.
 func (p *plan) notReadyReason(number int) string {
 	w, s := &p.waves[number], &p.status.Waves[number]
-	if why := w.unreadyReason(); why != "" {
+	if why := cmp.Or(p.substitutesMessage(number), w.unreadyReason()); why != "" {
 		return why
 	}
 	if w.deferred <= w.maxDeferred || slices.Contains(p.spec.ApprovedDeferredWaves, s.Name) {

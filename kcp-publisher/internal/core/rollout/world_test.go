@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,6 +87,9 @@ type world struct {
 	policy   *fleet.RolloutPolicy
 	channel  string
 	machines []*simulatedRuntime
+	// gone contains the runtimes that left the channel. created counts the runtimes that joined it later.
+	gone     []*simulatedRuntime
+	created  int
 	rollouts []*fleet.Rollout
 	// continued counts the waves that were proven without their deferred runtimes.
 	continued int64
@@ -265,7 +269,7 @@ func (w *world) shown(version string) bool {
 		if r.Spec.To == version && len(r.Spec.ApprovedWaves) > 0 {
 			return true
 		}
-		for _, m := range w.machines {
+		for _, m := range slices.Concat(w.machines, w.gone) {
 			if m.readyBy[r.Name+version] {
 				return true
 			}
