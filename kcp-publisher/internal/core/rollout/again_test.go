@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // The first rollout to 2.0.0 has the given state. Afterwards, the test sets each version of the field channel
@@ -137,25 +138,37 @@ func TestLastRejectedRolloutIsFound(t *testing.T) {
 	}
 }
 
-func TestLastGoodVersionMustBeReadyInAllRuntimes(t *testing.T) {
+func TestLastGoodVersionMustBeReadyExceptInDeferredRuntimes(t *testing.T) {
 	dev, prod := grantedAgo(everyone[0], 5), grantedAgo(everyone[1], 5)
+	otherProd := prod
+	otherProd.ID = "other"
 	notReady := prod
 	notReady.IsCurrent = false
 	away := prod
 	away.IsCurrent, away.LastReport = false, noon.Add(-time.Hour)
+	behind := everyone[1]
+	behind.LastReport = noon.Add(-48 * time.Hour)
+	window := notReady
+	window.WaitsForWindow = true
+	broken := prod
+	broken.State = v1beta2.StateError
 	for name, c := range map[string]struct {
 		prod Runtime
 		want string
 	}{
 		"all runtimes ready while the last wave soaks": {prod, "2.0.0"},
 		"one runtime not ready":                        {notReady, "1.0.0"},
-		"one runtime silent":                           {away, "1.0.0"},
+		"one runtime silent with the version":          {away, "2.0.0"},
+		"one runtime silent without the version":       {behind, "2.0.0"},
+		"one runtime waits for its maintenance window": {window, "2.0.0"},
+		"one runtime failed within maxFailures":        {broken, "1.0.0"},
 		"one runtime without the version":              {everyone[1], "1.0.0"},
 	} {
 		r := carriedOut("")
 		r.Spec.Waves[1].Soak, r.Spec.Waves[1].MaxDeferred = minutes(60), new(intstr.FromInt32(1))
+		r.Spec.Waves[1].MaxFailures = new(intstr.FromInt32(1))
 		for range 2 {
-			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, c.prod},
+			r.Status = Plan(first, r.Spec, r.Status, []Runtime{dev, otherProd, c.prod},
 				PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
 		}
 		if r.Status.State != fleet.RolloutProgressing {

@@ -105,14 +105,14 @@ func isReleasable(state fleet.RolloutState, held, channel string) bool {
 
 // lastGoodVersion returns the version to which runtimes return if the promotion after the rollout before fails.
 //   - If a version was published without a policy after the previous rollout, it is that version.
-//   - If every runtime has the promoted version of the previous rollout, it is that version.
+//   - If every runtime has the promoted version of the previous rollout, except deferred runtimes, it is that version.
 //   - Otherwise, it is the last good version of the previous rollout.
 func lastGoodVersion(before *fleet.Rollout) string {
 	if before.Status.VersionWithoutPolicy != "" {
 		return before.Status.VersionWithoutPolicy
 	}
 	if state := before.Status.State; state == fleet.RolloutSucceeded ||
-		!IsFinished(state) && isUpdatedEverywhere(before.Status) {
+		!IsFinished(state) && isUpdatedWherePossible(before.Status) {
 		return before.Spec.To
 	}
 	return before.Spec.From
@@ -127,10 +127,12 @@ func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.Rollout
 		(policy == nil || newest.Status.VersionWithoutPolicy == channel)
 }
 
-// isUpdatedEverywhere reports whether every runtime is updated, the last wave is ready, and all other waves have proved
-// the version.
-func isUpdatedEverywhere(status fleet.RolloutStatus) bool {
-	if status.Total == 0 || status.Updated < status.Total {
+// isUpdatedWherePossible reports whether every runtime is updated or deferred, the last wave is ready, and all other
+// waves have proved the version. A large fleet always has offline runtimes. A ready wave has at most maxDeferred of
+// them, or an operator accepted more.
+func isUpdatedWherePossible(status fleet.RolloutStatus) bool {
+	// The sum excludes runtimes that failed, have not reported a result, or wait for the version.
+	if status.Updated == 0 || status.Updated+status.Deferred != status.Total {
 		return false
 	}
 	for i, w := range status.Waves {
