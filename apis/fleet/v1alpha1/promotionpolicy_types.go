@@ -179,12 +179,18 @@ type ModuleTrain struct {
 	// +listType=map
 	// +listMapKey=channel
 	Versions []TrainVersion `json:"versions,omitempty"`
-	// Rejected lists the latest versions that were rolled back in a channel of the chain, at most 20. The policy does
-	// not promote them.
+	// Rejected lists the latest versions of the module that were rolled back in any channel, at most 20. It includes the
+	// rejected versions of other policies. The policy does not promote them.
 	// +optional
 	// +listType=map
 	// +listMapKey=version
 	Rejected []RejectedVersion `json:"rejected,omitempty"`
+	// Removed lists the last version of each channel whose entry in the ModuleReleaseMeta was removed, at most 20. If
+	// the channel gets an older version later, this version is rejected.
+	// +optional
+	// +listType=map
+	// +listMapKey=channel
+	Removed []RemovedVersion `json:"removed,omitempty"`
 }
 
 // TrainVersion is a version in a channel of the chain.
@@ -210,6 +216,12 @@ type TrainVersion struct {
 	Failed int32 `json:"failed,omitempty"`
 }
 
+// RemovedVersion is the last version of a channel that has no version now.
+type RemovedVersion struct {
+	Channel string `json:"channel"`
+	Version string `json:"version"`
+}
+
 // RejectedVersion is a version that was rolled back.
 type RejectedVersion struct {
 	Version string `json:"version"`
@@ -227,8 +239,8 @@ const (
 	WaitArrived WaitReason = "Arrived"
 	// WaitPromoted means that the version does not wait, because the next channel already has it.
 	WaitPromoted WaitReason = "Promoted"
-	// WaitRejected means that the version was rolled back, or its Rollout was stopped, in a channel of the chain. The
-	// policy never promotes it.
+	// WaitRejected means that the version was rolled back, or its Rollout was stopped, in any channel. The policy never
+	// promotes it.
 	WaitRejected WaitReason = "Rejected"
 	// WaitNotNewer means that the next channel has a newer version.
 	WaitNotNewer WaitReason = "NotNewer"

@@ -35,13 +35,13 @@ type waitCondition struct {
 // planModule adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status
 // keeps the module's versions. They are needed to detect a channel that is set back to an older version.
 func (c *chain) planModule(out *Outcome) {
-	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions()}
+	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions(), Removed: c.removedVersions()}
 	if c.meta == nil {
 		c.next.Versions = c.previous.Versions
 	} else {
 		c.planPositions(out)
 	}
-	if len(c.next.Versions)+len(c.next.Rejected) > 0 {
+	if len(c.next.Versions)+len(c.next.Rejected)+len(c.next.Removed) > 0 {
 		out.Status.Modules = append(out.Status.Modules, c.next)
 	}
 }

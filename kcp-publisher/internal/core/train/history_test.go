@@ -1,11 +1,13 @@
 package train
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -21,7 +23,8 @@ type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
 	now      time.Time
-	versions map[string]string    // by channel
+	versions map[string]string    // by channel; empty if the channel's entry was removed
+	last     map[string]string    // the last version of each channel
 	changed  map[string]time.Time // when each channel got its version
 	rollouts []fleet.Rollout
 	revision int64
@@ -31,6 +34,8 @@ type history struct {
 	counts   map[string]Counts
 	unknown  bool
 	promoted int
+	// replaced is a policy that is being deleted, because h.policy replaces it.
+	replaced *fleet.PromotionPolicy
 }
 
 func newHistory(t *rapid.T) *history {
@@ -39,6 +44,7 @@ func newHistory(t *rapid.T) *history {
 		policy:   policy(),
 		now:      monday,
 		versions: map[string]string{},
+		last:     map[string]string{},
 		changed:  map[string]time.Time{},
 		held:     map[string]bool{},
 		rejected: map[string]bool{},
@@ -61,8 +67,8 @@ func (h *history) count(channel string, ready, failed int32) {
 
 // set changes the version of a channel. It creates a rollout if the version is newer than the previous one.
 func (h *history) set(channel, version string) {
-	before := h.versions[channel]
-	h.versions[channel], h.changed[channel] = version, h.now
+	before := cmp.Or(h.versions[channel], h.last[channel])
+	h.versions[channel], h.last[channel], h.changed[channel] = version, cmp.Or(version, before), h.now
 	if bundle.IsOlder(version, before) {
 		h.rejected[before] = true
 	}
@@ -89,7 +95,7 @@ func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
 var (
 	events = []string{
 		"time", "time", "time", "time", "time", "time", "release", "finish", "finish", "finish", "finish", "finish",
-		"back", "hold", "counts", "counts", "counts", "unknown", "forget",
+		"back", "hold", "counts", "counts", "counts", "unknown", "forget", "remove", "elsewhere", "replace",
 	}
 	jumps = []time.Duration{
 		700 * time.Millisecond, time.Hour, 23 * time.Hour, 24*time.Hour - time.Millisecond, 24 * time.Hour,
@@ -128,6 +134,21 @@ func (h *history) step() {
 		if rapid.Bool().Draw(h.t, "back") {
 			h.set(channel, "1.0.0")
 		}
+	case "remove":
+		if rapid.Bool().Draw(h.t, "remove") {
+			h.set(channel, "")
+		}
+	case "elsewhere": // a rollout in a channel outside the chain
+		if version := h.versions[channel]; version != "" && rapid.IntRange(0, 3).Draw(h.t, "elsewhere") == 0 {
+			h.revision++
+			h.rollouts = append(h.rollouts,
+				rolloutOf("experimental", version, h.revision, fleet.RolloutProgressing, roundUp(h.now)))
+			h.end(&h.rollouts[len(h.rollouts)-1], fleet.RolloutRolledBack)
+		}
+	case "replace": // an operator renames the policy
+		old := *h.policy.DeepCopy()
+		old.DeletionTimestamp = &metav1.Time{Time: h.now}
+		h.policy.Name, h.policy.Status, h.replaced = h.policy.Name+"-new", fleet.PromotionPolicyStatus{}, &old
 	case "hold":
 		version := h.versions[channel]
 		h.held[version] = !h.held[version]
@@ -167,6 +188,9 @@ func (h *history) plan() {
 		for _, c := range chainOf {
 			in.Fleet[rollout.Track{Module: module, Channel: c}] = h.counts[c]
 		}
+	}
+	if h.replaced != nil {
+		in.Policies, h.replaced = append(in.Policies, *h.replaced), nil
 	}
 	out := Plan(in)[0]
 	for _, p := range out.Due {

@@ -57,7 +57,8 @@ func roundUp(now time.Time) metav1.Time {
 const maxRejected = 20
 
 // rejectedVersions returns the versions that must not be promoted. A version is rejected if its rollout was stopped or
-// rolled back, or if a channel was set back from it to an older version.
+// rolled back in any channel, or if a channel was set back from it to an older version. The rejections of all policies
+// apply, so that a new policy does not promote the versions that another policy rejected.
 func (c *chain) rejectedVersions() []fleet.RejectedVersion {
 	all := slices.Clone(c.previous.Rejected)
 	add := func(version, channel, message string) {
@@ -65,22 +66,20 @@ func (c *chain) rejectedVersions() []fleet.RejectedVersion {
 			all = append(all, fleet.RejectedVersion{Version: version, Channel: channel, Message: truncate(message, 300)})
 		}
 	}
-	for _, channel := range c.policy.Spec.Channels {
-		for _, r := range c.rollouts[rollout.Track{Module: c.module, Channel: channel.Name}] {
-			if ended := r.Status.State; ended == fleet.RolloutStopped || ended == fleet.RolloutRollingBack ||
-				ended == fleet.RolloutRolledBack {
-				add(r.Spec.To, channel.Name,
-					fmt.Sprintf("rollout %s in channel %s is %s: %s", r.Name, channel.Name, ended, r.Status.Message))
-			} else if r.Spec.Undo ||
-				r.Spec.Abort && !rollout.IsFinished(ended) {
-				add(r.Spec.To, channel.Name,
-					fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, channel.Name))
+	for _, other := range c.records[c.module] {
+		for _, r := range other.Rejected {
+			add(r.Version, r.Channel, r.Message)
+		}
+		for _, had := range lastVersions(other) {
+			if has := channelVersion(c.meta, had.Channel); bundle.IsOlder(has, had.Version) {
+				add(had.Version, had.Channel,
+					fmt.Sprintf("channel %s was set back from %s to %s", had.Channel, had.Version, has))
 			}
 		}
-		had, has := c.recordedVersion(channel.Name), channelVersion(c.meta, channel.Name)
-		if had != nil && bundle.IsOlder(has, had.Version) {
-			add(had.Version, channel.Name,
-				fmt.Sprintf("channel %s was set back from %s to %s", channel.Name, had.Version, has))
+	}
+	for _, r := range c.moduleRollouts[c.module] {
+		if why := rejectionReason(r); why != "" {
+			add(r.Spec.To, r.Spec.Channel, why)
 		}
 	}
 	slices.SortFunc(all, func(a, b fleet.RejectedVersion) int {
@@ -93,6 +92,41 @@ func (c *chain) rejectedVersions() []fleet.RejectedVersion {
 		return strings.Compare(a.Version, b.Version)
 	})
 	return all[max(0, len(all)-maxRejected):]
+}
+
+// rejectionReason returns the reason why a rollout rejects its version, or "".
+func rejectionReason(r *fleet.Rollout) string {
+	switch ended := r.Status.State; {
+	case ended == fleet.RolloutStopped, ended == fleet.RolloutRollingBack, ended == fleet.RolloutRolledBack:
+		return fmt.Sprintf("rollout %s in channel %s is %s: %s", r.Name, r.Spec.Channel, ended, r.Status.Message)
+	case r.Spec.Undo, r.Spec.Abort && !rollout.IsFinished(ended):
+		return fmt.Sprintf("an operator stopped rollout %s in channel %s", r.Name, r.Spec.Channel)
+	}
+	return ""
+}
+
+// lastVersions returns the recorded version of each channel, including channels that have no version now.
+func lastVersions(recorded fleet.ModuleTrain) []fleet.RemovedVersion {
+	all := slices.Clone(recorded.Removed)
+	for _, v := range recorded.Versions {
+		all = append(all, fleet.RemovedVersion{Channel: v.Channel, Version: v.Version})
+	}
+	return all
+}
+
+// removedVersions returns the last version of each channel that has no version now. It is needed to detect a channel
+// that gets an older version later.
+func (c *chain) removedVersions() []fleet.RemovedVersion {
+	if c.meta == nil {
+		return c.previous.Removed
+	}
+	var removed []fleet.RemovedVersion
+	for _, last := range lastVersions(c.previous) {
+		if channelVersion(c.meta, last.Channel) == "" {
+			removed = append(removed, last)
+		}
+	}
+	return removed[max(0, len(removed)-maxRejected):]
 }
 
 func setCondition(status *fleet.PromotionPolicyStatus, generation int64, problems, missing []string, now time.Time) {

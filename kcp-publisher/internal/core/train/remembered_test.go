@@ -1,6 +1,7 @@
 package train
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -70,5 +71,29 @@ func TestInterruptedEvaluationKeepsRejectedVersions(t *testing.T) {
 					out.Status.Modules)
 			}
 		})
+	}
+}
+
+// An operator removes the entry of a channel, and adds it later with an older version.
+func TestRemovedChannelKeepsItsLastVersion(t *testing.T) {
+	in := due()
+	in.Policies[0].Status.Modules[0].Versions[2].Version = "1.8.0"
+	for range 2 {
+		in.Metas[0] = metaOf("1.8.0", "1.8.0", "")
+		out := Plan(in)[0]
+		want := []fleet.RemovedVersion{{Channel: "regular", Version: "1.8.0"}}
+		if got := out.Status.Modules[0]; !slices.Equal(got.Removed, want) || len(got.Versions) != 2 {
+			t.Fatalf("without the channel: got status %+v, want removed versions %v", got, want)
+		}
+		in.Policies[0].Status = out.Status
+	}
+	in.Metas[0] = metaOf("1.8.0", "1.8.0", "1.7.0")
+	out := Plan(in)[0]
+	if got := entry(t, out, "fast"); got.Reason != fleet.WaitRejected || len(out.Due) > 0 {
+		t.Errorf("with an older version: got due promotions %+v and entry %+v, want Rejected", out.Due, got)
+	}
+	in.Metas[0] = metaOf("1.8.0", "1.8.0", "1.8.0")
+	if got := Plan(in)[0].Status.Modules[0]; len(got.Rejected)+len(got.Removed) > 0 {
+		t.Errorf("with the same version: got status %+v, want no rejected and no removed version", got)
 	}
 }

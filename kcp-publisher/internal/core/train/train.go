@@ -85,6 +85,10 @@ type inputIndex struct {
 	policies []*fleet.PromotionPolicy
 	metas    map[string][]*v1beta2.ModuleReleaseMeta // by module name
 	rollouts map[rollout.Track][]*fleet.Rollout
+	// moduleRollouts contains the Rollouts of each module in all channels, sorted by name.
+	moduleRollouts map[string][]*fleet.Rollout
+	// records contains the status entries of each module in all policies, sorted by the policy's name.
+	records map[string][]fleet.ModuleTrain
 	// catalog contains the ModuleTemplates after the first call of findTemplates.
 	catalog *catalog.Snapshot
 }
@@ -103,9 +107,11 @@ func (w *inputIndex) findTemplates(module, version string) ([]*v1beta2.ModuleTem
 
 func newInputIndex(in Input) *inputIndex {
 	w := &inputIndex{
-		Input:    in,
-		metas:    map[string][]*v1beta2.ModuleReleaseMeta{},
-		rollouts: map[rollout.Track][]*fleet.Rollout{},
+		Input:          in,
+		metas:          map[string][]*v1beta2.ModuleReleaseMeta{},
+		rollouts:       map[rollout.Track][]*fleet.Rollout{},
+		moduleRollouts: map[string][]*fleet.Rollout{},
+		records:        recordsByModule(in.Policies),
 	}
 	for i := range in.Policies {
 		if p := &in.Policies[i]; p.DeletionTimestamp.IsZero() {
@@ -122,8 +128,27 @@ func newInputIndex(in Input) *inputIndex {
 		r := &in.Rollouts[i]
 		track := rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}
 		w.rollouts[track] = append(w.rollouts[track], r)
+		w.moduleRollouts[r.Spec.Module] = append(w.moduleRollouts[r.Spec.Module], r)
+	}
+	for _, own := range w.moduleRollouts {
+		slices.SortFunc(own, func(a, b *fleet.Rollout) int { return cmp.Compare(a.Name, b.Name) })
 	}
 	return w
+}
+
+// recordsByModule groups the status entries of all policies by module. It includes policies that are being deleted,
+// because their records stay valid.
+func recordsByModule(policies []fleet.PromotionPolicy) map[string][]fleet.ModuleTrain {
+	sorted := slices.SortedFunc(slices.Values(policies), func(a, b fleet.PromotionPolicy) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+	records := map[string][]fleet.ModuleTrain{}
+	for _, p := range sorted {
+		for _, m := range p.Status.Modules {
+			records[m.Name] = append(records[m.Name], m)
+		}
+	}
+	return records
 }
 
 func (w *inputIndex) planPolicy(policy *fleet.PromotionPolicy) Outcome {

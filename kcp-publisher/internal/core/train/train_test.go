@@ -123,6 +123,38 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitRejected,
 		},
+		"version rolled back in a channel outside the chain is rejected": {
+			change: func(in *Input) {
+				in.Rollouts = []fleet.Rollout{
+					rolloutOf("experimental", "1.8.0", 3, fleet.RolloutRolledBack, ago(time.Hour)),
+				}
+			},
+			reason: fleet.WaitRejected, message: "rollout keda-experimental-3 in channel experimental is RolledBack",
+		},
+		"version rejected by another policy is rejected": {
+			change: func(in *Input) {
+				other := policy()
+				other.Name, other.Spec.Channels = "a-other", []fleet.TrainChannel{{Name: "regular"}, {Name: "lts"}}
+				other.Status.Modules = []fleet.ModuleTrain{{Name: module, Rejected: []fleet.RejectedVersion{
+					{Version: "1.8.0", Channel: "lts", Message: "channel lts was set back"},
+				}}}
+				in.Policies = append(in.Policies, other)
+			},
+			reason: fleet.WaitRejected, message: "channel lts was set back",
+		},
+		"version set back in a channel of another policy is rejected": {
+			change: func(in *Input) {
+				other := policy()
+				other.Name, other.Spec.Channels = "a-other", []fleet.TrainChannel{{Name: "regular"}, {Name: "lts"}}
+				other.Status.Modules = []fleet.ModuleTrain{{
+					Name: module, Versions: []fleet.TrainVersion{weekOld("lts", "1.8.0")},
+				}}
+				in.Policies = append(in.Policies, other)
+				in.Metas[0].Spec.Channels = append(in.Metas[0].Spec.Channels,
+					v1beta2.ChannelVersion{Channel: "lts", Version: "1.6.0"})
+			},
+			reason: fleet.WaitRejected, message: "channel lts was set back from 1.8.0 to 1.6.0",
+		},
 		"version whose rollout is being undone is rejected": {
 			change: func(in *Input) {
 				in.Rollouts = []fleet.Rollout{rolloutOf("fast", "1.8.0", 3, fleet.RolloutSucceeded, ago(week))}
