@@ -151,7 +151,9 @@ func (c Objects) Forecast(rules plan.Rules, now time.Time) (forecast.Fleet, erro
 	preview := rules.Preview(plan.Fleet{Kymas: all, Catalog: snapshot,
 		Policies: slices.Collect(maps.Values(c.Policies)), Rollouts: c.Rollouts}, now)
 	rejections := rollout.ListRejected(slices.Collect(maps.Values(c.Metas)), c.Rollouts)
-	slices.SortFunc(rejections, func(a, b *v1alpha1.Rollout) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(rejections, func(a, b rollout.Rejection) int {
+		return cmp.Or(cmp.Compare(a.Rollout.Name, b.Rollout.Name), cmp.Compare(a.Channel, b.Channel))
+	})
 	return forecast.Fleet{Kymas: kymas, Catalog: snapshot, Request: preview.Request, NewRollouts: preview.Round.Create,
 		Rejections: rejections}, nil
 }

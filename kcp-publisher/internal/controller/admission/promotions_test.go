@@ -41,6 +41,8 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 	}
 	const warning = "version 1.1.0 of module keda in channel regular: " +
 		"rollout keda-regular-3 rolled it back: wave canaries failed"
+	const elsewhereWarning = "version 1.1.0 of module keda in channel fast: " +
+		"rollout keda-regular-3 in channel regular rolled it back: wave canaries failed"
 	for name, c := range map[string]struct {
 		before, after runtime.RawExtension
 		want          string
@@ -48,8 +50,8 @@ func TestPromotionOfARejectedVersionWarns(t *testing.T) {
 		"promotion of the rejected version":    {meta("1.0.0"), meta("1.1.0"), warning},
 		"new object with the rejected version": {meta(), meta("1.1.0"), warning},
 		"promotion of another version":         {meta("1.0.0"), meta("1.2.0"), ""},
-		"channel keeps the version":            {meta("1.1.0"), meta("1.1.0", "1.1.0"), ""},
-		"rejected version in another channel":  {meta("1.0.0"), meta("1.0.0", "1.1.0"), ""},
+		"channel keeps the version":            {meta("1.1.0"), meta("1.1.0", "1.2.0"), ""},
+		"rejected version in another channel":  {meta("1.0.0"), meta("1.0.0", "1.1.0"), elsewhereWarning},
 	} {
 		request := admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
 			Namespace: "kcp-system", Name: "keda", Object: c.after, OldObject: c.before,

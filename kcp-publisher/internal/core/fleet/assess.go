@@ -110,12 +110,7 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 	if message := certificatesMessage(in); message != "" {
 		warn(CertificatesEnd, message)
 	}
-	for _, r := range rollout.ListRejected(in.Metas, in.Rollouts) {
-		w := Cause{Situation: VersionRejected, Message: cleanText(rollout.RejectionMessage(r)), Subject: r.Name}
-		w.Advice = strings.NewReplacer("ROLLOUT", shellWord(r.Name, "ROLLOUT"), "NAMESPACE", r.Namespace).
-			Replace(byName[VersionRejected].Advice)
-		all = append(all, w)
-	}
+	all = append(all, rejectedVersions(in)...)
 	all = append(all, PolicyWarnings(in.InvalidPolicies)...)
 	all = append(all, blockedTrains(in.Trains)...)
 	silent, reported := f.Summary.Health[Silent], 0
@@ -141,6 +136,29 @@ func PolicyWarnings(policies []InvalidPolicy) []Cause {
 			Message: cleanText(fmt.Sprintf("RolloutPolicy %s is invalid, so its rollouts do not start: %s", p.Name,
 				p.Problem)),
 		})
+	}
+	return all
+}
+
+// rejectedVersions returns warnings about channels with a version that a rollout stopped or rolled back. If the
+// rollout's own channel has the version, the result omits other channels with the version.
+func rejectedVersions(in Input) []Cause {
+	var all []Cause
+	inOwnChannel := map[string]bool{}
+	rejections := rollout.ListRejected(in.Metas, in.Rollouts)
+	for _, r := range rejections {
+		inOwnChannel[r.Rollout.Name] = inOwnChannel[r.Rollout.Name] || r.Channel == r.Rollout.Spec.Channel
+	}
+	for _, r := range rejections {
+		name := r.Rollout.Name
+		if inOwnChannel[name] && r.Channel != r.Rollout.Spec.Channel {
+			continue
+		}
+		inOwnChannel[name] = true
+		w := Cause{Situation: VersionRejected, Message: cleanText(rollout.RejectionMessage(r)), Subject: name}
+		w.Advice = strings.NewReplacer("ROLLOUT", shellWord(name, "ROLLOUT"), "NAMESPACE",
+			shellWord(r.Rollout.Namespace, "NAMESPACE")).Replace(byName[VersionRejected].Advice)
+		all = append(all, w)
 	}
 	return all
 }

@@ -347,7 +347,7 @@ var descriptions = []Description{
 	{
 		VersionRejected,
 		"",
-		"a channel has a version that its last rollout stopped or rolled back: no further runtimes get that version",
+		"a channel has a version that a rollout in this or another channel stopped or rolled back",
 		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote another version, or try it " +
 			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE",
 	},

@@ -135,7 +135,7 @@ const (
 const (
 	RootExpiresSoon Situation = "RootExpiresSoon"
 	CertificatesEnd Situation = "CertificatesEnd"
-	// VersionRejected means that a channel offers a version although its last rollout was stopped or rolled back.
+	// VersionRejected means that a channel offers a version although a rollout of it was stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
 	// PolicyInvalid means that a RolloutPolicy is invalid, so no rollout with this policy can start.
 	PolicyInvalid Situation = "PolicyInvalid"

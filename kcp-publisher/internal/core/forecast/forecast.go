@@ -25,8 +25,8 @@ type Fleet struct {
 	Request func(*v1beta2.Kyma) (resolve.Request, error)
 	// NewRollouts lists the rollouts that the publisher would start immediately.
 	NewRollouts []*fleet.Rollout
-	// Rejections lists the stopped or rolled-back rollouts whose version is still in the channel.
-	Rejections []*fleet.Rollout
+	// Rejections lists the channels with a version that a rollout stopped or rolled back.
+	Rejections []rollout.Rejection
 }
 
 // Change is the version change of a module in one or more runtimes.
@@ -156,7 +156,9 @@ func newRollouts(before, after Fleet) (all []Rollout) {
 
 func rejectionWarnings(before, after Fleet) (all []string) {
 	for _, r := range after.Rejections {
-		if !slices.ContainsFunc(before.Rejections, func(b *fleet.Rollout) bool { return b.Name == r.Name }) {
+		if !slices.ContainsFunc(before.Rejections, func(b rollout.Rejection) bool {
+			return b.Channel == r.Channel && b.Rollout.Name == r.Rollout.Name
+		}) {
 			all = append(all, rollout.RejectionMessage(r))
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/window"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 var saturday = time.Date(2026, 11, 21, 9, 0, 0, 0, time.UTC)
@@ -281,12 +282,17 @@ func TestForecastListsNewRolloutsWithWaves(t *testing.T) {
 	}
 	before, after := fleetOf(offers(t), nil), fleetOf(offers(t), nil)
 	before.NewRollouts, after.NewRollouts = begins("would-begin-anyway"), begins("would-begin-anyway", "b", "a")
-	before.Rejections, after.Rejections = begins("rejected-anyway"), begins("rejected-anyway", "rejected")
+	anyway, rejected := begins("rejected-anyway")[0], begins("rejected")[0]
+	before.Rejections = []rollout.Rejection{{Channel: "regular", Rollout: anyway}}
+	after.Rejections = append(before.Rejections, rollout.Rejection{Channel: "regular", Rollout: rejected},
+		rollout.Rejection{Channel: "fast", Rollout: anyway})
 	forecast := forecastOf(t, before, after)
-	if len(forecast.Warnings) != 1 ||
+	if len(forecast.Warnings) != 2 ||
 		!strings.Contains(forecast.Warnings[0],
-			"version 2.0.0 of module keda in channel regular: rollout rejected rolled it back") {
-		t.Errorf("got warnings %q, want one about the new rejection", forecast.Warnings)
+			"version 2.0.0 of module keda in channel regular: rollout rejected rolled it back") ||
+		!strings.Contains(forecast.Warnings[1],
+			"version 2.0.0 of module keda in channel fast: rollout rejected-anyway in channel regular rolled it back") {
+		t.Errorf("got warnings %q, want one for each new rejection", forecast.Warnings)
 	}
 	got := forecast.Rollouts
 	waves := []Wave{{Name: "canary", Runtimes: 1}, {Name: "rest", Runtimes: 9, Approval: true}}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -29,27 +30,76 @@ func findRejected(rollouts []*fleet.Rollout, version string) *fleet.Rollout {
 	return nil
 }
 
-// ListRejected returns the stopped or rolled-back rollouts whose promoted version is still in the channel. They are in
-// the order of the channels in metas.
-func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []*fleet.Rollout) {
+// Rejection is a version in a channel although a rollout of the version was stopped or rolled back.
+type Rejection struct {
+	// Channel is the channel that has the version. It can differ from the channel of Rollout.
+	Channel string
+	Rollout *fleet.Rollout
+}
+
+// ListRejected returns the channels whose version was stopped or rolled back in any channel of the module, unless the
+// channel's own rollout succeeded later. The result is in the order of the channels in metas.
+func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (all []Rejection) {
 	byTrack := groupByTrack(rollouts)
 	for i := range metas {
 		module := metas[i].Spec.ModuleName
 		for _, c := range metas[i].Spec.Channels {
-			if r := findRejected(byTrack[Track{module, c.Channel}], c.Version); r != nil {
-				all = append(all, r)
+			own := byTrack[Track{module, c.Channel}]
+			r := findRejected(own, c.Version)
+			if r == nil {
+				r = findRejectedElsewhere(byTrack, module, c, own)
+			}
+			if r != nil {
+				all = append(all, Rejection{c.Channel, r})
 			}
 		}
 	}
 	return all
 }
 
-// RejectionMessage returns a message about a version whose rollout r was stopped or rolled back.
-func RejectionMessage(r *fleet.Rollout) string {
-	what := "rolled it back"
-	if r.Status.State == fleet.RolloutStopped {
+// findRejectedElsewhere returns the last rollout that rejected the version of a channel in another channel. It returns
+// nil if a rollout in own, the rollouts of the channel itself, succeeded later with the version.
+func findRejectedElsewhere(
+	byTrack map[Track][]*fleet.Rollout, module string, offered v1beta2.ChannelVersion, own []*fleet.Rollout,
+) *fleet.Rollout {
+	var last *fleet.Rollout
+	for track, rollouts := range byTrack {
+		if track.Module != module || track.Channel == offered.Channel {
+			continue
+		}
+		r := findRejected(rollouts, offered.Version)
+		if r != nil && (last == nil || isAfter(r, last) || !isAfter(last, r) && r.Name < last.Name) {
+			last = r
+		}
+	}
+	if last == nil || slices.ContainsFunc(own, func(r *fleet.Rollout) bool {
+		return r.Spec.To == offered.Version && r.Status.State == fleet.RolloutSucceeded && isAfter(r, last)
+	}) {
+		return nil
+	}
+	return last
+}
+
+// isAfter reports whether a rollout ended after another one. A rollout that has not ended is after all others.
+func isAfter(r, other *fleet.Rollout) bool {
+	switch {
+	case other.Status.FinishedAt == nil:
+		return false
+	case r.Status.FinishedAt == nil:
+		return true
+	}
+	return r.Status.FinishedAt.After(other.Status.FinishedAt.Time)
+}
+
+// RejectionMessage returns a message about a rejected version in a channel.
+func RejectionMessage(r Rejection) string {
+	what, name := "rolled it back", r.Rollout.Name
+	if r.Rollout.Status.State == fleet.RolloutStopped {
 		what = "stopped"
 	}
+	if r.Channel != r.Rollout.Spec.Channel {
+		name += " in channel " + r.Rollout.Spec.Channel
+	}
 	return fmt.Sprintf("version %s of module %s in channel %s: rollout %s %s: %s",
-		r.Spec.To, r.Spec.Module, r.Spec.Channel, r.Name, what, r.Status.Message)
+		r.Rollout.Spec.To, r.Rollout.Spec.Module, r.Channel, name, what, r.Rollout.Status.Message)
 }
