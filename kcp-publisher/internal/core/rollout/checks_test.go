@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -238,10 +239,32 @@ func TestUnchangedCheckResultsCauseNoWrites(t *testing.T) {
 	if again := next(noon.Add(time.Minute)); len(again) > 0 {
 		t.Errorf("results without a change updated the status from %+v to %+v", stored[0].Status, again[0].Status)
 	}
+	writes := writesWithin(policy, stored[0], runtimes[:2_000], 100)
+	if writes > 4 { // the counts of the smaller fleet, the end of the soak time, and a passed estimate
+		t.Errorf("results without a change caused %d writes in 100 minutes, want at most 4", writes)
+	}
 	runtimes[0].Selection.Checks[0].Result = v1beta2.CheckInconclusive
 	if changed := next(noon.Add(time.Minute)); len(changed) != 1 {
 		t.Errorf("got %d updates for a changed result, want 1", len(changed))
 	}
+}
+
+// writesWithin evaluates a rollout once per minute and returns the number of status updates. Reports arrive in each
+// minute and do not change.
+func writesWithin(policy []fleet.RolloutPolicy, stored fleet.Rollout, runtimes []Runtime, minutes int) (writes int) {
+	all := []fleet.Rollout{stored}
+	runtimes = slices.Clone(runtimes)
+	for k := range minutes {
+		now := noon.Add(time.Duration(k)*time.Minute + 10*time.Second)
+		for i := range runtimes {
+			runtimes[i].LastReport = now
+		}
+		for _, r := range EvaluateAll(policy, all, map[Track]Followers{keda: {"2.0.0", runtimes}}, now).Update {
+			all[0].Status = r.Status
+			writes++
+		}
+	}
+	return writes
 }
 
 func TestRemovedChecksAreRemovedFromSelectedRuntimes(t *testing.T) {

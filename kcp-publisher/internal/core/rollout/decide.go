@@ -122,12 +122,46 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	}
 }
 
+// milestones contains the values in a rollout's status that change its estimated end.
+type milestones struct {
+	state                                 fleet.RolloutState
+	total, updated, failed, deferred      int32
+	startedWaves, readyWaves, provenWaves int
+}
+
+func milestonesOf(status fleet.RolloutStatus) milestones {
+	now := milestones{
+		state: status.State, total: status.Total, updated: status.Updated, failed: status.Failed,
+		deferred: status.Deferred,
+	}
+	for _, w := range status.Waves {
+		if w.StartedAt != nil {
+			now.startedWaves++
+		}
+		if w.ReadyAt != nil {
+			now.readyWaves++
+		}
+		if w.ProvenAt != nil {
+			now.provenWaves++
+		}
+	}
+	return now
+}
+
 // estimateEnd sets the estimated end of the rollout from the average time per updated runtime and the remaining soak
-// times.
+// times. An estimate stays until the rollout makes progress, so that time alone does not change the status. An estimate
+// that has passed is removed.
 func (p *plan) estimateEnd(current int) {
+	before := p.status.EstimatedEnd
 	p.status.EstimatedEnd = nil
 	started := p.status.StartedAt
 	if p.status.State != fleet.RolloutProgressing || p.status.Updated == 0 || started == nil {
+		return
+	}
+	if milestonesOf(p.status) == p.previousMilestones {
+		if before != nil && before.After(p.input.Now) {
+			p.status.EstimatedEnd = before
+		}
 		return
 	}
 	var soaks, soaked time.Duration

@@ -114,8 +114,9 @@ type plan struct {
 	input   PlanInput
 	members []member
 	waves   []wave
-	// previousState is the rollout's state before this step.
-	previousState fleet.RolloutState
+	// previousState is the rollout's state before this step. previousMilestones contains its milestones before this step.
+	previousState      fleet.RolloutState
+	previousMilestones milestones
 	// isDowngrade is true if the promoted version is older. Runtimes with the last good version then keep it.
 	isDowngrade bool
 }
@@ -149,7 +150,8 @@ func Plan(
 func newPlan(name string, spec fleet.RolloutSpec, before fleet.RolloutStatus, input PlanInput) *plan {
 	status, downwards := *before.DeepCopy(), bundle.IsOlder(spec.To, spec.From)
 	return &plan{
-		name: name, spec: spec, status: status, previousState: status.State, input: input, isDowngrade: downwards,
+		name: name, spec: spec, status: status, previousState: status.State, previousMilestones: milestonesOf(status),
+		input: input, isDowngrade: downwards,
 	}
 }
 

@@ -62,10 +62,20 @@ func (c *chain) planPositions(out *Outcome) {
 			Since:   c.waitingSince(channels[i].Name, version),
 		}
 		c.planPosition(&entry, i, after, out)
+		c.keepCounts(&entry)
 		c.next.Versions = append(c.next.Versions, entry)
 		after = &entry
 	}
 	slices.Reverse(c.next.Versions)
+}
+
+// keepCounts keeps the recorded numbers of runtimes until the version or its reason for waiting changes. Otherwise, each
+// report could change the policy's status.
+func (c *chain) keepCounts(entry *fleet.TrainVersion) {
+	had := c.recordedVersion(entry.Channel)
+	if had != nil && had.Version == entry.Version && had.Reason == entry.Reason && had.Message == entry.Message {
+		entry.Ready, entry.Failed = had.Ready, had.Failed
+	}
 }
 
 // planPosition decides whether the version in channel i is promoted to the next channel. It either adds the promotion

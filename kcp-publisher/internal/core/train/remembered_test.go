@@ -1,6 +1,7 @@
 package train
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -95,5 +96,25 @@ func TestRemovedChannelKeepsItsLastVersion(t *testing.T) {
 	in.Metas[0] = metaOf("1.8.0", "1.8.0", "1.8.0")
 	if got := Plan(in)[0].Status.Modules[0]; len(got.Rejected)+len(got.Removed) > 0 {
 		t.Errorf("with the same version: got status %+v, want no rejected and no removed version", got)
+	}
+}
+
+func TestReportsWithoutANewReasonDoNotChangeTheStatus(t *testing.T) {
+	in := due()
+	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(time.Hour)
+	in.Policies[0].Status = Plan(in)[0].Status
+	if got := entry(t, Plan(in)[0], "fast"); got.Reason != fleet.WaitTimeNotReached || got.Ready != 5 {
+		t.Fatalf("got entry %+v, want 5 ready runtimes", got)
+	}
+	for minute := range 60 {
+		in.Now = monday.Add(time.Duration(minute) * time.Minute)
+		in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 4 + int32(minute%2)}
+		if after := Plan(in)[0]; !reflect.DeepEqual(after.Status, in.Policies[0].Status) {
+			t.Fatalf("minute %d: got status %+v, want %+v", minute, after.Status, in.Policies[0].Status)
+		}
+	}
+	in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 2}
+	if got := entry(t, Plan(in)[0], "fast"); got.Reason != fleet.WaitTooFewRuntimes || got.Ready != 2 {
+		t.Errorf("got entry %+v, want TooFewRuntimes with 2 ready runtimes", got)
 	}
 }
