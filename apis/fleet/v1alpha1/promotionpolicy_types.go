@@ -134,6 +134,9 @@ type Weekday string
 // Freeze is a period without promotions. Its times are local times of the calendar's time zone.
 //
 // +kubebuilder:validation:XValidation:rule="self.from < self.until",message="until must be after from"
+// +kubebuilder:validation:XValidation:rule="self.until != self.from + ':00'",message="until must be after from"
+// +kubebuilder:validation:XValidation:rule="self.until != self.from + 'T00:00'",message="until must be after from"
+// +kubebuilder:validation:XValidation:rule="self.until != self.from + 'T00:00:00'",message="until must be after from"
 type Freeze struct {
 	// +kubebuilder:validation:MinLength:=1
 	// +kubebuilder:validation:MaxLength:=63

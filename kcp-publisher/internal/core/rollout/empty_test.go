@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -140,5 +141,57 @@ func TestWaveThatNeverHadRuntimesIsSkippedAfterProof(t *testing.T) {
 	if step := Plan(first, spec, status, runtimes, input); step.Decisions[1].Version != "2.0.0" {
 		t.Errorf("got version %s for the late runtime, rollout message %s", step.Decisions[1].Version,
 			step.Status.Message)
+	}
+}
+
+// The only runtime of the first wave has been offline for a day.
+func TestApprovalContinuesWithoutTheOfflineRuntimesOfAWave(t *testing.T) {
+	offline := at("dev", "dev", "1.0.0")
+	offline.LastReport, offline.IsCurrent = noon.Add(-24*time.Hour), false
+	for name, c := range map[string]struct {
+		approved []string
+		dev      Runtime
+		want     string
+	}{
+		"offline runtime, not approved":   {nil, offline, "1.0.0"},
+		"offline runtime, approved":       {[]string{"development"}, offline, "2.0.0"},
+		"online runtime without a report": {[]string{"development"}, at("dev", "dev", "1.0.0"), "1.0.0"},
+	} {
+		spec := twoWaves()
+		spec.ApprovedWaves = c.approved
+		step := Plan(first, spec, fleet.RolloutStatus{}, []Runtime{c.dev, at("prod", "prod", "1.0.0")},
+			PlanInput{ChannelVersion: "2.0.0", Now: noon})
+		if got := step.Decisions[1].Version; got != c.want {
+			t.Errorf("%s: got version %s for production, want %s: %s", name, got, c.want, step.Status.Message)
+		}
+	}
+}
+
+// The publisher cannot publish to 510 of 520 runtimes.
+func TestPostponedRuntimesAreLimited(t *testing.T) {
+	spec := twoWaves()
+	spec.Waves = spec.Waves[1:]
+	spec.Waves[0].MaxConcurrent = new(intstr.FromInt32(5))
+	runtimes := make([]Runtime, 520)
+	var before fleet.RolloutStatus
+	var postponed []fleet.PostponedRuntime
+	var granted []string
+	for i := range runtimes {
+		runtimes[i] = at(fmt.Sprintf("r-%03d", i), "prod", "1.0.0")
+		runtimes[i].Unpublishable, runtimes[i].UnpublishableSince = i < 510, noon.Add(-time.Hour)
+		switch {
+		case i < 5:
+			granted = append(granted, runtimes[i].ID)
+		case i < 503:
+			postponed = append(postponed, fleet.PostponedRuntime{
+				Runtime: runtimes[i].ID, Since: metav1.NewTime(noon.Add(-time.Hour)),
+			})
+		}
+	}
+	before = Plan(first, spec, before, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon}).Status
+	before.Waves[0].Granted, before.Waves[0].Postponed = granted, postponed
+	step := Plan(first, spec, before, runtimes, PlanInput{ChannelVersion: "2.0.0", Now: noon})
+	if got := len(step.Status.Waves[0].Postponed); got != maxGranted {
+		t.Errorf("got %d postponed runtimes, want %d", got, maxGranted)
 	}
 }

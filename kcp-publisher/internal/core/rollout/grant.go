@@ -108,12 +108,14 @@ func (p *plan) keepSlots(
 		earlier[before.Runtime] = before.Since
 	}
 	for r := range p.members {
-		m, id := &p.members[r], runtimes[r].ID
-		if m.wave != number || m.state != waiting && m.state != silent && m.state != unresolved {
-			continue
+		if since, is := earlier[runtimes[r].ID]; is && p.members[r].awaitsVersion(number) {
+			kept.postponed[runtimes[r].ID] = since
 		}
-		if since, is := earlier[id]; is {
-			kept.postponed[id] = since
+	}
+	for r := range p.members {
+		m, id := &p.members[r], runtimes[r].ID
+		if !m.awaitsVersion(number) {
+			continue
 		}
 		recordable := len(kept.postponed) < maxGranted
 		if had[id] && (m.state == unresolved || recordable && p.isStuck(&runtimes[r])) {
@@ -127,6 +129,11 @@ func (p *plan) keepSlots(
 		}
 	}
 	return kept
+}
+
+// awaitsVersion reports whether a runtime belongs to a wave and does not have the version yet.
+func (m *member) awaitsVersion(wave int) bool {
+	return m.wave == wave && (m.state == waiting || m.state == silent || m.state == unresolved)
 }
 
 func (p *plan) isStuck(r *Runtime) bool {

@@ -288,6 +288,9 @@ func (w *wave) unreadyReason() string {
 // runtimes, it sets the state Waiting, because an operator can approve the wave.
 func (p *plan) notReadyReason(number int) string {
 	w, s := &p.waves[number], &p.status.Waves[number]
+	if w.deferred == w.total && p.isAccepted(number) && w.total > 0 {
+		return "" // an operator approved the wave although none of its runtimes is updated
+	}
 	if why := cmp.Or(p.substitutesMessage(number), w.unreadyReason()); why != "" {
 		return why
 	}

@@ -31,7 +31,7 @@ func (c *chain) expectedPromotion(
 			later(end.Add(channel.After.Duration))
 		case fleet.WaitNextChannelBusy:
 			free := c.estimatedRolloutEnd(nextChannel)
-			if isMoving(nextEntry) && nextEntry.Arrival != nil && nextEntry.Arrival.After(free) {
+			if c.isMoving(nextEntry) && nextEntry.Arrival != nil && nextEntry.Arrival.After(free) {
 				free = nextEntry.Arrival.Time
 			}
 			if free.IsZero() {

@@ -47,11 +47,11 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 		return c, fmt.Errorf("notOn excludes every day")
 	}
 	for i, f := range spec.Freezes {
-		from, err := c.parseLocal(f.From)
+		from, _, err := c.parseLocal(f.From)
 		if err != nil {
 			return c, fmt.Errorf("freezes[%d].from: %w", i, err)
 		}
-		until, err := c.parseLocal(f.Until)
+		_, until, err := c.parseLocal(f.Until)
 		if err != nil {
 			return c, fmt.Errorf("freezes[%d].until: %w", i, err)
 		}
@@ -65,20 +65,22 @@ func newCalendar(spec *fleet.PromotionCalendar) (*calendar, error) {
 
 var weekdays = [...]fleet.Weekday{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"}
 
-// parseLocal parses a date or a local time in the calendar's time zone.
-func (c *calendar) parseLocal(text string) (time.Time, error) {
+// parseLocal parses a date or a local time in the calendar's time zone, and returns the results of localTimes.
+func (c *calendar) parseLocal(text string) (first, last time.Time, err error) {
 	for _, layout := range []string{"2006-01-02", "2006-01-02T15:04", "2006-01-02T15:04:05"} {
 		if wall, err := time.Parse(layout, text); err == nil {
-			return c.localTime(wall), nil
+			first, last = c.localTimes(wall)
+			return first, last, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
+	return first, last, fmt.Errorf("%q is not a date (2026-12-18) or a local time (2026-12-18T17:00)", text)
 }
 
-// localTime returns the time at which the clocks of the calendar's time zone show the date and time in wall. If the
-// clocks skip it, for example midnight in zones that begin daylight saving time at midnight, localTime returns the end
-// of the skipped period. time.Date alone could return a time on the day before.
-func (c *calendar) localTime(wall time.Time) time.Time {
+// localTimes returns the first and last time at which the clocks of the calendar's time zone show the date and time in
+// wall. These differ in the repeated hour at the end of daylight saving time. If the clocks skip the time, for example
+// midnight in zones that begin daylight saving time at midnight, both are the end of the skipped period. time.Date
+// alone could return a time on the day before.
+func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	inZone := func(location *time.Location, t time.Time) time.Time {
 		return time.Date(t.Year(), t.Month(), t.Day(), t.Hour(), t.Minute(), t.Second(), 0, location)
 	}
@@ -86,11 +88,27 @@ func (c *calendar) localTime(wall time.Time) time.Time {
 	start, end := at.ZoneBounds()
 	switch shown := inZone(time.UTC, at); {
 	case shown.Before(wall):
-		return end
+		return end, end
 	case shown.After(wall):
-		return start
+		return start, start
 	}
-	return at
+	first, last = at, at
+	_, offset := at.Zone()
+	// Without a change of the offset in one direction, start or end is zero, and the result of the loop stays the same.
+	for _, neighbor := range []time.Time{start.Add(-time.Second), end} {
+		_, other := neighbor.In(c.zone).Zone()
+		again := at.Add(time.Duration(offset-other) * time.Second)
+		if !inZone(time.UTC, again).Equal(wall) {
+			continue
+		}
+		if again.Before(first) {
+			first = again
+		}
+		if again.After(last) {
+			last = again
+		}
+	}
+	return first, last
 }
 
 // closedReason returns the reason why the calendar does not allow a promotion now, or "".
@@ -123,7 +141,7 @@ func (c *calendar) nextOpen(now time.Time) time.Time {
 			}
 		}
 		if local := at.In(c.zone); c.closedDays[local.Weekday()] {
-			at = c.localTime(time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, time.UTC))
+			at, _ = c.localTimes(time.Date(local.Year(), local.Month(), local.Day()+1, 0, 0, 0, 0, time.UTC))
 		}
 	}
 	return time.Time{}

@@ -85,3 +85,24 @@ func TestCalendarDayBeginsAfterSkippedMidnight(t *testing.T) {
 		})
 	}
 }
+
+// Clocks show this time twice when daylight saving time ends. A freeze includes both.
+func TestFreezeIncludesBothOccurrencesOfARepeatedTime(t *testing.T) {
+	for zone, c := range map[string]struct{ local, from, until string }{
+		"Europe/Berlin":       {"2026-10-25T02:30", "2026-10-25T02:30:00+02:00", "2026-10-25T02:30:00+01:00"},
+		"America/New_York":    {"2026-11-01T01:30", "2026-11-01T01:30:00-04:00", "2026-11-01T01:30:00-05:00"},
+		"Australia/Lord_Howe": {"2026-04-05T01:45", "2026-04-05T01:45:00+11:00", "2026-04-05T01:45:00+10:30"},
+		"UTC":                 {"2026-10-25T02:30", "2026-10-25T02:30:00Z", "2026-10-25T02:30:00Z"},
+	} {
+		k, err := newCalendar(&fleet.PromotionCalendar{TimeZone: zone, Freezes: []fleet.Freeze{
+			{Name: "ends", From: "2026-01-01", Until: c.local}, {Name: "begins", From: c.local, Until: "2027-01-01"},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, until := k.freezes[1].from.Format(time.RFC3339), k.freezes[0].until.Format(time.RFC3339)
+		if from != c.from || until != c.until {
+			t.Errorf("%s: got from %s and until %s, want %s and %s", zone, from, until, c.from, c.until)
+		}
+	}
+}

@@ -69,8 +69,8 @@ func (c *chain) planPositions(out *Outcome) {
 	slices.Reverse(c.next.Versions)
 }
 
-// keepCounts keeps the recorded numbers of runtimes until the version or its reason for waiting changes. Otherwise, each
-// report could change the policy's status.
+// keepCounts keeps the recorded numbers of runtimes until the version or its reason for waiting changes. Otherwise,
+// each report could change the policy's status.
 func (c *chain) keepCounts(entry *fleet.TrainVersion) {
 	had := c.recordedVersion(entry.Channel)
 	if had != nil && had.Version == entry.Version && had.Reason == entry.Reason && had.Message == entry.Message {
@@ -279,7 +279,7 @@ func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondit
 			},
 		}
 	}
-	if isMoving(after) {
+	if c.isMoving(after) {
 		return []waitCondition{
 			{
 				fleet.WaitNextChannelBusy,
@@ -290,13 +290,18 @@ func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondit
 	return nil
 }
 
-// isMoving reports whether the version is expected to be promoted to the next channel without an operator's help.
-func isMoving(entry *fleet.TrainVersion) bool {
+// isMoving reports whether the version is expected to be promoted to the next channel without an operator's help. A
+// version with too few runtimes counts as moving only during its waiting time, so that it does not block a fix forever.
+func (c *chain) isMoving(entry *fleet.TrainVersion) bool {
 	switch entry.Reason {
+	case fleet.WaitTooFewRuntimes:
+		return slices.ContainsFunc(c.policy.Spec.Channels, func(channel fleet.TrainChannel) bool {
+			return channel.Name == entry.Channel && channel.After != nil &&
+				c.Now.Before(entry.Since.Add(channel.After.Duration))
+		})
 	case fleet.WaitPolicyHeld,
 		fleet.WaitFleetUnknown,
 		fleet.WaitRolloutActive,
-		fleet.WaitTooFewRuntimes,
 		fleet.WaitTimeNotReached,
 		fleet.WaitNextChannelBusy,
 		fleet.WaitCalendarClosed,

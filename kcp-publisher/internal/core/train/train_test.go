@@ -131,6 +131,14 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitRejected, message: "rollout keda-experimental-3 in channel experimental is RolledBack",
 		},
+		"version is not blocked by an older version with too few runtimes after its waiting time": {
+			change:  func(in *Input) { stuckInFast(in, week) },
+			channel: "dev", reason: fleet.WaitDue, due: true,
+		},
+		"version waits for an older version with too few runtimes during its waiting time": {
+			change:  func(in *Input) { stuckInFast(in, week-time.Hour) },
+			channel: "dev", reason: fleet.WaitNextChannelBusy,
+		},
 		"version rejected by another policy is rejected": {
 			change: func(in *Input) {
 				other := policy()

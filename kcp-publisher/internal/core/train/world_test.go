@@ -118,3 +118,13 @@ func freezeUntil(until string) *fleet.PromotionCalendar {
 		TimeZone: "Europe/Berlin", Freezes: []fleet.Freeze{{Name: "fair", From: "2026-11-20", Until: until}},
 	}
 }
+
+// stuckInFast changes the result of due: dev has the newer version 1.9.0, and too few runtimes of fast have 1.8.0,
+// which the channel has had for the given time.
+func stuckInFast(in *Input, since time.Duration) {
+	in.Metas[0] = metaOf("1.9.0", "1.8.0", "1.7.0")
+	in.Fleet = ready(in.Metas[0], 5)
+	in.Fleet[inFast] = Counts{Version: "1.8.0", Ready: 2}
+	in.Policies[0].Status.Modules[0].Versions[0] = weekOld("dev", "1.9.0")
+	in.Policies[0].Status.Modules[0].Versions[1].Since = ago(since)
+}
