@@ -50,8 +50,8 @@ type Measurement struct {
 // State is the state of one check of a module in one version.
 type State struct {
 	Name string `json:"name"`
-	// Of is a hash of the check's definition. Query is a hash of the Service, path and PromQL query. Query is empty for
-	// checks without a PromQL query.
+	// Of is a hash of the check's definition. Query is a hash of the request: the Service, path and PromQL query. Query
+	// is empty for checks that send no request to a Service.
 	Of    string `json:"of"`
 	Query string `json:"query,omitempty"`
 	// Result is empty before the first measurement.
@@ -74,9 +74,20 @@ type State struct {
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
+	// Upgrade is true if the runtime had another version of the module before.
+	Upgrade bool `json:"upgrade,omitempty"`
 	// Ready is the time when the module version became ready. Zero if it is not ready yet.
 	Ready  time.Time `json:"ready,omitzero"`
 	States []State   `json:"states,omitempty"`
+}
+
+// ValueBefore returns the value of a check before the upgrade to this version. It returns MissingValue if that value
+// could not be measured, and "" after a first installation.
+func (r Record) ValueBefore(s State) string {
+	if r.Upgrade && s.Before == "" {
+		return MissingValue
+	}
+	return s.Before
 }
 
 // Definition is a check of a module with all defaults applied.
@@ -222,10 +233,13 @@ func identify(value any) string {
 }
 
 func checkQuery(c fleet.Check) string {
-	if c.PromQL == nil {
-		return ""
+	switch {
+	case c.PromQL != nil:
+		return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
+	case c.HTTP != nil:
+		return identify(fleet.HTTPCheck{Service: c.HTTP.Service, Path: c.HTTP.Path})
 	}
-	return identify(fleet.PromQLCheck{Service: c.PromQL.Service, Path: c.PromQL.Path, Query: c.PromQL.Query})
+	return ""
 }
 
 // ReportedChecks returns the states of checks as they appear in a report, sorted by name. Checks without a measurement

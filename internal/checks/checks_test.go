@@ -281,7 +281,15 @@ func TestValuesAreComparedWithBounds(t *testing.T) {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20)}, 1, "+Inf", Unknown, "the value before the upgrade is unknown",
 		},
 		"previous value is NaN, within max": {
-			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "NaN", Success, "",
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, "NaN", Unknown,
+			"so maxIncreasePercent cannot be checked",
+		},
+		"value before the upgrade could not be measured, within max": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1, MissingValue, Unknown,
+			"so maxIncreasePercent cannot be checked",
+		},
+		"value before the upgrade could not be measured, above max": {
+			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 3, MissingValue, Failure, "above max",
 		},
 		"increase above the limit, within max": {
 			fleet.PromQLCheck{MaxIncreasePercent: percent(20), Max: "2"}, 1.5, "1", Failure, "increased by 50%",

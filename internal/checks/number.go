@@ -18,8 +18,11 @@ func ParseNumber(text string) (number float64, ok bool) {
 	return number, err == nil && !math.IsNaN(number) && !math.IsInf(number, 0)
 }
 
-// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade.
-// It is empty if that value is unknown.
+// MissingValue is the value before an upgrade if it could not be measured.
+const MissingValue = "missing"
+
+// CompareNumber compares the value of a query with the bounds of its check. before is the value before the upgrade. It
+// is empty after a first installation. If it is not a number, such as MissingValue, no comparison is possible.
 func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measurement {
 	m := Measurement{Verdict: Success, Value: FormatNumber(value)}
 	value, finite := ParseNumber(m.Value) // rounded like before, so that rounding alone is not an increase
@@ -55,10 +58,13 @@ func CompareNumber(q fleet.PromQLCheck, value float64, before string) Measuremen
 	}
 	bounded := q.Max != "" || q.Min != ""
 	past, finite := ParseNumber(before)
-	if !finite {
-		if bounded {
-			return m
-		}
+	switch {
+	case finite:
+	case before != "":
+		return unknown("the value before the upgrade is unknown, so maxIncreasePercent cannot be checked")
+	case bounded:
+		return m
+	default:
 		return unknown("the value before the upgrade is unknown, and max and min are not set")
 	}
 	switch increase := value - past; {

@@ -167,14 +167,22 @@ func (p *Prober) maskSecrets(text string) string {
 	return bundle.PrintableLine(text)
 }
 
-// MeasureBefore measures the PromQL query of a check before an upgrade, for comparison. It returns "" for other checks
-// and if the query fails or returns no finite number, for example a rate of errors without requests.
+// MeasureBefore measures the value of a check before an upgrade, for comparison: the number of a PromQL query or the
+// latency of an HTTP response. It returns "" for other checks, for a response that does not pass the check, and for a
+// query that fails or returns no finite number, for example a rate of errors without requests.
 func (p *Prober) MeasureBefore(ctx context.Context, d checks.Definition) string {
-	if d.PromQL == nil || d.Problem != "" {
+	if d.PromQL == nil && d.HTTP == nil || d.Problem != "" {
 		return ""
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.Timeout.Duration)
 	defer cancel()
+	if d.HTTP != nil {
+		m, err := p.http(ctx, *d.HTTP)
+		if err != nil || m.Verdict != checks.Success {
+			return ""
+		}
+		return m.Value
+	}
 	value, err := p.query(ctx, *d.PromQL)
 	text := checks.FormatNumber(value)
 	if _, finite := checks.ParseNumber(text); err != nil || !finite {

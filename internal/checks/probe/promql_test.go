@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -161,4 +162,16 @@ func TestFailedQueryReturnsNoValueBeforeAnUpgrade(t *testing.T) {
 	require.Empty(t, query(http.NotFound))
 	require.Empty(t, query(answers(`{"resultType":"vector","result":[{"metric":{},"value":[1,"NaN"]}]}`)))
 	require.Empty(t, query(answers(`{"resultType":"scalar","result":[1,"+Inf"]}`)))
+}
+
+func TestLatencyIsMeasuredBeforeAnUpgrade(t *testing.T) {
+	w := newWorld(t)
+	request := func(serve http.HandlerFunc) string {
+		c := fleet.Check{Name: "a", HTTP: &fleet.HTTPCheck{Service: w.serve(serve)}}
+		return w.MeasureBefore(t.Context(), checks.Define([]fleet.Check{c}, nil, "")[0])
+	}
+	latency, err := time.ParseDuration(request(func(http.ResponseWriter, *http.Request) {}))
+	require.NoError(t, err)
+	require.Less(t, latency, time.Minute)
+	require.Empty(t, request(http.NotFound))
 }

@@ -66,7 +66,7 @@ func (r *Runner) takeDue(now time.Time) (due []measurement, next time.Duration) 
 				}
 				busy[m.Module]++
 				r.running[key] = true
-				due = append(due, measurement{key, m.target, d, m.States[i].Before})
+				due = append(due, measurement{key, m.target, d, m.ValueBefore(m.States[i])})
 			} else if earliest.IsZero() || at.Before(earliest) {
 				earliest = at
 			}

@@ -51,24 +51,25 @@ func (r *Runner) RunResult() *bundle.ReportedCheckRun {
 	return &result
 }
 
-// takeRun marks the waiting check run as started and returns it. It returns nil if no run is waiting. states contains
-// the states of the module's regular checks.
-func (r *Runner) takeRun() (run *checkRun, states []checks.State) {
+// takeRun marks the waiting check run as started and returns it. It returns nil if no run is waiting. known is the
+// record of the module's regular checks.
+func (r *Runner) takeRun() (run *checkRun, known checks.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.run == nil || r.run.started {
-		return nil, nil
+		return nil, checks.Record{}
 	}
 	r.run.started = true
 	if m := r.modules[r.run.target.Module]; m != nil && m.Version == r.run.target.Version {
-		states = slices.Clone(m.States)
+		known = m.Record
+		known.States = slices.Clone(m.States)
 	}
-	return r.run, states
+	return r.run, known
 }
 
 // runOnce executes the checks of a run and records the results. It drops the results if another run has replaced this
 // run.
-func (r *Runner) runOnce(ctx context.Context, run *checkRun, known []checks.State) {
+func (r *Runner) runOnce(ctx context.Context, run *checkRun, known checks.Record) {
 	definitions := slices.Clone(run.target.Definitions)
 	for i := range definitions {
 		definitions[i].SuccessThreshold, definitions[i].FailureThreshold = 1, 1
@@ -82,14 +83,16 @@ func (r *Runner) runOnce(ctx context.Context, run *checkRun, known []checks.Stat
 		if d.Problem != "" {
 			continue
 		}
-		at := slices.IndexFunc(known, func(s checks.State) bool { return s.Query != "" && s.Query == states[i].Query })
+		at := slices.IndexFunc(known.States,
+			func(s checks.State) bool { return s.Query != "" && s.Query == states[i].Query })
 		if at >= 0 {
-			states[i].Before = known[at].Before
+			states[i].Before = known.States[at].Before
 		}
 		all.Go(func() {
 			r.slots <- struct{}{}
 			defer func() { <-r.slots }()
-			states[i] = checks.Next(d, states[i], r.Measure(ctx, run.target, d, states[i].Before), r.Now().UTC())
+			m := r.Measure(ctx, run.target, d, known.ValueBefore(states[i]))
+			states[i] = checks.Next(d, states[i], m, r.Now().UTC())
 		})
 	}
 	all.Wait()

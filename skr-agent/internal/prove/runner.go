@@ -137,7 +137,9 @@ func (r *Runner) MeasureBefore(ctx context.Context, targets []Target) {
 			continue
 		}
 		m := &module{
-			Record: checks.Record{Module: t.Module, Version: t.Version, States: checks.Continue(t.Definitions, nil)},
+			Record: checks.Record{
+				Module: t.Module, Version: t.Version, Upgrade: true, States: checks.Continue(t.Definitions, nil),
+			},
 			target: t,
 		}
 		r.modules[t.Module] = m
@@ -155,7 +157,7 @@ func (r *Runner) measureBefore(ctx context.Context, t Target, m *module) {
 	var group errgroup.Group
 	group.SetLimit(workersPerModule)
 	for i, d := range t.Definitions {
-		if d.PromQL == nil {
+		if d.PromQL == nil && d.HTTP == nil {
 			continue
 		}
 		group.Go(func() error {
@@ -204,7 +206,7 @@ func (r *Runner) MarkSaved(records []checks.Record) {
 }
 
 func hasSameResults(a, b checks.Record) bool {
-	return a.Module == b.Module && a.Version == b.Version && a.Ready.Equal(b.Ready) &&
+	return a.Module == b.Module && a.Version == b.Version && a.Upgrade == b.Upgrade && a.Ready.Equal(b.Ready) &&
 		slices.EqualFunc(a.States, b.States, func(a, b checks.State) bool {
 			return a.Of == b.Of && a.Name == b.Name && a.Result == b.Result && a.Row == b.Row && a.Before == b.Before
 		})

@@ -198,6 +198,30 @@ func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 	})
 }
 
+// The runtime had version 1.0.0, and the query returned no value before the upgrade.
+func TestUpgradeWithoutAValueBeforeDiffersFromAnInstallation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for upgrade, want := range map[bool]string{false: "", true: checks.MissingValue} {
+			w := newWorld(t)
+			w.before = ""
+			var got string
+			w.Measure = func(_ context.Context, _ Target, _ checks.Definition, before string) checks.Measurement {
+				got = before
+				return checks.Measurement{Verdict: checks.Unknown}
+			}
+			if upgrade {
+				w.MeasureBefore(t.Context(), []Target{target("2.0.0", false, query)})
+			}
+			records, _ := w.UnsavedRecords()
+			w.Restore(records)
+			w.Set([]Target{target("2.0.0", true, query)})
+			pass(2 * time.Minute)
+			require.Equal(t, want, got, "upgrade %t", upgrade)
+			require.Empty(t, w.Results("keda", "2.0.0")[0].Before)
+		}
+	})
+}
+
 func TestHangingQueryDelaysUpgradeUntilTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -112,16 +112,30 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
 		}
 		out.Due = append(out.Due, promotion)
-		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueMessage()
+		entry.Reason = fleet.WaitDue
+		entry.Message = joinWaits(append(c.labelHint(entry.Version), waitCondition{message: promotion.dueMessage()}))
 		return
 	}
-	entry.Reason, entry.Message = waits[0].reason, joinWaits(waits)
+	entry.Reason, entry.Message = waits[0].reason, joinWaits(append(c.labelHint(entry.Version), waits...))
 	if at := c.expectedPromotion(entry, &channels[i], to, after, waits); !at.IsZero() {
 		entry.Arrival = &metav1.Time{Time: at}
 		if out.Next.IsZero() || at.Before(out.Next) {
 			out.Next = at
 		}
 	}
+}
+
+// labelHint returns a message if the version's ModuleTemplate has the key that holds a version as a label instead of an
+// annotation.
+func (c *chain) labelHint(version string) []waitCondition {
+	for _, t := range c.findTemplates(version) {
+		_, isLabel := t.Labels[v1beta2.AnnotationHoldPromotion]
+		if _, isHeld := t.Annotations[v1beta2.AnnotationHoldPromotion]; isLabel && !isHeld {
+			return []waitCondition{{message: fmt.Sprintf("the label %s of ModuleTemplate %s has no effect: "+
+				"to hold the version, set it as an annotation", v1beta2.AnnotationHoldPromotion, t.Name)}}
+		}
+	}
+	return nil
 }
 
 func (p Promotion) dueMessage() string {

@@ -211,6 +211,21 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds the version: the audit",
 		},
+		"label with the key that holds a version has no effect": {
+			change: func(in *Input) {
+				in.Templates[1].Labels = map[string]string{v1beta2.AnnotationHoldPromotion: "true"}
+			},
+			reason: fleet.WaitDue, due: true,
+			message: "the label kyma-pull.dev/hold-promotion of ModuleTemplate keda-1.8.0 has no effect: " +
+				"to hold the version, set it as an annotation; the publisher promotes the version next",
+		},
+		"label of a version that waits is in the message": {
+			change: func(in *Input) {
+				in.Templates[1].Labels = map[string]string{v1beta2.AnnotationHoldPromotion: "true"}
+				in.Policies[0].Spec.Hold = true
+			},
+			reason: fleet.WaitPolicyHeld, message: "to hold the version, set it as an annotation; spec.hold is set",
+		},
 		"held policy promotes nothing": {
 			change: func(in *Input) { in.Policies[0].Spec.Hold = true },
 			reason: fleet.WaitPolicyHeld, message: "spec.hold is set",
