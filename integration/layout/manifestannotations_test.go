@@ -29,7 +29,6 @@ var annotationsOfAgent = map[string]string{
 	"AnnotationUsesValues":       "set on a Manifest by a bundle",
 	"AnnotationAdopt":            "set on a module's object by its owner",
 	"AnnotationDeleteWithData":   "set on a module's object by its owner",
-	"AnnotationIgnoreFields":     "set on a module's object by its owner",
 	"AnnotationPinnedVersions":   "set on the runtime's Kyma",
 
 	"AnnotationCustomStateCheck":  "of lifecycle-manager",

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
@@ -22,7 +23,7 @@ func (ap *applier) keepLive(
 ) ([]*unstructured.Unstructured, error) {
 	kept, dropped := slices.Clone(stage), object.KeysOf(p.Prune)
 	for n, o := range stage {
-		pointers, err := planning.IgnoredFields(o)
+		pointers, err := content.IgnoredFields(o)
 		if err != nil {
 			return nil, err
 		}
@@ -45,7 +46,7 @@ func (ap *applier) keepLive(
 				return nil, err
 			}
 			if scaled {
-				pointers = append(pointers, planning.Pointer{"spec", "replicas"})
+				pointers = append(pointers, content.Pointer{"spec", "replicas"})
 			}
 		}
 		if size := requestedSize(live); isClaim && size.Cmp(requestedSize(o)) > 0 {
@@ -62,7 +63,7 @@ func (ap *applier) keepLive(
 	return kept, nil
 }
 
-var requestPath = planning.Pointer{"spec", "resources", "requests", "storage"}
+var requestPath = content.Pointer{"spec", "resources", "requests", "storage"}
 
 // requestedSize returns the requested size of a PersistentVolumeClaim, or 0 if it is missing or invalid.
 func requestedSize(claim *unstructured.Unstructured) resource.Quantity {

@@ -2,12 +2,14 @@ package install
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
@@ -51,29 +53,39 @@ func (pl *planner) plan(ctx context.Context, m *v1beta2.Manifest) (planning.Plan
 func (pl *planner) content(
 	ctx context.Context, m *v1beta2.Manifest, inventory []v1beta2.Resource,
 ) (planning.Plan, *outcome.Finding, error) {
-	content, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
+	rendered, problem, err := pl.renderer.Module(ctx, m, pl.accounts.Of(m).Capabilities)
 	if err != nil || problem != nil {
 		return planning.Plan{}, problem, err
 	}
-	p, err := planning.Make(content.Objects, content.DefaultCR, inventory, pl.owner(m), pl.accounts.Own().Scope)
-	if err == nil && (m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()) {
+	ignoreCR := m.Spec.CustomResourcePolicy == v1beta2.PolicyIgnore || !m.DeletionTimestamp.IsZero()
+	p, err := planning.Make(content.Input{
+		Objects: rendered.Objects, DefaultCR: rendered.DefaultCR, SkipDefaultCRRules: ignoreCR,
+		Namespace: pl.namespace, Scope: pl.accounts.Own().Scope,
+	}, inventory, pl.owner(m))
+	if problem, err := contentProblem(err); problem != nil || err != nil {
+		return planning.Plan{}, problem, err
+	}
+	if ignoreCR {
 		p.DefaultCR = nil
-	}
-	if err != nil {
-		if account.IsTemporary(err) {
-			return planning.Plan{}, nil, err
-		}
-		return planning.Plan{}, &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
-	}
-	if err := guard.Check(p.All(), pl.namespace); err != nil {
-		return planning.Plan{}, &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: err.Error()}, nil
 	}
 	for n, o := range p.Shared {
 		p.Shared[n] = guard.NameAndLabels(o)
 	}
 	p.Resources, p.Images = outcome.Finding{OK: true, Reason: v1beta2.ReasonRendered,
-		Message: fmt.Sprintf("content has %d objects", len(content.Objects))}, content.Images
+		Message: fmt.Sprintf("content has %d objects", len(rendered.Objects))}, rendered.Images
 	return p, nil, nil
+}
+
+// contentProblem separates a problem that the content causes from a temporary error.
+func contentProblem(err error) (*outcome.Finding, error) {
+	var refusal *guard.Refusal
+	switch {
+	case errors.As(err, &refusal):
+		return &outcome.Finding{Reason: v1beta2.ReasonProtected, Message: err.Error()}, nil
+	case err == nil || account.IsTemporary(err):
+		return nil, err
+	}
+	return &outcome.Finding{Reason: v1beta2.ReasonContentBroken, Message: err.Error()}, nil
 }
 
 // planFor returns the plan for the next step: all objects for stepApply, otherwise the changed objects. It uses the

@@ -57,12 +57,11 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	if err != nil {
 		return CheckResult{}, err
 	}
-	if err := checkRules(objects, f.DefaultCR); err != nil {
+	accepted, err := checkContent(objects, f.DefaultCR)
+	if err != nil {
 		return CheckResult{}, err
 	}
-	for _, o := range objects {
-		checked.Ignored = append(checked.Ignored, render.UnknownFields(o)...)
-	}
+	checked.Ignored = accepted.Ignored
 	if !f.Rendered {
 		checked.Images = findImages(objects)
 	}

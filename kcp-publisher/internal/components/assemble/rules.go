@@ -7,25 +7,25 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 	"sigs.k8s.io/kustomize/kyaml/yaml"
 
-	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// checkRules returns an error if an object or the default CR breaks a rule for the content of modules. Agents check the
-// same rules. defaultCR is YAML, or empty.
-func checkRules(objects []*unstructured.Unstructured, defaultCR []byte) error {
-	placed := make([]*unstructured.Unstructured, 0, len(objects)+1)
+// checkContent checks the objects and the default CR as agents do, for a cluster with only Kubernetes' own kinds.
+// defaultCR is YAML, or empty. It does not modify the objects.
+func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (content.Checked, error) {
+	in := content.Input{Namespace: moduleNamespace}
 	for _, o := range objects {
-		placed = append(placed, withNamespace(o))
+		in.Objects = append(in.Objects, o.DeepCopy())
 	}
 	if len(defaultCR) > 0 {
 		cr, err := render.DefaultCR(defaultCR)
 		if err != nil {
-			return fmt.Errorf("default CR: %w", err)
+			return content.Checked{}, fmt.Errorf("default CR: %w", err)
 		}
-		placed = append(placed, withNamespace(cr))
+		in.DefaultCR = cr
 	}
-	return guard.Check(placed, moduleNamespace)
+	return content.Check(in)
 }
 
 // withNamespace returns a copy of an object with the namespace that an agent sets. It does not change the namespace

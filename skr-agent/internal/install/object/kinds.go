@@ -1,11 +1,10 @@
 package object
 
 import (
-	"errors"
-
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
@@ -28,7 +27,7 @@ var (
 )
 
 // ErrUnknownKind means that the API server does not serve a kind.
-var ErrUnknownKind = errors.New("the API server does not serve this kind")
+var ErrUnknownKind = content.ErrUnknownKind
 
 // Intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
 func Intercepts(gk schema.GroupKind) bool {

@@ -17,7 +17,7 @@ func TestCachedPlanReturnsChangedObjects(t *testing.T) {
 	require.NoError(t, err)
 	hostile := oneOfCrowd("crowd-x\n{\"apiVersion\":\"v1\"}\n")
 	by := object.Owner{OwnedBy: home + "/crowd", Module: "crowd", Namespace: home}
-	whole, err := Make(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
+	whole, err := makePlan(append(objects, hostile), oneOfCrowd("other"), nil, by, builtIn)
 	require.NoError(t, err)
 	whole.Resources = outcome.Finding{OK: true, Reason: "Rendered", Message: "all"}
 	s := NewCache()

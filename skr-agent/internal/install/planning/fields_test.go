@@ -6,116 +6,9 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/internal/content"
 )
-
-func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
-	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block without an end
-	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
-	caOf := func(o *unstructured.Unstructured) any {
-		if holders := caHolders(o); len(holders) == 1 {
-			return holders[0]["caBundle"]
-		}
-		return "no holder"
-	}
-	for name, c := range map[string]struct {
-		yaml string
-		want any
-	}{
-		"CA bundle with a line break only": {
-			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
-				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil,
-		},
-		"empty CA bundle": {
-			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
-				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil,
-		},
-		"CA bundle without PEM data": {
-			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
-				"Y2FCdW5kbGU=}", nil,
-		},
-		"truncated certificate": {
-			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
-				certificate + "}", nil,
-		},
-		"valid certificate": {
-			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full +
-				"}", full,
-		},
-		"valid certificate with an injector annotation": {
-			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
-				"{cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil,
-		},
-		"valid certificate with OpenShift's older injector annotation": {
-			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
-				"{service.alpha.openshift.io/inject-cabundle: 'true'}}\nspec: {caBundle: " + full + "}", nil,
-		},
-		"conversion webhook of a CRD": {
-			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: " +
-				"{conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil,
-		},
-		"field caBundle in a ConfigMap": {
-			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			o := liveObject(t, c.yaml)
-			require.NoError(t, dropForeignFields(o))
-			require.Equal(t, c.want, caOf(o))
-		})
-	}
-
-	role := liveObject(
-		t,
-		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: "+
-			"{clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
-	)
-	require.NoError(t, dropForeignFields(role))
-	require.NotContains(t, role.Object, "rules")
-	role = liveObject(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
-	require.NoError(t, dropForeignFields(role))
-	require.Contains(t, role.Object, "rules")
-}
-
-func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
-	o := liveObject(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
-		"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")
-	require.NoError(t, dropForeignFields(o))
-	require.Equal(t, map[string]any{"leaseDurationSeconds": int64(15)}, o.Object["spec"])
-}
-
-func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
-	of := func(value string) ([]Pointer, error) {
-		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}
-		o.SetName("x")
-		o.SetAnnotations(map[string]string{"kyma-pull.dev/ignore-fields": value})
-		return IgnoredFields(o)
-	}
-	for value, want := range map[string][]Pointer{
-		"":                                 nil,
-		"/spec/replicas":                   {{"spec", "replicas"}},
-		"/data/a, /data/b\n/data/c":        {{"data", "a"}, {"data", "b"}, {"data", "c"}},
-		`["/metadata/labels/example~1x"]`:  {{"metadata", "labels", "example/x"}},
-		"/data/a~01":                       {{"data", "a~1"}},
-		"/spec/template/spec/containers/0": {{"spec", "template", "spec", "containers", "0"}},
-	} {
-		got, err := of(value)
-		require.NoError(t, err, value)
-		require.Equal(t, want, got, value)
-	}
-	for value, message := range map[string]string{
-		"spec.replicas":  `ConfigMap x: annotation kyma-pull.dev/ignore-fields: "spec.replicas" is not a JSON pointer`,
-		"/":              "is not a JSON pointer",
-		"[/spec]":        "is not a JSON array of pointers",
-		"/metadata":      "identifies the object and its owner",
-		"/metadata/name": "identifies the object and its owner",
-		"/metadata/annotations/operator.kyma-project.io~1owned-by": "identifies the object and its owner",
-		"/metadata/labels": "identifies the object and its owner",
-		"/kind":            "identifies the object and its owner",
-	} {
-		_, err := of(value)
-		require.ErrorContains(t, err, message, value)
-	}
-}
 
 func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
 	owned := func(by, fields string) []metav1.ManagedFieldsEntry {
@@ -125,30 +18,30 @@ func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		object, live, want string
-		p                  Pointer
+		p                  content.Pointer
 		managed            []metav1.ManagedFieldsEntry
 	}{
 		"agent owns the field": {
-			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", Pointer{"spec", "replicas"},
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {replicas: 3}}", content.Pointer{"spec", "replicas"},
 			owned("kyma-pull", `{"f:spec":{"f:replicas":{}}}`),
 		},
 		"another manager owns the field": {
-			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", Pointer{"spec", "replicas"},
+			"{spec: {replicas: 1}}", "{spec: {replicas: 3}}", "{spec: {}}", content.Pointer{"spec", "replicas"},
 			owned("hpa", `{"f:spec":{"f:replicas":{}}}`),
 		},
 		"live field does not exist": {
-			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", Pointer{"spec", "replicas"}, nil,
+			"{spec: {replicas: 1}}", "{spec: {}}", "{spec: {}}", content.Pointer{"spec", "replicas"}, nil,
 		},
 		"field of a list item": {
 			"{spec: {list: [{a: 1}, {a: 2}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}", "{spec: {list: [{a: 1}, {a: 9}]}}",
-			Pointer{"spec", "list", "1", "a"}, nil,
+			content.Pointer{"spec", "list", "1", "a"}, nil,
 		},
 		"list item": {
-			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", Pointer{"list", "1"}, nil,
+			"{list: [1, 2]}", "{list: [1, 9]}", "{list: [1, 9]}", content.Pointer{"list", "1"}, nil,
 		},
-		"list index out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", Pointer{"list", "1"}, nil},
+		"list index out of range": {"{list: [1]}", "{list: [1, 9]}", "{list: [1]}", content.Pointer{"list", "1"}, nil},
 		"parent field is missing in the object": {
-			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", Pointer{"spec", "a", "b"}, nil,
+			"{}", "{spec: {a: {b: 1}}}", "{spec: {a: {b: 1}}}", content.Pointer{"spec", "a", "b"}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +53,7 @@ func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
 				managed[n].FieldsV1 = metav1.NewFieldsV1(`{"f:x":` + string(managed[n].FieldsV1.GetRawBytes()) + `}`)
 			}
 			live.SetManagedFields(managed)
-			TakeLive(o, live, append(Pointer{"x"}, c.p...), "kyma-pull")
+			TakeLive(o, live, append(content.Pointer{"x"}, c.p...), "kyma-pull")
 			require.Equal(t, read(c.want).Object["x"], o.Object["x"])
 		})
 	}

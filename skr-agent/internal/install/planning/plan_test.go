@@ -65,7 +65,7 @@ func TestPlanAppliesCRDsFirstAndPrunesTheRest(t *testing.T) {
 			GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"},
 		},
 	}
-	p, err := Make(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before,
+	p, err := makePlan(objects(t, sampleExtra+"---\n"+sampleRest+"---"+sampleCRD), sample("default", ""), before,
 		sampleOwner, builtIn)
 	require.NoError(t, err)
 	require.Equal(t, "CustomResourceDefinition samples.example.kyma-project.io, ClusterRole sample-role",
@@ -94,7 +94,7 @@ func TestPlanRefusesInvalidContent(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Make(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
+			_, err := makePlan(objects(t, c.yaml), nil, nil, sampleOwner, builtIn)
 			require.ErrorContains(t, err, c.want)
 		})
 	}
@@ -132,7 +132,7 @@ func TestPlanOmitsObjectsOfUnknownKinds(t *testing.T) {
 			"default CR Sample kyma-system/default", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := Make(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
+			p, err := makePlan(objects(t, c.yaml), c.defaultCR, c.before, sampleOwner, builtIn)
 			require.NoError(t, err)
 			require.Equal(t, "ConfigMap kyma-system/a", named(object.ResourcesOf(p.Stages[2])))
 			require.Len(t, p.Unknown, 1)
@@ -265,7 +265,7 @@ func TestJobsOfHooksAreOrderedByPhaseAndWeight(t *testing.T) {
 		job("a-second", "pre-install, pre-upgrade", "5") + job("z-first", "pre-install", "-5") +
 		job("a-last", "post-install", "1") + job("z-later", "post-install,post-upgrade", "0")
 	namespaced := func(schema.GroupVersionKind) (bool, error) { return true, nil }
-	p, err := Make(objects(t, content), nil, nil, sampleOwner, namespaced)
+	p, err := makePlan(objects(t, content), nil, nil, sampleOwner, namespaced)
 	require.NoError(t, err)
 	var names []string
 	for _, o := range p.Stages[2] {

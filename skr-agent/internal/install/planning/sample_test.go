@@ -8,7 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/installtest"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 const home = v1beta2.RuntimeNamespace
@@ -21,6 +23,15 @@ const (
 )
 
 var sample, crowd = installtest.Sample, installtest.Crowd
+
+// makePlan calls Make with the given content.
+func makePlan(
+	rendered []*unstructured.Unstructured, defaultCR *unstructured.Unstructured, before []v1beta2.Resource,
+	owner object.Owner, served content.Scope,
+) (Plan, error) {
+	return Make(content.Input{Objects: rendered, DefaultCR: defaultCR, Namespace: owner.Namespace, Scope: served},
+		before, owner)
+}
 
 // liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
 func liveObject(t *testing.T, text string) *unstructured.Unstructured {

@@ -17,9 +17,8 @@ func TestDefaultCRIsCheckedLikeContent(t *testing.T) {
 	secret := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "skr-agent-key", "namespace": home},
 	}}
-	p, err := Make(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
-	require.NoError(t, err)
-	require.ErrorContains(t, guard.Check(p.All(), home),
+	_, err := makePlan(nil, secret, nil, sampleOwner, func(schema.GroupVersionKind) (bool, error) { return true, nil })
+	require.ErrorContains(t, err,
 		"Secret kyma-system/skr-agent-key: the name is reserved for the agent")
 }
 
@@ -27,7 +26,7 @@ func TestRightsCoverInstallationMaintenanceAndRemoval(t *testing.T) {
 	before := []v1beta2.Resource{
 		{Name: "old", Namespace: home, GroupVersionKind: metav1.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}},
 	}
-	p, err := Make(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
+	p, err := makePlan(objects(t, sampleCRD+sampleRest), sample("default", ""), before, sampleOwner, builtIn)
 	require.NoError(t, err)
 	var texts []string
 	for _, r := range guard.RequiredPermissions(p.Work(), func(gvk schema.GroupVersionKind) (string, bool) {

@@ -1,4 +1,4 @@
-package planning
+package content
 
 import (
 	"encoding/base64"
@@ -13,9 +13,8 @@ import (
 )
 
 // dropForeignFields removes fields that other programs set: rules of aggregated ClusterRoles, the holder of a Lease,
-// and injected CA bundles. Server-side apply then keeps their live values. It returns an error if the annotation
-// ignore-fields is invalid.
-func dropForeignFields(o *unstructured.Unstructured) error {
+// and injected CA bundles. Server-side apply then keeps their live values.
+func dropForeignFields(o *unstructured.Unstructured) {
 	if o.GetKind() == "ClusterRole" && o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
 		if rule, _, _ := unstructured.NestedMap(o.Object, "aggregationRule"); rule != nil {
 			unstructured.RemoveNestedField(o.Object, "rules")
@@ -32,8 +31,6 @@ func dropForeignFields(o *unstructured.Unstructured) error {
 			delete(holder, "caBundle")
 		}
 	}
-	_, err := IgnoredFields(o)
-	return err
 }
 
 // caHolders returns the parts of an object that can contain a field caBundle, such as the clientConfig of a webhook.

@@ -1,0 +1,128 @@
+package content
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
+	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block without an end
+	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
+	caOf := func(o *unstructured.Unstructured) any {
+		if holders := caHolders(o); len(holders) == 1 {
+			return holders[0]["caBundle"]
+		}
+		return "no holder"
+	}
+	for name, c := range map[string]struct {
+		yaml string
+		want any
+	}{
+		"CA bundle with a line break only": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
+				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: Cg==}}]", nil,
+		},
+		"empty CA bundle": {
+			"apiVersion: admissionregistration.k8s.io/v1\nkind: MutatingWebhookConfiguration\nmetadata: {name: " +
+				"x}\nwebhooks: [{name: a, clientConfig: {caBundle: ''}}]", nil,
+		},
+		"CA bundle without PEM data": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
+				"Y2FCdW5kbGU=}", nil,
+		},
+		"truncated certificate": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " +
+				certificate + "}", nil,
+		},
+		"valid certificate": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x}\nspec: {caBundle: " + full +
+				"}", full,
+		},
+		"valid certificate with an injector annotation": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
+				"{cert-manager.io/inject-ca-from: a/b}}\nspec: {caBundle: " + full + "}", nil,
+		},
+		"valid certificate with OpenShift's older injector annotation": {
+			"apiVersion: apiregistration.k8s.io/v1\nkind: APIService\nmetadata: {name: x, annotations: " +
+				"{service.alpha.openshift.io/inject-cabundle: 'true'}}\nspec: {caBundle: " + full + "}", nil,
+		},
+		"conversion webhook of a CRD": {
+			"apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: x}\nspec: " +
+				"{conversion: {webhook: {clientConfig: {caBundle: Cg==}}}}", nil,
+		},
+		"field caBundle in a ConfigMap": {
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {caBundle: Cg==}", "no holder",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := read(t, c.yaml)
+			dropForeignFields(o)
+			require.Equal(t, c.want, caOf(o))
+		})
+	}
+
+	role := read(
+		t,
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: "+
+			"{clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
+	)
+	dropForeignFields(role)
+	require.NotContains(t, role.Object, "rules")
+	role = read(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
+	dropForeignFields(role)
+	require.Contains(t, role.Object, "rules")
+}
+
+func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
+	o := read(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
+		"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")
+	dropForeignFields(o)
+	require.Equal(t, map[string]any{"leaseDurationSeconds": int64(15)}, o.Object["spec"])
+}
+
+func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
+	of := func(value string) ([]Pointer, error) {
+		o := &unstructured.Unstructured{Object: map[string]any{"kind": "ConfigMap"}}
+		o.SetName("x")
+		o.SetAnnotations(map[string]string{"kyma-pull.dev/ignore-fields": value})
+		return IgnoredFields(o)
+	}
+	for value, want := range map[string][]Pointer{
+		"":                                 nil,
+		"/spec/replicas":                   {{"spec", "replicas"}},
+		"/data/a, /data/b\n/data/c":        {{"data", "a"}, {"data", "b"}, {"data", "c"}},
+		`["/metadata/labels/example~1x"]`:  {{"metadata", "labels", "example/x"}},
+		"/data/a~01":                       {{"data", "a~1"}},
+		"/spec/template/spec/containers/0": {{"spec", "template", "spec", "containers", "0"}},
+	} {
+		got, err := of(value)
+		require.NoError(t, err, value)
+		require.Equal(t, want, got, value)
+	}
+	for value, message := range map[string]string{
+		"spec.replicas":  `ConfigMap x: annotation kyma-pull.dev/ignore-fields: "spec.replicas" is not a JSON pointer`,
+		"/":              "is not a JSON pointer",
+		"[/spec]":        "is not a JSON array of pointers",
+		"/metadata":      "identifies the object and its owner",
+		"/metadata/name": "identifies the object and its owner",
+		"/metadata/annotations/operator.kyma-project.io~1owned-by": "identifies the object and its owner",
+		"/metadata/labels": "identifies the object and its owner",
+		"/kind":            "identifies the object and its owner",
+	} {
+		_, err := of(value)
+		require.ErrorContains(t, err, message, value)
+	}
+}
+
+// read returns an object with the given YAML.
+func read(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	encoded, err := yaml.YAMLToJSON([]byte(text))
+	require.NoError(t, err)
+	o := &unstructured.Unstructured{}
+	require.NoError(t, o.UnmarshalJSON(encoded))
+	return o
+}

@@ -1,0 +1,25 @@
+package assemble
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
+)
+
+// TestAgentAcceptsAndRefusesSharedContents in package planning checks the same contents for agents.
+func TestCreateAcceptsAndRefusesSharedContents(t *testing.T) {
+	for _, c := range contenttest.Cases() {
+		t.Run(c.Name, func(t *testing.T) {
+			files, err := Read(folder(t, map[string]string{"a.yaml": c.YAML}))
+			require.NoError(t, err)
+			_, err = files.Check(t.Context(), "mailer", inProcess)
+			if c.Refused == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.Refused)
+		})
+	}
+}
