@@ -23,7 +23,11 @@ func (up *upgrader) correctApplied(
 	applied := record.ReadUnverified(m).Applied
 	version := applied.Version + " " + applied.Digest
 	whole := known.keptVersion != version || up.now().Sub(known.keptAt) >= up.resync
-	if known.hasBegun || !whole && len(changed) == 0 || known.correctionDelay(up.now()) > 0 {
+	due, later, _ := known.corrections.split(changed, up.now())
+	if whole {
+		due, later = changed, object.Keys{}
+	}
+	if known.hasBegun || !whole && len(due) == 0 {
 		return changed
 	}
 	p, problem, err := up.planner.plan(ctx, was)
@@ -35,19 +39,19 @@ func (up *upgrader) correctApplied(
 		return changed
 	}
 	if !whole {
-		p.KeepOnly(changed)
+		p.KeepOnly(due)
 	}
 	p.LeaveUnread()
-	corrected, wait, err := up.write(ctx, was, known, p, true, changed)
+	corrected, wait, err := up.write(ctx, was, known, p, true, due)
 	if len(corrected) > 0 {
 		up.reporter.recordDrift(ctx, m, corrected)
-		known.countCorrection(up.now())
+		known.corrections.count(corrected, up.now())
 	}
 	if wait != "" {
 		return changed
 	}
 	known.keptVersion, known.keptAt = version, up.now()
-	left := object.Keys{}
+	left := later
 	for k := range account.FailedKeys(err) {
 		if changed.Has(k) {
 			left[k] = struct{}{}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
@@ -94,8 +95,10 @@ func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (out
 	todo := nextStep(m, *known, changed, i.pacer.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {
-		if heldBack = known.correctionDelay(i.pacer.now()); heldBack > 0 {
-			i.watches.Restore(name, changed)
+		var later object.Keys
+		changed, later, heldBack = known.corrections.split(changed, i.pacer.now())
+		i.watches.Restore(name, later)
+		if len(changed) == 0 {
 			todo = stepCheck
 		}
 	}

@@ -66,9 +66,8 @@ type memo struct {
 	// hasBegun is true if the apply of a new version has started. recordFailed is true if the API server refused the
 	// record of the applied version.
 	hasBegun, recordFailed bool
-	// correctedAt is the time of the last drift correction. streak is the number of corrections in quick succession.
-	correctedAt time.Time
-	streak      int
+	// corrections contains the recent drift corrections of each object.
+	corrections corrections
 	// readyVersions contains the resource version at which each object was last found ready.
 	readyVersions map[guard.Key]string
 	// cachedObjects contains the last read copies of the default CR and of objects that were not ready.
@@ -88,25 +87,6 @@ func (k *memo) forgetReady(p planning.Plan) {
 		delete(k.readyVersions, guard.KeyOf(o))
 		delete(k.cachedObjects, guard.KeyOf(o))
 	}
-}
-
-// correctionDelay returns the delay until the next drift correction. The delay increases while another client keeps
-// changing the corrected values back.
-func (k memo) correctionDelay(now time.Time) time.Duration {
-	const patience = 5
-	if k.streak < patience {
-		return 0
-	}
-	wait := min(time.Second<<min(k.streak-patience, 10), 5*time.Minute)
-	return max(0, wait-now.Sub(k.correctedAt))
-}
-
-func (k *memo) countCorrection(now time.Time) {
-	if now.Sub(k.correctedAt) > max(time.Minute, 2*time.Second<<min(k.streak, 10)) {
-		k.streak = 0
-	}
-	k.streak++
-	k.correctedAt = now
 }
 
 // recordHandover records the wait for other modules. The delay until the next check increases with the duration of the

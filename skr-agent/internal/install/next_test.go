@@ -66,18 +66,29 @@ func TestNextStepIsApplyCorrectOrCheck(t *testing.T) {
 func TestCorrectionsSlowDownAgainstAnotherWriter(t *testing.T) {
 	var known memo
 	now := time.Unix(1e9, 0)
+	fought, other := guard.Key{Kind: "ConfigMap", Name: "fought"}, guard.Key{Kind: "ConfigMap", Name: "other"}
+	due := func(k guard.Key) bool {
+		due, later, wait := known.corrections.split(object.Keys{k: {}}, now)
+		require.Equal(t, wait > 0, later.Has(k))
+		require.NotEqual(t, due.Has(k), later.Has(k))
+		return due.Has(k)
+	}
 	corrections := 0
 	for end := now.Add(time.Hour); now.Before(end); now = now.Add(100 * time.Millisecond) {
-		if known.correctionDelay(now) == 0 {
-			known.countCorrection(now)
+		if due(fought) {
+			known.corrections.count([]guard.Key{fought}, now)
 			corrections++
 		}
+		require.True(t, due(other), "another object must be corrected at once")
 	}
 	require.Less(t, corrections, 30)
 	require.Greater(t, corrections, 10)
 	now = now.Add(time.Hour)
-	known.countCorrection(now)
-	require.Zero(t, known.correctionDelay(now), "an hour without changes must reset the delay")
+	known.corrections.count([]guard.Key{fought}, now)
+	require.True(t, due(fought), "an hour without changes must reset the delay")
+	now = now.Add(time.Hour)
+	known.corrections.count([]guard.Key{other}, now)
+	require.Len(t, known.corrections, 1, "ended series must be dropped")
 }
 
 func TestStatusTimesChangeOnlyWithValues(t *testing.T) {

@@ -182,11 +182,9 @@ func (rm *remover) correctLeaving(
 	if known.checkedGeneration != m.Generation {
 		changed = object.KeysOf(stay)
 	}
+	changed, later, _ := known.corrections.split(changed, rm.now())
+	rm.watches.Restore(name, later)
 	if len(changed) == 0 {
-		return nil
-	}
-	if known.correctionDelay(rm.now()) > 0 {
-		rm.watches.Restore(name, changed)
 		return nil
 	}
 	corrected, err := rm.upgrader.apply(ctx, m, known, stepCorrect, changed)

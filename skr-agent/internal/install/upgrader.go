@@ -51,7 +51,7 @@ func (up *upgrader) apply(
 	applied, wait, err := up.write(ctx, m, known, p, wasInstalled, changed)
 	if wasInstalled && len(applied) > 0 {
 		up.reporter.recordDrift(ctx, m, applied)
-		known.countCorrection(up.now())
+		known.corrections.count(applied, up.now())
 	}
 	if err != nil {
 		return up.handleErrors(m, known, out, p, err)
