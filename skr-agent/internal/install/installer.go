@@ -48,10 +48,12 @@ func (i *Installer) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if apierrors.IsForbidden(err) {
 		out, err = i.deniedOutcome(m, err), nil
 	}
+	known := i.memos.forManifest(m)
 	if err != nil {
-		i.reporter.recordRetry(ctx, m, err)
+		i.reporter.recordRetry(ctx, m, known, err)
 		return ctrl.Result{}, fmt.Errorf("reconcile Manifest %s: %w", req.Name, err)
 	}
+	known.failingSince = time.Time{}
 	return i.recordOutcome(ctx, m, out)
 }
 

@@ -7,12 +7,15 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/drift"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -76,6 +79,8 @@ type memo struct {
 	freshObjects map[guard.Key]*unstructured.Unstructured
 	// settledObjects contains the objects that matched the module's content when the agent last applied them.
 	settledObjects map[guard.Key]settledState
+	// failingSince is the time of the first of successive failed reconciliations, or zero.
+	failingSince time.Time
 	// lastVersion is the last resourceVersion of the Manifest that this process read or wrote.
 	lastVersion string
 }
@@ -226,4 +231,24 @@ func (s *memos) forget(name types.NamespacedName) {
 // version of the object in its watch, or "" if the watch may be outdated.
 func (k *memo) isReady(o guard.Key, version string) bool {
 	return version != "" && k.readyVersions[o] == version
+}
+
+// silentFor is the duration for which a temporary error does not replace the status of the current generation.
+const silentFor = time.Minute
+
+// mustRecordRetry reports whether the status must contain the error of a reconciliation. A temporary error does not
+// replace a status of the current generation before it has lasted for silentFor.
+func (k *memo) mustRecordRetry(m *v1beta2.Manifest, cause error, now time.Time) bool {
+	if k.failingSince.IsZero() {
+		k.failingSince = now
+	}
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	isShown := ready == nil || ready.ObservedGeneration == m.Generation
+	switch lasts := now.Sub(k.failingSince) >= silentFor; {
+	case apierrors.IsConflict(cause):
+		return lasts
+	case account.IsTemporary(cause):
+		return lasts || !isShown
+	}
+	return true
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -16,7 +15,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
@@ -81,11 +79,9 @@ func (rp *reporter) announce(
 }
 
 // recordRetry writes an error to the status before a retry. Otherwise, Ready=True from an earlier reconciliation would
-// hide the error. A temporary error does not replace a status of the current generation.
-func (rp *reporter) recordRetry(ctx context.Context, m *v1beta2.Manifest, cause error) {
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	if apierrors.IsConflict(cause) || account.IsTemporary(cause) &&
-		(ready == nil || ready.ObservedGeneration == m.Generation) {
+// hide the error.
+func (rp *reporter) recordRetry(ctx context.Context, m *v1beta2.Manifest, known *memo, cause error) {
+	if !known.mustRecordRetry(m, cause, rp.now()) {
 		return
 	}
 	out := outcome.Outcome{
