@@ -44,8 +44,8 @@ func (d *deleter) deleteObjects(
 			if o, err = nil, d.stillHidden(ctx, r, removed, &left); err != nil {
 				return remainingObjects{}, err
 			}
-		case apierrors.IsInternalError(err):
-			left.add(r, fmt.Sprintf(" (cannot be read: %s)", account.Text(err)))
+		case account.IsUnreadable(r, err):
+			left.add(r, fmt.Sprintf(" (cannot be read: %s)", account.UnreadableText(r, err)))
 			continue
 		case err != nil:
 			return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
@@ -64,10 +64,10 @@ func (d *deleter) deleteObjects(
 			case apierrors.IsForbidden(err):
 				lacking = fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 				continue
-			case account.IsTemporary(err):
+			case account.IsTemporary(err) && !account.IsUnreadable(r, err):
 				return remainingObjects{}, fmt.Errorf("delete %s: %w", object.KeyOf(r), err)
 			default:
-				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", account.Text(err)))
+				left.add(r, fmt.Sprintf(" (cannot be deleted: %s)", account.UnreadableText(r, err)))
 				left.isUnresponsive = left.isUnresponsive || apierrors.IsInternalError(err)
 				continue
 			}

@@ -5,7 +5,6 @@ import (
 	"context"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -146,8 +145,8 @@ const maxConcurrentReads = 4
 // unreadable.
 func readInto(ctx context.Context, a *account.Account, r v1beta2.Resource, seen *readiness.Observation) (err error) {
 	seen.Object, err = a.Get(ctx, r)
-	if apierrors.IsInternalError(err) {
-		seen.Unreadable = account.Text(err)
+	if account.IsUnreadable(r, err) {
+		seen.Unreadable = account.UnreadableText(r, err)
 		return nil
 	}
 	if err != nil || seen.Object == nil || seen.GroupKind() != object.ClaimKind ||

@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -44,8 +43,8 @@ func (s *foreignSearch) examineObject(
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case apierrors.IsInternalError(err) && guard.IsCustomGroup(k.Group):
-		s.plan.Unread[k] = account.Text(err)
+	case guard.IsCustomGroup(k.Group) && account.IsUnreadable(object.ResourceOf(o), err):
+		s.plan.Unread[k] = account.UnreadableText(object.ResourceOf(o), err)
 	case err != nil:
 		return err
 	case live == nil:

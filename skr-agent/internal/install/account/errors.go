@@ -109,7 +109,7 @@ func LacksRight(err error) bool { return apierrors.IsForbidden(err) && !agentobj
 // IsTransient reports whether the API server, a webhook or an aggregated API is temporarily unavailable or
 // overloaded.
 func IsTransient(err error) bool {
-	return !IsMistake(err) &&
+	return err != nil && !IsMistake(err) &&
 		(apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) ||
 			apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err))
 }

@@ -66,7 +66,7 @@ func (a *Account) List(ctx context.Context, objects []*unstructured.Unstructured
 		err := a.Client.List(ctx, list, client.InNamespace(of.namespace), client.Limit(maxListed))
 		switch {
 		case IsUnserved(err), IsUnconverted(err), apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err),
-			err == nil && list.Continue != "":
+			guard.IsCustomGroup(of.Group) && IsTransient(err), err == nil && list.Continue != "":
 			continue
 		case err != nil:
 			return nil, err

@@ -1,0 +1,25 @@
+package account
+
+import (
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/guard"
+)
+
+// IsUnreadable reports whether an error concerns only objects of one kind: the API server cannot convert them, or the
+// server of their aggregated API does not respond.
+func IsUnreadable(r v1beta2.Resource, err error) bool {
+	return apierrors.IsInternalError(err) || guard.IsCustomGroup(r.Group) && IsTransient(err)
+}
+
+// UnreadableText returns the API server's message for an unreadable object. If the server of an aggregated API can be
+// the cause, the text names its APIService.
+func UnreadableText(r v1beta2.Resource, err error) string {
+	if !guard.IsCustomGroup(r.Group) || !apierrors.IsServiceUnavailable(err) {
+		return Text(err)
+	}
+	return fmt.Sprintf("%s: check the server of APIService %s.%s", Text(err), r.Version, r.Group)
+}
