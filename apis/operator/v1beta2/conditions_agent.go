@@ -54,6 +54,10 @@ const (
 	// ReasonRightsReviewed is a reason of the condition Rights: after an earlier failure, the API server reviewed the
 	// permissions of the module's ServiceAccount.
 	ReasonRightsReviewed = "RightsReviewed"
+	// ReasonReadForbidden is a reason of the condition Rights: the agent's own ServiceAccount cannot list autoscalers or
+	// StorageClasses, so the agent reverts the replicas of an autoscaler, or reports a waiting PersistentVolumeClaim as
+	// not ready.
+	ReasonReadForbidden = "ReadForbidden"
 	// ReasonForbidden means that the module's ServiceAccount does not have a required permission.
 	ReasonForbidden = "Forbidden"
 	// ReasonImagesBroken means that the agent could not rewrite the images of a module with the rules in

@@ -118,7 +118,7 @@ func (ap *applier) applyStage(
 	if err != nil {
 		return nil, err
 	}
-	desired, err := ap.keepLive(ctx, a, stage, p)
+	desired, err := ap.keepLive(ctx, a, known, stage, p)
 	if err != nil {
 		return nil, err
 	}

@@ -107,7 +107,7 @@ func (dr *dryRunner) refusals(
 		tried, err := a.Apply(ctx, o, client.DryRunAll)
 		if apierrors.IsInvalid(err) {
 			// The applier applies the object with the live values of some fields, which the API server can accept.
-			kept, liveErr := dr.applier.keepLive(ctx, a, []*unstructured.Unstructured{o}, p)
+			kept, liveErr := dr.applier.keepLive(ctx, a, known, []*unstructured.Unstructured{o}, p)
 			if liveErr != nil {
 				return nil, liveErr
 			}

@@ -19,7 +19,7 @@ import (
 // spec.replicas also has its live value. In an expanded PersistentVolumeClaim, the requested size has its live value,
 // because Kubernetes does not shrink volumes.
 func (ap *applier) keepLive(
-	ctx context.Context, a *account.Account, stage []*unstructured.Unstructured, p planning.Plan,
+	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
 ) ([]*unstructured.Unstructured, error) {
 	kept, dropped := slices.Clone(stage), object.KeysOf(p.Prune)
 	for n, o := range stage {
@@ -42,7 +42,7 @@ func (ap *applier) keepLive(
 		}
 		if now := object.Integer(live, 1, "spec", "replicas"); scalable && now != replicas {
 			scaled, err := ap.planner.accounts.Own().IsAutoscaled(ctx, object.ResourceOf(o), now, dropped)
-			if err != nil {
+			if err := known.recordRead(readAutoscalers, err); err != nil {
 				return nil, err
 			}
 			if scaled {

@@ -79,6 +79,8 @@ type memo struct {
 	freshObjects map[guard.Key]*unstructured.Unstructured
 	// settledObjects contains the objects that matched the module's content when the agent last applied them.
 	settledObjects map[guard.Key]settledState
+	// deniedReads maps the effect of each missing permission to read objects of other owners to the API server's error.
+	deniedReads map[string]string
 	// failingSince is the time of the first of successive failed reconciliations, or zero.
 	failingSince time.Time
 	// lastVersion is the last resourceVersion of the Manifest that this process read or wrote.

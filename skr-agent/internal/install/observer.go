@@ -3,9 +3,9 @@ package install
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"golang.org/x/sync/errgroup"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -102,7 +102,7 @@ func (ob *observer) readAll(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, wanted []v1beta2.Resource,
 	known func(v1beta2.Resource) bool,
 ) ([]readiness.Observation, error) {
-	seen := make([]readiness.Observation, len(wanted))
+	seen, denied := make([]readiness.Observation, len(wanted)), make([]error, len(wanted))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(maxConcurrentReads)
 	for n, w := range wanted {
@@ -114,9 +114,21 @@ func (ob *observer) readAll(
 			seen[n].Object = o
 			continue
 		}
-		group.Go(func() error { return readInto(ctx, ob.planner.accounts.Of(m), w, &seen[n]) })
+		group.Go(func() error {
+			if err := readInto(ctx, ob.planner.accounts.Of(m), w, &seen[n]); err != nil {
+				return err
+			}
+			var err error
+			if seen[n].WaitsForPod, err = ob.waitsForPod(ctx, seen[n]); account.LacksRight(err) {
+				denied[n], err = err, nil
+			}
+			return err
+		})
 	}
-	return seen, group.Wait()
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return seen, before.recordRead(readStorageClasses, errors.Join(denied...))
 }
 
 // cachedObject returns an object that the agent need not read: the API server's response to an apply, or a cached
@@ -149,29 +161,14 @@ func readInto(ctx context.Context, a *account.Account, r v1beta2.Resource, seen 
 		seen.Unreadable = account.UnreadableText(r, err)
 		return nil
 	}
-	if err != nil || seen.Object == nil || seen.GroupKind() != object.ClaimKind ||
-		!readiness.IsUnclaimed(seen.Object) {
-		return err
-	}
-	seen.WaitsForPod, err = bindsLate(ctx, a, readiness.StorageClass(seen.Object))
 	return err
 }
 
-// bindsLate reports whether a storage class binds volumes only when a Pod uses them. It returns false if the class is
-// missing or unreadable.
-func bindsLate(ctx context.Context, a *account.Account, class string) (bool, error) {
-	if class == "" {
+// waitsForPod reports whether a PersistentVolumeClaim is bound only when a Pod uses it. It reads the StorageClass with
+// the agent's own account, because modules need no right to read StorageClasses.
+func (ob *observer) waitsForPod(ctx context.Context, seen readiness.Observation) (bool, error) {
+	if seen.Object == nil || seen.GroupKind() != object.ClaimKind || !readiness.IsUnclaimed(seen.Object) {
 		return false, nil
 	}
-	live, err := a.Get(
-		ctx,
-		v1beta2.Resource{
-			GroupVersionKind: metav1.GroupVersionKind{Group: "storage.k8s.io", Version: "v1", Kind: "StorageClass"},
-			Name:             class,
-		},
-	)
-	if live == nil || err != nil {
-		return false, account.IgnoreForbidden(err)
-	}
-	return object.Text(live, "volumeBindingMode") == "WaitForFirstConsumer", nil
+	return ob.planner.accounts.Own().BindsLate(ctx, readiness.StorageClass(seen.Object))
 }

@@ -16,6 +16,9 @@ func (up *upgrader) addReadiness(
 	if err != nil {
 		return outcome.Outcome{}, err
 	}
+	if rights := known.deniedReadsOf(m); rights != nil {
+		out.Rights = rights
+	}
 	result := readiness.ModuleState(seen)
 	if known.heldReason != "" && result.State == v1beta2.StateReady {
 		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.heldReason}

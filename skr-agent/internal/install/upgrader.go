@@ -108,6 +108,7 @@ func (up *upgrader) prepare(
 		known.forgetReady(p)
 		return p, out, nil
 	}
+	delete(known.deniedReads, readAutoscalers)
 	if up.now().Sub(known.checkedAt) >= up.resync {
 		known.settledObjects = nil // at the resync interval, compare all objects with the cluster
 	}

@@ -165,6 +165,15 @@ func (s *ruleSet) addObject(o *unstructured.Unstructured, modules []*unstructure
 	}
 	gvk := o.GroupVersionKind()
 	namespace, resource := s.roleNamespace(o), s.pluralName(gvk)
+	if _, scalable, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "replicas"); scalable {
+		// The agent keeps the replicas that an autoscaler sets.
+		s.addRules(namespace, newRule("autoscaling", []string{"horizontalpodautoscalers"}, nil, "list"),
+			newRule("keda.sh", []string{"scaledobjects"}, nil, "list"))
+	}
+	if gvk.Group == "" && gvk.Kind == "PersistentVolumeClaim" {
+		// A claim can wait for its first Pod, depending on its StorageClass.
+		s.addRules("", newRule("storage.k8s.io", []string{"storageclasses"}, nil, "list"))
+	}
 	s.content[namespace] = append(s.content[namespace], target{gvk.Group, resource, o.GetName()})
 	if gvk.Group != rbacv1.GroupName {
 		return nil

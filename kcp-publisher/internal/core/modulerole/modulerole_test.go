@@ -177,3 +177,24 @@ func TestInvalidModuleObjectsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestRoleCoversAutoscalersAndStorageClasses(t *testing.T) {
+	got := granted(t, "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {replicas: 1}\n---\n"+
+		"apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a, namespace: data}\n")
+	for key, rules := range map[string][]string{
+		"Role kyma-system": {
+			"apiGroups: - autoscaling resources: - horizontalpodautoscalers verbs: - list\n",
+			"apiGroups: - keda.sh resources: - scaledobjects verbs: - list\n",
+		},
+		"ClusterRole": {"apiGroups: - storage.k8s.io resources: - storageclasses verbs: - list\n"},
+	} {
+		for _, rule := range rules {
+			if !strings.Contains(got[key], rule) {
+				t.Errorf("%s: got rules %s, want %s", key, got[key], rule)
+			}
+		}
+	}
+	if strings.Contains(got["Role data"], "horizontalpodautoscalers") {
+		t.Errorf("the namespace without workloads has rules for autoscalers: %s", got["Role data"])
+	}
+}

@@ -18,7 +18,7 @@ import (
 )
 
 // IsAutoscaled reports whether a HorizontalPodAutoscaler or KEDA can have set the current number of replicas of a
-// workload. It returns false if the account is not allowed to list autoscalers.
+// workload.
 func (a *Account) IsAutoscaled(
 	ctx context.Context, r v1beta2.Resource, replicas int64, dropped object.Keys,
 ) (bool, error) {
@@ -58,8 +58,7 @@ func (a *Account) isScaledByKEDA(ctx context.Context, r v1beta2.Resource, droppe
 }
 
 // listServed returns the objects of a kind in a namespace, in any served version. The RESTMapper can contain a version
-// that the API server does not serve anymore. It returns nothing if the kind is not served, or the account is not
-// allowed to list it.
+// that the API server does not serve anymore. It returns nothing if the kind is not served.
 func (a *Account) listServed(
 	ctx context.Context, gk schema.GroupKind, namespace string,
 ) ([]unstructured.Unstructured, error) {
@@ -77,7 +76,7 @@ func (a *Account) listServed(
 		if errors.Is(err, ErrAbsentKind) {
 			return nil, nil
 		}
-		return nil, IgnoreForbidden(ignoreUnserved(err))
+		return nil, ignoreUnserved(err)
 	}
 	return list.Items, nil
 }
