@@ -33,6 +33,9 @@ func documents(f file) ([]placedObject, error) {
 	if bytes.HasPrefix(f.data, []byte("\xff\xfe")) || bytes.HasPrefix(f.data, []byte("\xfe\xff")) {
 		return nil, fmt.Errorf("%s is encoded in UTF-16: save it in UTF-8", f.name)
 	}
+	if err := checkFormat(f.data); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.name, err)
+	}
 	if isJSON(f) {
 		return jsonDocuments(f)
 	}

@@ -186,7 +186,7 @@ func wellFormed(object *unstructured.Unstructured) error {
 // request.
 func dropServerFields(object *unstructured.Unstructured) {
 	for _, field := range []string{"creationTimestamp", "managedFields", "resourceVersion", "uid", "generation",
-		"selfLink"} {
+		"selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	unstructured.RemoveNestedField(object.Object, "status")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -73,8 +74,12 @@ func TestOrderOfObjectsDoesNotDependOnPackaging(t *testing.T) {
 		"gzipped tar of type oci-ref": {zipped(t, folder), v1beta2.OCIRef},
 		"plain YAML":                  {plain, v1beta2.OCIRef},
 		"gzipped YAML":                {zipped(t, plain), v1beta2.OCIRef},
-		"plain YAML without a type":   {plain, ""},
-		"YAML after a comment":        {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
+		"gzip with zero padding":      {append(zipped(t, folder), make([]byte, 512)...), v1beta2.OCIDir},
+		"several gzip members": {
+			slices.Concat(zipped(t, folder[:700]), zipped(t, folder[700:]), make([]byte, 10_240)), v1beta2.OCIDir,
+		},
+		"plain YAML without a type": {plain, ""},
+		"YAML after a comment":      {[]byte("# comment\n" + string(plain)), v1beta2.OCIRef},
 	} {
 		t.Run(name, func(t *testing.T) {
 			objects, err := Render(Input{Content: c.data, Packed: c.packed})
@@ -219,7 +224,20 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 		"too many entries": {archive(t, many...), v1beta2.OCIDir, "more than 2000 entries"},
 		"zip bomb":         {zipped(t, make([]byte, 8<<20)), v1beta2.OCIRef, "unpack to more than"},
 		"truncated tar":    {archive(t, yamlFile("a.yaml", configMap("a")))[:540], v1beta2.OCIDir, "tar:"},
-		"truncated gzip":   {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
+		"gzip with trailing data": {
+			append(zipped(t, []byte(configMap("a"))), 0, 'x'), v1beta2.OCIRef, "gzip:",
+		},
+		"gzip in gzip": {
+			zipped(t, zipped(t, []byte(configMap("a")))), v1beta2.OCIRef, "content: the data has the format gzip",
+		},
+		"zstd": {
+			append([]byte("\x28\xb5\x2f\xfd"), make([]byte, 600)...), v1beta2.OCIDir,
+			"content: the data has the format zstd, which is not supported here: unpack it",
+		},
+		"xz in gzip":     {zipped(t, []byte("\xfd7zXZ\x00")), v1beta2.OCIRef, "has the format xz"},
+		"bzip2":          {[]byte("BZh91AY&SY....."), v1beta2.OCIRef, "has the format bzip2"},
+		"zip in a tar":   {archive(t, yamlFile("a.yaml", "PK\x03\x04..")), v1beta2.OCIDir, "a.yaml: the data has the format zip"},
+		"truncated gzip": {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
 		"YAML directive": {
 			[]byte("%YAML 1.2\n---\n" + configMap("a")), v1beta2.OCIRef,
 			"content, document 1: document 1: found incompatible YAML document: line 1 is the directive %YAML 1.2: remove " +
@@ -311,7 +329,8 @@ kind: List
 items:
 - apiVersion: v1
   kind: Secret
-  metadata: {name: s, namespace: sample, uid: "1", resourceVersion: "2", creationTimestamp: null, managedFields: []}
+  metadata: {name: s, namespace: sample, uid: "1", resourceVersion: "2", creationTimestamp: null, managedFields: [],
+    deletionTimestamp: 2026-01-01T00:00:00Z, deletionGracePeriodSeconds: 0}
   data: {password: c2VjcmV0}
 - apiVersion: apps/v1
   kind: Deployment

@@ -3,7 +3,6 @@ package render
 import (
 	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -46,38 +45,6 @@ func unpack(data []byte, mustBeTar bool) ([]file, error) {
 // budget counts the bytes and entries of an archive and its nested archives. The limits apply to the totals.
 type budget struct {
 	unpacked, entries int
-}
-
-// decompress returns the decompressed data. It does not change uncompressed data.
-func decompress(data []byte) ([]byte, error) {
-	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return data, nil
-	}
-	return gunzip(data)
-}
-
-// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus needs no memory.
-func gunzip(data []byte) ([]byte, error) {
-	limit := min(MaxUnpackedBytes, max(freeBytes, maxRatio*len(data)))
-	reader, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	unpacked, err := io.Copy(io.Discard, io.LimitReader(reader, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	if unpacked > int64(limit) {
-		return nil, fmt.Errorf("gzip: %d bytes unpack to more than %d", len(data), limit)
-	}
-	if err := reader.Reset(bytes.NewReader(data)); err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	plain := make([]byte, unpacked)
-	if _, err := io.ReadFull(reader, plain); err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	return plain, nil
 }
 
 // isTar reports whether data is a POSIX or GNU tar.
