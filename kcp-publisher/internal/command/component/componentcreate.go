@@ -33,7 +33,8 @@ import (
 type createFlags struct {
 	from, to, provider, key, signature string
 	defaultCR, template, format        string
-	images, values, sets               []string
+	images, values, sets, apiVersions  []string
+	kubeVersion                        string
 	registry                           cli.Registry
 }
 
@@ -64,6 +65,12 @@ func newComponentCreate() *cobra.Command {
 	flags.StringArrayVar(&f.values, "values", nil,
 		"YAML file with chart values to include in the component; can be repeated, later files take precedence")
 	flags.StringArrayVar(&f.sets, "set", nil, "chart value as KEY=VALUE, as in helm --set; can be repeated")
+	flags.StringSliceVar(&f.apiVersions, "api-versions", nil,
+		"further API versions and kinds of the runtimes for .Capabilities of a chart, as in helm template, such as "+
+			"monitoring.coreos.com/v1; can be repeated")
+	flags.StringVar(&f.kubeVersion, "kube-version", "",
+		"Kubernetes version of the runtimes for .Capabilities of a chart, as in helm template; default: the version of "+
+			"this program's libraries")
 	flags.StringVar(&f.key, "sign", "",
 		"PEM file with the RSA private key to sign the component; missing image digests are read from the registries")
 	flags.StringVar(&f.signature, "signature-name", "release", "name of the signature")
@@ -154,13 +161,14 @@ func (f *createFlags) assemble(
 	if err := files.SetValues(f.values, f.sets); err != nil {
 		return nil, Created{}, cli.Usage(fmt.Errorf("--values or --set: %w", err))
 	}
+	files.Kubernetes = f.capabilities()
 	self, err := os.Executable()
 	if err != nil {
 		return nil, Created{}, err
 	}
 	checked, err := files.Check(ctx, bundle.ModuleOf(name), render.Confined{Command: []string{self, RenderCommand}}.Render)
 	if err != nil {
-		return nil, Created{}, fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
+		return nil, Created{}, f.refusal(files, err)
 	}
 	files.Checks = checked.Tests.File
 	images := append(checked.Images, f.images...)
@@ -196,6 +204,27 @@ func (f *createFlags) assemble(
 	}
 	row.Signed = f.signature
 	return c, row, c.Sign(f.signature, key)
+}
+
+// capabilities returns the capabilities of the runtimes according to the flags.
+func (f *createFlags) capabilities() render.Capabilities {
+	usual := render.UsualCapabilities(f.kubeVersion)
+	usual.APIVersions = slices.Concat(usual.APIVersions, f.apiVersions)
+	return usual
+}
+
+// refusal returns the error for content that agents would refuse. Whether agents refuse a chart can depend on their
+// clusters.
+func (f *createFlags) refusal(files assemble.Files, err error) error {
+	if !files.IsChart() {
+		return fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
+	}
+	apis := "Kubernetes' own APIs"
+	if len(f.apiVersions) > 0 {
+		apis += " and " + strings.Join(f.apiVersions, ", ")
+	}
+	return fmt.Errorf("--from %s: an agent with these capabilities (%s, %s) would refuse the content: %w (if your "+
+		"runtimes differ, set --kube-version and --api-versions)", f.from, files.Kubernetes.Version, apis, err)
 }
 
 func resolveDigests(

@@ -33,6 +33,8 @@ type Files struct {
 	DefaultCR []byte
 	// Checks contains the checks of the module, in YAML, or is empty.
 	Checks []byte
+	// Kubernetes describes the cluster for which Check renders a chart.
+	Kubernetes render.Capabilities
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
 }
@@ -72,7 +74,7 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 func (f Files) input(module string) render.Input {
 	return render.Input{
 		Content: f.Packed, Packed: packedAs[f.Type], Values: f.Values, Release: module, Namespace: moduleNamespace,
-		Kubernetes: render.UsualCapabilities(""), CheckKinds: true,
+		Kubernetes: f.Kubernetes, CheckKinds: true,
 	}
 }
 
@@ -93,8 +95,17 @@ const (
 	typeValues, typeYAML, mediaTypeYAML     = "helmValues", "yaml", "application/yaml"
 )
 
+// IsChart reports whether the files are a chart, whose objects can depend on the cluster.
+func (f Files) IsChart() bool { return f.Type == typeChart }
+
 // Read packs the content at a path: a chart, a folder with a kustomization, or manifests.
 func Read(from string) (Files, error) {
+	files, err := pack(from)
+	files.Kubernetes = render.UsualCapabilities("")
+	return files, err
+}
+
+func pack(from string) (Files, error) {
 	info, err := os.Stat(from)
 	switch {
 	case err != nil:
