@@ -170,8 +170,12 @@ func (r rules) localize(i image) (image, bool, error) {
 }
 
 // closestMatches returns those candidates that share the most path elements with the image, counted from the end of the
-// name.
+// name. Of these, it prefers a candidate with the same name, because a proxy's name can end with the image's name.
 func closestMatches(i image, candidates []image) []image {
+	isSame := func(c image) bool { return c.name == i.name }
+	if slices.ContainsFunc(candidates, isSame) {
+		candidates = slices.DeleteFunc(candidates, func(c image) bool { return !isSame(c) })
+	}
 	common := func(c image) int {
 		a, b := strings.Split(i.name, "/"), strings.Split(c.name, "/")
 		n := 0

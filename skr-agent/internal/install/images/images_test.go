@@ -92,6 +92,9 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		"invalid reference is unchanged": {
 			"${IMAGE}", []string{"l.example/scaler:1.0"}, map[string]string{"docker.io": "m.example"}, "${IMAGE}",
 		},
+		"listed image of a proxy whose name ends with the image's name": {
+			"docker.io/a/x:1", []string{"proxy.example/docker.io/a/x:1", "a/x:1@" + sum}, nil, "docker.io/a/x:1@" + sum,
+		},
 		"mirror with a scheme": {
 			"a", nil, map[string]string{"docker.io": "https://m.example"}, "without a scheme",
 		},
