@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
 // largeCRD returns a CRD with more than 2 MB in YAML and 0.8 MB in JSON. With the managed fields of a server-side apply,
@@ -52,6 +53,7 @@ spec:
 }
 
 func TestLargeCRDIsInstalledUpgradedAndRemoved(t *testing.T) {
+	suite.Long(t) // the short suite keeps TestLargestKnownCRDIsRendered
 	w := newWorld(t)
 	content := largeCRD()
 	encoded, err := yaml.YAMLToJSON([]byte(content))
