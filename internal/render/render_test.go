@@ -234,9 +234,11 @@ func TestErrorsOfInvalidContentNameTheLocation(t *testing.T) {
 			append([]byte("\x28\xb5\x2f\xfd"), make([]byte, 600)...), v1beta2.OCIDir,
 			"content: the data has the format zstd, which is not supported here: unpack it",
 		},
-		"xz in gzip":     {zipped(t, []byte("\xfd7zXZ\x00")), v1beta2.OCIRef, "has the format xz"},
-		"bzip2":          {[]byte("BZh91AY&SY....."), v1beta2.OCIRef, "has the format bzip2"},
-		"zip in a tar":   {archive(t, yamlFile("a.yaml", "PK\x03\x04..")), v1beta2.OCIDir, "a.yaml: the data has the format zip"},
+		"xz in gzip": {zipped(t, []byte("\xfd7zXZ\x00")), v1beta2.OCIRef, "has the format xz"},
+		"bzip2":      {[]byte("BZh91AY&SY....."), v1beta2.OCIRef, "has the format bzip2"},
+		"zip in a tar": {
+			archive(t, yamlFile("a.yaml", "PK\x03\x04..")), v1beta2.OCIDir, "a.yaml: the data has the format zip",
+		},
 		"truncated gzip": {zipped(t, []byte(configMap("a")))[:30], v1beta2.OCIRef, "gzip:"},
 		"YAML directive": {
 			[]byte("%YAML 1.2\n---\n" + configMap("a")), v1beta2.OCIRef,

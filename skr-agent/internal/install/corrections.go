@@ -58,7 +58,9 @@ func (c corrections) split(changed object.Keys, now time.Time) (due, later objec
 			continue
 		}
 		later[k] = struct{}{}
-		wait = shortestDelay(wait, delay)
+		if wait == 0 || delay < wait {
+			wait = delay
+		}
 	}
 	return due, later, wait
 }

@@ -50,9 +50,7 @@ func (d *deleter) deleteObjects(
 		case err != nil:
 			return remainingObjects{}, fmt.Errorf("%s: %w", object.KeyOf(r), err)
 		}
-		if o == nil || guard.IsSharedNamespace(object.KeyOf(r), d.planner.namespace) ||
-			guard.ProtectionReason(object.KeyOf(r), d.planner.namespace) != "" ||
-			render.KeepsOnRemoval(o) || !ours(o) {
+		if o == nil || d.mustKeep(r, o) || !ours(o) {
 			continue
 		}
 		r.Version = o.GroupVersionKind().Version // delete the object in the API version that could be read
@@ -85,6 +83,12 @@ func (d *deleter) deleteObjects(
 		return remainingObjects{}, lacking
 	}
 	return left, nil
+}
+
+// mustKeep reports whether the agent never deletes an object, whichever module it belongs to.
+func (d *deleter) mustKeep(r v1beta2.Resource, o *metav1.PartialObjectMetadata) bool {
+	return guard.IsSharedNamespace(object.KeyOf(r), d.planner.namespace) ||
+		guard.ProtectionReason(object.KeyOf(r), d.planner.namespace) != "" || render.KeepsOnRemoval(o)
 }
 
 // stillHidden handles an object whose kind the API server does not serve. If the API server may still store the object,

@@ -53,7 +53,8 @@ func TestMissingRightToListAutoscalersIsReturned(t *testing.T) {
 	version := schema.GroupVersion{Group: "autoscaling", Version: "v2"}
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{version})
 	mapper.Add(version.WithKind("HorizontalPodAutoscaler"), meta.RESTScopeNamespace)
-	denied := apierrors.NewForbidden(schema.GroupResource{Resource: "horizontalpodautoscalers"}, "", errors.New("no right"))
+	scalers := schema.GroupResource{Resource: "horizontalpodautoscalers"}
+	denied := apierrors.NewForbidden(scalers, "", errors.New("no right"))
 	a := &Account{Client: failing{err: denied, mapper: mapper}}
 	_, err := a.IsAutoscaled(t.Context(), v1beta2.Resource{
 		GroupVersionKind: metav1.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Name: "a",
