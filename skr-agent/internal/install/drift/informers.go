@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -64,25 +65,27 @@ func (w *Watches) markUnserved(gk schema.GroupKind, watch *kindWatch) {
 	}
 }
 
-// shrink drops the parts of an object that drift detection does not need, before the informer caches it.
+// shrink keeps only the parts of an object that drift detection needs, before the informer caches it. Any author of an
+// object with the label managed-by chooses its annotations, so shrink copies none of them except a valid owner.
 func (w *Watches) shrink(in any) (any, error) {
 	o, ok := in.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return in, nil
 	}
-	if _, done := o.Annotations[annotationFields]; done {
+	if len(o.Labels) == 0 { // from the informer's cache, because objects of the API server have the label managed-by
 		return o, nil
 	}
 	own := FieldsOf(o.ManagedFields, w.manager)
-	o.Annotations = map[string]string{
-		v1beta2.AnnotationOwnedBy: o.Annotations[v1beta2.AnnotationOwnedBy],
-		annotationFields:          own.fields,
-		annotationAt:              own.At,
+	kept := map[string]string{annotationFields: own.fields, annotationAt: own.At}
+	if _, ok := ownerOf(o); ok {
+		kept[v1beta2.AnnotationOwnedBy] = o.Annotations[v1beta2.AnnotationOwnedBy]
 	}
 	if hasCompleted(o.ManagedFields) {
-		o.Annotations[annotationDone] = v1beta2.True
+		kept[annotationDone] = v1beta2.True
 	}
-	o.ManagedFields, o.OwnerReferences, o.Finalizers, o.Labels = nil, nil, nil, nil
+	o.ObjectMeta = metav1.ObjectMeta{
+		Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, Annotations: kept,
+	}
 	return o, nil
 }
 
@@ -159,9 +162,13 @@ func (w *Watches) requestCheck(obj any) {
 	}
 }
 
+// ownerOf returns the Manifest in an object's annotation owned-by. The result is false for other values, which only
+// other clients write: all Manifests are in one namespace, and their names have a limited length.
 func ownerOf(o *metav1.PartialObjectMetadata) (types.NamespacedName, bool) {
-	namespace, name, ok := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
-	return types.NamespacedName{Namespace: namespace, Name: name}, ok && name != ""
+	namespace, name, _ := strings.Cut(o.Annotations[v1beta2.AnnotationOwnedBy], "/")
+	valid := namespace == v1beta2.RuntimeNamespace && name != "" &&
+		len(name) <= validation.DNS1123SubdomainMaxLength
+	return types.NamespacedName{Namespace: namespace, Name: name}, valid
 }
 
 // queueCompletion records that a completed Job was deleted, and queues its Manifest.

@@ -1,7 +1,10 @@
 package drift
 
 import (
+	"encoding/json"
 	"errors"
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,6 +50,59 @@ func TestApplyIsRecordedByObjectUID(t *testing.T) {
 	w.handler(deployment).OnDelete(seen)
 	if w.isOwn(k, "9") {
 		t.Error("the deletion of the object must drop the record")
+	}
+}
+
+func TestTenantCannotFillCacheOfWatches(t *testing.T) {
+	w := New(nil, nil, "agent")
+	long := strings.Repeat("a", 250<<10)
+	for name, annotations := range map[string]map[string]string{
+		"long owner":                  {v1beta2.AnnotationOwnedBy: "kyma-system/" + long},
+		"annotations of the cache":    {annotationFields: long, annotationAt: long, annotationDone: long},
+		"another long annotation":     {"example.org/note": long},
+		"owner in another namespace":  {v1beta2.AnnotationOwnedBy: "theirs/" + strings.Repeat("a", 253)},
+		"owner with a name of no use": {v1beta2.AnnotationOwnedBy: "kyma-system/"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			hostile := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+				Namespace: "theirs", Name: strings.Repeat("n", 253), UID: "5a9bd3c4-52c4-4b0e-9d20-8a4b4b7a1d10",
+				ResourceVersion: "12345678", Annotations: annotations,
+				Labels:        map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
+				Finalizers:    []string{"example.org/" + long},
+				ManagedFields: []metav1.ManagedFieldsEntry{{Manager: long}},
+			}}
+			kept, err := w.shrink(hostile)
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := json.Marshal(kept)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(raw) > 1<<10 {
+				t.Errorf("the cached object has %d bytes, want at most 1 KiB", len(raw))
+			}
+			o, _ := kept.(*metav1.PartialObjectMetadata)
+			if manifest, ok := ownerOf(o); ok || o.Annotations[v1beta2.AnnotationOwnedBy] != "" {
+				t.Errorf("got owner %s, want none, because it cannot be a Manifest", manifest)
+			}
+			again, err := w.shrink(o)
+			if err != nil || again != kept || !reflect.DeepEqual(o.Annotations, map[string]string{
+				annotationFields: FieldsOf(nil, "").fields, annotationAt: "",
+			}) {
+				t.Errorf("the cached object must not change again: got %+v, error %v", o.Annotations, err)
+			}
+		})
+	}
+	own := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		Name: "web", Labels: map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
+		Annotations: map[string]string{v1beta2.AnnotationOwnedBy: "kyma-system/" + strings.Repeat("a", 253)},
+	}}
+	if _, err := w.shrink(own); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := ownerOf(own); !ok {
+		t.Error("an owner with the longest valid name must stay")
 	}
 }
 
