@@ -59,8 +59,7 @@ var openLabels = []string{
 // protectedTargets returns the objects that a module's webhooks and policies must not intercept: the agent's custom
 // resources, Secrets, Lease, Events, namespace, pods, controllers and CRDs.
 func protectedTargets() []target {
-	// The chart sets this label to keep Istio's proxy out of the agent's pods.
-	pods, none := labels.Set{LabelApp: AgentName, "sidecar.istio.io/inject": "false"}, labels.Set{}
+	pods, none := agentPodLabels(), labels.Set{}
 	all := []target{
 		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
 		{group: "authorization.k8s.io", resource: "selfsubjectaccessreviews", inCluster: true},

@@ -54,6 +54,8 @@ func listRules() []rule {
 		{"granted-rights", "", checkRole},
 		{"namespace-limits", "", checkQuota},
 		{"priority-level", "", checkPriorityLevel},
+		{"priority-class", "", checkPriorityClass},
+		{"agent-disruption", "", checkDisruptionBudget},
 		{"request-flow", "", checkFlowSchema},
 		{"secret-reference", "", checkSecretReference},
 		{

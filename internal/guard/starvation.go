@@ -90,6 +90,10 @@ func integerAt(o *unstructured.Unstructured, path ...string) int64 {
 		return v
 	case int:
 		return int64(v)
+	case float64:
+		if v == math.Trunc(v) && math.Abs(v) < math.MaxInt32 {
+			return int64(v) // YAML such as 1e6, which the API server also accepts
+		}
 	}
 	if found {
 		return math.MaxInt32

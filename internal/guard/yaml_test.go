@@ -41,3 +41,8 @@ func flow(subject string) string {
 		"spec: {priorityLevelConfiguration: {name: x}, rules: [{subjects: [{kind: User, user: {name: a}}, " +
 		subject + "]}]}"
 }
+
+func disruptionBudget(namespace, selector string) string {
+	return "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: x, namespace: " + namespace +
+		"}, spec: {maxUnavailable: 0, selector: " + selector + "}}"
+}

@@ -54,6 +54,10 @@ func level(name, limited string) string {
 		"}\nspec: {type: Limited, limited: {" + limited + "}}"
 }
 
+func priorityClass(name, fields string) string {
+	return "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: " + name + "}, " + fields + "}"
+}
+
 func flowOf(subject string) string {
 	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: mine}\nspec: " +
 		"{matchingPrecedence: 9000, priorityLevelConfiguration: {name: workload-low}, " +
@@ -327,6 +331,16 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 				"maxReplicas: 9, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: skr-agent}"),
 			"agent-scale",
 		},
+		"PodDisruptionBudget for all pods in kyma-system": {
+			policyOf("policy/v1", "PodDisruptionBudget", inHome, "maxUnavailable: 0, selector: {}"), "agent-disruption",
+		},
+		"PodDisruptionBudget without a selector": {
+			policyOf("policy/v1", "PodDisruptionBudget", inHome, "maxUnavailable: 0"), "",
+		},
+		"PodDisruptionBudget for the module": {
+			policyOf("policy/v1", "PodDisruptionBudget", inHome,
+				"maxUnavailable: 0, selector: {matchLabels: {app: keda}}"), "",
+		},
 		"ResourceQuota in kyma-system": {
 			policyOf("v1", "ResourceQuota", inHome, "hard: {secrets: '0'}"), "namespace-limits",
 		},
@@ -337,8 +351,11 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			policyOf("v1", "ResourceQuota", ", namespace: mine", "hard: {secrets: '0'}"), "",
 		},
 		"PriorityClass of the module": {
-			"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: mine}\nvalue: 1000", "",
+			priorityClass("mine", "value: 2000000"), "",
 		},
+		"PriorityClass with the agent's priority": {priorityClass("mine", "value: 1000000000"), "priority-class"},
+		"PriorityClass for all pods":              {priorityClass("mine", "value: 1, globalDefault: true"), "priority-class"},
+		"PriorityClass of the agent":              {priorityClass("skr-agent-1000000000", "value: 1"), "agent-object"},
 		"ConfigMap with a missing owner": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: mine, namespace: kyma-system, ownerReferences: " + gone +
 				"}", "owner",
@@ -352,6 +369,18 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 	}
 }
 
+// generatedBudget returns a PodDisruptionBudget with random selectors.
+func generatedBudget(pick func(...string) string, namespace string) string {
+	key := func() string {
+		return pick(guard.LabelApp, guard.LabelSidecar, "app.kubernetes.io/instance", "helm.sh/chart", "app")
+	}
+	value := func() string { return pick("skr-agent", "'false'", "mine") }
+	requirement := pick("In, values: ["+value()+", "+value()+"]", "NotIn, values: ["+value()+"]", "Exists", "DoesNotExist")
+	return policyOf("policy/v1", "PodDisruptionBudget", ", namespace: "+namespace, "minAvailable: 1, selector: {"+
+		pick("", "matchLabels: {"+key()+": "+value()+"}, ")+
+		"matchExpressions: ["+pick("", "{key: "+key()+", operator: "+requirement+"}")+"]}")
+}
+
 // generated returns an object with random names and references, some of them to the agent.
 func generated(random *rand.Rand) string {
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
@@ -359,7 +388,12 @@ func generated(random *rand.Rand) string {
 		return pick("skr-agent", "skr-agent-key", "skr-agent.x", "skr-agents", "kyma-pull-content", "kyma-pull", "mine")
 	}
 	namespace := func() string { return pick("kyma-system", "mine", "default") }
-	switch random.IntN(10) {
+	switch random.IntN(12) {
+	case 10:
+		return priorityClass(pick("mine", name()),
+			pick("value: 999999999", "value: 1000000000", "value: 5, globalDefault: true", "value: -5"))
+	case 11:
+		return generatedBudget(pick, namespace())
 	case 0:
 		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}",
 			pick("Secret", "ConfigMap", "ServiceAccount"), name(), namespace())
