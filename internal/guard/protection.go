@@ -129,6 +129,18 @@ func isAgentPlural(name string) bool {
 // podTemplatePaths are the field paths of pod templates.
 var podTemplatePaths = [][]string{{"spec", "template"}, {"template"}, {"spec", "jobTemplate", "spec", "template"}}
 
+// checkBuiltInReferences applies checkAgentAccount to the kinds of Kubernetes that the admission policies also check.
+func checkBuiltInReferences(o *unstructured.Unstructured, agentNamespace string) string {
+	k := KeyOf(o)
+	if hasPods(k.Group) || k.GroupKind() == (schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}) {
+		return checkAgentAccount(o, agentNamespace)
+	}
+	return ""
+}
+
+// hasPods reports whether the API group contains kinds with pods or pod templates.
+func hasPods(group string) bool { return slices.Contains([]string{"", "apps", "batch"}, group) }
+
 // checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose the token
 // of this ServiceAccount, or give pods access to the agent's Secrets.
 func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) string {
@@ -141,7 +153,8 @@ func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) stri
 	}
 	if k.Group == "" && k.Kind == "ServiceAccount" {
 		// Kubernetes copies the imagePullSecrets of a ServiceAccount to its pods.
-		if secret := findAgentSecret(o.Object, agentNamespace, agentNamespace); secret != "" {
+		lists := map[string]any{"imagePullSecrets": o.Object["imagePullSecrets"], "secrets": o.Object["secrets"]}
+		if secret := findAgentSecret(lists, agentNamespace, agentNamespace); secret != "" {
 			return fmt.Sprintf("imagePullSecrets would give its pods access to Secret %s of the agent", secret)
 		}
 	}
@@ -162,13 +175,14 @@ func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) stri
 }
 
 // checkPodLabels refuses pods with the agent's label, because the agent's Service and Deployment would select them. It
-// also refuses ControllerRevisions, because Kubernetes creates pods from them, and this check does not see those pods.
+// also refuses ControllerRevisions with a pod template, because Kubernetes creates pods from them, and this check does
+// not see those pods.
 func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	if k.Namespace != agentNamespace || !slices.Contains([]string{"", "apps", "batch"}, k.Group) {
+	if k.Namespace != agentNamespace || !hasPods(k.Group) {
 		return ""
 	}
-	if k.Kind == "ControllerRevision" {
+	if k.Kind == "ControllerRevision" && hasTemplate(o.Object["data"]) {
 		return "only Kubernetes writes revisions of workloads"
 	}
 	carriers := slices.Clone(podTemplatePaths)
@@ -184,6 +198,30 @@ func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string 
 		}
 	}
 	return ""
+}
+
+// hasTemplate reports whether the data of a ControllerRevision contains a pod template, or can contain one because it
+// cannot be read. Kubernetes ignores the case of field names.
+func hasTemplate(data any) bool {
+	fields, isMap := data.(map[string]any)
+	if !isMap {
+		return data != nil
+	}
+	for field, value := range fields {
+		if !strings.EqualFold(field, "spec") {
+			continue
+		}
+		spec, isMap := value.(map[string]any)
+		if !isMap {
+			return true
+		}
+		for inner := range spec {
+			if strings.EqualFold(inner, "template") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // checkAutoscaler refuses autoscalers that would scale the agent's Deployment.

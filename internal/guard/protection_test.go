@@ -214,6 +214,10 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 				"{spec: {template: {spec: {ServiceAccountName: skr-agent}}}}",
 			"ControllerRevision kyma-system/x: only Kubernetes writes revisions of workloads",
 		},
+		"ControllerRevision without a pod template": {
+			"apiVersion: apps/v1\nkind: ControllerRevision\nmetadata: {name: x, namespace: kyma-system}\ndata: " +
+				"{spec: {replicas: 1}}", "",
+		},
 		"ConfigMap with key spec": {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, namespace: kyma-system}\ndata: {spec: text}", "",
 		},

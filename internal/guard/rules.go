@@ -47,7 +47,13 @@ func listRules() []rule {
 		},
 		{"shared-namespace", "", checkSharedNamespace},
 		{"shared-namespace-spec", "the API server ignores spec in updates of a namespace", checkSharedSpec},
-		{"agent-pods", "", checkAgentAccount},
+		{"agent-pods", "", checkBuiltInReferences},
+		{
+			"agent-references",
+			"an admission policy cannot search all fields of custom resources; it checks the pods that their operators " +
+				"create",
+			checkAgentAccount,
+		},
 		{"pods-like-agent", "", checkPodLabels},
 		{"agent-scale", "", checkAutoscaler},
 		{"agent-rights", "", checkRoleBinding},

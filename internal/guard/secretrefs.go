@@ -68,26 +68,48 @@ func referencedSecret(field string, value any, siblings map[string]any, namespac
 	return ""
 }
 
-// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver.
+// storageGroups are the API groups of the cluster-scoped objects that storage drivers read.
+var storageGroups = []string{
+	"storage.k8s.io", "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io", "objectstorage.k8s.io",
+}
+
+// checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in the
+// specification of a volume, in parameters, or in annotations, which contain the Secret for the deletion of a volume or
+// snapshot.
 func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
+	isVolume := k.Group == "" && k.Kind == "PersistentVolume"
+	if k.Namespace != "" || !isVolume && !slices.Contains(storageGroups, k.Group) {
+		return ""
+	}
+	var path []string
 	switch {
-	case k.Group == "" && k.Kind == "PersistentVolume":
-		claim, _, _ := unstructured.NestedString(o.Object, "spec", "claimRef", "namespace")
-		spec, _, _ := unstructured.NestedMap(o.Object, "spec")
+	case isVolume:
+		path = []string{"spec"}
+	case k.Group == "storage.k8s.io" && k.Kind == "VolumeAttachment":
+		path = []string{"spec", "source", "inlineVolumeSpec"}
+	}
+	if path != nil {
+		spec, _, _ := unstructured.NestedMap(o.Object, path...)
+		claim, _, _ := unstructured.NestedString(spec, "claimRef", "namespace")
 		if secret := findAgentSecret(spec, cmp.Or(claim, agentNamespace), agentNamespace); secret != "" {
-			return fmt.Sprintf("spec would give its driver access to Secret %s of the agent", secret)
+			return fmt.Sprintf("%s would give its driver access to Secret %s of the agent", strings.Join(path, "."),
+				secret)
 		}
-	case strings.HasSuffix(k.Group, "storage.k8s.io") && strings.HasSuffix(k.Kind, "Class"):
-		parameters, _, _ := unstructured.NestedMap(o.Object, "parameters")
-		return checkSecretParameters(parameters, agentNamespace)
+	}
+	for _, path := range [][]string{{"parameters"}, {"metadata", "annotations"}} {
+		settings, _, _ := unstructured.NestedMap(o.Object, path...)
+		if parameter := secretParameter(settings, agentNamespace); parameter != "" {
+			return fmt.Sprintf("%s.%s would give its driver access to a Secret of the agent", strings.Join(path, "."),
+				parameter)
+		}
 	}
 	return ""
 }
 
-// checkSecretParameters refuses parameters of a StorageClass that name a Secret of the agent. It also refuses a
-// template that a storage driver can expand to such a name.
-func checkSecretParameters(parameters map[string]any, agentNamespace string) string {
+// secretParameter returns the parameter of a storage object that names a Secret of the agent, or contains a template
+// that a storage driver can expand to such a name. It returns "" if no parameter does.
+func secretParameter(parameters map[string]any, agentNamespace string) string {
 	reaches := false
 	for parameter, value := range parameters {
 		namespace, _ := value.(string)
@@ -98,7 +120,7 @@ func checkSecretParameters(parameters map[string]any, agentNamespace string) str
 		name, _ := parameters[parameter].(string)
 		open := strings.Contains(name, "${") && name != "${pvc.name}" && name != "${pv.name}"
 		if reaches && secretNamePattern.MatchString(parameter) && (isAgentName(name) || open) {
-			return fmt.Sprintf("parameters.%s would give its driver access to a Secret of the agent", parameter)
+			return parameter
 		}
 	}
 	return ""

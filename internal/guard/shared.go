@@ -42,6 +42,12 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
+// nodeAnnotations are annotations of a namespace that select the nodes for its pods.
+var nodeAnnotations = []string{
+	"scheduler.alpha.kubernetes.io/node-selector", "scheduler.alpha.kubernetes.io/defaultTolerations",
+	"scheduler.alpha.kubernetes.io/tolerationsWhitelist", "openshift.io/node-selector",
+}
+
 // checkSharedNamespace refuses fields of a shared namespace that no module can set. It also refuses labels that weaken
 // the Pod Security Standard of the namespace (CVE-2026-44938).
 func checkSharedNamespace(o *unstructured.Unstructured, agentNamespace string) string {
@@ -54,6 +60,12 @@ func checkSharedNamespace(o *unstructured.Unstructured, agentNamespace string) s
 			return fmt.Sprintf("label %s would change the pod security of a namespace that modules share", label)
 		case label == "istio.io/dataplane-mode" && value != "none":
 			return fmt.Sprintf("label %s would route the traffic of all modules' pods through a proxy", label)
+		}
+	}
+	for _, annotation := range nodeAnnotations {
+		if o.GetAnnotations()[annotation] != "" {
+			return fmt.Sprintf("annotation %s would select the nodes for pods of a namespace that modules share",
+				annotation)
 		}
 	}
 	switch {

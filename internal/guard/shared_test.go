@@ -47,6 +47,10 @@ func TestContentWithOwnerReferencesIsRefused(t *testing.T) {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kube-system, finalizers: [a.example/b]}",
 			"shared-namespace",
 		},
+		"namespace kyma-system with selected nodes": {
+			"apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, annotations: {openshift.io/node-selector: a=b}}",
+			"shared-namespace",
+		},
 		"namespace default with a spec": {
 			"apiVersion: v1\nkind: Namespace\nmetadata: {name: default}\nspec: {finalizers: []}",
 			"shared-namespace-spec",

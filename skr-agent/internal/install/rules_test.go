@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/hack/suite"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
@@ -23,56 +24,6 @@ const (
 		"11111111-1111-1111-1111-111111111111}]"
 	pods = "containers: [{name: a, image: b}]"
 )
-
-func namespaceWith(name, fields string) string {
-	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: " + name + ", " + fields + "}"
-}
-
-func clusterRole(labels, rules string) string {
-	return "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: mine, labels: {" + labels +
-		"}}\nrules: [" + rules + "]"
-}
-
-func bindingOf(kind, namespace, role, subject string) string {
-	return "apiVersion: rbac.authorization.k8s.io/v1\nkind: " + kind + "\nmetadata: {name: mine" + namespace + "}\n" +
-		"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: " + role + "}\nsubjects: [" + subject +
-		"]"
-}
-
-func volumeOf(source string) string {
-	return "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: mine}\nspec: {capacity: {storage: 1Gi}, " +
-		"accessModes: [ReadOnlyMany], " + source + "}"
-}
-
-func storageClass(parameters string) string {
-	return "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: mine}\nprovisioner: " +
-		"example.org/d\nparameters: {" + parameters + "}"
-}
-
-func level(name, limited string) string {
-	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: PriorityLevelConfiguration\nmetadata: {name: " + name +
-		"}\nspec: {type: Limited, limited: {" + limited + "}}"
-}
-
-func priorityClass(name, fields string) string {
-	return "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: " + name + "}, " + fields + "}"
-}
-
-func flowOf(subject string) string {
-	return "apiVersion: flowcontrol.apiserver.k8s.io/v1\nkind: FlowSchema\nmetadata: {name: mine}\nspec: " +
-		"{matchingPrecedence: 9000, priorityLevelConfiguration: {name: workload-low}, " +
-		"rules: [{subjects: [" + subject + "], nonResourceRules: [{verbs: ['*'], nonResourceURLs: ['*']}]}]}"
-}
-
-func policyOf(version, kind, namespace, spec string) string {
-	return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: mine" + namespace + "}\nspec: {" + spec +
-		"}"
-}
-
-func podIn(namespace, spec string) string {
-	return "apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: " + namespace + "}\nspec: {" + pods + spec +
-		"}"
-}
 
 // ruleCases returns objects with the rule that refuses each of them. The rule is empty for accepted objects.
 func ruleCases() map[string]struct{ yaml, rule string } {
@@ -322,6 +273,50 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 			podIn("kyma-system", ", volumes: [{name: v, cephfs: {monitors: [a], secretRef: {name: skr-agent-key}}}]"),
 			"agent-pods",
 		},
+		"attachment of an inline volume with the agent's key": {
+			attachmentOf("controllerPublishSecretRef: " + agentKey), "secret-reference",
+		},
+		"attachment of an inline volume with the module's Secret": {
+			attachmentOf("controllerPublishSecretRef: {name: mine, namespace: kyma-system}"), "",
+		},
+		"volume that is deleted with the agent's key": {
+			annotatedIn("v1/PersistentVolume",
+				"volume.kubernetes.io/provisioner-deletion-secret-name: skr-agent-key, "+
+					"volume.kubernetes.io/provisioner-deletion-secret-namespace: kyma-system"), "secret-reference",
+		},
+		"snapshot that is deleted with the agent's key": {
+			annotatedIn("snapshot.storage.k8s.io/v1/VolumeSnapshotContent",
+				"snapshot.storage.kubernetes.io/deletion-secret-name: skr-agent-key, "+
+					"snapshot.storage.kubernetes.io/deletion-secret-namespace: kyma-system"), "secret-reference",
+		},
+		"snapshot group that is deleted with the agent's key": {
+			annotatedIn("groupsnapshot.storage.k8s.io/v1/VolumeGroupSnapshotContent",
+				"groupsnapshot.storage.kubernetes.io/deletion-secret-name: skr-agent-key, "+
+					"groupsnapshot.storage.kubernetes.io/deletion-secret-namespace: kyma-system"), "secret-reference",
+		},
+		"snapshot that is deleted with the module's Secret": {
+			annotatedIn("snapshot.storage.k8s.io/v1/VolumeSnapshotContent",
+				"snapshot.storage.kubernetes.io/deletion-secret-name: mine, "+
+					"snapshot.storage.kubernetes.io/deletion-secret-namespace: kyma-system"), "",
+		},
+		"Ingress with the agent's key":     {ingressIn("kyma-system", "skr-agent-key"), "agent-pods"},
+		"Ingress with the module's Secret": {ingressIn("kyma-system", "mine"), ""},
+		"Ingress in another namespace":     {ingressIn("mine", "skr-agent-key"), ""},
+		"ControllerRevision with pods":     {revisionIn("kyma-system", "{Spec: {Template: {}}}"), "pods-like-agent"},
+		"ControllerRevision without pods":  {revisionIn("kyma-system", "{spec: {replicas: 1}}"), ""},
+		"Workflow that runs as the agent": {
+			policyOf("argoproj.io/v1", "Workflow", inHome, "serviceAccountName: skr-agent"), "agent-references",
+		},
+		"ServiceAccount with the agent's key": {
+			"{apiVersion: v1, kind: ServiceAccount, metadata: {name: mine, namespace: kyma-system}, secrets: [{name: " +
+				"skr-agent-key}]}", "agent-pods",
+		},
+		"namespace kyma-system with selected nodes": {
+			namespaceWith("kyma-system", "annotations: {openshift.io/node-selector: no=where}"), "shared-namespace",
+		},
+		"namespace of the module with selected nodes": {
+			namespaceWith("mine", "annotations: {openshift.io/node-selector: no=where}"), "",
+		},
 		"Pod with the agent's label": {
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: mine, namespace: kyma-system, labels: " +
 				"{app.kubernetes.io/name: skr-agent}}\nspec: {" + pods + "}", "pods-like-agent",
@@ -369,79 +364,6 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 	}
 }
 
-// generatedBudget returns a PodDisruptionBudget with random selectors.
-func generatedBudget(pick func(...string) string, namespace string) string {
-	key := func() string {
-		return pick(guard.LabelApp, guard.LabelSidecar, "app.kubernetes.io/instance", "helm.sh/chart", "app")
-	}
-	value := func() string { return pick("skr-agent", "'false'", "mine") }
-	requirement := pick("In, values: ["+value()+", "+value()+"]", "NotIn, values: ["+value()+"]", "Exists", "DoesNotExist")
-	return policyOf("policy/v1", "PodDisruptionBudget", ", namespace: "+namespace, "minAvailable: 1, selector: {"+
-		pick("", "matchLabels: {"+key()+": "+value()+"}, ")+
-		"matchExpressions: ["+pick("", "{key: "+key()+", operator: "+requirement+"}")+"]}")
-}
-
-// generated returns an object with random names and references, some of them to the agent.
-func generated(random *rand.Rand) string {
-	pick := func(all ...string) string { return all[random.IntN(len(all))] }
-	name := func() string {
-		return pick("skr-agent", "skr-agent-key", "skr-agent.x", "skr-agents", "kyma-pull-content", "kyma-pull", "mine")
-	}
-	namespace := func() string { return pick("kyma-system", "mine", "default") }
-	switch random.IntN(12) {
-	case 10:
-		return priorityClass(pick("mine", name()),
-			pick("value: 999999999", "value: 1000000000", "value: 5, globalDefault: true", "value: -5"))
-	case 11:
-		return generatedBudget(pick, namespace())
-	case 0:
-		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, namespace: %s}",
-			pick("Secret", "ConfigMap", "ServiceAccount"), name(), namespace())
-	case 1:
-		return podIn(namespace(),
-			fmt.Sprintf(", serviceAccountName: %s, imagePullSecrets: [{name: %s}]", name(), name()))
-	case 2:
-		return podIn(namespace(),
-			fmt.Sprintf(", volumes: [{name: v, %s}]",
-				pick("secret: {secretName: "+name()+"}", "rbd: {monitors: [a], image: i, secretRef: {name: "+name()+
-					"}}",
-					"csi: {driver: d.example.org, nodePublishSecretRef: {name: "+name()+"}}",
-					"azureFile: {shareName: s, secretName: "+name()+"}")))
-	case 3:
-		return volumeOf(fmt.Sprintf("csi: {driver: d.example.org, volumeHandle: h, %s: {name: %s, namespace: %s}}",
-			pick("controllerExpandSecretRef", "controllerPublishSecretRef", "nodeExpandSecretRef",
-				"nodePublishSecretRef", "nodeStageSecretRef"), name(), namespace()))
-	case 4:
-		return storageClass(
-			fmt.Sprintf("csi.storage.k8s.io/%[1]s-secret-name: %[2]s, csi.storage.k8s.io/%[1]s-secret-namespace: %[3]s",
-				pick("provisioner", "node-stage", "controller-expand"), pick(name(), "'${pv.name}'", "'x-${pvc.name}'"),
-				pick(namespace(), "'${pvc.namespace}'")))
-	case 5:
-		return level(pick("mine", "skr-agent-level"),
-			fmt.Sprintf("nominalConcurrencyShares: %d, limitResponse: {type: Reject}", random.IntN(200)))
-	case 6:
-		return namespaceWith(pick("kyma-system", "default", "kube-system", "kube-public", "mine"),
-			pick("labels: {a: b}", "finalizers: [a.example/b]",
-				"ownerReferences: "+gone, "labels: {pod-security.kubernetes.io/warn: privileged}",
-				"labels: {istio.io/dataplane-mode: none}"))
-	case 7:
-		return clusterRole(pick("a: b", "rbac.authorization.k8s.io/aggregate-to-view: 'true'"),
-			fmt.Sprintf("{apiGroups: ['%s'], resources: ['%s'], verbs: ['%s']}",
-				pick("*", "kyma-pull.dev", "operator.kyma-project.io", "example.org"),
-				pick("*", "agents", "manifests", "kedas"), pick("*", "get", "patch")))
-	case 8:
-		return bindingOf("RoleBinding", ", namespace: "+namespace(), pick("view", "edit", name()),
-			fmt.Sprintf("{kind: ServiceAccount, name: %s, namespace: %s}", name(), namespace()))
-	}
-	return flowOf(pick("{kind: ServiceAccount, serviceAccount: {namespace: "+pick("kyma-system", "kube-system", "mine")+
-		", name: "+pick("'*'", name())+"}}",
-		"{kind: Group, group: {name: '"+
-			pick("system:masters", "system:serviceaccounts:kyma-system", "system:serviceaccounts:mine", "team")+"'}}",
-		"{kind: User, user: {name: '"+
-			pick("*", "system:kube-scheduler", "system:serviceaccount:mine:a",
-				"system:serviceaccount:kyma-system:skr-agent", "tenant")+"'}}"))
-}
-
 func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -449,11 +371,14 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 		"AdminNetworkPolicy":             "policy.networking.k8s.io/v1alpha1",
 		"BaselineAdminNetworkPolicy":     "policy.networking.k8s.io/v1alpha1",
 		"CiliumClusterwideNetworkPolicy": "cilium.io/v2", "GlobalNetworkPolicy": "projectcalico.org/v3",
-		"ClusterNetworkPolicy": "crd.antrea.io/v1beta1",
+		"ClusterNetworkPolicy":       "crd.antrea.io/v1beta1",
+		"VolumeSnapshotContent":      "snapshot.storage.k8s.io/v1",
+		"VolumeGroupSnapshotContent": "groupsnapshot.storage.k8s.io/v1",
 	} {
 		w.definesIn("Cluster", kind, group)
 	}
 	w.definesIn("Namespaced", "CiliumNetworkPolicy", "cilium.io/v2")
+	w.definesIn("Namespaced", "Workflow", "argoproj.io/v1")
 	policy, err := os.ReadFile(filepath.Join("..", "..", "..", "charts", "skr-agent", "policy", "protection.yaml"))
 	require.NoError(t, err)
 	for _, o := range objects(t, string(policy)) {
@@ -502,9 +427,8 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 		})
 	}
 	require.Greater(t, len(seen), 15, "the cases must cover most rules, but cover only: %v", seen)
-	const seed = 42
-	random := rand.New(rand.NewPCG(seed, seed))
-	for n := range 100 {
+	random := rand.New(rand.NewPCG(suite.Seed(t, 42), 42))
+	for n := range 200 {
 		yaml := generated(random)
 		t.Run(fmt.Sprintf("generated object %d", n), func(t *testing.T) { compare(t, yaml) })
 	}
