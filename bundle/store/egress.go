@@ -22,6 +22,7 @@ type egress struct {
 	configured     map[string]bool                  // value is false for a host from a component descriptor
 	limited        map[addressKinds]*http.Transport // key is the set of allowed address kinds
 	lastConnection map[string]addressKinds          // address kind of the last connection, by HOST:PORT
+	foreign        addressKinds                     // allowed address kinds of hosts that are not in configured
 }
 
 // maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
@@ -30,7 +31,7 @@ const maxSeen = 10_000
 func newEgress(base *http.Transport) *egress {
 	e := &egress{
 		base: base, configured: map[string]bool{}, limited: map[addressKinds]*http.Transport{},
-		lastConnection: map[string]addressKinds{},
+		lastConnection: map[string]addressKinds{}, foreign: reachPublic,
 	}
 	e.base.DialContext = e.dialer(reachPublic | reachPrivate | reachLinkLocal | reachLoopback | reachMetadata)
 	return e
@@ -55,13 +56,22 @@ func (e *egress) allowHost(host string, configured bool) {
 func (e *egress) addAuthorities(authorities *x509.CertPool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.base.CloseIdleConnections()
 	for _, transport := range e.limited {
 		transport.CloseIdleConnections()
 	}
-	e.base.CloseIdleConnections()
 	e.base = e.base.Clone() // a transport's configuration must not change after its first use
 	e.base.TLSClientConfig.RootCAs = authorities
 	clear(e.limited)
+}
+
+func (e *egress) closeIdle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.base.CloseIdleConnections()
+	for _, transport := range e.limited {
+		transport.CloseIdleConnections()
+	}
 }
 
 func (e *egress) unlimited() *http.Transport {
@@ -77,7 +87,8 @@ func (e *egress) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if e.isProxied(request) {
 		// The proxy resolves the host name, so egress can check only the name and not the address.
-		if allowed == reachPublic && IsInternalHost(request.URL.Host) {
+		literal, err := netip.ParseAddr(request.URL.Hostname())
+		if allowed == reachPublic && IsInternalHost(request.URL.Host) || err == nil && allowed&addressKindOf(literal) == 0 {
 			return nil, newRefusedError(request, "the target is an internal address")
 		}
 		return e.unlimited().RoundTrip(request)
@@ -125,7 +136,7 @@ func (e *egress) allowedAddresses(request *http.Request) (allowed addressKinds, 
 			return 0, true
 		}
 	}
-	return reachPublic, false
+	return e.foreign, false
 }
 
 func (e *egress) isProxied(request *http.Request) bool {

@@ -70,6 +70,19 @@ func SameHostRedirects(next *http.Request, via []*http.Request) error {
 	return err
 }
 
+// RefuseRedirects refuses all redirects, which could send credentials to another address. The error is a
+// *RedirectError.
+func RefuseRedirects(next *http.Request, via []*http.Request) error {
+	return &RedirectError{
+		From: via[0].URL.Host, To: next.URL.Host,
+		Detail: "redirects are not followed: configure the target address of the redirect",
+	}
+}
+
+// RedirectsTo allows redirects to the same host and to the given hosts, but not from https to http. Use it for requests
+// without credentials. The error is a *RedirectError.
+func RedirectsTo(hosts ...string) func(*http.Request, []*http.Request) error { return checkRedirects(hosts) }
+
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) &&
 		(port(a) == port(b) || isDefaultPort(a) && isDefaultPort(b))

@@ -11,16 +11,16 @@ import (
 	"testing"
 )
 
-// transports maps each file that creates an HTTP transport to the address that the transport connects to. Each new
-// client needs a review, because untrusted data could contain an address in the program's network.
-var transports = map[string]string{
-	"bundle/store/registry.go":                        "registries; egress.go refuses private addresses after redirects",
-	"bundle/store/egress.go":                          "the dialer of registries",
-	"kcp-publisher/internal/gitops/git/repository.go": "the configured Git server, and redirects on the same host",
-	"kcp-publisher/internal/web/signin/oidc.go":       "the configured identity provider, without redirects",
-	"internal/manager/webhook.go":                     "the configured address of events, without redirects",
-	"internal/checks/probe/endpoint.go":               "endpoints of Services in the runtime, without redirects",
-	"internal/checks/probe/probe.go":                  "a field for the transport of endpoint.go",
+// constructors maps each file that creates an HTTP client or transport to its reason. All other files must use
+// store.NewClient, which limits redirects and addresses.
+var constructors = map[string]string{
+	"bundle/store/outgoing.go":                    "store.NewClient",
+	"bundle/store/registry.go":                    "registries; egress.go refuses private addresses after redirects",
+	"bundle/store/egress.go":                      "the dialer of registries and of store.NewClient",
+	"bundle/store/stream.go":                      "notifications, with the dialer of registries and without redirects",
+	"kcp-publisher/internal/web/access/acting.go": "the API server, with client-go's transport and without redirects",
+	"internal/checks/probe/endpoint.go":           "endpoints of Services in the runtime, without redirects",
+	"internal/checks/probe/probe.go":              "a field for the transport of endpoint.go",
 }
 
 // A client without CheckRedirect follows ten redirects to any address.
@@ -42,6 +42,12 @@ func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 				ast.Inspect(file, func(n ast.Node) bool {
 					switch n := n.(type) {
 					case *ast.CompositeLit:
+						if isHTTP(n.Type, "Client") {
+							found[name] = true
+							if constructors[name] == "" {
+								t.Errorf("%s creates an http.Client: use store.NewClient", name)
+							}
+						}
 						if isHTTP(n.Type, "Client") && !slices.ContainsFunc(n.Elts, setsRedirects) {
 							t.Errorf(
 								"%s creates an http.Client without CheckRedirect: set a rule, such as "+
@@ -60,12 +66,8 @@ func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 								n.Sel.Name)
 						case isHTTP(n, "DefaultTransport"), isHTTP(n, "Transport"):
 							found[name] = true
-							if transports[name] == "" {
-								t.Errorf(
-									"%s creates a transport: use the store's, or add the file with its address to "+
-										"this test",
-									name,
-								)
+							if constructors[name] == "" {
+								t.Errorf("%s creates a transport: use store.NewClient", name)
 							}
 						}
 					}
@@ -78,9 +80,9 @@ func TestEveryHTTPClientHasARedirectRule(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name := range transports {
+	for name := range constructors {
 		if !found[name] {
-			t.Errorf("%s does not create a transport: remove it from this test", name)
+			t.Errorf("%s does not create a client or transport: remove it from this test", name)
 		}
 	}
 }

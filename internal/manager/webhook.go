@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
@@ -94,8 +95,11 @@ func (w *webhook) isSelected(eventType, reason string) bool {
 
 // configure sets up the client of Flux's Event recorder. The client retries a post up to four times.
 func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	address, err := url.Parse(w.address)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("events-addr: %w", err))
+	}
+	certificates := &tls.Config{MinVersion: tls.VersionTLS12}
 	if w.ca != "" {
 		pem, err := os.ReadFile(w.ca)
 		if err != nil {
@@ -108,12 +112,14 @@ func (w *webhook) configure(client *retryablehttp.Client, log logr.Logger) error
 		if !pool.AppendCertsFromPEM(pem) {
 			return cli.Usage(fmt.Errorf("events-ca %s contains no PEM certificate", w.ca))
 		}
-		transport.TLSClientConfig.RootCAs = pool
+		certificates.RootCAs = pool
 	}
-	client.HTTPClient.Transport = poster{next: transport, headers: w.headers, log: log}
-	client.HTTPClient.CheckRedirect = func(*http.Request, []*http.Request) error {
-		return errors.New("redirects are not followed: set the target of the redirect as the address")
-	}
+	client.HTTPClient = store.NewClient(store.ClientOptions{
+		Hosts: []string{address.Host}, TLS: certificates, Timeout: client.HTTPClient.Timeout,
+		Wrap: func(next http.RoundTripper) http.RoundTripper {
+			return poster{next: next, headers: w.headers, log: log}
+		},
+	})
 	// Ignore the response, because its Retry-After header could delay all queued events without limit.
 	client.Backoff = func(least, most time.Duration, attempt int, _ *http.Response) time.Duration {
 		return retryablehttp.DefaultBackoff(least, most, attempt, nil)

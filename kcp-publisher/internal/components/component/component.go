@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -73,7 +74,8 @@ type Pins interface {
 // Reader finds component versions in its sources and caches them. It is safe for concurrent use.
 type Reader struct {
 	Options
-	now func() time.Time
+	now  func() time.Time
+	helm *http.Client // for Helm repositories
 
 	mu       sync.Mutex // guards the fields below
 	found    *memo.Memo[string, *entry]
@@ -124,13 +126,15 @@ func NewReader(options Options) *Reader {
 		}
 	}
 	options.Sources = sources
-	return &Reader{
+	r := &Reader{
 		Options: options, now: time.Now,
 		found:    newCache(maxFoundBytes, func(e *entry) int { return e.memoryBytes }),
 		verdicts: newCache(maxVerdictsBytes, func(v *verdict) int { return v.memoryBytes }),
 		settled:  newCache(maxSettledBytes, func(s *settledContent) int { return s.memoryBytes }),
 		accepted: map[string]int{}, firstManifests: map[string]digest.Digest{}, firstDigests: map[string]digest.Digest{},
 	}
+	r.helm = r.newHelmClient()
+	return r
 }
 
 // Component returns a component version that Check accepts. The error wraps ErrMissing if no source has the version.

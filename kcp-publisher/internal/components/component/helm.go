@@ -131,6 +131,25 @@ func (r *Reader) allowedHelm(text string) (*url.URL, error) {
 				"--helm-repositories", parsed.Scheme, parsed.Host)
 }
 
+// newHelmClient returns the client for Helm repositories. It follows redirects only to allowed URLs.
+func (r *Reader) newHelmClient() *http.Client {
+	var hosts []string
+	for _, prefix := range r.HelmRepositories {
+		if allowed, err := url.Parse(prefix); err == nil {
+			hosts = append(hosts, allowed.Host)
+		}
+	}
+	return store.NewClient(store.ClientOptions{
+		Hosts: hosts, Retry: true,
+		Redirects: func(next *http.Request, via []*http.Request) error {
+			if _, err := r.allowedHelm(next.URL.String()); err != nil {
+				return fmt.Errorf("redirected to %s: %w", next.URL.Host, err)
+			}
+			return store.RedirectsTo(hosts...)(next, via)
+		},
+	})
+}
+
 // fetchHelm fetches a file of a Helm repository, up to limit bytes. It follows redirects only to allowed URLs.
 func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, helmTimeout)
@@ -141,16 +160,7 @@ func (r *Reader) fetchHelm(ctx context.Context, from *url.URL, limit int64) ([]b
 	}
 	// Disable compression, because the digest in the index covers the bytes as they are transferred.
 	request.Header.Set("Accept-Encoding", "identity")
-	client := http.Client{CheckRedirect: func(next *http.Request, via []*http.Request) error {
-		if len(via) > 3 {
-			return fmt.Errorf("more than 3 redirects, the last to %s", next.URL.Host)
-		}
-		if _, err := r.allowedHelm(next.URL.String()); err != nil {
-			return fmt.Errorf("redirected to %s: %w", next.URL.Host, err)
-		}
-		return nil
-	}}
-	response, err := client.Do(request)
+	response, err := r.helm.Do(request)
 	if err != nil {
 		return nil, err
 	}

@@ -238,3 +238,21 @@ func TestHelmRepositoryCannotRedirectToAnotherHost(t *testing.T) {
 		t.Errorf("index with aliases: got %v", err)
 	}
 }
+
+func TestHelmRepositoryIsReadAgainAfterRetryAfter(t *testing.T) {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+		if requests++; requests == 1 {
+			to.Header().Set("Retry-After", "1")
+			to.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = to.Write([]byte("entries: {}\n"))
+	}))
+	defer server.Close()
+	reader := NewReader(Options{HelmRepositories: []string{server.URL}})
+	_, err := reader.helmChart(t.Context(), server.URL, "a", "1")
+	if requests != 2 || err == nil || !strings.Contains(err.Error(), "the index does not contain the chart") {
+		t.Errorf("got %d requests and error %v, want 2 requests and an index without the chart", requests, err)
+	}
+}

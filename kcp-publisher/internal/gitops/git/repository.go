@@ -53,7 +53,6 @@ type Repository struct {
 
 // operationTimeout limits a whole read, fetch or push. idleTimeout limits how long an unused connection stays open.
 const (
-	dialTimeout      = 30 * time.Second
 	operationTimeout = 5 * time.Minute
 	idleTimeout      = 10 * time.Second
 )
@@ -104,17 +103,18 @@ func (r *Repository) connectBy(protocol string) (err error) {
 		if protocol == "http" && r.Credentials.needEncryption() && !isLoopback(r.endpoint.Host) {
 			return fmt.Errorf("%s would send the credentials in clear text: use https", r.URL)
 		}
-		web := http.DefaultTransport.(*http.Transport).Clone()
-		web.DialContext = (&net.Dialer{Timeout: dialTimeout}).DialContext
-		web.ResponseHeaderTimeout = operationTimeout
-		web.IdleConnTimeout = idleTimeout
-		if web.TLSClientConfig, err = r.Credentials.tls(); err != nil {
+		certificates, err := r.Credentials.tls()
+		if err != nil {
 			return err
 		}
-		r.client = githttp.NewClient(&http.Client{
-			Transport:     bounded.Transport{Next: web, MaxBytes: maxPackBytes, TooLarge: errTooLarge},
-			CheckRedirect: store.SameHostRedirects,
+		web := store.NewClient(store.ClientOptions{
+			Hosts: []string{r.endpoint.Host}, TLS: certificates, Redirects: store.SameHostRedirects,
+			HeaderTimeout: operationTimeout, IdleTimeout: idleTimeout,
+			Wrap: func(next http.RoundTripper) http.RoundTripper {
+				return bounded.Transport{Next: next, MaxBytes: maxPackBytes, TooLarge: errTooLarge}
+			},
 		})
+		r.client = githttp.NewClient(web)
 		r.closeIdle = web.CloseIdleConnections
 		r.auth = r.Credentials.http()
 		return nil

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -18,6 +19,8 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
 const (
@@ -65,8 +68,11 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if options.ClientID == "" {
 		return nil, errors.New("client ID is required: set the ID that the provider assigned to the UI")
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // documented by net/http
-	transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	issuer, err := url.Parse(options.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("issuer: %w", err)
+	}
+	certificates := &tls.Config{MinVersion: tls.VersionTLS12}
 	if options.CAFile != "" {
 		pem, err := os.ReadFile(options.CAFile)
 		if err != nil {
@@ -76,18 +82,19 @@ func NewOIDC(options OIDCOptions) (*OIDC, error) {
 		if !roots.AppendCertsFromPEM(pem) {
 			return nil, fmt.Errorf("%s does not contain a PEM certificate", options.CAFile)
 		}
-		transport.TLSClientConfig.RootCAs = roots
+		certificates.RootCAs = roots
 	}
 	if options.ClientSecretFile != "" {
 		if _, err := os.ReadFile(options.ClientSecretFile); err != nil {
 			return nil, err
 		}
 	}
-	return &OIDC{options: options, client: &http.Client{
-		Transport: boundedTransport{transport}, Timeout: providerTimeout,
-		// A redirect could send codes and the client secret to another address.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	// The provider announces the endpoints for codes and keys. A redirect could send codes and the client secret to
+	// another address.
+	return &OIDC{options: options, client: store.NewClient(store.ClientOptions{
+		Hosts: []string{issuer.Host}, TLS: certificates, EncryptedOnly: true, Timeout: providerTimeout,
+		Wrap: func(next http.RoundTripper) http.RoundTripper { return boundedTransport{next} },
+	})}, nil
 }
 
 // boundedTransport truncates responses to providerBytes.

@@ -1,0 +1,89 @@
+package store
+
+import (
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"oras.land/oras-go/v2/registry/remote/retry"
+)
+
+// ClientOptions configure an HTTP client for servers other than registries.
+type ClientOptions struct {
+	// Hosts contains HOST or HOST:PORT of each server that an operator configured. The client connects to any address
+	// of these hosts. It connects to other hosts, such as endpoints in a server's response, only at public and private
+	// addresses, and not at loopback or link-local addresses or metadata services.
+	Hosts []string
+	// Redirects is the rule for redirects, and the default is RefuseRedirects. A rule that allows other hosts must call
+	// RedirectsTo.
+	Redirects func(next *http.Request, via []*http.Request) error
+	// TLS contains the certificates. By default, the client trusts the system's certificates.
+	TLS *tls.Config
+	// EncryptedOnly refuses requests over plain HTTP, also to endpoints in a server's response.
+	EncryptedOnly bool
+	// Retry retries failed requests and follows Retry-After headers.
+	Retry bool
+	// Wrap adds a transport that sees each request, for example to limit responses. It can be nil.
+	Wrap func(http.RoundTripper) http.RoundTripper
+	// Timeout limits a request including its response, and HeaderTimeout only the time until its headers arrive. The
+	// default of HeaderTimeout is 30 seconds. IdleTimeout limits how long an unused connection stays open.
+	Timeout, HeaderTimeout, IdleTimeout time.Duration
+}
+
+// NewClient returns an HTTP client that limits redirects and addresses. All clients of the programs use this function
+// or NewRegistries, except clients of the API server and of endpoints in the runtime's network.
+func NewClient(options ClientOptions) *http.Client {
+	base := http.DefaultTransport.(*http.Transport).Clone()
+	base.MaxResponseHeaderBytes = maxHeaderBytes
+	base.ResponseHeaderTimeout = 30 * time.Second
+	if options.HeaderTimeout > 0 {
+		base.ResponseHeaderTimeout = options.HeaderTimeout
+	}
+	if options.IdleTimeout > 0 {
+		base.IdleConnTimeout = options.IdleTimeout
+	}
+	base.TLSClientConfig = options.TLS
+	if base.TLSClientConfig == nil {
+		base.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	limited := newEgress(base)
+	limited.foreign = reachPublic | reachPrivate
+	for _, host := range options.Hosts {
+		limited.allowHost(host, true)
+	}
+	var sender http.RoundTripper = limited
+	if options.Wrap != nil {
+		sender = options.Wrap(sender)
+	}
+	if options.Retry {
+		pauses := newPauses(sender)
+		pauses.maxWait = maxRetryAfter
+		again := retry.NewTransport(pauses)
+		again.Policy = func() retry.Policy { return retryPolicy }
+		sender = again
+	}
+	redirects := options.Redirects
+	if redirects == nil {
+		redirects = RefuseRedirects
+	}
+	return &http.Client{
+		Transport: outgoing{sender, limited, options.EncryptedOnly}, CheckRedirect: redirects, Timeout: options.Timeout,
+	}
+}
+
+// outgoing is the transport of a client.
+type outgoing struct {
+	http.RoundTripper
+	egress        *egress
+	encryptedOnly bool
+}
+
+func (o outgoing) RoundTrip(request *http.Request) (*http.Response, error) {
+	if o.encryptedOnly && request.URL.Scheme != "https" {
+		return nil, newRefusedError(request, "the URL does not begin with https://")
+	}
+	return o.RoundTripper.RoundTrip(request)
+}
+
+// CloseIdleConnections is called by the method of the same name of http.Client.
+func (o outgoing) CloseIdleConnections() { o.egress.closeIdle() }
