@@ -40,6 +40,8 @@ type resourceRule struct {
 	Scope      string   `json:"scope"`
 }
 
+const crdResource = "customresourcedefinitions"
+
 // target is a resource that the agent depends on.
 type target struct {
 	group, resource string
@@ -61,7 +63,7 @@ var openLabels = []string{
 func protectedTargets() []target {
 	pods, none := agentPodLabels(), labels.Set{}
 	all := []target{
-		{group: "apiextensions.k8s.io", resource: "customresourcedefinitions", inCluster: true},
+		{group: "apiextensions.k8s.io", resource: crdResource, inCluster: true},
 		{group: "authorization.k8s.io", resource: "selfsubjectaccessreviews", inCluster: true},
 		{group: "apps", resource: "deployments", labels: labels.Set{LabelApp: AgentName}},
 		{group: "apps", resource: "replicasets", labels: pods},
@@ -101,10 +103,11 @@ func checkInterception(o *unstructured.Unstructured, agentNamespace string, poli
 			if t.inCluster {
 				// Refuse only rules that name the resource or its group. Accept a webhook for all groups and resources:
 				// if it blocks writes of CRDs, the agent continues with the existing CRDs.
-				if in.namesTarget(t) {
+				if in.namesTarget(t) && !(t.resource == crdResource && sparesAgentCRDs(o)) {
 					return fmt.Sprintf(
-						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: "+
-							"exclude group %s in the rules",
+						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: exclude "+
+							"group %s in the rules, or begin each validation of a ValidatingAdmissionPolicy with "+
+							"object.spec.group != 'GROUP' ||",
 						in.path, t.resource, t.group)
 				}
 				continue
