@@ -61,8 +61,27 @@ func (f *GitFlags) Open(flag, url string) (*git.Repository, error) {
 type LoadedObjects struct {
 	Objects source.Objects
 	// Source identifies the commit that contains the objects. It is nil if the objects are from a folder.
-	Source *bundle.Source
-	copied string
+	Source     *bundle.Source
+	repository *git.Repository
+	commit     *git.Commit
+	copied     string
+}
+
+// Applied identifies the commit. ok is false if the objects are from a folder.
+func (l LoadedObjects) Applied() (commit git.AppliedCommit, ok bool) {
+	if l.commit == nil {
+		return git.AppliedCommit{}, false
+	}
+	return l.repository.Applied(l.commit), true
+}
+
+// CheckSuccessor returns an error if the commit does not follow the last commit: see git.Repository.CheckSuccessor. It
+// accepts objects from a folder.
+func (l LoadedObjects) CheckSuccessor(ctx context.Context, last git.AppliedCommit) error {
+	if l.commit == nil {
+		return nil
+	}
+	return l.repository.CheckSuccessor(ctx, l.commit, last)
 }
 
 // Close removes the copied files of the commit.
@@ -100,7 +119,10 @@ func (f *GitFlags) LoadObjects(ctx context.Context, flag, from string, out io.Wr
 	for _, ignored := range commit.Ignored {
 		cli.Printf(out, "ignored %s\n", ignored)
 	}
-	l := LoadedObjects{Objects: objects, Source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash}}
+	l := LoadedObjects{
+		Objects: objects, Source: &bundle.Source{Repository: repository.URL, Commit: commit.Hash},
+		repository: repository, commit: commit,
+	}
 	if len(objects.Components) == 0 {
 		return l, nil
 	}

@@ -2,17 +2,13 @@
 package publish
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -30,10 +26,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish/statefile"
 )
 
 type publishFlags struct {
@@ -50,6 +46,7 @@ type publishFlags struct {
 	state            string
 	dryRun           bool
 	allowUnresolved  bool
+	rewind           bool
 }
 
 // New returns the command publish.
@@ -60,7 +57,8 @@ func New(*cli.Root) *cobra.Command {
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves " +
 			"them and pushes one signed bundle per Kyma.\n" +
-			"It skips runtimes whose bundle is up to date, so a second run pushes nothing. Annotations and " +
+			"It skips runtimes whose bundle is up to date, so a second run pushes nothing. A commit of a Git repository must " +
+			"descend from\nthe commit of the last run. Annotations and " +
 			"labels of Kymas have the same\n" +
 			"effect as with `run`; settings that require a control plane are reported and ignored.\n" +
 			"The exit code is 1 if publishing to a runtime failed, or if a requested module did not resolve. In the " +
@@ -82,10 +80,12 @@ func New(*cli.Root) *cobra.Command {
 	flags.IntVar(&f.concurrency, "concurrency", 8, "number of runtimes to publish at once")
 	keyfolder.AddPublisherFlags(flags, &f.keys)
 	flags.StringVar(&f.state, "state", "",
-		"file that records the published bundles, to detect old bundles in the registry; default: published.json in "+
-			"the --keys folder")
+		"file that records the published bundles and the last commit, to detect old bundles in the registry and old "+
+			"commits; default: published.json in the --keys folder")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show the bundles that would be pushed, without pushing anything")
 	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "exit with 0 even if modules did not resolve")
+	flags.BoolVar(&f.rewind, "allow-rewind", false,
+		"publish a commit of another repository or branch, or one that does not descend from the commit of the last run")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
@@ -113,6 +113,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	if f.validity == 0 {
 		return cli.Usage(flagset.ErrZeroValidity)
+	}
+	if f.rewind && !git.IsRepository(f.from) {
+		return cli.Usage(fmt.Errorf("--from %s is a folder, so --allow-rewind does not apply", f.from))
 	}
 	ctx := cmd.Context()
 	loaded, err := f.git.LoadObjects(ctx, "--from", f.from, cmd.ErrOrStderr())
@@ -171,6 +174,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	memory := savedState{file: file, flush: store.Batch(publisher.Place)}
+	if err := f.acceptCommit(ctx, loaded, file); err != nil {
+		return errors.Join(err, memory.close())
+	}
 	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, memory, cmd.ErrOrStderr())
 	if err := errors.Join(memory.save(), memory.close()); err != nil {
 		return err
@@ -299,53 +305,6 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 		done()
 	}
 	return publisher, done, err
-}
-
-// openState opens the state file and warns if it is new. It returns nil if --state is not set and the key folder is not
-// writable.
-func (f *publishFlags) openState(ctx context.Context, place store.Store, out io.Writer) (*statefile.File, error) {
-	location := place.String()
-	if dir, layout := strings.CutPrefix(location, store.LayoutScheme); layout {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, fmt.Errorf("--to: %w", err)
-		}
-		location = store.LayoutScheme + absolute
-	}
-	path := cmp.Or(f.state, filepath.Join(f.keys.Dir, "published.json"))
-	const consequence = "Until a module resolves, bundles do not contain it."
-	if f.dryRun {
-		return statefile.Read(path, location)
-	}
-	memory, err := statefile.Open(ctx, path, location)
-	switch {
-	case err != nil && f.state == "" && (errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)):
-		cli.Printf(out, "published bundles are not recorded (%v): set --state to a writable file. %s\n", err,
-			consequence)
-		return nil, nil
-	case err == nil && memory.IsNew:
-		cli.Printf(out, "state file %s is new: the bundles of earlier runs are unknown. %s\n", path, consequence)
-	}
-	return memory, err
-}
-
-type savedState struct {
-	file  *statefile.File
-	flush func() error
-}
-
-func (m savedState) save() error {
-	if err := m.flush(); err != nil || m.file == nil {
-		return err
-	}
-	return m.file.Save()
-}
-
-func (m savedState) close() error {
-	if m.file == nil {
-		return nil
-	}
-	return m.file.Close()
 }
 
 func (f *publishFlags) publishAll(

@@ -120,7 +120,7 @@ func (f *Follower) finish(ctx context.Context, repository *git.Repository, commi
 	if err := f.write(ctx, s.record, fields); err != nil {
 		return err
 	}
-	f.lastCommit = appliedCommit{repository.URL, repository.Revision(), commit.Hash}
+	f.lastCommit = repository.Applied(commit)
 	applied.Reset()
 	applied.WithLabelValues(commit.Hash).Set(1)
 	f.setPartial("")

@@ -40,7 +40,7 @@ type Options struct {
 	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
 	Interval time.Duration
-	// AllowRewind accepts commits that do not descend from the last applied commit.
+	// AllowRewind accepts commits that do not follow the last applied commit. See git.Repository.CheckSuccessor.
 	AllowRewind bool
 }
 
@@ -61,7 +61,7 @@ type Follower struct {
 	release     func()
 	partial     string // the partially applied commit
 	hasRead     bool   // true once this process has read the branch
-	lastCommit  appliedCommit
+	lastCommit  git.AppliedCommit
 	appliedHash string    // the branch's hash when it was last applied
 	checked     time.Time // when the control plane was last compared with the branch
 	lastError   string
@@ -208,7 +208,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, newFailure(v1beta2.ReasonCommitRefused, err)
 	}
-	if err := f.checkDescendant(ctx, repository, commit); err != nil {
+	if err := f.checkSuccessor(ctx, repository, commit); err != nil {
 		return false, newFailure(v1beta2.ReasonFetchFailed, err)
 	}
 	if err := f.apply(ctx, repository, commit, objects); err != nil {
@@ -228,37 +228,22 @@ func isRefusal(err error) bool {
 	}, known.reason)
 }
 
-// checkDescendant returns an error for a commit that does not descend from the last applied commit of the same branch.
-// Otherwise, the Git server could return an old signed commit.
-func (f *Follower) checkDescendant(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
+// checkSuccessor returns an error for a commit that does not follow the last applied commit.
+func (f *Follower) checkSuccessor(ctx context.Context, repository *git.Repository, commit *git.Commit) error {
 	r, err := f.readRecord(ctx)
-	if err != nil {
+	if err != nil || f.AllowRewind {
 		return err
 	}
-	last := r.lastApplied(repository)
-	if known := f.lastCommit; last == "" && known.repository == repository.URL && known.revision == repository.Revision() {
-		last = known.commit // the record was deleted
+	last := r.lastApplied()
+	if last.Commit == "" {
+		last = f.lastCommit // the record was deleted
 	}
-	if last == "" || last == commit.Hash || f.AllowRewind {
-		return nil
+	err = repository.CheckSuccessor(ctx, commit, last)
+	if rewind := new(git.RewindError); errors.As(err, &rewind) {
+		return &failure{v1beta2.ReasonRewindNotAllowed, err}
 	}
-	descends, err := repository.IsDescendant(ctx, commit, last)
-	if err != nil {
-		return fmt.Errorf("check whether commit %s of %s descends from commit %s: %w", commit.Hash, repository.URL,
-			last, err)
-	}
-	if descends {
-		return nil
-	}
-	return &failure{
-		v1beta2.ReasonRewindNotAllowed,
-		fmt.Errorf("commit %s of %s does not descend from the last applied commit %s: "+
-			"no part of it is applied; add a commit on top of the last one, or allow this once with --allow-rewind",
-			commit.Hash, repository.URL, last),
-	}
+	return err
 }
-
-type appliedCommit struct{ repository, revision, commit string }
 
 type failure struct {
 	reason string

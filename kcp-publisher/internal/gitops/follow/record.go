@@ -110,12 +110,11 @@ func (r *record) isWhole(repository *git.Repository, commit string) bool {
 		r.Data[fieldPath] == repository.Path
 }
 
-// lastApplied returns the last completely applied commit of the repository's branch or tag, or "".
-func (r *record) lastApplied(repository *git.Repository) string {
-	if r.Data[fieldRepository] != repository.URL || r.Data[fieldRevision] != repository.Revision() {
-		return ""
+// lastApplied returns the last completely applied commit.
+func (r *record) lastApplied() git.AppliedCommit {
+	return git.AppliedCommit{
+		Repository: r.Data[fieldRepository], Revision: r.Data[fieldRevision], Commit: r.Data[fieldCommit],
 	}
-	return r.Data[fieldCommit]
 }
 
 func (r *record) inventory() (Inventory, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
@@ -11,6 +12,70 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
 	"github.com/go-git/go-git/v5/plumbing/storer"
 )
+
+// AppliedCommit identifies the commit that was applied or published last.
+type AppliedCommit struct {
+	Repository string `json:"repository"`
+	// Revision is the name of the branch or tag, as returned by Repository.Revision.
+	Revision string `json:"revision"`
+	Commit   string `json:"commit"`
+}
+
+// Applied returns the AppliedCommit of one of the repository's commits.
+func (r *Repository) Applied(commit *Commit) AppliedCommit {
+	return AppliedCommit{Repository: r.URL, Revision: r.Revision(), Commit: commit.Hash}
+}
+
+const branchPrefix, tagPrefix = "branch ", "tag "
+
+// hasOriginOf reports whether both commits are from the same repository and branch, or from tags of one repository.
+func (a AppliedCommit) hasOriginOf(other AppliedCommit) bool {
+	if a.Repository != other.Repository {
+		return false
+	}
+	return a.Revision == other.Revision || strings.HasPrefix(a.Revision, tagPrefix) &&
+		strings.HasPrefix(other.Revision, tagPrefix)
+}
+
+// RewindError means that a commit does not follow the commit that was applied last.
+type RewindError struct {
+	Next, Last AppliedCommit
+}
+
+// Error returns a message with both commits.
+func (e *RewindError) Error() string {
+	const fix = "or allow this once with --allow-rewind"
+	next, last := e.Next, e.Last
+	if !next.hasOriginOf(last) {
+		return fmt.Sprintf("commit %s is from %s of %s, but the last applied commit %s is from %s of %s: no part of it is "+
+			"applied; use the same repository and branch, %s", next.Commit, next.Revision, next.Repository, last.Commit,
+			last.Revision, last.Repository, fix)
+	}
+	return fmt.Sprintf("commit %s of %s does not descend from the last applied commit %s: no part of it is applied; "+
+		"add a commit on top of the last one, %s", next.Commit, next.Repository, last.Commit, fix)
+}
+
+// CheckSuccessor returns a RewindError if a commit is from another repository or branch than the last applied commit,
+// or if it does not descend from that commit. A tag can follow another tag. Without this check, a Git server could
+// return an old signed commit, or a commit that was signed for another purpose. Without a last commit, it accepts any
+// commit.
+func (r *Repository) CheckSuccessor(ctx context.Context, commit *Commit, last AppliedCommit) error {
+	next := r.Applied(commit)
+	if last.Commit == "" || next == last {
+		return nil
+	}
+	if !next.hasOriginOf(last) {
+		return &RewindError{next, last}
+	}
+	descends, err := r.IsDescendant(ctx, commit, last.Commit)
+	if err != nil {
+		return fmt.Errorf("check whether commit %s of %s descends from commit %s: %w", commit.Hash, r.URL, last.Commit, err)
+	}
+	if !descends {
+		return &RewindError{next, last}
+	}
+	return nil
+}
 
 // IsDescendant reports whether a commit is a descendant of ancestor. It fetches the commits since ancestor. If the
 // server does not send all of these commits, it returns false.

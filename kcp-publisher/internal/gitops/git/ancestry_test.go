@@ -1,6 +1,8 @@
 package git
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	gogit "github.com/go-git/go-git/v5"
@@ -58,5 +60,57 @@ func TestIsDescendantFollowsParentCommits(t *testing.T) {
 	local := places["local folder"]
 	if _, err := open(t, local).IsDescendant(t.Context(), fetched(t, local), "main"); err == nil {
 		t.Error("a branch name is accepted as a hash")
+	}
+}
+
+func TestCommitMustFollowTheLastAppliedCommit(t *testing.T) {
+	w := newWork(t)
+	first := w.commit(map[string]string{"a.yaml": "1"})
+	second := w.commit(map[string]string{"a.yaml": "2"})
+	tree, err := w.repo.Worktree()
+	w.must(err)
+	w.must(tree.Checkout(&gogit.CheckoutOptions{Hash: plumbing.NewHash(first), Branch: "refs/heads/side", Create: true}))
+	side := w.commit(map[string]string{"b.yaml": "1"})
+	for name, hash := range map[string]string{"v1": first, "v2": second, "v0": side} {
+		_, err := w.repo.CreateTag(name, plumbing.NewHash(hash), nil)
+		w.must(err)
+	}
+	applied := func(revision, commit string) AppliedCommit { return AppliedCommit{w.dir, revision, commit} }
+	for name, c := range map[string]struct {
+		next       Options
+		last       AppliedCommit
+		isRefused  bool
+		wantInText string
+	}{
+		"no commit was applied":     {Options{Branch: "main"}, AppliedCommit{}, false, ""},
+		"same commit":               {Options{Branch: "main"}, applied("branch main", second), false, ""},
+		"successor":                 {Options{Branch: "main"}, applied("branch main", first), false, ""},
+		"rewound branch":            {Options{Branch: "side"}, applied("branch side", second), true, "does not descend"},
+		"successor on other branch": {Options{Branch: "side"}, applied("branch main", first), true, "branch side of"},
+		"same commit of HEAD":       {Options{}, applied("branch side", side), true, "HEAD of"},
+		"successor in another repository": {
+			Options{Branch: "main"}, AppliedCommit{"https://elsewhere/x", "branch main", first}, true, "https://elsewhere/x",
+		},
+		"newer tag":     {Options{Tag: "v2"}, applied("tag v1", first), false, ""},
+		"older tag":     {Options{Tag: "v1"}, applied("tag v2", second), true, "does not descend"},
+		"unrelated tag": {Options{Tag: "v0"}, applied("tag v2", second), true, "does not descend"},
+		"unknown commit": {
+			Options{Branch: "main"}, applied("branch main", strings.Repeat("ab", 20)), true, "does not descend",
+		},
+	} {
+		c.next.URL = w.dir
+		r := open(t, c.next)
+		commit := fetched(t, c.next)
+		err := r.CheckSuccessor(t.Context(), commit, c.last)
+		var rewind *RewindError
+		if errors.As(err, &rewind) != c.isRefused || (err != nil) != c.isRefused {
+			t.Errorf("%s: got %v, want refused %t", name, err, c.isRefused)
+			continue
+		}
+		for _, want := range []string{c.wantInText, c.last.Commit, commit.Hash, "--allow-rewind"} {
+			if err != nil && !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: error %q does not contain %q", name, err, want)
+			}
+		}
 	}
 }

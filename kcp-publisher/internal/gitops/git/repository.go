@@ -140,9 +140,9 @@ func IsRepository(address string) bool {
 func (r *Repository) Revision() string {
 	switch {
 	case r.Branch != "":
-		return "branch " + r.Branch
+		return branchPrefix + r.Branch
 	case r.Tag != "":
-		return "tag " + r.Tag
+		return tagPrefix + r.Tag
 	}
 	return "HEAD"
 }

@@ -1,6 +1,6 @@
-// Package statefile stores the last published bundle of each runtime in a file. The command `publish` uses it, because
-// it has no Kymas to whose status it could write this information. Reading the last bundle from the registry is not
-// sufficient, because the registry's owner could have replaced it with an older one.
+// Package statefile stores the last published bundle of each runtime and the last commit in a file. The command
+// `publish` uses it, because it has no control plane in which it could record them. Reading the last bundle from the
+// registry is not sufficient, because the registry's owner could have replaced it with an older one.
 package statefile
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
 // File is a state file. If it was opened with Open, no other process can open it at the same time. It is safe for
@@ -34,10 +35,12 @@ type File struct {
 	changed bool
 }
 
-// state maps each location and runtime ID to the last published bundle.
+// state is the content of the file. Locations maps each location and runtime ID to the last published bundle. Commits
+// maps each location to the last published commit.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
+	Commits   map[string]git.AppliedCommit                   `json:"commits,omitempty"`
 }
 
 const (
@@ -174,7 +177,27 @@ func (f *File) SetBundle(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// Save replaces the file atomically if a bundle was changed by SetBundle. It has no effect on a File that was opened
+// LastCommit returns the commit from which bundles were last published. It is empty if none is known.
+func (f *File) LastCommit() git.AppliedCommit {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.state.Commits[f.location]
+}
+
+// SetCommit stores the commit from which bundles are published in memory. Save writes it to the file.
+func (f *File) SetCommit(commit git.AppliedCommit) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.state.Commits[f.location] == commit {
+		return
+	}
+	if f.state.Commits == nil {
+		f.state.Commits = map[string]git.AppliedCommit{}
+	}
+	f.state.Commits[f.location], f.changed = commit, true
+}
+
+// Save replaces the file atomically if a bundle or the commit has changed. It has no effect on a File that was opened
 // with Read.
 func (f *File) Save() error {
 	f.mu.Lock()

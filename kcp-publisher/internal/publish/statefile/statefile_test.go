@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 )
 
 func open(t *testing.T, path, location string) *File {
@@ -144,5 +145,28 @@ func TestStateFileKeepsModeAndReadOnlyFileIsRefused(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), circle, "a"); !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("link to itself: got %v, want ELOOP", err)
+	}
+}
+
+func TestStateFileKeepsTheLastCommitByLocation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "published.json")
+	commit := git.AppliedCommit{Repository: "https://git.example/fleet", Revision: "branch main", Commit: "c1"}
+	f := open(t, path, "a")
+	if known := f.LastCommit(); known != (git.AppliedCommit{}) {
+		t.Errorf("new file: got commit %+v, want none", known)
+	}
+	f.SetCommit(commit)
+	if err := errors.Join(f.Save(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := open(t, path, "a")
+	if got := again.LastCommit(); got != commit {
+		t.Errorf("got commit %+v, want %+v", got, commit)
+	}
+	if err := again.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := open(t, path, "b").LastCommit(); got != (git.AppliedCommit{}) {
+		t.Errorf("another location: got commit %+v, want none", got)
 	}
 }
