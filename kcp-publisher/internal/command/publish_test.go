@@ -198,17 +198,40 @@ func TestMissingComponentAffectsOnlyItsModule(t *testing.T) {
 	}
 }
 
-func TestPublishRefusesTwoKymasForOneRuntime(t *testing.T) {
-	from := fleetFolder(t)
-	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
+func TestPublishSkipsOnlyTheKymasAndWatchersAtFault(t *testing.T) {
+	from, keys := fleetFolder(t), keyFolder(t)
 	layout := filepath.Join(t.TempDir(), "layout")
-	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keyFolder(t))
-	if o.code != cli.ExitFailed ||
-		!strings.Contains(o.err, "several Kymas have runtime ID r-1, and no operator has assigned the runtime") {
-		t.Errorf("got %+v, want an error", o)
+	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2", "keda"))
+	publishTo(t, from, layout, keys)
+	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2"))
+	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
+	// A status in a file must not decide which Kyma owns a runtime.
+	write(t, filepath.Join(from, "four.yaml"),
+		kymaYAML("four", "r-4")+"status: {runtime: {id: r-2, assignment: {decided: 5}}}\n")
+	write(t, filepath.Join(from, "watcher.yaml"), "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\n"+
+		"metadata: {name: secrets}\nspec:\n  resourceToWatch: {group: \"\", version: v1, resource: secrets}\n"+
+		"  serviceInfo: {name: s, namespace: n, port: 80}\n  field: spec\n  gateway: {selector: {}}\n")
+	o := run("publish", "--from", from, "--to", "oci-layout:"+layout, "--keys", keys, "-o", "json")
+	var rows []publishcommand.Result
+	if err := json.Unmarshal([]byte(o.out), &rows); err != nil || len(rows) != 4 || o.code != cli.ExitFailed {
+		t.Fatalf("got %d runtimes, error %v, %+v, want 4 runtimes and exit code 1", len(rows), err, o)
 	}
-	if _, err := os.Stat(layout); !os.IsNotExist(err) {
-		t.Errorf("publish created a layout for two Kymas of one runtime: %v", err)
+	for _, row := range rows[:2] {
+		if row.Runtime != "r-1" || row.Action != "failed" || !strings.Contains(row.Error,
+			"several Kymas have runtime ID r-1, and no operator has assigned the runtime") {
+			t.Errorf("Kymas of the same runtime: got %+v, want an error", row)
+		}
+	}
+	for _, row := range rows[2:] {
+		if row.Action != "pushed" || row.Error != "" {
+			t.Errorf("runtime of another Kyma: got %+v, want a pushed bundle", row)
+		}
+	}
+	for _, want := range []string{"not published: watcher secrets: ", "publishing to 2 of 4 runtimes failed (r-1)",
+		"invalid Watchers were not published: secrets"} {
+		if !strings.Contains(o.err, want) {
+			t.Errorf("output does not contain %q:\n%s", want, o.err)
+		}
 	}
 }
 

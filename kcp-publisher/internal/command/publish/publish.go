@@ -61,8 +61,8 @@ func New(*cli.Root) *cobra.Command {
 			"descend from\nthe commit of the last run. Annotations and " +
 			"labels of Kymas have the same\n" +
 			"effect as with `run`; settings that require a control plane are reported and ignored.\n" +
-			"The exit code is 1 if publishing to a runtime failed, or if a requested module did not resolve. In the " +
-			"latter case, the bundle\ncontains the other modules.",
+			"The exit code is 1 if publishing to a runtime failed, if a Watcher is invalid, or if a requested module did " +
+			"not resolve. In the\nlatter case, the bundle contains the other modules. Other runtimes are not affected.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -128,9 +128,6 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := checkOwners(objects.Kymas); err != nil {
-		return err
-	}
 	if err := f.settings.NameOnly(); err != nil {
 		return err
 	}
@@ -152,9 +149,9 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	watchers, err := allWatchers(objects.Watchers)
-	if err != nil {
-		return err
+	watchers, refused := plan.CheckWatchers(objects.Watchers)
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		cli.Printf(cmd.ErrOrStderr(), "not published: %v\n", refused[name])
 	}
 	publisher, done, err := f.publisher(ctx, objects)
 	if err != nil {
@@ -188,7 +185,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		func(out io.Writer) { drawPublished(out, rows) }); err != nil {
 		return err
 	}
-	return f.verdict(rows)
+	return f.verdict(rows, slices.Sorted(maps.Keys(refused)))
 }
 
 // wouldPush marks the rows of a dry run. It clears their sequence and digest, because a real run would push bundles
@@ -201,45 +198,33 @@ func wouldPush(rows []Result) {
 	}
 }
 
-func (f *publishFlags) verdict(rows []Result) error {
-	failed, unresolved := 0, []string{}
+// verdict returns an error with all runtimes and Watchers that were not published.
+func (f *publishFlags) verdict(rows []Result, refusedWatchers []string) error {
+	var failed, unresolved, problems []string
 	for _, row := range rows {
 		if row.Error != "" {
-			failed++
+			failed = append(failed, row.Runtime)
 		}
 		if slices.ContainsFunc(row.Problems, func(p bundle.Problem) bool { return p.State != v1beta2.StateReady }) {
 			unresolved = append(unresolved, row.Runtime)
 		}
 	}
+	if len(failed) > 0 {
+		problems = append(problems, fmt.Sprintf("publishing to %d of %d runtimes failed (%s)", len(failed), len(rows),
+			terminal.JoinRuntimes(slices.Compact(failed))))
+	}
+	if len(refusedWatchers) > 0 {
+		problems = append(problems, "invalid Watchers were not published: "+strings.Join(refusedWatchers, ", "))
+	}
 	switch {
-	case failed > 0:
-		return fmt.Errorf("publishing to %d of %d runtimes failed", failed, len(rows))
+	case len(problems) > 0:
+		return errors.New(strings.Join(problems, "; "))
 	case len(unresolved) > 0 && !f.allowUnresolved:
 		return fmt.Errorf(
 			"modules of %d of %d runtimes did not resolve (%s): fix the listed problems, or set "+
 				"--allow-unresolved", len(unresolved), len(rows), terminal.JoinRuntimes(unresolved))
 	}
 	return nil
-}
-
-func checkOwners(kymas []v1beta2.Kyma) error {
-	owners := plan.NewOwners(kymas)
-	var problems []error
-	for i := range kymas {
-		if err := owners.Check(&kymas[i]); err != nil {
-			problems = append(problems, fmt.Errorf("Kyma %s: %w", kymas[i].Name, err))
-		}
-	}
-	return errors.Join(problems...)
-}
-
-func allWatchers(all []v1beta2.Watcher) ([]bundle.Watcher, error) {
-	watchers, refused := plan.CheckWatchers(all)
-	var problems []error
-	for _, name := range slices.Sorted(maps.Keys(refused)) {
-		problems = append(problems, refused[name])
-	}
-	return watchers, errors.Join(problems...)
 }
 
 // prepareOffline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
@@ -311,13 +296,17 @@ func (f *publishFlags) publishAll(
 	ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot,
 	rules plan.Rules, memory savedState, progress io.Writer,
 ) []Result {
-	rows := make([]Result, len(kymas))
+	rows, owners := make([]Result, len(kymas)), plan.NewOwners(kymas)
 	advance, _ := terminal.Steps(progress, "publishing", len(kymas))
 	group := errgroup.Group{}
 	group.SetLimit(max(f.concurrency, 1))
 	for i := range kymas {
 		group.Go(func() error {
-			rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules, memory)
+			if err := owners.Check(&kymas[i]); err != nil {
+				rows[i] = failedRow(plan.RuntimeID(&kymas[i]), fmt.Errorf("Kyma %s: %w", kymas[i].Name, err))
+			} else {
+				rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules, memory)
+			}
 			advance()
 			return nil
 		})
@@ -325,6 +314,10 @@ func (f *publishFlags) publishAll(
 	_ = group.Wait() // each row contains its own error
 	slices.SortFunc(rows, func(a, b Result) int { return strings.Compare(a.Runtime, b.Runtime) })
 	return rows
+}
+
+func failedRow(runtime string, err error) Result {
+	return Result{Runtime: runtime, Action: "failed", Modules: []string{}, Error: err.Error()}
 }
 
 func publishOne(
@@ -337,7 +330,7 @@ func publishOne(
 	}
 	outcome, err := publishRecorded(ctx, publisher, kyma, snapshot, rules, memory)
 	if err != nil {
-		return Result{Runtime: id, Action: "failed", Modules: []string{}, Error: err.Error()}
+		return failedRow(id, err)
 	}
 	row := Result{
 		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence,
