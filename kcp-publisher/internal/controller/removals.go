@@ -175,7 +175,7 @@ func (r *removalJudge) fleetDecision(
 	}
 	r.pending = known
 	fleet.Recent = append(fleet.Recent, r.recentOfDeleted(existing, since)...)
-	fleet.Runtimes = plan.CountRemovable(all, fleet.Recent)
+	fleet.Runtimes = plan.Rules{}.CountRemovable(all, fleet.Recent)
 	var err error
 	if fleet.NamespaceDeleted, err = r.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
 		return removalDecision{}, err

@@ -184,6 +184,10 @@ type decision struct {
 	predicate bundle.Predicate
 	reason    plan.Reason
 	outcome   Outcome
+	// isChecked is true if the registry was read and contains the published bundle. omitted lists the requested features
+	// that the agent does not support.
+	isChecked bool
+	omitted   []bundle.Feature
 }
 
 // IsSettled reports whether the runtime's published bundle is up to date and has no problems. It does not read the
@@ -233,34 +237,43 @@ func (p *Publisher) tryPublish(ctx context.Context, record *Record, in Input) (O
 	return outcome, nil
 }
 
+// beginDecision finds the bundle on which the next bundle is based, and adapts the request to it.
+func (p *Publisher) beginDecision(
+	ctx context.Context, record *Record, in Input,
+) (d decision, request resolve.Request, runtime plan.Runtime, err error) {
+	d.keys = p.keys.Load()
+	if d.adopted, d.isChecked, err = p.adoptBundle(ctx, record, in.Runtime, d.keys); err != nil {
+		return d, request, runtime, err
+	}
+	if err := d.adopted.CheckOwner(in.Runtime); err != nil {
+		return d, request, runtime, err
+	}
+	request, runtime = d.adopted.WithoutAdditions(in.Request, in.Runtime)
+	if applicable := d.adopted.Applicable(); applicable != nil {
+		request.Versions = newestVersions(request.Versions,
+			phase.MinimumVersions(request.Takeover, &applicable.State, applicable.Versions))
+	}
+	request, d.omitted = plan.SupportedRequest(request)
+	if err := request.CheckTakeover(); err != nil {
+		return d, request, runtime, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
+	}
+	return d, request, runtime, nil
+}
+
 // decideBundle resolves a runtime's module request and decides whether a new bundle is necessary. It does not push the
 // bundle. If module removals must wait for an operator's approval, it resolves the request again, so that the bundle
 // keeps these modules.
 func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) (decision, error) {
-	d := decision{keys: p.keys.Load()}
-	adopted, checked, err := p.adoptBundle(ctx, record, in.Runtime, d.keys)
+	d, request, runtime, err := p.beginDecision(ctx, record, in)
 	if err != nil {
 		return d, err
-	}
-	d.adopted = adopted
-	if err := adopted.CheckOwner(in.Runtime); err != nil {
-		return d, err
-	}
-	request, runtime := adopted.WithoutAdditions(in.Request, in.Runtime)
-	if applicable := adopted.Applicable(); applicable != nil {
-		request.Versions = newestVersions(request.Versions,
-			phase.MinimumVersions(request.Takeover, &applicable.State, applicable.Versions))
-	}
-	request, left := plan.SupportedRequest(request)
-	if err := request.CheckTakeover(); err != nil {
-		return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 	}
 	var verdict plan.RemovalDecision
 	for {
 		if err := p.setPredicate(ctx, record, &d, runtime, request, in.Catalog); err != nil {
 			return d, err
 		}
-		removing := adopted.Removing(d.predicate, runtime)
+		removing := d.adopted.Removing(d.predicate, runtime)
 		removing.Modules = slices.DeleteFunc(removing.Modules, func(m string) bool {
 			return slices.Contains(verdict.RemovedModules, m)
 		})
@@ -273,7 +286,7 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 			break
 		}
 		if _, kept := verdict.HeldReasons[""]; kept && runtime.IsChanging {
-			if adopted.LastBundle == nil {
+			if d.adopted.LastBundle == nil {
 				return d,
 					fmt.Errorf(
 						"publish to runtime %s: the Kyma is being deleted, and removing its modules needs approval",
@@ -285,40 +298,12 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 		}
 		request, runtime = withHeldModules(request, runtime, verdict)
 	}
-	d.outcome.IsChecked, d.outcome.OmittedFeatures, d.outcome.Deviation = checked,
-		slices.Concat(left, d.outcome.OmittedFeatures),
-		adopted.Deviation
+	d.outcome.IsChecked, d.outcome.OmittedFeatures, d.outcome.Deviation = d.isChecked,
+		slices.Concat(d.omitted, d.outcome.OmittedFeatures),
+		d.adopted.Deviation
 	_, d.outcome.KeepsDeleted = verdict.HeldReasons[""]
 	d.outcome.Removals = verdict
 	return d, nil
-}
-
-// decideRemovals decides which of the new removals are allowed.
-func (p *Publisher) decideRemovals(
-	ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot,
-) (decided plan.RemovalDecision, err error) {
-	if len(removing.Modules) > 0 && p.DecideRemovals != nil {
-		if decided, err = p.DecideRemovals(ctx, removing, snapshot); err != nil {
-			return decided, err
-		}
-	}
-	decided.Hold(removing.Unverified)
-	return decided, nil
-}
-
-// withHeldModules adds modules to a request if their removal must wait for an operator's approval.
-func withHeldModules(
-	request resolve.Request, runtime plan.Runtime, decision plan.RemovalDecision,
-) (resolve.Request, plan.Runtime) {
-	request.HeldRemovals, request.IsSettling = nil, len(decision.HeldModules()) == 0
-	for _, module := range slices.Sorted(maps.Keys(decision.HeldReasons)) {
-		if module == "" {
-			request.IsDeleting, runtime.IsDeleting = false, false
-			continue
-		}
-		request.HeldRemovals = append(request.HeldRemovals, module)
-	}
-	return request, runtime
 }
 
 func (p *Publisher) setPredicate(

@@ -58,7 +58,7 @@ type runFlags struct {
 	webhooks                 admission.Options
 	restricted               []string
 	follow                   followFlags
-	removals                 removalFlags
+	removals                 flagset.RemovalFlags
 	notifications            notificationFlags
 	events                   string
 	trustAuthors             bool
@@ -121,7 +121,7 @@ func New(g *cli.Root) *cobra.Command {
 			"policy, "+
 			"which restricts who can set them")
 	f.follow.add(flags, settings)
-	f.removals.add(settings)
+	f.removals.Add(settings)
 	f.notifications.add(flags, settings)
 	keyfolder.AddPublisherFlags(flags, &f.keys)
 	f.registry.AddFlags(flags)
@@ -296,7 +296,7 @@ func (f *runFlags) options(share shard.Share) (options controller.Options, err e
 	if err != nil {
 		return options, err
 	}
-	limits, err := f.removals.limits()
+	limits, err := f.removals.Limits()
 	if err != nil {
 		return options, err
 	}

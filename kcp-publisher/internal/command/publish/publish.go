@@ -8,24 +8,18 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/spf13/cobra"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/keyfolder"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
@@ -47,6 +41,8 @@ type publishFlags struct {
 	dryRun           bool
 	allowUnresolved  bool
 	rewind           bool
+	removals         flagset.RemovalFlags
+	approved         []string
 }
 
 // New returns the command publish.
@@ -57,12 +53,16 @@ func New(*cli.Root) *cobra.Command {
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "publish reads Kymas, ModuleTemplates and ModuleReleaseMetas from a folder or Git repository, resolves " +
 			"them and pushes one signed bundle per Kyma.\n" +
-			"It skips runtimes whose bundle is up to date, so a second run pushes nothing. A commit of a Git repository must " +
-			"descend from\nthe commit of the last run. Annotations and " +
+			"It skips runtimes whose bundle is up to date, so a second run pushes nothing. Annotations and " +
 			"labels of Kymas have the same\n" +
 			"effect as with `run`; settings that require a control plane are reported and ignored.\n" +
-			"The exit code is 1 if publishing to a runtime failed, if a Watcher is invalid, or if a requested module did " +
-			"not resolve. In the\nlatter case, the bundle contains the other modules. Other runtimes are not affected.",
+			"A commit of a Git repository must descend from the commit of the last run.\n" +
+			"Modules stay if their removal affects more runtimes than allowed. The command prints these removals before " +
+			"it pushes anything.\n" +
+			"To approve them, run it again with --approve-removals.\n" +
+			"The exit code is 1 if publishing to a runtime failed, a removal waits for an approval, a Watcher is " +
+			"invalid, or a requested module\n" +
+			"did not resolve. Other runtimes and modules are published.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	flags := cmd.Flags()
@@ -86,24 +86,12 @@ func New(*cli.Root) *cobra.Command {
 	flags.BoolVar(&f.allowUnresolved, "allow-unresolved", false, "exit with 0 even if modules did not resolve")
 	flags.BoolVar(&f.rewind, "allow-rewind", false,
 		"publish a commit of another repository or branch, or one that does not descend from the commit of the last run")
+	f.removals.Add(flags)
+	flags.StringSliceVar(&f.approved, "approve-removals", nil,
+		"IDs of held module removals to approve; an earlier run has printed the IDs")
 	cli.OutputFlag(flags, &f.format)
 	f.registry.AddFlags(flags)
 	return cmd
-}
-
-// Result is the outcome for one runtime.
-type Result struct {
-	Runtime string `json:"runtime"`
-	// Action is pushed, would-push, unchanged, skipped or failed. Reason explains it.
-	Action   string           `json:"action"`
-	Reason   plan.Reason      `json:"reason,omitempty"`
-	Sequence int64            `json:"sequence,omitempty"`
-	Digest   string           `json:"digest,omitempty"`
-	Modules  []string         `json:"modules"`
-	Removals []string         `json:"removals,omitempty"`
-	Problems []bundle.Problem `json:"problems,omitempty"`
-	Registry string           `json:"registry,omitempty"`
-	Error    string           `json:"error,omitempty"`
 }
 
 func (f *publishFlags) run(cmd *cobra.Command) error {
@@ -153,7 +141,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		cli.Printf(cmd.ErrOrStderr(), "not published: %v\n", refused[name])
 	}
-	publisher, done, err := f.publisher(ctx, objects)
+	limits, err := f.removals.Limits()
+	if err != nil {
+		return err
+	}
+	guard := &removalGuard{limits: limits, approved: f.approved}
+	publisher, done, err := f.publisher(ctx, objects, guard)
 	if err != nil {
 		return err
 	}
@@ -163,7 +156,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	}
 	rules := plan.Rules{
 		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
-		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.Source,
+		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.Source, IsOffline: true,
 	}
 	kymas := prepareOffline(objects, cmd.ErrOrStderr())
 	file, err := f.openState(ctx, publisher.Place, cmd.ErrOrStderr())
@@ -174,7 +167,14 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err := f.acceptCommit(ctx, loaded, file); err != nil {
 		return errors.Join(err, memory.close())
 	}
-	rows := f.publishAll(ctx, publisher, kymas, snapshot, rules, memory, cmd.ErrOrStderr())
+	fleet := &fleet{
+		publisher: publisher, catalog: snapshot, rules: rules, memory: memory, guard: guard, kymas: kymas,
+		concurrency: f.concurrency, progress: cmd.ErrOrStderr(), dryRun: f.dryRun,
+	}
+	rows, err := fleet.publish(ctx)
+	if err != nil {
+		return errors.Join(err, memory.close())
+	}
 	if err := errors.Join(memory.save(), memory.close()); err != nil {
 		return err
 	}
@@ -186,45 +186,6 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return f.verdict(rows, slices.Sorted(maps.Keys(refused)))
-}
-
-// wouldPush marks the rows of a dry run. It clears their sequence and digest, because a real run would push bundles
-// with different values.
-func wouldPush(rows []Result) {
-	for i := range rows {
-		if rows[i].Action == "pushed" {
-			rows[i].Action, rows[i].Sequence, rows[i].Digest = "would-push", 0, ""
-		}
-	}
-}
-
-// verdict returns an error with all runtimes and Watchers that were not published.
-func (f *publishFlags) verdict(rows []Result, refusedWatchers []string) error {
-	var failed, unresolved, problems []string
-	for _, row := range rows {
-		if row.Error != "" {
-			failed = append(failed, row.Runtime)
-		}
-		if slices.ContainsFunc(row.Problems, func(p bundle.Problem) bool { return p.State != v1beta2.StateReady }) {
-			unresolved = append(unresolved, row.Runtime)
-		}
-	}
-	if len(failed) > 0 {
-		problems = append(problems, fmt.Sprintf("publishing to %d of %d runtimes failed (%s)", len(failed), len(rows),
-			terminal.JoinRuntimes(slices.Compact(failed))))
-	}
-	if len(refusedWatchers) > 0 {
-		problems = append(problems, "invalid Watchers were not published: "+strings.Join(refusedWatchers, ", "))
-	}
-	switch {
-	case len(problems) > 0:
-		return errors.New(strings.Join(problems, "; "))
-	case len(unresolved) > 0 && !f.allowUnresolved:
-		return fmt.Errorf(
-			"modules of %d of %d runtimes did not resolve (%s): fix the listed problems, or set "+
-				"--allow-unresolved", len(unresolved), len(rows), terminal.JoinRuntimes(unresolved))
-	}
-	return nil
 }
 
 // prepareOffline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
@@ -248,7 +209,9 @@ func prepareOffline(objects source.Objects, out io.Writer) []v1beta2.Kyma {
 	return kymas
 }
 
-func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*publish.Publisher, func(), error) {
+func (f *publishFlags) publisher(
+	ctx context.Context, objects source.Objects, guard *removalGuard,
+) (*publish.Publisher, func(), error) {
 	place, registries, err := f.registry.Open("--to", f.to, store.Access{})
 	if err != nil {
 		return nil, nil, err
@@ -284,122 +247,10 @@ func (f *publishFlags) publisher(ctx context.Context, objects source.Objects) (*
 	}
 	publisher, err := publish.New(publish.Options{
 		Place: place, Keys: loaded, Validity: f.validity, Now: time.Now, RecheckInterval: time.Hour,
-		Components: components.Reader, RequiresSignature: components.SignatureFilter(),
+		Components: components.Reader, RequiresSignature: components.SignatureFilter(), DecideRemovals: guard.decide,
 	})
 	if err != nil {
 		done()
 	}
 	return publisher, done, err
-}
-
-func (f *publishFlags) publishAll(
-	ctx context.Context, publisher *publish.Publisher, kymas []v1beta2.Kyma, snapshot *catalog.Snapshot,
-	rules plan.Rules, memory savedState, progress io.Writer,
-) []Result {
-	rows, owners := make([]Result, len(kymas)), plan.NewOwners(kymas)
-	advance, _ := terminal.Steps(progress, "publishing", len(kymas))
-	group := errgroup.Group{}
-	group.SetLimit(max(f.concurrency, 1))
-	for i := range kymas {
-		group.Go(func() error {
-			if err := owners.Check(&kymas[i]); err != nil {
-				rows[i] = failedRow(plan.RuntimeID(&kymas[i]), fmt.Errorf("Kyma %s: %w", kymas[i].Name, err))
-			} else {
-				rows[i] = publishOne(ctx, publisher, &kymas[i], snapshot, rules, memory)
-			}
-			advance()
-			return nil
-		})
-	}
-	_ = group.Wait() // each row contains its own error
-	slices.SortFunc(rows, func(a, b Result) int { return strings.Compare(a.Runtime, b.Runtime) })
-	return rows
-}
-
-func failedRow(runtime string, err error) Result {
-	return Result{Runtime: runtime, Action: "failed", Modules: []string{}, Error: err.Error()}
-}
-
-func publishOne(
-	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
-	memory savedState,
-) Result {
-	id := plan.RuntimeID(kyma)
-	if plan.IsSkipped(kyma) {
-		return Result{Runtime: id, Action: "skipped", Modules: []string{}}
-	}
-	outcome, err := publishRecorded(ctx, publisher, kyma, snapshot, rules, memory)
-	if err != nil {
-		return failedRow(id, err)
-	}
-	row := Result{
-		Runtime: id, Action: "unchanged", Sequence: outcome.Published.Predicate.Sequence,
-		Digest:   outcome.Published.Digest.String(),
-		Removals: outcome.Published.Predicate.Removals, Problems: outcome.Problems, Modules: []string{},
-		Reason: outcome.Reason,
-	}
-	if outcome.IsPushed {
-		row.Action = "pushed"
-	}
-	if d := outcome.Deviation; d != nil {
-		row.Registry = d.Reason + ": " + d.Message
-	}
-	versions := resolve.ModuleVersions(outcome.Published.State)
-	for _, name := range slices.Sorted(maps.Keys(versions)) {
-		row.Modules = append(row.Modules, name+"@"+versions[name])
-	}
-	return row
-}
-
-func publishRecorded(
-	ctx context.Context, publisher *publish.Publisher, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot, rules plan.Rules,
-	memory savedState,
-) (publish.Outcome, error) {
-	if _, _, err := rules.SilenceTimeoutFor(kyma); err != nil {
-		return publish.Outcome{}, err
-	}
-	id, record := plan.RuntimeID(kyma), publish.Record{}
-	defer publisher.DropRecord(&record)
-	for {
-		if memory.file != nil {
-			kyma.Status.Runtime = &v1beta2.RuntimeStatus{Published: memory.file.LastBundle(id)}
-		}
-		request, err := rules.Request(kyma, nil)
-		if err != nil {
-			return publish.Outcome{}, err
-		}
-		outcome, err := publisher.Publish(ctx, &record,
-			publish.Input{Runtime: rules.Runtime(kyma, nil), Request: request, Catalog: snapshot})
-		if err != nil || memory.file == nil {
-			return outcome, err
-		}
-		memory.file.SetBundle(id, outcome.Published.StatusEntry())
-		if !outcome.IsUnrecorded {
-			return outcome, nil
-		}
-		if err := memory.save(); err != nil {
-			return outcome, err
-		}
-	}
-}
-
-func drawPublished(out io.Writer, rows []Result) {
-	t := terminal.NewTable(out)
-	t.AppendHeader(table.Row{"RUNTIME", "ACTION", "REASON", "SEQUENCE", "DIGEST", "MODULES", "PROBLEMS"})
-	for _, row := range rows {
-		problems := make([]string, 0, len(row.Problems))
-		for _, p := range row.Problems {
-			problems = append(problems, p.Message)
-		}
-		for _, text := range []string{row.Registry, row.Error} {
-			if text != "" {
-				problems = append(problems, text)
-			}
-		}
-		t.AppendRow(table.Row{
-			row.Runtime, row.Action, row.Reason, row.Sequence, terminal.ShortDigest(row.Digest), strings.Join(row.Modules, ", "),
-			problems,
-		})
-	}
-	t.Render()
 }

@@ -69,8 +69,16 @@ type savedState struct {
 }
 
 func (m savedState) save() error {
-	if err := m.flush(); err != nil || m.file == nil {
+	if err := m.flush(); err != nil {
 		return err
+	}
+	return m.saveFile()
+}
+
+// saveFile saves the state file only. It has no effect without a state file.
+func (m savedState) saveFile() error {
+	if m.file == nil {
+		return nil
 	}
 	return m.file.Save()
 }

@@ -17,6 +17,10 @@ func PrepareOffline(kyma *v1beta2.Kyma) (known *v1beta2.Kyma, ignored []string) 
 	if _, set := kyma.Annotations[v1beta2.AnnotationRevokedKeys]; set {
 		say("annotation "+v1beta2.AnnotationRevokedKeys, "only a control plane knows the key of the runtime's agent")
 	}
+	if _, set := kyma.Annotations[v1beta2.AnnotationApprovedRemovals]; set {
+		delete(known.Annotations, v1beta2.AnnotationApprovedRemovals)
+		say("annotation "+v1beta2.AnnotationApprovedRemovals, "only an operator approves removals: see --approve-removals")
+	}
 	for _, label := range []string{v1beta2.LabelForceDeletion, v1beta2.LabelRuntimeGone} {
 		if _, set := kyma.Labels[label]; set {
 			say("label "+label, "only a control plane deletes Kymas and waits for their runtimes")

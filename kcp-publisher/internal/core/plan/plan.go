@@ -46,6 +46,8 @@ type Rules struct {
 	// IsChanging is true while a change of the control plane's objects is in progress, for example while a Git commit is
 	// applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
 	IsChanging bool
+	// IsOffline is true without a control plane. Runtimes then do not report, so each of them may have modules.
+	IsOffline bool
 }
 
 // IsSkipped reports whether a Kyma is suspended by the label skip-reconciliation. A deleted Kyma or a Kyma in a

@@ -115,23 +115,23 @@ func requestsModule(spec v1beta2.KymaSpec, module string) bool {
 	return slices.ContainsFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == module })
 }
 
-func canReceiveRemovals(kyma *v1beta2.Kyma) bool {
+func (r Rules) canReceiveRemovals(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
-	return s != nil && s.Published != nil && isInUse(kyma) && !IsSkipped(kyma)
+	return s != nil && s.Published != nil && r.isInUse(kyma) && !IsSkipped(kyma)
 }
 
 // CountRemovable returns the number of runtimes that have modules or from which modules were removed recently.
-func CountRemovable(kymas []v1beta2.Kyma, recent []removal.Removal) int {
+func (r Rules) CountRemovable(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 	exposed := map[string]bool{}
 	for i := range kymas {
 		kyma := &kymas[i]
-		if canReceiveRemovals(kyma) &&
+		if r.canReceiveRemovals(kyma) &&
 			(len(kyma.Status.Runtime.Published.Versions) > 0 || !kyma.DeletionTimestamp.IsZero()) {
 			exposed[RuntimeID(kyma)] = true
 		}
 	}
-	for _, r := range recent {
-		exposed[r.Runtime] = true
+	for _, removed := range recent {
+		exposed[removed.Runtime] = true
 	}
 	return len(exposed)
 }
@@ -141,7 +141,7 @@ func CountRemovable(kymas []v1beta2.Kyma, recent []removal.Removal) int {
 // Kyma.
 func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 	s := kyma.Status.Runtime
-	if !canReceiveRemovals(kyma) {
+	if !(Rules{}).canReceiveRemovals(kyma) {
 		return nil
 	}
 	if !kyma.DeletionTimestamp.IsZero() {

@@ -265,7 +265,7 @@ func TestRemovalLimitCountsOnlyRuntimesWithModules(t *testing.T) {
 		"deleted Kyma of an enrolled runtime": {deleted, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := CountRemovable([]v1beta2.Kyma{c.kyma}, c.recent); got != c.want {
+			if got := (Rules{}).CountRemovable([]v1beta2.Kyma{c.kyma}, c.recent); got != c.want {
 				t.Errorf("got %d runtimes, want %d", got, c.want)
 			}
 		})
@@ -286,7 +286,7 @@ func TestKymasWithoutRuntimesDoNotAllowRemovals(t *testing.T) {
 			name := fmt.Sprintf("planned-%d-%d", added, i)
 			kymas = append(kymas, v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		}
-		held := removal.DefaultLimits.Decide(removal.Fleet{Runtimes: CountRemovable(kymas, nil), Pending: pending})
+		held := removal.DefaultLimits.Decide(removal.Fleet{Runtimes: Rules{}.CountRemovable(kymas, nil), Pending: pending})
 		if len(held) != len(pending) {
 			t.Errorf("with %d Kymas, %d of %d removals are held", len(kymas), len(held), len(pending))
 		}

@@ -102,7 +102,7 @@ func (r Rules) Runtime(kyma *v1beta2.Kyma, report *bundle.AcceptedReport) Runtim
 		// The bundle must stay valid until an operator has carried it to the runtime.
 		next.Validity = silence
 	}
-	next.IsInUse = isInUse(kyma)
+	next.IsInUse = r.isInUse(kyma)
 	if status := kyma.Status.Runtime; status != nil {
 		next.setRecorded(kyma, r.Root)
 		next.Request = ownRequest(kyma)
@@ -212,6 +212,8 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 	}
 	return nil
 }
+
+func (r Rules) isInUse(kyma *v1beta2.Kyma) bool { return r.IsOffline || isInUse(kyma) }
 
 // isInUse reports whether the runtime may have modules. A runtime that never enrolled or reported has no modules to
 // remove.

@@ -11,10 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
@@ -36,11 +38,13 @@ type File struct {
 }
 
 // state is the content of the file. Locations maps each location and runtime ID to the last published bundle. Commits
-// maps each location to the last published commit.
+// maps each location to the last published commit. Removals maps each location and runtime ID to the decisions about
+// the removal of modules, as in the status of a Kyma.
 type state struct {
 	Version   int                                            `json:"version"`
 	Locations map[string]map[string]*v1beta2.PublishedBundle `json:"locations"`
 	Commits   map[string]git.AppliedCommit                   `json:"commits,omitempty"`
+	Removals  map[string]map[string][]v1beta2.ModuleRemoval  `json:"removals,omitempty"`
 }
 
 const (
@@ -197,7 +201,33 @@ func (f *File) SetCommit(commit git.AppliedCommit) {
 	f.state.Commits[f.location], f.changed = commit, true
 }
 
-// Save replaces the file atomically if a bundle or the commit has changed. It has no effect on a File that was opened
+// Removals returns the decisions about the removal of a runtime's modules.
+func (f *File) Removals(runtime string) []v1beta2.ModuleRemoval {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.state.Removals[f.location][runtime])
+}
+
+// SetRemovals stores the decisions about the removal of a runtime's modules in memory. Save writes them to the file.
+func (f *File) SetRemovals(runtime string, decided []v1beta2.ModuleRemoval) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if equality.Semantic.DeepEqual(f.state.Removals[f.location][runtime], decided) {
+		return
+	}
+	if f.state.Removals == nil {
+		f.state.Removals = map[string]map[string][]v1beta2.ModuleRemoval{}
+	}
+	if f.state.Removals[f.location] == nil {
+		f.state.Removals[f.location] = map[string][]v1beta2.ModuleRemoval{}
+	}
+	f.state.Removals[f.location][runtime], f.changed = decided, true
+	if len(decided) == 0 {
+		delete(f.state.Removals[f.location], runtime)
+	}
+}
+
+// Save replaces the file atomically if its content has changed. It has no effect on a File that was opened
 // with Read.
 func (f *File) Save() error {
 	f.mu.Lock()

@@ -1,4 +1,4 @@
-package operator
+package flagset
 
 import (
 	"errors"
@@ -10,9 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-type removalFlags struct{ values removal.Limits }
+// RemovalFlags limit how many modules can be removed from runtimes without an operator's approval.
+type RemovalFlags struct{ values removal.Limits }
 
-func (f *removalFlags) add(settings *pflag.FlagSet) {
+// Add adds the flags.
+func (f *RemovalFlags) Add(settings *pflag.FlagSet) {
 	d := removal.DefaultLimits
 	settings.IntVar(&f.values.Percent, "removal-percent", d.Percent,
 		"percentage of runtimes that can lose modules within removal-window without an approval")
@@ -24,7 +26,8 @@ func (f *removalFlags) add(settings *pflag.FlagSet) {
 		"period in which removals count toward the limits; at most 24h")
 }
 
-func (f *removalFlags) limits() (removal.Limits, error) {
+// Limits returns the limits, or a usage error.
+func (f *RemovalFlags) Limits() (removal.Limits, error) {
 	switch l := f.values; {
 	case l.Percent < 0 || l.Percent > 100:
 		return l, cli.Usage(fmt.Errorf("removal-percent %d: must be 0 to 100", l.Percent))
