@@ -114,7 +114,8 @@ func (c *Catalog) reportWithheld(ctx context.Context, before, next *catalog.Snap
 			"cause", w.Err.Error())
 		if c.Events != nil {
 			object := &metav1.PartialObjectMetadata{
-				ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name},
+				// kubectl describe finds the Events of an object by its UID.
+				ObjectMeta: metav1.ObjectMeta{Namespace: w.Key.Namespace, Name: w.Key.Name, UID: w.UID},
 			}
 			object.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(w.Kind))
 			c.Events.Eventf(object, nil, corev1.EventTypeWarning, v1beta2.ReasonLeftOut, "Publish", "%s",

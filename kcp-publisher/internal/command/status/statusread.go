@@ -26,7 +26,12 @@ func (f *statusFlags) read(ctx context.Context, selector labels.Selector) (fleet
 	if err != nil {
 		return fleet.Input{}, err
 	}
-	return f.readBy(ctx, api, table, controlplane.KymaSelector{Namespace: f.Scope(), Selector: selector})
+	in, err := f.readBy(ctx, api, table, controlplane.KymaSelector{Namespace: f.Scope(), Selector: selector})
+	if err != nil || f.Everywhere {
+		return in, err
+	}
+	in.LeftOut, err = controlplane.ReadLeftOut(ctx, api, f.Namespace)
+	return in, err
 }
 
 func (f *statusFlags) readBy(

@@ -59,6 +59,9 @@ func (f *statusFlags) follow(cmd *cobra.Command, selector labels.Selector) error
 			if err := controlplane.ReadCircumstances(ctx, api, f.Namespace, &around); err != nil && before == nil {
 				return err
 			}
+			if leftOut, err := controlplane.ReadLeftOut(ctx, api, f.Namespace); err == nil {
+				around.LeftOut = leftOut // if the read fails, keep the previous warnings
+			}
 		}
 		now, err := f.assess(ctx, known, around)
 		if err != nil {

@@ -69,6 +69,11 @@ func NewWhy() *cobra.Command {
 				answer.Warnings = append(answer.Warnings, *ends)
 			}
 			answer.Warnings = append(answer.Warnings, fleet.PolicyWarnings(whole.InvalidPolicies)...)
+			leftOut, err := controlplane.ReadLeftOut(cmd.Context(), kymas, api.Namespace)
+			if err != nil {
+				return err
+			}
+			answer.Warnings = append(answer.Warnings, fleet.LeftOutWarnings(leftOut)...)
 			if answer.Origins, err = registry.ReadOrigins(cmd.Context(), kyma, module); err != nil {
 				return err
 			}

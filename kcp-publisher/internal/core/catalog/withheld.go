@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -17,6 +18,7 @@ type WithheldObject struct {
 	// Kind is ModuleTemplate or ModuleReleaseMeta.
 	Kind string
 	Key  types.NamespacedName
+	UID  types.UID
 	// Err is the reason why the object is not published. It contains the names of the object and the field.
 	Err error
 }
@@ -27,23 +29,20 @@ func (s *Snapshot) WithheldObjects() []WithheldObject {
 	var all []WithheldObject
 	for _, name := range s.moduleNames() {
 		if o := s.metas[name]; o.withheldReason != nil {
-			all = append(
-				all,
-				WithheldObject{
-					"ModuleReleaseMeta", types.NamespacedName{Namespace: o.meta.Namespace, Name: o.meta.Name},
-					o.withheldReason,
-				},
-			)
+			all = append(all, newWithheld("ModuleReleaseMeta", &o.meta, o.withheldReason))
 		}
 	}
 	for _, t := range s.templates {
 		if t.withheldReason != nil {
-			all = append(all, WithheldObject{
-				"ModuleTemplate", types.NamespacedName{Namespace: t.Namespace, Name: t.Name}, t.withheldReason,
-			})
+			all = append(all, newWithheld("ModuleTemplate", t, t.withheldReason))
 		}
 	}
 	return all
+}
+
+func newWithheld(kind string, object metav1.Object, reason error) WithheldObject {
+	key := types.NamespacedName{Namespace: object.GetNamespace(), Name: object.GetName()}
+	return WithheldObject{Kind: kind, Key: key, UID: object.GetUID(), Err: reason}
 }
 
 // CheckTemplate returns an error if agents would refuse the catalog entry for this ModuleTemplate.

@@ -112,6 +112,7 @@ func fleetWarnings(in Input, f Fleet) []Cause {
 	}
 	all = append(all, rejectedVersions(in)...)
 	all = append(all, PolicyWarnings(in.InvalidPolicies)...)
+	all = append(all, LeftOutWarnings(in.LeftOut)...)
 	all = append(all, blockedTrains(in.Trains)...)
 	silent, reported := f.Summary.Health[Silent], 0
 	for i := range f.Runtimes {

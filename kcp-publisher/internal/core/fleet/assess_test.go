@@ -150,6 +150,9 @@ func TestFleetWideProblemsAreWarnings(t *testing.T) {
 		"commit is partially applied": {
 			Input{Held: "commit 123 is being applied to the control plane"}, CommitHolds,
 		},
+		"bundles omit a catalog object": {
+			Input{LeftOut: []LeftOutObject{{"ModuleTemplate a/b", "ModuleTemplate a/b: too large"}}}, CatalogObjectLeftOut,
+		},
 		"channel has a rejected version": {
 			Input{Metas: []v1beta2.ModuleReleaseMeta{rejecting}, Rollouts: []v1alpha1.Rollout{rejected}},
 			VersionRejected,
@@ -256,5 +259,26 @@ func TestModuleHealthIgnoresOtherModules(t *testing.T) {
 	}
 	if _, known := JudgeModule(kyma, "serverless", Rollouts{}, noon); known {
 		t.Error("JudgeModule found a module that the Kyma does not request")
+	}
+}
+
+func TestWarningsAboutLeftOutObjectsAreLimited(t *testing.T) {
+	objects := make([]LeftOutObject, 12)
+	for i := range objects {
+		name := fmt.Sprintf("ModuleTemplate kcp-system/a-%02d", i)
+		objects[i] = LeftOutObject{name, name + ": the object has 1048653 bytes"}
+	}
+	all := LeftOutWarnings(objects)
+	const first = "all bundles omit ModuleTemplate kcp-system/a-00: the object has 1048653 bytes"
+	if len(all) != 11 || all[0].Message != first ||
+		all[10].Message != "all bundles omit 2 more catalog objects" {
+		t.Errorf("got %+v, want 10 warnings with an object and one with the number of others", all)
+	}
+	for i := range all {
+		for j := range i {
+			if all[i].IsSameProblem(all[j]) {
+				t.Errorf("warnings %d and %d count as the same problem", j, i)
+			}
+		}
 	}
 }

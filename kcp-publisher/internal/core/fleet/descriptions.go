@@ -366,6 +366,8 @@ var descriptions = []Description{
 		"check the registry and the publisher first: kubectl logs -n NAMESPACE deploy/kcp-publisher"},
 	{CommitHolds, "", "publishing is on hold while a commit is partially applied",
 		"follow the message; docs/guides/git.md"},
+	{CatalogObjectLeftOut, "", "all bundles omit a ModuleTemplate or ModuleReleaseMeta, because agents would refuse it",
+		"fix the field in the message, or delete the object"},
 }
 
 var byName = func() map[Situation]*Description {

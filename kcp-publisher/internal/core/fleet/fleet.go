@@ -23,7 +23,9 @@ type Input struct {
 	RootExpires time.Time
 	// Held is the reason why publishing is stopped for all runtimes. It is empty if publishing is not stopped.
 	Held string
-	Now  time.Time
+	// LeftOut lists the catalog objects that all bundles omit.
+	LeftOut []LeftOutObject
+	Now     time.Time
 }
 
 // InvalidPolicy is a RolloutPolicy that the API server accepted and that is invalid. Problem contains the field.

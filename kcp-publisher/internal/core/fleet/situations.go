@@ -143,6 +143,9 @@ const (
 	TrainBlocked Situation = "TrainBlocked"
 	FleetSilent  Situation = "FleetSilent"
 	CommitHolds  Situation = "CommitHolds"
+	// CatalogObjectLeftOut means that all bundles omit a ModuleTemplate or ModuleReleaseMeta, because agents would refuse
+	// it.
+	CatalogObjectLeftOut Situation = "CatalogObjectLeftOut"
 )
 
 // Description explains a situation to an operator. The advice contains placeholders such as RUNTIME and MODULE.

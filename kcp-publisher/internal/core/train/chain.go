@@ -128,7 +128,11 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 // labelHint returns a message if the version's ModuleTemplate has the key that holds a version as a label instead of an
 // annotation.
 func (c *chain) labelHint(version string) []waitCondition {
-	for _, t := range c.findTemplates(version) {
+	templates, err := c.findTemplates(c.module, version)
+	if err != nil {
+		return nil // finalReasons reports the error
+	}
+	for _, t := range templates {
 		_, isLabel := t.Labels[v1beta2.AnnotationHoldPromotion]
 		if _, isHeld := t.Annotations[v1beta2.AnnotationHoldPromotion]; isLabel && !isHeld {
 			return []waitCondition{{message: fmt.Sprintf("the label %s of ModuleTemplate %s has no effect: "+
