@@ -25,8 +25,13 @@ type egress struct {
 	foreign        addressKinds                     // allowed address kinds of hosts that are not in configured
 }
 
-// maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
-const maxSeen = 10_000
+const (
+	// maxSeen limits the number of hosts in memory, because component descriptors can contain any number of hosts.
+	maxSeen = 10_000
+	// maxHostBytes is the maximum length of HOST:PORT. DNS cannot resolve longer names. With maxSeen, it limits each map
+	// to 2.6 MB of names.
+	maxHostBytes = 253 + len(":65535")
+)
 
 func newEgress(base *http.Transport) *egress {
 	e := &egress{
@@ -41,6 +46,9 @@ func (e *egress) allowHost(host string, configured bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if known, ok := e.configured[host]; ok && (known || !configured) {
+		return
+	}
+	if !configured && len(host) > maxHostBytes {
 		return
 	}
 	if len(e.configured) >= maxSeen {
@@ -175,7 +183,9 @@ func (e *egress) dialer(allowed addressKinds) func(context.Context, string, stri
 			if len(e.lastConnection) >= maxSeen {
 				clear(e.lastConnection)
 			}
-			e.lastConnection[address] = addressKindOf(at.Addr())
+			if len(address) <= maxHostBytes {
+				e.lastConnection[address] = addressKindOf(at.Addr())
+			}
 			e.mu.Unlock()
 		}
 		return connection, nil

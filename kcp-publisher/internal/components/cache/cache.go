@@ -19,6 +19,8 @@ import (
 
 	"github.com/opencontainers/go-digest"
 	"golang.org/x/sync/singleflight"
+
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 const (
@@ -43,13 +45,13 @@ type Cache struct {
 	dir      string
 	root     *os.Root
 	maxBytes int64
+	pins     *memo.Memo[string, digest.Digest]
 	flights  singleflight.Group // one concurrent fetch per digest
 	eviction sync.Mutex         // locked while files are counted and deleted; always locked before mu
 
 	mu      sync.Mutex // guards the fields below
 	stats   Stats
 	written int64 // bytes since the last scan of the folder
-	pins    map[string]digest.Digest
 }
 
 // Stats contains the counters of a cache since the start of the process.
@@ -71,7 +73,7 @@ func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)
 	}
-	c := &Cache{dir: dir, maxBytes: maxBytes, pins: map[string]digest.Digest{}}
+	c := &Cache{dir: dir, maxBytes: maxBytes, pins: newPins()}
 	if err := c.prepare(); err != nil {
 		return nil, fmt.Errorf("cache %s: %w", dir, err)
 	}

@@ -15,12 +15,15 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 const (
 	maxNameBytes = 1024 // a component name has at most 255 bytes, a version 128
 	maxPinBytes  = 8 << 10
 	pinSuffix    = ".json"
+	// maxPinsBytes limits the memory for pins. Authors of components choose the number of pins.
+	maxPinsBytes = 8 << 20
 )
 
 type pin struct {
@@ -38,10 +41,7 @@ func pinFile(name string) string {
 // Pinned returns the first digest that any process pinned for the name. For an unreadable pin, it returns an empty
 // digest, and Pin returns the error.
 func (c *Cache) Pinned(name string) (digest.Digest, bool) {
-	c.mu.Lock()
-	d, ok := c.pins[name]
-	c.mu.Unlock()
-	if ok {
+	if d, ok := c.pins.Get(name); ok {
 		return d, true
 	}
 	p, err := c.readPin(pinFile(name))
@@ -65,9 +65,7 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 		return fmt.Errorf("pin %.80q: the name must have 1 to %d bytes", name, maxNameBytes)
 	}
 	file := pinFile(name)
-	c.mu.Lock()
-	known, ok := c.pins[name]
-	c.mu.Unlock()
+	known, ok := c.pins.Get(name)
 	if !ok {
 		made, err := c.makePin(file, pin{Name: name, Digest: d})
 		if err != nil {
@@ -119,10 +117,13 @@ func ignoreExist(err error) error {
 	return err
 }
 
-func (c *Cache) addPin(p pin) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.pins[p.Name] = p.Digest
+func (c *Cache) addPin(p pin) { c.pins.Put(p.Name, p.Digest) }
+
+// newPins returns a memory for pins. The files are the record: a dropped pin is read again.
+func newPins() *memo.Memo[string, digest.Digest] {
+	return memo.New(memo.Limit{Bytes: maxPinsBytes}, func(name string, d digest.Digest) int {
+		return len(name) + len(d) + memo.EntryBytes
+	})
 }
 
 func (c *Cache) syncPins() error {
@@ -153,7 +154,7 @@ func (c *Cache) readPins() error {
 				fmt.Errorf("%w: restore the file, or remove it to trust the registry's current content", err))
 			continue
 		}
-		c.pins[p.Name] = p.Digest
+		c.addPin(p)
 	}
 	return errors.Join(wrong...)
 }

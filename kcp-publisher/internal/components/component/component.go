@@ -81,13 +81,12 @@ type Reader struct {
 	found    *memo.Memo[string, *entry]
 	verdicts *memo.Memo[string, *verdict]
 	settled  *memo.Memo[string, *settledContent]
-	// firstManifests maps each accepted version to the digest of its manifest, which must not change.
-	firstManifests map[string]digest.Digest
+	// firstManifests maps each accepted version to the digest of its manifest, which must not change. firstDigests
+	// contains the digest that each resource's reference had when it was first read. Its keys are results of tagName.
+	// Pins contains the digests that these caches have dropped.
+	firstManifests, firstDigests *memo.Memo[string, digest.Digest]
 	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
-	// firstDigests contains the digest that each resource's reference had when it was first read. The keys are results of
-	// tagName.
-	firstDigests map[string]digest.Digest
 	// round counts the calls of RequestRecheck.
 	round int
 }
@@ -104,10 +103,12 @@ type entry struct {
 func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 
 const (
-	// maxRemembered limits the number of remembered digests and of cached versions.
+	// maxRemembered limits the number of accepted and of cached versions.
 	maxRemembered = 10_000
 	// Authors of components choose the size of these cached values. Descriptors and manifests can have 1 MiB each.
 	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
+	// maxDigestsBytes limits the memory for the digests of versions, and for those of references.
+	maxDigestsBytes = 8 << 20
 	// verdictLife is the time after which an accepted version is checked again, because the certificates of its signatures
 	// expire.
 	verdictLife = time.Hour
@@ -131,10 +132,16 @@ func NewReader(options Options) *Reader {
 		found:    newCache(maxFoundBytes, func(e *entry) int { return e.memoryBytes }),
 		verdicts: newCache(maxVerdictsBytes, func(v *verdict) int { return v.memoryBytes }),
 		settled:  newCache(maxSettledBytes, func(s *settledContent) int { return s.memoryBytes }),
-		accepted: map[string]int{}, firstManifests: map[string]digest.Digest{}, firstDigests: map[string]digest.Digest{},
+		accepted: map[string]int{}, firstManifests: newDigests(), firstDigests: newDigests(),
 	}
 	r.helm = r.newHelmClient()
 	return r
+}
+
+func newDigests() *memo.Memo[string, digest.Digest] {
+	return memo.New(memo.Limit{Bytes: maxDigestsBytes}, func(name string, d digest.Digest) int {
+		return len(name) + len(d) + memo.EntryBytes
+	})
 }
 
 // Component returns a component version that Check accepts. The error wraps ErrMissing if no source has the version.
@@ -234,23 +241,18 @@ func (r *Reader) acceptComponent(e *entry, component Component) error {
 }
 
 func (r *Reader) firstManifest(c Component) digest.Digest {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.firstManifests[c.Descriptor.Name+":"+c.Descriptor.Version]
+	first, _ := r.firstManifests.Get(c.Descriptor.Name + ":" + c.Descriptor.Version)
+	return first
 }
 
 // recordManifest records the manifest of an accepted version, unless the version was accepted before.
 func (r *Reader) recordManifest(c Component) {
-	r.mu.Lock()
+	r.mu.Lock() // a concurrent caller must not replace the first digest
 	defer r.mu.Unlock()
 	key := c.Descriptor.Name + ":" + c.Descriptor.Version
-	if r.firstManifests[key] != "" {
-		return
+	if _, known := r.firstManifests.Get(key); !known {
+		r.firstManifests.Put(key, c.Manifest.Digest)
 	}
-	if len(r.firstManifests) >= maxRemembered {
-		clear(r.firstManifests)
-	}
-	r.firstManifests[key] = c.Manifest.Digest
 }
 
 var errChanged = errors.New("changed, but the version did not")

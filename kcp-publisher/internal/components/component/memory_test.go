@@ -130,3 +130,39 @@ func TestManifestsOfCopiedComponentsAreLimitedInBytes(t *testing.T) {
 		}
 	}
 }
+
+// pinned is a permanent record of digests.
+type pinned map[string]digest.Digest
+
+func (p pinned) Pinned(name string) (digest.Digest, bool) {
+	d, ok := p[name]
+	return d, ok
+}
+
+func (p pinned) Pin(name string, d digest.Digest) error {
+	if _, known := p[name]; !known {
+		p[name] = d
+	}
+	return nil
+}
+
+func TestMemoryForDigestsOfReferencesIsLimited(t *testing.T) {
+	reader := NewReader(Options{Pins: pinned{}})
+	c := Component{Descriptor: ocm.Descriptor{Name: "example.org/" + strings.Repeat("a", 200), Version: "1.0.0"}}
+	resource := func(i int) (r ocm.Resource) {
+		r.Name = fmt.Sprintf("r-%d", i)
+		return r
+	}
+	first, other := digest.FromString("first"), digest.FromString("other")
+	for i := range 2 * maxDigestsBytes / 500 {
+		if err := reader.recordDigest(c, resource(i), "reference", first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, bytes := reader.firstDigests.Size(); bytes > maxDigestsBytes || entries < 1000 {
+		t.Errorf("got %d digests with %d bytes, want at most %d bytes", entries, bytes, maxDigestsBytes)
+	}
+	if err := reader.recordDigest(c, resource(0), "reference", other); err == nil {
+		t.Error("another digest is accepted for a reference that is not in memory anymore")
+	}
+}

@@ -169,9 +169,7 @@ func (c Component) tagName(resource ocm.Resource) string {
 // reference was never read.
 func (r *Reader) firstDigest(c Component, resource ocm.Resource) (digest.Digest, bool) {
 	name := c.tagName(resource)
-	r.mu.Lock()
-	d, ok := r.firstDigests[name]
-	r.mu.Unlock()
+	d, ok := r.firstDigests.Get(name)
 	if !ok && r.Pins != nil {
 		return r.Pins.Pinned(name)
 	}
@@ -191,8 +189,6 @@ func (r *Reader) recordDigest(c Component, resource ocm.Resource, reference stri
 			return fmt.Errorf("store the digest of %s: %w", reference, err)
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.firstDigests[name] = d
+	r.firstDigests.Put(name, d)
 	return nil
 }
