@@ -37,7 +37,7 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 }
 
 // The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
-// key. After every poll of another runtime (the victim), a model decides which bundles the victim can have applied. The
+// key, and can write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's Kyma. After every poll of another runtime (the victim), a model decides which bundles the victim can have applied. The
 // model shares no code with the tested packages.
 func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 	surroundings := newSurroundings(t)
@@ -61,7 +61,7 @@ func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 			for _, what := range []string{"accepted", "refused Rollback", "refused UnknownKey",
 				"deviation " + v1beta2.ReasonBundleReplayed, "deviation " + v1beta2.ReasonBundleForeign,
 				"deviation " + v1beta2.ReasonBundleMissing, "a crash", "nothing to write", "a rollback",
-				"a Kyma refused", "a report refused"} {
+				"a Kyma refused", "a report refused", "a hostile template", "a hostile meta", "a hostile label"} {
 				if seen[what] == 0 && seed == fixedSeed && run.count >= adversaryHistories {
 					t.Errorf("no history contains %q, so the test does not cover it", what)
 				}
@@ -91,6 +91,9 @@ func (w *adversary) run() {
 		{2, "components are hidden or shown again", func() { *w.hidden = !*w.hidden }},
 		{2, "mallory edits her Kyma", w.edit},
 		{1, "mallory's Kyma is recreated", w.recreate},
+		{2, "mallory writes one ModuleTemplate", w.writeTemplate},
+		{1, "mallory writes one ModuleReleaseMeta", w.writeMeta},
+		{1, "mallory writes one label of the victim's Kyma", w.label},
 		{3, "mallory's runtime reports false data", w.pushFalseReports},
 		{1, "an old report of the victim is pushed again", w.replayReport},
 	}
@@ -111,7 +114,7 @@ func (w *adversary) run() {
 // After the adversary's last action, the victim must get the version that the operator promoted.
 func (w *adversary) leave() {
 	w.messages = append(w.messages, "the adversary leaves")
-	*w.hidden = false
+	*w.hidden, w.hostile, w.kymas["victim"].Labels = false, nil, nil
 	for range 4 {
 		w.now = w.now.Add(2 * time.Hour) // cached lookup failures have expired
 		w.reconcile("victim", false)

@@ -50,8 +50,10 @@ type sharedInput struct {
 	content                          map[string]digest.Digest // by version
 	components                       *memory.Store
 	catalogs                         []*catalog.Snapshot // by the version in the channel
-	schema                           *kymaschema.Schema
-	thiefs                           bundle.Documents
+	// withTemplate and withMeta contain the catalogs with one object of the adversary.
+	withTemplate, withMeta [][]*catalog.Snapshot
+	schema                 *kymaschema.Schema
+	thiefs                 bundle.Documents
 }
 
 func newSurroundings(t *testing.T) *sharedInput {
@@ -84,15 +86,18 @@ func newSurroundings(t *testing.T) *sharedInput {
 			Spec:       v1beta2.ModuleTemplateSpec{ModuleName: "keda", Version: version},
 		})
 	}
+	var metas []v1beta2.ModuleReleaseMeta
 	for _, version := range s.versions {
-		snapshot, err := catalog.New(templates, []v1beta2.ModuleReleaseMeta{{
+		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: "keda"},
 			Spec: v1beta2.ModuleReleaseMetaSpec{ModuleName: "keda", OcmComponentName: kedaComponent,
 				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: version}}},
-		}})
+		})
+		snapshot, err := catalog.New(templates, metas[len(metas)-1:])
 		maker.Must(err)
 		s.catalogs = append(s.catalogs, snapshot)
 	}
+	s.addHostileCatalogs(templates, metas, maker.Must)
 	s.thiefs, err = bundle.NewDocuments(bundle.DesiredState{Manifests: []bundle.Manifest{{
 		Name: "keda", Module: "keda", Version: "1.0.0", Component: kedaComponent,
 		Content: []bundle.Content{
@@ -180,6 +185,8 @@ type adversary struct {
 	// bundles contains all pushed bundles, and reported contains all reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
+	// hostile contains the catalogs with an object of the adversary, or is nil.
+	hostile []*catalog.Snapshot
 
 	// These fields count the operator's actions.
 	offered    int
@@ -283,7 +290,7 @@ func (w *adversary) reconcile(name string, crash bool) {
 		request.Gates = map[rollout.Track]rollout.Decision{{Module: "keda", Channel: "regular"}: *w.gate}
 	}
 	outcome, err := w.publisher.Publish(w.Context(), w.record(kyma),
-		publish.Input{Runtime: runtime, Request: request, Catalog: w.catalogs[w.offered]})
+		publish.Input{Runtime: runtime, Request: request, Catalog: w.catalog()})
 	w.must(err)
 	if outcome.Deviation != nil {
 		w.seen["deviation "+outcome.Deviation.Reason]++
