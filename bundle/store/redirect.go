@@ -81,7 +81,9 @@ func RefuseRedirects(next *http.Request, via []*http.Request) error {
 
 // RedirectsTo allows redirects to the same host and to the given hosts, but not from https to http. Use it for requests
 // without credentials. The error is a *RedirectError.
-func RedirectsTo(hosts ...string) func(*http.Request, []*http.Request) error { return checkRedirects(hosts) }
+func RedirectsTo(hosts ...string) func(*http.Request, []*http.Request) error {
+	return checkRedirects(hosts)
+}
 
 func sameHost(a, b *url.URL) bool {
 	return strings.EqualFold(canonicalHost(a.Hostname()), canonicalHost(b.Hostname())) &&

@@ -130,7 +130,7 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 func (c *chain) labelHint(version string) []waitCondition {
 	templates, err := c.findTemplates(c.module, version)
 	if err != nil {
-		return nil // finalReasons reports the error
+		return nil // unresolvedConditions reports the error
 	}
 	for _, t := range templates {
 		_, isLabel := t.Labels[v1beta2.AnnotationHoldPromotion]
