@@ -103,7 +103,7 @@ func checkInterception(o *unstructured.Unstructured, agentNamespace string, poli
 			if t.inCluster {
 				// Refuse only rules that name the resource or its group. Accept a webhook for all groups and resources:
 				// if it blocks writes of CRDs, the agent continues with the existing CRDs.
-				if in.namesTarget(t) && !(t.resource == crdResource && sparesAgentCRDs(o)) {
+				if in.namesTarget(t) && (t.resource != crdResource || !sparesAgentCRDs(o)) {
 					return fmt.Sprintf(
 						"%s would intercept %s of the agent, and no namespaceSelector can exclude them: exclude "+
 							"group %s in the rules, or begin each validation of a ValidatingAdmissionPolicy with "+
