@@ -116,28 +116,12 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	if err := f.settings.NameOnly(); err != nil {
-		return err
-	}
-	settings, err := f.settings.Settings()
+	rules, err := f.rules(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	rollbacks, err := f.settings.Rollbacks()
-	if err != nil {
-		return err
-	}
-	carried, err := f.settings.CopiedLabels()
-	if err != nil {
-		return err
-	}
-	maintenance, err := f.maintenance.Maintenance(func(remark string) {
-		cli.Printf(cmd.ErrOrStderr(), "--maintenance-policy: %s\n", remark)
-	})
-	if err != nil {
-		return err
-	}
-	watchers, refused := plan.CheckWatchers(objects.Watchers)
+	var refused map[string]error
+	rules.Watchers, refused = plan.CheckWatchers(objects.Watchers)
 	for _, name := range slices.Sorted(maps.Keys(refused)) {
 		cli.Printf(cmd.ErrOrStderr(), "not published: %v\n", refused[name])
 	}
@@ -154,10 +138,7 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 	if len(objects.Kymas) == 0 {
 		return fmt.Errorf("--from %s contains no Kyma, so there is no runtime to publish to", f.from)
 	}
-	rules := plan.Rules{
-		Settings: settings, AgentRollbackFrom: rollbacks, KymaLabels: carried, Watchers: watchers,
-		Maintenance: maintenance, Root: publisher.Root(), Source: loaded.Source, IsOffline: true,
-	}
+	rules.Root, rules.Source = publisher.Root(), loaded.Source
 	kymas := prepareOffline(objects, cmd.ErrOrStderr())
 	file, err := f.openState(ctx, publisher.Place, cmd.ErrOrStderr())
 	if err != nil {
@@ -186,6 +167,27 @@ func (f *publishFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	return f.verdict(rows, slices.Sorted(maps.Keys(refused)))
+}
+
+// rules returns the rules that the flags define. It prints remarks to out.
+func (f *publishFlags) rules(out io.Writer) (rules plan.Rules, err error) {
+	rules.IsOffline = true
+	if err = f.settings.NameOnly(); err != nil {
+		return rules, err
+	}
+	if rules.Settings, err = f.settings.Settings(); err != nil {
+		return rules, err
+	}
+	if rules.AgentRollbackFrom, err = f.settings.Rollbacks(); err != nil {
+		return rules, err
+	}
+	if rules.KymaLabels, err = f.settings.CopiedLabels(); err != nil {
+		return rules, err
+	}
+	rules.Maintenance, err = f.maintenance.Maintenance(func(remark string) {
+		cli.Printf(out, "--maintenance-policy: %s\n", remark)
+	})
+	return rules, err
 }
 
 // prepareOffline prepares the Kymas for planning without a control plane, and prints ignored objects to out.
