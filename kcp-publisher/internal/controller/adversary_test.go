@@ -38,8 +38,8 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 
 // The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
 // key, and can write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's Kyma. After every poll of
-// another runtime (the victim), a model decides which bundles the victim can have applied. The model shares no code with
-// the tested packages.
+// another runtime (the victim), a model decides which bundles the victim can have applied. The model and the tested
+// packages share no code.
 func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
