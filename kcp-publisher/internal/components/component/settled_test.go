@@ -117,7 +117,7 @@ func helmWorld(t *testing.T) (url string, requests *atomic.Int32, chart *atomic.
 		requests.Add(1)
 		switch {
 		case away.Load():
-			to.WriteHeader(http.StatusServiceUnavailable)
+			to.WriteHeader(http.StatusForbidden)
 		case r.URL.Path == "/stable/index.yaml":
 			fmt.Fprint(to, "entries: {a: [{version: 1.0.0, urls: ['/stable/charts/a.tgz?v=1']}]}")
 		case r.URL.Path == "/stable/charts/a.tgz" && r.URL.RawQuery == "v=1":
@@ -228,8 +228,8 @@ func TestFailedContentIsCachedForAWhile(t *testing.T) {
 		t.Error("a canceled request succeeded")
 	}
 	for range 3 {
-		if err := content(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
-			t.Errorf("got error %v, want status 503", err)
+		if err := content(t.Context()); err == nil || !strings.Contains(err.Error(), "403") {
+			t.Errorf("got error %v, want status 403", err)
 		}
 	}
 	if n := requests.Load(); n != 1 {
