@@ -31,6 +31,14 @@ type Input struct {
 // InvalidPolicy is a RolloutPolicy that the API server accepted and that is invalid. Problem contains the field.
 type InvalidPolicy struct{ Namespace, Name, Problem string }
 
+// LeftOutObject is a ModuleTemplate or ModuleReleaseMeta that all bundles omit, because agents would refuse it.
+type LeftOutObject struct {
+	// Object contains the kind, the namespace and the name.
+	Object string
+	// Reason contains the object, the field and the limit.
+	Reason string
+}
+
 // Fleet is the state of all runtimes at one time.
 type Fleet struct {
 	Time    time.Time `json:"time"`
@@ -45,35 +53,6 @@ type Fleet struct {
 	// Warnings lists the problems that affect the whole fleet.
 	Warnings []Cause `json:"warnings,omitempty"`
 }
-
-// Health summarizes the state of a runtime in one word.
-type Health string
-
-// Health values of a runtime, worst first.
-const (
-	// Failing runtimes have a problem that does not resolve by itself.
-	Failing Health = "Failing"
-	// Silent runtimes have reported before, but not within the allowed time.
-	Silent Health = "Silent"
-	// NeverReported runtimes have never sent a valid report. Usually, no agent is enrolled yet.
-	NeverReported Health = "NeverReported"
-	// Suspended runtimes get no new bundles, because an operator suspended them.
-	Suspended Health = "Suspended"
-	// Deleting runtimes belong to deleted Kymas and are removing their modules.
-	Deleting Health = "Deleting"
-	// Behind runtimes have not applied the latest bundle yet, or their modules are not ready yet.
-	Behind Health = "Behind"
-	// Healthy runtimes have applied the latest bundle, and all their modules are ready.
-	Healthy Health = "Healthy"
-)
-
-// Healths returns all values of Health, worst first.
-func Healths() []Health {
-	return []Health{Failing, Silent, NeverReported, Suspended, Deleting, Behind, Healthy}
-}
-
-// NeedsAttention reports whether an operator must act on a runtime with this health.
-func (h Health) NeedsAttention() bool { return h == Failing || h == Silent || h == NeverReported }
 
 // Attention returns the number of runtimes whose health requires an operator to act.
 func (s Summary) Attention() (n int) {

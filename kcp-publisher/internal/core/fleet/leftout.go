@@ -2,14 +2,6 @@ package fleet
 
 import "fmt"
 
-// LeftOutObject is a ModuleTemplate or ModuleReleaseMeta that all bundles omit, because agents would refuse it.
-type LeftOutObject struct {
-	// Object contains the kind, the namespace and the name.
-	Object string
-	// Reason contains the object, the field and the limit.
-	Reason string
-}
-
 // maxLeftOut is the maximum number of warnings about left out objects. Another warning contains the number of others.
 const maxLeftOut = 10
 

@@ -22,18 +22,6 @@ const (
 	deletionTimeout = 25 * time.Hour
 )
 
-type finding struct {
-	situation Situation
-	message   string
-	// module and rollout are the names of the affected module and rollout. They can be empty.
-	module, rollout string
-	// wave replaces the placeholder WAVE in the advice. If advice is set, it replaces the default advice of the
-	// situation.
-	wave, advice string
-	// startedAt is the time when the problem began, or zero if unknown.
-	startedAt time.Time
-}
-
 // rules are called in this order until one returns a finding, which becomes the runtime's cause. A rule returns nil if
 // it finds no problem. Rules for problems that resolve by themselves come last.
 var rules = []func(*kymaState) *finding{

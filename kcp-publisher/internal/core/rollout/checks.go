@@ -155,6 +155,15 @@ func (w *wave) unprovenMessage() string {
 	return "checks are not Passed in " + joinListed(unproven)
 }
 
+// unreadMessage returns a message if this publisher must first read the reports of some runtimes with the version.
+// Otherwise, it returns "".
+func (w *wave) unreadMessage() string {
+	if w.unreadCount == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the reports of %d runtimes with the version have not been read yet", w.unreadCount)
+}
+
 // isProvenWithout reports whether minReady lets the wave continue without the runtimes whose checks have not passed
 // in time, or whose agents do not support checks. Otherwise, a single runtime could stop the rollout for all.
 func (w *wave) isProvenWithout() bool {
@@ -202,11 +211,6 @@ func (p *plan) unprovenReason(number int, unready string, soaked bool) string {
 		return w.unprovenMessage()
 	}
 	return unready
-}
-
-type failedCheckOf struct {
-	runtime string
-	outcome v1beta2.CheckOutcome
 }
 
 // addFailedCheck records the failed check of a runtime for messages. failed is nil if the runtime did not fail because

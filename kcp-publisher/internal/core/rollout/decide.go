@@ -122,13 +122,6 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	}
 }
 
-// milestones contains the values in a rollout's status that change its estimated end.
-type milestones struct {
-	state                                 fleet.RolloutState
-	total, updated, failed, deferred      int32
-	startedWaves, readyWaves, provenWaves int
-}
-
 func milestonesOf(status fleet.RolloutStatus) milestones {
 	now := milestones{
 		state: status.State, total: status.Total, updated: status.Updated, failed: status.Failed,

@@ -6,17 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// substitutes counts the runtimes of earlier waves that an empty wave would select if they did not belong to those
-// waves.
-type substitutes struct {
-	// total includes the runtimes in shown and pending.
-	total int
-	// shown counts the runtimes in which the promoted version has worked for the soak time of their own wave.
-	shown int
-	// pending counts the runtimes that can still show that the version works.
-	pending int
-}
-
 // findSubstitutes counts the substitutes of each empty wave.
 func (p *plan) findSubstitutes(runtimes []Runtime) {
 	for number := range p.waves {

@@ -13,12 +13,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Track is a module in a channel.
-type Track struct{ Module, Channel string }
-
-// MarshalText encodes a track as the key of a JSON object.
-func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
-
 // Gates maps each track (a module in a channel) to the Gate that decides about its versions. It is immutable.
 type Gates map[Track]*Gate
 

@@ -12,52 +12,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// memberState is the state of a runtime in a rollout.
-type memberState int
-
-const (
-	// The runtime has the promoted version or a newer one that this rollout did not install.
-	unaffected memberState = iota
-	// The runtime does not have the promoted version yet.
-	waiting
-	// The runtime does not have the promoted version yet. It is silent, or the publisher cannot publish to it.
-	silent
-	// The runtime's bundle contains the promoted version, but the runtime has not reported whether the module works.
-	inFlight
-	// The runtime does not have the promoted version yet, because its agent does not support checks.
-	outdated
-	// The runtime does not have the promoted version yet, because the version cannot be resolved for it.
-	unresolved
-	// The module is ready in the promoted version, but not all checks have passed.
-	measuring
-	// The runtime reported the module as ready in the promoted version, and all checks have passed.
-	updated
-	// The runtime reported a failure, or the module was not ready in time.
-	failed
-	// The runtime's bundle contains the promoted version, but the runtime is silent or waits for its maintenance window.
-	deferred
-	// The runtime has returned to the last good version.
-	reverted
-)
-
-type member struct {
-	place int64
-	wave  int // index of the runtime's wave, or -1
-	state memberState
-	// isSelected is true if this rollout selected the runtime's current version.
-	isSelected bool
-	isGranted  bool
-	// isWorking is true if an unaffected runtime has the promoted version, the module is ready, and all checks of the
-	// runtime's wave have passed.
-	isWorking bool
-	// isUncertain is true if the runtime looks silent but another publisher may have received a newer report.
-	isUncertain bool
-	reason      string // reason for the state failed
-	failedCheck string // name of the check that caused the state failed, or empty
-	// uncheckedMessage describes the checks that have not passed, or is empty.
-	uncheckedMessage string
-}
-
 // classify sets the memberState of every runtime and counts the runtimes of each wave by state.
 func (p *plan) classify(runtimes []Runtime) {
 	for i := range runtimes {
@@ -181,10 +135,6 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 func (p *plan) hasSymptom(m *member, r *Runtime) bool {
 	symptom := stateSymptom(r.State)
 	return r.IsCurrent && symptom != "" && p.failsOn(m.wave, symptom)
-}
-
-func (r *Runtime) wasReady() bool {
-	return r.Selection != nil && r.Selection.Ready || r.IsCurrent && r.State == v1beta2.StateReady
 }
 
 // isNewer reports whether a version is newer than the promoted version. It caches the result for the last good version,

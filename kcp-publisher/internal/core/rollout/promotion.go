@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -11,31 +10,6 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
-
-// FindPolicy returns the RolloutPolicy that applies to a track, or nil. If several policies match the track, the first
-// one by name applies.
-func FindPolicy(policies []fleet.RolloutPolicy, track Track) *fleet.RolloutPolicy {
-	var first *fleet.RolloutPolicy
-	for i := range policies {
-		p := &policies[i]
-		covers := (len(p.Spec.Modules) == 0 || slices.Contains(p.Spec.Modules, track.Module)) &&
-			(len(p.Spec.Channels) == 0 || slices.Contains(p.Spec.Channels, track.Channel))
-		if covers && p.DeletionTimestamp.IsZero() && (first == nil || p.Name < first.Name) {
-			first = p
-		}
-	}
-	return first
-}
-
-// NewestRollout returns the newest rollout of one track, or nil.
-func NewestRollout(rollouts []*fleet.Rollout) *fleet.Rollout {
-	if len(rollouts) == 0 {
-		return nil
-	}
-	return slices.MaxFunc(rollouts, func(a, b *fleet.Rollout) int {
-		return cmp.Compare(a.Spec.Revision, b.Spec.Revision)
-	})
-}
 
 // FindNewer returns the name of the newest rollout of the same track. It returns "" if the given rollout is the newest.
 // It ignores Rollouts that are being deleted.

@@ -13,12 +13,6 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Followers contains the runtimes that follow a track (a module in a channel), and the channel's version.
-type Followers struct {
-	Channel  string
-	Runtimes []Runtime
-}
-
 // Round is the result of evaluating all tracks once. The caller must write the objects in Create and Update before it
 // uses Gates.
 type Round struct {
@@ -47,18 +41,6 @@ func RestFilter(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(t
 		}
 		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && lastGoodVersion(newest) == channel
 	}
-}
-
-// groupByTrack groups the Rollouts by track. It omits Rollouts that are being deleted.
-func groupByTrack(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
-	byTrack := map[Track][]*fleet.Rollout{}
-	for i := range rollouts {
-		r := &rollouts[i]
-		if track := (Track{r.Spec.Module, r.Spec.Channel}); r.DeletionTimestamp.IsZero() {
-			byTrack[track] = append(byTrack[track], r)
-		}
-	}
-	return byTrack
 }
 
 // The newest maxKeptRollouts Rollouts of a track are never deleted.

@@ -80,9 +80,6 @@ func hashPlace(policy, runtime string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8]) >> 12)
 }
 
-// placeCache maps a policy and a runtime to the result of hashPlace.
-type placeCache map[string]map[string]int64
-
 func (p placeCache) get(policy, runtime string) int64 {
 	if p == nil {
 		return hashPlace(policy, runtime)
@@ -98,43 +95,6 @@ func (p placeCache) get(policy, runtime string) int64 {
 		known[runtime] = at
 	}
 	return at
-}
-
-// wave counts a wave's runtimes by state.
-type wave struct {
-	selector labels.Selector // nil for a wave with a percentage or a count
-	// total is the number of the wave's runtimes, except unaffected ones. The other fields count these runtimes by
-	// state.
-	total, updated, inFlight, failed, deferred int
-	// newCount counts the runtimes that do not have the module yet.
-	newCount int
-	// unaffected counts the runtimes that have the promoted version or a newer one, but not because of this rollout.
-	// working counts those of them in which the promoted version works.
-	unaffected, working int
-	// workingSince is the latest time at which one of the working runtimes was updated, or zero.
-	workingSince time.Time
-	// unreadCount counts the runtimes in updated and measuring whose reports this publisher has not read since it started.
-	unreadCount int
-	// unchecked describes the runtimes whose checks have not passed. measuring counts the runtimes whose module is
-	// ready but whose checks have not all passed. overdue counts the runtimes in measuring that have run the checks
-	// for the configured time. outdated counts the runtimes whose agents do not support checks.
-	unchecked                    []string
-	measuring, outdated, overdue int
-	// failedEarlier describes the runtimes that got the promoted version from another rollout and have a failed
-	// check. It is empty if maxFailures allows that many failures.
-	failedEarlier []string
-	// failedChecks lists the failed checks and their runtimes.
-	failedChecks []failedCheckOf
-	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
-	// deferred includes these runtimes.
-	unresolved []string
-	// substitutes is only set for a wave without runtimes.
-	substitutes substitutes
-	// reachable contains the indexes of the runtimes that wait for the version and can get it now.
-	reachable []int
-
-	// minReady and maxConcurrent are -1 if the wave does not set them.
-	minReady, maxFailures, maxDeferred, maxConcurrent int
 }
 
 func (p *plan) parseSelectors() {
@@ -342,15 +302,6 @@ func (w *wave) progressMessage(unready string, soaking, last bool) string {
 // resolve it.
 func (w *wave) addUnresolved(r *Runtime) {
 	w.unresolved = append(w.unresolved, r.ID+" ("+bundle.Bounded(r.Message, maxReasonBytes)+")")
-}
-
-// unreadMessage returns a message if this publisher must first read the reports of some runtimes with the version.
-// Otherwise, it returns "".
-func (w *wave) unreadMessage() string {
-	if w.unreadCount == 0 {
-		return ""
-	}
-	return fmt.Sprintf("the reports of %d runtimes with the version have not been read yet", w.unreadCount)
 }
 
 func (w *wave) failureMessage(name string) string {

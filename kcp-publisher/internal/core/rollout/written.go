@@ -7,14 +7,6 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// NewestRollouts returns the newest Rollout of each track. It ignores Rollouts that are being deleted.
-func NewestRollouts(rollouts []fleet.Rollout) (newest []*fleet.Rollout) {
-	for _, own := range groupByTrack(rollouts) {
-		newest = append(newest, NewestRollout(own))
-	}
-	return newest
-}
-
 // RecordedGates returns the decisions according to the current status of the Rollouts. They are the same as those of
 // the Round that wrote this status. followers does not have to contain all runtimes. It can contain only the runtimes
 // of one shard.
