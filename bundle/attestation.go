@@ -77,7 +77,7 @@ func attestWithin(statement any, signer trust.Signer, most int) ([]byte, error) 
 		return nil, err
 	}
 	if len(encoded) > most {
-		return nil, fmt.Errorf("attestation has %d bytes, must be at most %d", len(encoded), most)
+		return nil, fmt.Errorf("attestation is %d bytes, must be at most %d", len(encoded), most)
 	}
 	return encoded, nil
 }
@@ -94,7 +94,7 @@ func readAttestationWithin(data []byte, most int) (attestation, *refusal.Error) 
 		return a, refusal.New(refusal.Unsigned, "the attestation is missing")
 	}
 	if len(data) > most {
-		return a, refusal.New(refusal.TooLarge, "attestation has %d bytes, must be at most %d", len(data), most)
+		return a, refusal.New(refusal.TooLarge, "attestation is %d bytes, must be at most %d", len(data), most)
 	}
 	if err := decodeStrict(data, &a); err != nil {
 		return a, refusal.New(refusal.Malformed, "attestation: %w", err)

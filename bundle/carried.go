@@ -77,7 +77,7 @@ func NewCarried(images []CarriedImage, bundles []CarriedBundle) (Blob, error) {
 	slices.SortFunc(bundles, func(a, b CarriedBundle) int { return strings.Compare(a.Runtime, b.Runtime) })
 	data, err := json.Marshal(Carried{APIVersion: APIVersion, Kind: kindCarried, Images: images, Bundles: bundles})
 	if err == nil && len(data) > MaxDocumentBytes {
-		err = fmt.Errorf("list of %d images has %d bytes, must be at most %d", len(images), len(data), MaxDocumentBytes)
+		err = fmt.Errorf("list of %d images is %d bytes, must be at most %d", len(images), len(data), MaxDocumentBytes)
 	}
 	return NewBlob(MediaTypeCarried, data), err
 }

@@ -26,7 +26,7 @@ func ParseCheckRun(text string) (*CheckRun, error) {
 		return nil, nil
 	}
 	if len(text) > maxCheckRunBytes {
-		return nil, fmt.Errorf("check run has %d bytes, must be at most %d", len(text), maxCheckRunBytes)
+		return nil, fmt.Errorf("check run is %d bytes, must be at most %d", len(text), maxCheckRunBytes)
 	}
 	run := &CheckRun{}
 	if err := decodeStrict([]byte(text), run); err != nil {

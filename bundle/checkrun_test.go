@@ -72,10 +72,10 @@ func TestReportedCheckRunBeyondALimitIsRefused(t *testing.T) {
 			&ReportedCheckRun{Version: strings.Repeat("x", MaxVersionBytes+1)}, "id and version",
 		},
 		"module name longer than the limit": {
-			&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module has",
+			&ReportedCheckRun{Module: strings.Repeat("x", MaxModuleNameBytes+1)}, "module is",
 		},
 		"problem longer than the limit": {
-			&ReportedCheckRun{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem has 513",
+			&ReportedCheckRun{Problem: strings.Repeat("x", MaxMessageBytes+1)}, "problem is 513",
 		},
 		"unsorted results": {
 			&ReportedCheckRun{Checks: []ReportedCheck{result("b"), result("a")}}, "sorted",

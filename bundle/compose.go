@@ -46,7 +46,7 @@ func NewDocuments(state DesiredState, catalog Catalog) (Documents, error) {
 	if len(stateBytes) > MaxDocumentBytes || len(catalogBytes) > MaxDocumentBytes {
 		return Documents{},
 			&RefusedDocument{Err: fmt.Errorf(
-				"desired state has %d bytes and catalog has %d bytes, each must be at most %d",
+				"desired state is %d bytes and catalog is %d bytes, each must be at most %d",
 				len(stateBytes), len(catalogBytes), MaxDocumentBytes)}
 	}
 	if _, err := DecodeDesiredState(stateBytes); err != nil {
@@ -114,7 +114,7 @@ func NewManifest(manifest ocispec.Manifest) (Blob, error) {
 		return Blob{}, err
 	}
 	if len(data) > MaxManifestBytes {
-		return Blob{}, fmt.Errorf("manifest has %d bytes, must be at most %d", len(data), MaxManifestBytes)
+		return Blob{}, fmt.Errorf("manifest is %d bytes, must be at most %d", len(data), MaxManifestBytes)
 	}
 	return NewBlob(ocispec.MediaTypeImageManifest, data), nil
 }

@@ -125,7 +125,7 @@ func (d *ModuleDetails) check() error {
 func (o DetailedObject) check() error {
 	if longest := max(len(o.Group), len(o.Kind), len(o.Namespace), len(o.Name),
 		len(o.State)); longest > MaxModuleNameBytes {
-		return fmt.Errorf(": one of the fields group, kind, namespace, name and state has %d bytes, must be at most %d",
+		return fmt.Errorf(": one of the fields group, kind, namespace, name and state is %d bytes, must be at most %d",
 			longest, MaxModuleNameBytes)
 	}
 	if len(o.Message) > MaxDetailTextBytes {
@@ -144,7 +144,7 @@ func (f FailingObject) check() error {
 	}
 	for _, line := range slices.Concat(f.Conditions, f.Events) {
 		if len(line) > MaxDetailTextBytes {
-			return fmt.Errorf(": an entry of conditions or events has %d bytes, must be at most %d", len(line),
+			return fmt.Errorf(": an entry of conditions or events is %d bytes, must be at most %d", len(line),
 				MaxDetailTextBytes)
 		}
 	}

@@ -251,7 +251,7 @@ func (m Manifest) ContentBytes() int64 {
 // The error names the field.
 func CheckCatalogEntry(encoded []byte) error {
 	if len(encoded) > MaxCatalogEntryBytes {
-		return fmt.Errorf("the object has %d bytes, must be at most %d: move large content into the component",
+		return fmt.Errorf("the object is %d bytes, must be at most %d: move large content into the component",
 			len(encoded), MaxCatalogEntryBytes)
 	}
 	if err := strict.CheckJSON(encoded, strict.MaxJSONDepth-entryDepth); err != nil {

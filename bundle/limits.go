@@ -18,7 +18,7 @@ const (
 	// MaxManifests limits the modules of one runtime. Kyma has about 20 modules.
 	MaxManifests = 500
 	// MaxCatalogEntryBytes limits one ModuleTemplate or ModuleReleaseMeta in a Catalog. A Kyma ModuleTemplate with an
-	// inline descriptor has 6 KiB.
+	// inline descriptor is 6 KiB.
 	MaxCatalogEntryBytes = 256 << 10
 	// MaxChannels limits the channels of one ModuleReleaseMeta.
 	MaxChannels = 32

@@ -94,7 +94,7 @@ func readBundleManifest(fetched Fetched) (ocispec.Manifest, *refusal.Error) {
 		}
 		if d.Size < 0 || d.Size > MaxDocumentBytes {
 			return manifest,
-				refusal.New(refusal.TooLarge, "%s has %d bytes, must be at most %d", blobName(i), d.Size,
+				refusal.New(refusal.TooLarge, "%s is %d bytes, must be at most %d", blobName(i), d.Size,
 					MaxDocumentBytes)
 		}
 	}

@@ -56,7 +56,7 @@ func (n *NextRegistry) check() error {
 
 func checkCA(text string) error {
 	if len(text) > MaxCABytes {
-		return fmt.Errorf("the certificates have %d bytes, must be at most %d", len(text), MaxCABytes)
+		return fmt.Errorf("the certificates are %d bytes, must be at most %d", len(text), MaxCABytes)
 	}
 	rest, count := []byte(text), 0
 	for len(strings.TrimSpace(string(rest))) > 0 {

@@ -351,7 +351,7 @@ func TestReleaseKeysForbidUnreleasedContentInBundleFields(t *testing.T) {
 		"chart values that are not part of the content": {
 			func(m *Manifest, _ *DesiredState) {
 				m.Spec.Config = &v1beta2.ImageSpec{Ref: "sha256:00"}
-			}, "spec.config: the component contains no values",
+			}, "spec.config: the component does not contain values",
 		},
 		"module without a default CR": {func(m *Manifest, _ *DesiredState) {
 			m.Spec.Resource, m.Content = nil, m.Content[:1]

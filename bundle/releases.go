@@ -95,7 +95,7 @@ func (m Manifest) checkLocked(descriptor ocm.Descriptor, released *unstructured.
 	}
 	switch values := selected.Values; {
 	case values == nil && m.Spec.Config != nil:
-		return errors.New("spec.config: the component contains no values")
+		return errors.New("spec.config: the component does not contain values")
 	case values != nil && (m.Spec.Config == nil || !m.isContent(*m.Spec.Config, *values)):
 		return fmt.Errorf("spec.config is not the component's resource %q", values.Name)
 	}

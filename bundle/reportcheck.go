@@ -129,8 +129,8 @@ func (r Report) checkLists() error {
 	for i, refused := range r.Refused {
 		if len(refused.Detail) > MaxMessageBytes || len(refused.Reason) > MaxVersionBytes ||
 			len(refused.Digest) > MaxVersionBytes {
-			return fmt.Errorf("refused[%d]: detail has %d bytes, must be at most %d; reason has %d bytes and "+
-				"digest has %d bytes, must be at most %d", i, len(refused.Detail), MaxMessageBytes, len(refused.Reason),
+			return fmt.Errorf("refused[%d]: detail is %d bytes, must be at most %d; reason is %d bytes and "+
+				"digest is %d bytes, must be at most %d", i, len(refused.Detail), MaxMessageBytes, len(refused.Reason),
 				len(refused.Digest), MaxVersionBytes)
 		}
 		if err := reason.Reason(refused.Reason).Check(); err != nil {
@@ -200,14 +200,16 @@ func (r Report) checkModules() error {
 		case seen[m.Name]:
 			return fmt.Errorf("modules[%d].name: duplicate %s", i, Quote(m.Name, maxQuotedBytes))
 		case max(len(m.Channel), len(m.Version), len(m.Wanted)) > MaxVersionBytes:
-			return fmt.Errorf("modules[%d]: field channel has %d bytes and field version has %d bytes, must be at most %d", i,
+			return fmt.Errorf("modules[%d]: field channel is %d bytes and field version is %d bytes, must be at most %d",
+				i,
 				len(m.Channel), max(len(m.Version), len(m.Wanted)), MaxVersionBytes)
 		case m.Reason.Check() != nil:
 			return fmt.Errorf("modules[%d].reason: %w", i, m.Reason.Check())
 		case len(m.Message) > MaxMessageBytes:
 			return fmt.Errorf("modules[%d].message: %d bytes, must be at most %d", i, len(m.Message), MaxMessageBytes)
 		case !shortObject(m.Manifest) || !shortObject(m.Resource):
-			return fmt.Errorf("modules[%d]: manifest and resource: name, namespace and kind must have at most %d bytes each",
+			return fmt.Errorf(
+				"modules[%d]: manifest and resource: name, namespace and kind must be at most %d bytes each",
 				i, MaxModuleNameBytes)
 		}
 		if err := checkResults(m.Checks); err != nil {
@@ -239,7 +241,7 @@ func (r Report) checkAsked() error {
 	for i, m := range r.Kyma.Spec.Modules {
 		if longest := max(len(m.Name), len(m.ControllerName),
 			len(m.RemoteModuleTemplateRef)); longest > MaxModuleNameBytes {
-			return fmt.Errorf("kyma.spec.modules[%d]: name has %d bytes, must be at most %d", i, longest,
+			return fmt.Errorf("kyma.spec.modules[%d]: name is %d bytes, must be at most %d", i, longest,
 				MaxModuleNameBytes)
 		}
 	}
@@ -251,10 +253,10 @@ func (r *ReportedCheckRun) check() error {
 		return nil
 	}
 	if longest := max(len(r.ID), len(r.Version)); longest > MaxVersionBytes {
-		return fmt.Errorf("one of the fields id and version has %d bytes, must be at most %d", longest, MaxVersionBytes)
+		return fmt.Errorf("one of the fields id and version is %d bytes, must be at most %d", longest, MaxVersionBytes)
 	}
 	if len(r.Module) > MaxModuleNameBytes || len(r.Problem) > MaxMessageBytes {
-		return fmt.Errorf("field module has %d bytes and field problem has %d bytes, must be at most %d and %d",
+		return fmt.Errorf("field module is %d bytes and field problem is %d bytes, must be at most %d and %d",
 			len(r.Module), len(r.Problem), MaxModuleNameBytes, MaxMessageBytes)
 	}
 	return checkResults(r.Checks)

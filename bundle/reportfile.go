@@ -10,7 +10,7 @@ import (
 // ReadReportFile reads a report from a file without verifying it. The error is a *refusal.Error.
 func ReadReportFile(data []byte) (Fetched, error) {
 	if len(data) > MaxManifestBytes {
-		return Fetched{}, refusal.New(refusal.TooLarge, "report has %d bytes, must be at most %d", len(data),
+		return Fetched{}, refusal.New(refusal.TooLarge, "report is %d bytes, must be at most %d", len(data),
 			MaxManifestBytes)
 	}
 	return Fetched{Descriptor: ocispec.Descriptor{MediaType: ocispec.MediaTypeImageManifest}, Bytes: data}, nil

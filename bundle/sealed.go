@@ -186,7 +186,7 @@ func (s Secrets) Seal(runtime, recipient string) (*Sealed, error) {
 	}
 	if out.Len() > MaxSealedBytes {
 		return nil,
-			fmt.Errorf("the encrypted Secrets have %d bytes, must be at most %d: use fewer or smaller Secrets",
+			fmt.Errorf("the encrypted Secrets are %d bytes, must be at most %d: use fewer or smaller Secrets",
 				out.Len(), MaxSealedBytes)
 	}
 	return &Sealed{Recipient: recipient, Revision: s.RevisionFor(recipient), Data: out.Bytes()}, nil
@@ -264,7 +264,7 @@ func encodedBytes(v any) int {
 func (s *Sealed) Open(runtime string, identity *age.X25519Identity) (Secrets, error) {
 	if len(s.Data) > MaxSealedBytes {
 		return Secrets{},
-			fmt.Errorf("the encrypted Secrets have %d bytes, must be at most %d", len(s.Data), MaxSealedBytes)
+			fmt.Errorf("the encrypted Secrets are %d bytes, must be at most %d", len(s.Data), MaxSealedBytes)
 	}
 	if s.Recipient != identity.Recipient().String() {
 		return Secrets{},

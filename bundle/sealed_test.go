@@ -223,7 +223,7 @@ func TestLargestSealedSecretsFitIntoABundle(t *testing.T) {
 	}
 	signed, err := attest(json.RawMessage(data), trusttest.NewSigner(t))
 	if err != nil || len(signed) > MaxAttestationBytes {
-		t.Errorf("signed statement has %d bytes, want at most %d; error %v", len(signed), MaxAttestationBytes, err)
+		t.Errorf("signed statement is %d bytes, want at most %d; error %v", len(signed), MaxAttestationBytes, err)
 	}
 }
 

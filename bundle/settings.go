@@ -27,7 +27,7 @@ type Settings struct {
 	ImagePullSecret string `json:"imagePullSecret,omitempty"`
 	// NamespaceLabels are labels for namespace kyma-system in the runtime; see NamespaceLabelKeys.
 	NamespaceLabels map[string]string `json:"namespaceLabels,omitempty"`
-	// Autonomy allows the runtime to apply changes of its own Kyma before the control plane responds: AutonomyCatalog,
+	// Autonomy allows the runtime to apply changes to its own Kyma before the control plane responds: AutonomyCatalog,
 	// or empty to disallow it.
 	Autonomy string `json:"autonomy,omitempty"`
 	// Details are the details that the agent adds to its reports, sorted.

@@ -86,7 +86,7 @@ func TestInvalidSettingsAreRefused(t *testing.T) {
 		"next CA that is not PEM": {Settings{NextRegistry: &NextRegistry{CA: "hello"}}, "must be certificates in PEM"},
 		"next CA larger than the limit": {
 			Settings{NextRegistry: &NextRegistry{CA: strings.Repeat("x", MaxCABytes+1)}},
-			"CA: the certificates have 65537 bytes, must be at most 65536",
+			"CA: the certificates are 65537 bytes, must be at most 65536",
 		},
 		"image pull Secret with a reserved name": {
 			Settings{ImagePullSecret: "skr-agent-key"},

@@ -91,7 +91,7 @@ func ParseValues(text string) (Values, error) {
 		return nil, nil
 	}
 	if len(text) > 4*MaxValuesBytes {
-		return nil, fmt.Errorf("the annotation has %d bytes, must be at most %d", len(text), 4*MaxValuesBytes)
+		return nil, fmt.Errorf("the annotation is %d bytes, must be at most %d", len(text), 4*MaxValuesBytes)
 	}
 	var values Values
 	if err := decodeStrict([]byte(text), &values); err != nil {

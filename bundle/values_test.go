@@ -51,7 +51,7 @@ func TestValuesReplaceTextInParsedStringsOnly(t *testing.T) {
 	}
 	if tree := map[string]any{"a": "${kyma-pull.dev/values.region}"}; (ModuleValues{}).Substitute(tree) != nil ||
 		tree["a"] != "${kyma-pull.dev/values.region}" {
-		t.Errorf("module that uses no values: got tree %v, want it unchanged", tree)
+		t.Errorf("module that does not use values: got tree %v, want it unchanged", tree)
 	}
 }
 

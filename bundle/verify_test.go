@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-func TestVerifyAcceptsAnHonestBundle(t *testing.T) {
+func TestVerifyAcceptsAValidBundle(t *testing.T) {
 	a := newAttempt(t)
 	fetched := a.fetched(t)
 	verified, err := Verify(fetched, a.trust, a.now)
@@ -125,7 +125,7 @@ func checks(tb testing.TB) []struct {
 			refusal.MediaType,
 		},
 		{
-			"the attestation has another version",
+			"the attestation has a different version",
 			onEnvelope(func(a *attestation) { a.MediaType = strings.Replace(a.MediaType, "v0.3", "v0.2", 1) }),
 			refusal.MediaType,
 		},
@@ -396,7 +396,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 		{"an expired root accepts no new bundle", func(_ *testing.T, a *attempt) {
 			a.trust.Root.Expires = trusttest.Now
 		}, refusal.RootExpired},
-		{"the same sequence with another digest is refused", func(_ *testing.T, a *attempt) {
+		{"the same sequence with a different digest is refused", func(_ *testing.T, a *attempt) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: sha("100")}
 		}, refusal.Equivocation},
 		{"an older sequence is refused", func(_ *testing.T, a *attempt) {

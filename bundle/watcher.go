@@ -120,7 +120,7 @@ type ReportedWatch struct {
 type WatchedObject struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// Since is the sequence of the first report that contained the latest change of the object.
+	// Since is the sequence of the first report that contained the latest change to the object.
 	Since int64 `json:"since"`
 }
 

@@ -220,7 +220,7 @@ func TestInvalidAirGapFileIsRefused(t *testing.T) {
 		"index larger than the limit": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: "index.json", Size: maxIndexBytes + 1}), "at most",
 		},
-		"blob with another digest": {
+		"blob with a different digest": {
 			tarOf(t, tar.Header{Typeflag: tar.TypeReg, Name: blobsPrefix + strings.Repeat("a", 64), Size: 3}),
 			"changed or damaged",
 		},

@@ -111,7 +111,7 @@ func (l Layout) entries() ([]entry, error) {
 	}
 	if len(index) > maxIndexBytes {
 		return nil,
-			fmt.Errorf("index has %d bytes, must be at most %d: export fewer runtimes at once", len(index),
+			fmt.Errorf("index is %d bytes, must be at most %d: export fewer runtimes at once", len(index),
 				maxIndexBytes)
 	}
 	version, err := json.Marshal(ocispec.ImageLayout{Version: ocispec.ImageLayoutVersion})

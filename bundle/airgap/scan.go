@@ -126,7 +126,7 @@ func (f *File) scan(advance func(int64)) error {
 		}
 		if header.Size > f.size-offset {
 			return refusal.New(refusal.Malformed,
-				"entry %q is incomplete, must have %d bytes: the file was cut off, or a volume is missing", name,
+				"entry %q is incomplete, must be %d bytes: the file was cut off, or a volume is missing", name,
 				header.Size)
 		}
 		end = offset + padSize(header.Size)
@@ -187,7 +187,7 @@ func (f *File) readEntry(name string, at byteRange, data io.Reader) error {
 		return nil
 	}
 	if at.size > maxIndexBytes {
-		return refusal.New(refusal.TooLarge, "%s has %d bytes, must be at most %d", name, at.size, maxIndexBytes)
+		return refusal.New(refusal.TooLarge, "%s is %d bytes, must be at most %d", name, at.size, maxIndexBytes)
 	}
 	content, err := io.ReadAll(data)
 	if err != nil {

@@ -36,7 +36,7 @@ type Provider struct {
 // Label is a named value. A signature covers the label only if Signing is true.
 type Label struct {
 	Name string
-	// Value is the JSON of the value, or nil. Numbers keep the digits of the document.
+	// Value is the label's value as JSON, or nil. Numbers keep their original digits.
 	Value   json.RawMessage
 	Version string
 	Signing bool

@@ -65,7 +65,7 @@ func (s Signature) Verify(trust Trust, now time.Time) error {
 
 func (s Signature) verify(trust Trust, now time.Time) error {
 	if len(s.Value) > maxSignatureBytes {
-		return fmt.Errorf("value has %d bytes, must be at most %d", len(s.Value), maxSignatureBytes)
+		return fmt.Errorf("value is %d bytes, must be at most %d", len(s.Value), maxSignatureBytes)
 	}
 	digest, err := hex.DecodeString(s.Digest.Value)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s Signature) verify(trust Trust, now time.Time) error {
 		return err
 	}
 	if len(digest) != hash.Size() {
-		return fmt.Errorf("digest.value has %d bytes, must have %d", len(digest), hash.Size())
+		return fmt.Errorf("digest.value is %d bytes, must be %d", len(digest), hash.Size())
 	}
 	if s.Algorithm != AlgorithmPKCS1 && s.Algorithm != AlgorithmPSS {
 		return fmt.Errorf("algorithm %q is not supported: must be %s or %s", s.Algorithm, AlgorithmPKCS1, AlgorithmPSS)

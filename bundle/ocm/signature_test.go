@@ -186,7 +186,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 			func(s *Signature) { s.Digest.HashAlgorithm = "MD5" }, trust, `hash algorithm "MD5"`,
 		},
 		"digest with the length of another hash": {
-			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "has 32 bytes, must have 64",
+			func(s *Signature) { s.Digest.HashAlgorithm = "SHA-512" }, trust, "is 32 bytes, must be 64",
 		},
 		"digest that is not hexadecimal": {
 			func(s *Signature) { s.Digest.Value = "zz" }, trust, "digest.value",
@@ -202,7 +202,7 @@ func TestInvalidSignaturesAreRefused(t *testing.T) {
 		"value longer than the limit": {
 			func(s *Signature) {
 				s.Value = strings.Repeat("0", maxSignatureBytes+2)
-			}, trust, "value has 65538 bytes, must be at most 65536",
+			}, trust, "value is 65538 bytes, must be at most 65536",
 		},
 		"PEM header with another algorithm": {
 			func(s *Signature) {

@@ -95,7 +95,7 @@ const (
 	RegistryNotAnswering Reason = "RegistryNotAnswering" // the registry works, but requests for this runtime fail
 	RootExpired          Reason = "RootExpired"          // the root of trust has expired
 	KeysNotAccepted      Reason = "KeysNotAccepted"      // the root of trust does not list the publisher's keys
-	SecretMissing        Reason = "SecretMissing"        // the image pull Secret is missing or has a wrong type
+	SecretMissing        Reason = "SecretMissing"        // the image pull Secret is missing or has the wrong type
 )
 
 // Publishing lists the reasons for not publishing a bundle. Sealing lists the reasons for not including Secrets.

@@ -22,7 +22,7 @@ const maxBytes = 64
 // digits.
 func (r Reason) Check() error {
 	if len(r) > maxBytes {
-		return fmt.Errorf("the reason has %d bytes, must be at most %d", len(r), maxBytes)
+		return fmt.Errorf("the reason is %d bytes, must be at most %d", len(r), maxBytes)
 	}
 	for i := range len(r) {
 		c := r[i]

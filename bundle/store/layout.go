@@ -293,7 +293,7 @@ func (l layoutRepository) Tag(ctx context.Context, d ocispec.Descriptor, referen
 	return l.index.blobs.remove(before.Digest, damaged)
 }
 
-// Batch makes a Layout write several changes of its index together. Readers of the same Layout see each change
+// Batch makes a Layout write several changes to its index together. Readers of the same Layout see each change
 // immediately. Other processes see the changes after a call of flush, or once enough changes are pending. Batch has no
 // effect on other stores.
 func Batch(s Store) (flush func() error) {

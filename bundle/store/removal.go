@@ -35,7 +35,7 @@ func Repositories(ctx context.Context, s Store) ([]string, error) {
 	case len(below.all) == 0:
 		return nil,
 			fmt.Errorf(
-				"%s: the registry lists no repositories below this prefix: allow the credentials to list them "+
+				"%s: the registry does not list repositories below this prefix: allow the credentials to list them "+
 					"(/v2/_catalog)", s)
 	}
 	return below.all, nil

@@ -24,11 +24,11 @@ func TestEmptyRepositoryListIsAnError(t *testing.T) {
 			[]string{"content", "runtimes/a"}, "",
 		},
 		"empty list": {
-			`{"repositories":[]}`, nil, "lists no repositories below this prefix",
+			`{"repositories":[]}`, nil, "does not list repositories below this prefix",
 		},
-		"response without a list": {`{}`, nil, "lists no repositories below this prefix"},
+		"response without a list": {`{}`, nil, "does not list repositories below this prefix"},
 		"list without repositories of the fleet": {
-			`{"repositories":["fleets/b","other"]}`, nil, "lists no repositories below this prefix",
+			`{"repositories":["fleets/b","other"]}`, nil, "does not list repositories below this prefix",
 		},
 		"response that is not JSON": {`<html>`, nil, "invalid character"},
 	} {

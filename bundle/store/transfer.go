@@ -65,7 +65,7 @@ func Head(ctx context.Context, from oras.ReadOnlyTarget, reference string) (dige
 // FetchBlob reads one blob and checks its size and digest. The error is a *refusal.Error if they do not match.
 func FetchBlob(ctx context.Context, from content.Fetcher, desc ocispec.Descriptor, limit int64) ([]byte, error) {
 	if desc.Size < 0 || desc.Size > limit {
-		return nil, refusal.New(refusal.TooLarge, "blob %s has %d bytes, must be at most %d", desc.Digest, desc.Size,
+		return nil, refusal.New(refusal.TooLarge, "blob %s is %d bytes, must be at most %d", desc.Digest, desc.Size,
 			limit)
 	}
 	if err := desc.Digest.Validate(); err != nil {

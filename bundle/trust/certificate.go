@@ -70,7 +70,7 @@ func RequestKey(request string) (crypto.PublicKey, error) {
 
 func onePEM(text, kind string) ([]byte, error) {
 	if len(text) > maxCertificateBytes {
-		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", strings.ToLower(kind), len(text),
+		return nil, fmt.Errorf("%s is %d bytes, must be at most %d", strings.ToLower(kind), len(text),
 			maxCertificateBytes)
 	}
 	block, rest := pem.Decode([]byte(text))

@@ -141,7 +141,7 @@ func TestCertificateRequestProvesPossessionOfItsKey(t *testing.T) {
 		"empty text":                          "",
 		"certificate instead of a request":    strings.ReplaceAll(good, " REQUEST", ""),
 		"request with a key of another curve": request(t, other),
-		"request with another signature": string(
+		"request with a different signature": string(
 			pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: forged}),
 		),
 	} {

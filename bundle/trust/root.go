@@ -126,7 +126,7 @@ func parseRoot(data []byte) (Root, error) {
 
 func readRoot(data []byte) (*metadata.Metadata[metadata.RootType], error) {
 	if len(data) > MaxRootBytes {
-		return nil, fmt.Errorf("the document has %d bytes, must be at most %d", len(data), MaxRootBytes)
+		return nil, fmt.Errorf("the document is %d bytes, must be at most %d", len(data), MaxRootBytes)
 	}
 	if err := strict.CheckJSON(data, strict.MaxJSONDepth); err != nil {
 		return nil, err

@@ -71,7 +71,7 @@ type (
 func Parse(data []byte) (Policy, error) {
 	var policy Policy
 	if len(data) > MaxPolicyBytes {
-		return policy, fmt.Errorf("the policy has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
+		return policy, fmt.Errorf("the policy is %d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	var file policyFile
 	if err := strict.JSON(data, &file, maxDepth); err != nil {
@@ -103,7 +103,7 @@ func Parse(data []byte) (Policy, error) {
 // ParseWindows parses a JSON list of windows. Errors name the field.
 func ParseWindows(data []byte) ([]Window, error) {
 	if len(data) > MaxPolicyBytes {
-		return nil, fmt.Errorf("the list of windows has %d bytes, must be at most %d", len(data), MaxPolicyBytes)
+		return nil, fmt.Errorf("the list of windows is %d bytes, must be at most %d", len(data), MaxPolicyBytes)
 	}
 	windows := []Window{}
 	if err := strict.JSON(data, &windows, maxDepth); err != nil {
@@ -215,7 +215,7 @@ func (p *Policy) addRule(field string, file ruleFile) error {
 
 func compile(text string) (*regexp.Regexp, error) {
 	if len(text) > maxPatternBytes {
-		return nil, fmt.Errorf("the pattern has %d bytes, must be at most %d", len(text), maxPatternBytes)
+		return nil, fmt.Errorf("the pattern is %d bytes, must be at most %d", len(text), maxPatternBytes)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {

@@ -27,7 +27,7 @@ func TestInvalidPolicyIsRefusedWithTheField(t *testing.T) {
 		"Invalid pattern": {match(`"plan":"("`), "rules[0].match.plan: error parsing regexp"},
 		"Pattern longer than the limit": {
 			match(`"region":"` + strings.Repeat("a", 1025) + `"`),
-			"rules[0].match.region: the pattern has 1025 bytes, must be at most 1024",
+			"rules[0].match.region: the pattern is 1025 bytes, must be at most 1024",
 		},
 		"Pattern that is too complex": {
 			match(`"region":"(abcdefghijklmnopqrst){1000}"`), "rules[0].match.region: the pattern is too complex",

@@ -59,8 +59,8 @@ var clockShifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts. In this time, bundles with correct times replace the bundles with
-// wrong times. Two clocks must not be ahead at the same time, because users must repair that state
+// clockRest is the pause between two clock shifts. During this time, bundles with correct times replace the bundles
+// with wrong times. Two clocks must not be ahead at the same time, because users must repair that state
 // (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 

@@ -267,8 +267,8 @@ func TestSelfUpgradeWithLimitedRightsIsOptIn(t *testing.T) {
 	}{
 		"agent with limited rights":                  {map[string]any{}, false},
 		"agent with limited rights and self-upgrade": {map[string]any{"selfUpgrade": true}, true},
-		"agent with all rights":                      {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
-		"agent with all rights, no self-upgrade": {
+		"agent with all permissions":                 {map[string]any{"rbac": map[string]any{"clusterAdmin": true}}, true},
+		"agent with all permissions, no self-upgrade": {
 			map[string]any{"rbac": map[string]any{"clusterAdmin": true}, "selfUpgrade": false},
 			false,
 		},
@@ -421,7 +421,7 @@ func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}},
 			[]string{"agent", "report-details"},
 		},
-		"the agent with all rights": {
+		"the agent with all permissions": {
 			"skr-agent", map[string]any{
 				"rbac": map[string]any{"clusterAdmin": true},
 			}, []string{"agent", "all-modules", "self-upgrade"},

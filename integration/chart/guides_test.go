@@ -165,7 +165,7 @@ func (o *operator) gone(objects ...client.Object) {
 // The test runs every command of both guides, and the Helm commands of the guide on upgrades, in one cluster. The
 // publisher and the agent do not run there, so finalizers stay on deleted objects.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestHelmInstallsUpgradesAndRemovesTheCharts
+	suite.Long(t) // the short suite runs TestHelmInstallsUpgradesAndRemovesTheCharts
 	o, ctx := newOperator(t), t.Context()
 	require.NoError(t, os.WriteFile(filepath.Join(o.dir, "ids"), []byte("tokyo paris\n"), 0o600))
 	for _, block := range guideBlocks(t, "guides/install.md") {

@@ -140,7 +140,7 @@ func TestWorkloadsBecomeReadyUnlessBroken(t *testing.T) {
 }
 
 func TestClientsAndDataSurviveAPIServerRestart(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	c := lend(t, true)
 	ctx := t.Context()
 	client := kubernetes.NewForConfigOrDie(c.Config)
@@ -194,7 +194,7 @@ func TestClusterHasAddressesForHundredsOfServices(t *testing.T) {
 }
 
 func TestUsersHaveRightsFromRBAC(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	c := lend(t, false)
 	ctx := t.Context()
 	config, err := c.User("reader", "auditors")
@@ -243,7 +243,7 @@ func TestUsersHaveRightsFromRBAC(t *testing.T) {
 
 // The killed process is this test binary.
 func TestClusterEndsWhenItsProcessIsKilled(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	const note = "KYMA_PULL_TEST_KILLED_CLUSTER"
 	if path := os.Getenv(note); path != "" {
 		c, err := Start(t.Context(), Options{Workloads: true})

@@ -50,7 +50,7 @@ func untilAll(t *testing.T, s *server, want bool) {
 }
 
 func TestIdlePooledClusterIsFrozen(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	ctx := t.Context()
 	pool := &Pool{}
 	first, err := pool.Take(ctx, Options{Workloads: true, Audit: []string{"nobody-of-the-lender"}})

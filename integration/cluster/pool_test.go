@@ -214,7 +214,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 }
 
 func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	ctx := t.Context()
 	var pool Pool
 	c, err := pool.take(ctx, sharedOptions(Options{CRDs: []fs.FS{charts.PublisherCRDs}, Progress: os.Stderr}))
@@ -250,7 +250,7 @@ func TestPoolStopsClusterThatCannotBeRestored(t *testing.T) {
 }
 
 func TestLenderStopsClusterOfDisconnectedBorrower(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestReturnedClusterIsResetAndLentAgain
+	suite.Long(t) // the short suite runs TestReturnedClusterIsResetAndLentAgain
 	l, socket := startLender(t)
 	loan, err := lender.Borrow(t.Context(), socket, lender.Want{})
 	if err != nil {

@@ -51,7 +51,7 @@ func TestRecordingShowsDemoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(shown) > 40<<10 {
-		t.Errorf("the recording has %d bytes, want at most 40 KiB", len(shown))
+		t.Errorf("the recording is %d bytes, want at most 40 KiB", len(shown))
 	}
 	if err := xml.Unmarshal(shown, &struct{}{}); err != nil {
 		t.Error(err)

@@ -15,7 +15,7 @@ import (
 
 // All pods keep running without the API server. The kubelet restarts an agent that ended after losing its Lease.
 func TestAgentSurvivesAPIServerOutage(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRestartedRuntimeKeepsItsModules and the chaos test
+	suite.Long(t) // the short suite runs TestRestartedRuntimeKeepsItsModules and the chaos test
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)

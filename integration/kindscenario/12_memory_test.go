@@ -27,7 +27,7 @@ func bulk() sample.Version {
 }
 
 func TestModuleOfAThousandObjectsFitsMemoryLimits(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
+	suite.Long(t) // the short suite runs TestInstalledModuleHasRunningPods
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)

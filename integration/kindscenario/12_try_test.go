@@ -17,7 +17,7 @@ import (
 // This test runs the steps of docs/tutorials/try-a-module.md with KIND=1. On clusters of its own, it would take minutes
 // longer.
 func TestSampleModulePassesTrialWithPods(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestInstalledModuleHasRunningPods
+	suite.Long(t) // the short suite runs TestInstalledModuleHasRunningPods
 	startScenario(t)
 	ctx := t.Context()
 	var had []*fleet.Runtime

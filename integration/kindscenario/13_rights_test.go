@@ -42,7 +42,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 		"the agent creates Pods in default":           agent.Create(ctx, podIn(metav1.NamespaceDefault)),
 		"the agent creates Pods in its own namespace": agent.Create(ctx, podIn(v1beta2.RuntimeNamespace)),
 		"the agent reads a Secret of kube-system":     agent.Get(ctx, foreignKey, &corev1.Secret{}),
-		"the agent gives itself all rights": agent.Create(ctx,
+		"the agent gives itself all permissions": agent.Create(ctx,
 			clusterAdmin("escape", rbacv1.Subject{
 				Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent",
 			})),

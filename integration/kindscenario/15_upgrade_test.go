@@ -18,7 +18,7 @@ import (
 )
 
 func TestBundleUpgradesAgentPodAndSurvivesABadImage(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
+	suite.Long(t) // the short suite runs TestBundleUpgradesAgentAndRollsBackABadImage
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
 	untilPromoted(t, r)

@@ -86,9 +86,9 @@ func checkNames(t *testing.T, page, text, tests string, least int) {
 // The comment at a call of suite.Long names short tests of the same behavior.
 func TestShortTestsOfLongTestsExist(t *testing.T) {
 	sources := testSources(t)
-	comments := regexp.MustCompile(`suite\.Long\(t\) // the short suite keeps (.+)`).FindAllStringSubmatch(sources, -1)
+	comments := regexp.MustCompile(`suite\.Long\(t\) // the short suite runs (.+)`).FindAllStringSubmatch(sources, -1)
 	if len(comments) < 40 {
-		t.Errorf("found %d comments about the tests that the short suite keeps, want at least 40", len(comments))
+		t.Errorf("found %d comments about the tests that the short suite runs, want at least 40", len(comments))
 	}
 	for _, comment := range comments {
 		for _, name := range regexp.MustCompile(`Test[A-Z]\w+`).FindAllString(comment[1], -1) {

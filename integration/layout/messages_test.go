@@ -28,7 +28,7 @@ var messagesRead = map[string]string{
 	"skr-agent/internal/install/account/errors.go": "server-side apply has no typed error for a wrong type",
 	"skr-agent/internal/install/account/writes.go": "field errors name immutable fields in text only",
 	"internal/render/schema.go":                    "the first line of a schema's error is removed for display",
-	"internal/cli/clusterhint.go": "the API server distinguishes a missing right from a policy by " +
+	"internal/cli/clusterhint.go": "the API server distinguishes a missing permission from a policy by " +
 		"text only",
 
 	"kcp-publisher/internal/core/permission/policy.go": "the API server passes the refusal of a policy on as text only",

@@ -52,7 +52,7 @@ func Prioritized() sample.Version {
 // Better returns a version with a newer operator and the same behavior.
 func Better() sample.Version { return Patch(VersionBetter) }
 
-// Patch returns a version with another version number and the image of VersionBetter.
+// Patch returns a version with a different version number and the image of VersionBetter.
 func Patch(number string) sample.Version {
 	return version(number, Image(VersionBetter), "", "")
 }

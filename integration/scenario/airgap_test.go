@@ -146,7 +146,7 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 // Runtime ship has its own registry, and runtime bunker a folder. Their programs cannot connect to the fleet's
 // registry.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
+	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Secured: true})
 	v := airGappedFleet{f, t, t.TempDir()}
@@ -228,7 +228,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 		unwritten(t, writes)
 	})
 	t.Run("modified files are refused", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestRefusedFileWritesNothing
+		suite.Long(t) // the short suite runs TestRefusedFileWritesNothing
 		data, err := os.ReadFile(v.file("two.tar"))
 		must(t, err)
 		writes := written.Load()
@@ -274,7 +274,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 		}
 	})
 	t.Run("older files are refused and repeated imports change nothing", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestDeltasAreImportedInOrder and TestRefusedFileWritesNothing
+		suite.Long(t) // the short suite runs TestDeltasAreImportedInOrder and TestRefusedFileWritesNothing
 		writes := written.Load()
 		if output := v.imports(3, harbor, v.file("two.tar")); !strings.Contains(output, "Rollback") {
 			t.Errorf("import of an older file is not refused:\n%s", output)

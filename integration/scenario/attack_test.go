@@ -242,7 +242,7 @@ func TestAgentRefusesHostileBundles(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !slices.Contains(smoke, c.reason) {
-				suite.Long(t) // the short suite keeps TestVerifyAcceptsOnlyValidBundles and TestRefusedBundleWritesNothing
+				suite.Long(t) // the short suite runs TestVerifyAcceptsOnlyValidBundles and TestRefusedBundleWritesNothing
 			}
 			before := objectVersions(t, victim)
 			must(t, victim.Put(ctx, c.put))

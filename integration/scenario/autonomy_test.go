@@ -110,7 +110,7 @@ func replaceKyma(t *testing.T, r *fleet.Runtime, spec v1beta2.KymaSpec) {
 }
 
 func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestModuleChoicesNeverDowngrade
+	suite.Long(t) // the short suite runs TestModuleChoicesNeverDowngrade
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--agent-autonomy", "Catalog"}})
 	r := runtimeWith(t, f, "free", map[string]string{"scaler": "1.7.0"})

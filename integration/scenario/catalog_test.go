@@ -51,7 +51,7 @@ func labelKyma(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, label, value stri
 }
 
 func TestCatalogFollowsModuleVisibility(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestModuleIsOfferedOnlyToAllowedKymas and TestHiddenModuleIsRemoved
+	suite.Long(t) // the short suite runs TestModuleIsOfferedOnlyToAllowedKymas and TestHiddenModuleIsRemoved
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

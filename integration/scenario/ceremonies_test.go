@@ -21,7 +21,7 @@ type ceremonySignature struct {
 
 // The test runs docs/guides/key-ceremonies.md with a folder for each machine.
 func TestKeyCeremonyGuideWorks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestKeysRotateWithoutRestart
+	suite.Long(t) // the short suite runs TestKeysRotateWithoutRestart
 	runInQueue(t)
 	binaries, err := fleet.Build()
 	must(t, err)

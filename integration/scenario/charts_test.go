@@ -258,7 +258,7 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 // The publisher serves webhooks and requires signatures. The agent installs scaler with the permissions of an
 // account. A bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestDefaultChartRightsSufficeForAModule
+	suite.Long(t) // the short suite runs TestDefaultChartRightsSufficeForAModule
 	ctx, address := t.Context(), freeAddress(t)
 	policy := filepath.Join(t.TempDir(), "policy.yaml")
 	must(t, os.WriteFile(policy,
@@ -335,7 +335,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	})
 	agent := clientFor(t, r.AgentKubeconfig())
 	refused(t, map[string]error{
-		"grant rights": agent.Create(ctx,
+		"grant permissions": agent.Create(ctx,
 			emptyObject("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "", "mine")),
 		"delete a CRD": agent.Delete(ctx,
 			emptyObject("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "other.example.org")),

@@ -49,7 +49,7 @@ func TestFailedCheckRollsBackTheCanaryOnly(t *testing.T) {
 }
 
 func TestWaveWaitsForInconclusiveChecks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestChecksDecideWhetherAWaveIsProven
+	suite.Long(t) // the short suite runs TestChecksDecideWhetherAWaveIsProven
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	canaries, others := simulate(t, f, 2, 2)

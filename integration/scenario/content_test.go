@@ -146,7 +146,7 @@ var endlessCharts = map[string]hostileModule{
 func TestHostileContentAffectsOnlyItsModule(t *testing.T) { checkOtherModulesWork(t, hostile) }
 
 func TestNonterminatingTemplatesAffectOnlyTheirModule(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestNonterminatingTemplatesAreStopped
+	suite.Long(t) // the short suite runs TestNonterminatingTemplatesAreStopped
 	checkOtherModulesWork(t, endlessCharts)
 }
 

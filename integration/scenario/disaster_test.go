@@ -122,9 +122,9 @@ spec:
 `
 
 // The test causes each loss that docs/guides/disaster-recovery.md describes, one after the other, and follows the
-// guide. A rollout waits for an approval during this time.
+// guide. A rollout waits for approval during this time.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRestartedPublisherAdoptsPushedBundle and TestNewEpochSupersedesForgedSequences
+	suite.Long(t) // the short suite runs TestRestartedPublisherAdoptsPushedBundle and TestNewEpochSupersedesForgedSequences
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/careful.yaml"] = carefulPolicy
@@ -263,7 +263,7 @@ func (d *disaster) promote(repo *repository, files map[string]string, from, to s
 // untilWaiting waits until the rollout of scaler waits for the approval of its second wave, and returns its name.
 func (d *disaster) untilWaiting() (name string) {
 	d.t.Helper()
-	until(d.t, time.Minute, "the rollout waits for an approval", func() (bool, string) {
+	until(d.t, time.Minute, "the rollout waits for approval", func() (bool, string) {
 		output, err := d.s.try(
 			"kubectl --kubeconfig kcp.kubeconfig -n kcp-system get rollouts -o jsonpath='{range " +
 				".items[*]}{.metadata.name} {.status.state} {.spec.from} {.spec.to}{\"\\n\"}{end}'")

@@ -141,7 +141,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("broken commit changes no objects, and its file and field are reported", func(t *testing.T) {
+	t.Run("broken commit does not change objects, and its file and field are reported", func(t *testing.T) {
 		before := versions(t, f)
 		good := strings.Replace(kymaOf("two", "mailer"), "channel: regular", "channel: fast", 1)
 		repo.push(map[string]string{
@@ -243,7 +243,7 @@ func TestControlPlaneAndRuntimesFollowACommit(t *testing.T) {
 		}
 	})
 
-	t.Run("publisher uses only the rights of the charts", func(t *testing.T) {
+	t.Run("publisher uses only the permissions of the charts", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)

@@ -43,7 +43,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 
 // Because of a quota, the API server accepts a commit in the dry run and then refuses a part of it.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestPublishingStopsOnlyDuringPartialCommits
+	suite.Long(t) // the short suite runs TestPublishingStopsOnlyDuringPartialCommits
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -172,7 +172,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 
 // A user changes and deletes objects that Git manages, and pushes mistaken commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
+	suite.Long(t) // the short suite runs TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/kymas/one.yaml"] = kymaOf("one", "scaler")
@@ -241,7 +241,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		must(t, os.WriteFile(password, []byte("hunter2\n"), 0o600))
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 	})
-	t.Run("symbolic link instead of a folder removes no objects", func(t *testing.T) {
+	t.Run("symbolic link instead of a folder does not remove objects", func(t *testing.T) {
 		before := versions(t, f)
 		repo.git("mv", "fleet/kymas", "kymas")
 		must(t, os.Symlink("../kymas", filepath.Join(repo.dir, "fleet", "kymas")))
@@ -285,7 +285,7 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 			t.Errorf("the repository's record reports %s", got)
 		}
 	})
-	t.Run("publisher uses only the rights of the charts", func(t *testing.T) {
+	t.Run("publisher uses only the permissions of the charts", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		lacksNothing(t, "publisher", rights)

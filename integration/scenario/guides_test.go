@@ -103,7 +103,7 @@ func lines(script string) []string {
 // The test runs docs/tutorials/first-rollout.md on a fleet in the state after the demo, and then the commands of
 // other pages.
 func TestOperatorGuidesWork(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestOperatorReadsStatusAndControlsOneRuntime
+	suite.Long(t) // the short suite runs TestOperatorReadsStatusAndControlsOneRuntime
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0"), sample.Scaler("1.10.0")))
@@ -153,7 +153,7 @@ func (w *guideRunner) firstRollout() {
 	w.until(undo[1], "RolledBack")
 }
 
-// rollouts prepares a rollout that waits for an approval, and runs the commands of the rollout guide.
+// rollouts prepares a rollout that waits for approval, and runs the commands of the rollout guide.
 func (w *guideRunner) rollouts() {
 	reads, actions, why := w.rolloutBlocks()
 	must(w.T, w.f.Release(w.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.10.0")))

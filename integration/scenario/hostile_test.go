@@ -28,7 +28,7 @@ import (
 
 // False times, sequences and modules in a report affect only that runtime's status, until the next correct report.
 func TestCorrectReportReplacesFalseReport(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestPublisherRefusesHostileReports
+	suite.Long(t) // the short suite runs TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := newReporter(t, f, "stranger")
 	good := func(*bundle.Report) {}
@@ -323,7 +323,7 @@ func makeHostile(report *bundle.Report, random *rand.Rand) {
 // A Kyma that is too large for a report must not stop the agent's reports. If the report does not contain the requested
 // modules, the publisher must keep the previous request.
 func TestTooLargeReportIsTruncatedAndAccepted(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestEveryReportFits and TestTruncatedReportIsReported
+	suite.Long(t) // the short suite runs TestEveryReportFits and TestTruncatedReportIsReported
 	f := newFleet(t, fleet.Options{})
 	runtime := runtimeWith(t, f, "crowded", map[string]string{"scaler": "1.7.0"})
 	r := &reporter{t: t, fleet: f, id: runtime.ID}

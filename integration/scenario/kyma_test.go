@@ -105,7 +105,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 }
 
 func TestCustomStateCheckDecidesModuleState(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestCustomStateChecksDetermineState and TestModuleStateIsMostSevereState
+	suite.Long(t) // the short suite runs TestCustomStateChecksDetermineState and TestModuleStateIsMostSevereState
 	ctx := t.Context()
 	f := shareFleet(t)
 	v := scaler(f, "1.9.0")

@@ -154,7 +154,7 @@ func untilEvent(t *testing.T, f *fleet.Fleet, kyma, reason, text string) {
 
 // A user with write access to Leases deletes the publisher's Lease, and later acquires it without renewing it.
 func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestPublisherWithoutItsLeasePushesNothing
+	suite.Long(t) // the short suite runs TestPublisherWithoutItsLeasePushesNothing
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())

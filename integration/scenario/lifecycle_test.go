@@ -174,7 +174,7 @@ func TestModuleRemovalWaitsForUserCRs(t *testing.T) {
 }
 
 func TestUnmanagedModuleCanBecomeManagedAgain(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted
+	suite.Long(t) // the short suite runs TestUnmanagedModuleIsMarkedBeforeManifestIsDeleted
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})
@@ -193,7 +193,7 @@ func TestUnmanagedModuleCanBecomeManagedAgain(t *testing.T) {
 }
 
 func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestSilentRuntimeDoesNotBlockKymaDeletion and TestRestartKeepsReportTimes
+	suite.Long(t) // the short suite runs TestSilentRuntimeDoesNotBlockKymaDeletion and TestRestartKeepsReportTimes
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second})
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

@@ -74,7 +74,7 @@ func untilDropped(t *testing.T, r *fleet.Runtime) {
 
 // The test cuts and impairs the link of one runtime, and then stops the API servers of control plane and runtime.
 func TestRuntimeSurvivesBadLinksAndRestarts(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRegistryOutageDelaysPublishingAndIsLoggedOnce
+	suite.Long(t) // the short suite runs TestRegistryOutageDelaysPublishingAndIsLoggedOnce
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Links: true})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("1.10.0"), sample.Scaler("1.11.0")))

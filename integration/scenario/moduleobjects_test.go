@@ -40,7 +40,7 @@ func labelsHome(labels string) string {
 }
 
 func TestModuleCannotBlockAgentOrTakeForeignObjects(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestModulesCannotLockOutTheAgent and TestModuleDoesNotTakeOverForeignObjects
+	suite.Long(t) // the short suite runs TestModulesCannotLockOutTheAgent and TestModuleDoesNotTakeOverForeignObjects
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

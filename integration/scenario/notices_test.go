@@ -15,7 +15,7 @@ import (
 
 // The test causes the problems whose Events the publisher posts to operators.
 func TestEventsThatNeedActionArePosted(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestFailedCanaryRollsBackCanariesOnly and TestSilenceAndRecoveryEmitOneEventEach
+	suite.Long(t) // the short suite runs TestFailedCanaryRollsBackCanariesOnly and TestSilenceAndRecoveryEmitOneEventEach
 	ctx := t.Context()
 	posted, flags := eventsWebhook(t, "RolloutStopped", "RuntimeSilent", "RuntimeHeard", "BundleRefused", "RootExpires")
 	f := newFleet(t, fleet.Options{Silence: 15 * time.Second, PublisherFlags: flags})

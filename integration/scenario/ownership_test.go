@@ -204,7 +204,8 @@ func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 	checkModuleStays(t, original, f.Own("mailer"))
 }
 
-// reporterOfCopy returns a function that sends a report of a confirmed copy of a runtime. The copy requests no modules.
+// reporterOfCopy returns a function that sends a report of a confirmed copy of a runtime. The copy does not request
+// modules.
 func reporterOfCopy(t *testing.T, f *fleet.Fleet, original *fleet.Runtime) func() {
 	t.Helper()
 	copied := copyOf(t, f, original)

@@ -131,7 +131,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 	stream := p.listen(t)
 	promote(t, f, "1.8.0")
 	stream.wait(t)
-	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for an approval", rolledOut(v1alpha1.RolloutWaiting)))
+	must(t, f.UntilRollout(ctx, firstRollout, "the rollout waits for approval", rolledOut(v1alpha1.RolloutWaiting)))
 	p.untilShows(t, "/rollouts/"+firstRollout, "waits for its approval", "Approve wave others")
 	p.untilShows(t, "/", "Active rollouts", "1 of 3 updated")
 	post := func(form url.Values) (int, string) {
@@ -158,7 +158,7 @@ func TestOperatorApprovesAWaveInTheUI(t *testing.T) {
 
 	if output, err := f.Ask(ctx, "ui", "--bind-address", "0.0.0.0:0"); err == nil ||
 		!strings.Contains(output, "--external-url") {
-		t.Errorf("a page on a public address with the operator's own rights is not refused: %v\n%s", err, output)
+		t.Errorf("a page on a public address with the operator's own permissions is not refused: %v\n%s", err, output)
 	}
 	if output, err := f.Ask(ctx, "ui", "--trust", filepath.Join(f.Keys(), "root.json")); err == nil ||
 		!strings.Contains(output, "--location and --trust: set both or neither") {

@@ -281,7 +281,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 
 	t.Run("agent restores CRDs that were deleted while it was stopped", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestDefinitionsDeletedDuringStartAreRestored
+		suite.Long(t) // the short suite runs TestDefinitionsDeletedDuringStartAreRestored
 		must(t, r.Agent().Kill())
 		untilOthers := loseDefinitions(t, r, "kymas", "manifests")
 		must(t, r.StartAgent())
@@ -293,7 +293,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 
 	t.Run("removed module stays removed", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestRemovalContinuesAfterInterruptedRestore
+		suite.Long(t) // the short suite runs TestRemovalContinuesAfterInterruptedRestore
 		// The next bundle does not contain the module.
 		must(t, f.Registry.Resume())
 		must(t, f.StartPublisher())

@@ -87,7 +87,7 @@ func untilBothReport(t *testing.T, r *fleet.Runtime, kind, reason string, texts 
 }
 
 func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestFailedObjectHasOwnBackoff
+	suite.Long(t) // the short suite runs TestFailedObjectHasOwnBackoff
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})

@@ -192,7 +192,7 @@ func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 
 // While the agent is stopped, the current bundle expires and the keys are replaced several times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestBundleIsFrozenWhenItExpiresOrLosesItsTrust
+	suite.Long(t) // the short suite runs TestBundleIsFrozenWhenItExpiresOrLosesItsTrust
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
 		PublisherFlags: []string{"--set", "keys-poll-interval=1s", "--validity", "30s", "--set", "certificate-validity=1m"},

@@ -19,7 +19,7 @@ import (
 // The publisher publishes random catalogs, requests and settings. For each runtime, it must either publish a bundle
 // that the agents of this version and of each release accept, or report the problem.
 func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestAgentsCanReadEveryResolvedBundle
+	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()
 	must(t, err)
 	agents := []string{today.Agent}

@@ -53,7 +53,7 @@ func readReleases(r io.Reader) ([]supported, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, errors.New("the file lists no releases")
+		return nil, errors.New("the file does not list releases")
 	}
 	return all, nil
 }
@@ -86,7 +86,7 @@ func TestReadReleasesRefusesInvalidFiles(t *testing.T) {
 	commit := strings.Repeat("a1", 20)
 	for name, c := range map[string]struct{ text, want string }{
 		"valid release":              {"# a comment\n\n0.1.0 " + commit + "\n", ""},
-		"file without releases":      {"# a comment\n", "lists no releases"},
+		"file without releases":      {"# a comment\n", "does not list releases"},
 		"release without a commit":   {"0.1.0\n", "line 1: must be VERSION COMMIT"},
 		"abbreviated commit":         {"0.1.0 a1b2c3d4\n", `line 1: commit "a1b2c3d4": must have 40 hex digits`},
 		"branch instead of a commit": {"0.1.0 main\n", `line 1: commit "main"`},

@@ -26,7 +26,7 @@ type limitedFleet struct {
 	uids []types.UID
 }
 
-// untilHeld waits until the removal of a module waits for an approval, for the given reason. It returns the ID of the
+// untilHeld waits until the removal of a module waits for approval, for the given reason. It returns the ID of the
 // removal.
 func (g *limitedFleet) untilHeld(cause, removes, reason string) (id string) {
 	g.t.Helper()
@@ -76,7 +76,7 @@ func (g *limitedFleet) checkUnchanged(cause string) {
 	}
 }
 
-// untilNoneHeld waits until no removal waits for an approval. The test must have undone the cause of the removals.
+// untilNoneHeld waits until no removal waits for approval. The test must have undone the cause of the removals.
 func (g *limitedFleet) untilNoneHeld(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
@@ -137,7 +137,7 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	}
 
 	t.Run("hidden module is kept", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestKymasWithoutRuntimesDoNotAllowRemovals
+		suite.Long(t) // the short suite runs TestKymasWithoutRuntimesDoNotAllowRemovals
 		t.Log("One edit hides the module from all runtimes. Kymas without a runtime do not count.")
 		for i := range 18 {
 			must(t, f.CreateKyma(ctx, fleet.NewKyma(fmt.Sprintf("planned-%d", i), "regular")))
@@ -151,7 +151,7 @@ func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	})
 
 	t.Run("modules of a Kyma without requests are kept", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestRemovalsAboveLimitsWait
+		suite.Long(t) // the short suite runs TestRemovalsAboveLimitsWait
 		t.Log("A label makes the control plane's Kyma authoritative.")
 		for _, r := range g.both {
 			kyma, err := r.Record(ctx)

@@ -139,7 +139,7 @@ func TestPublisherRefusesHostileReports(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !slices.Contains(smoke, c.reason) {
-				suite.Long(t) // the short suite keeps TestVerifyReportAcceptsOnlyValidReports
+				suite.Long(t) // the short suite runs TestVerifyReportAcceptsOnlyValidReports
 			}
 			put(t, c.put)
 			after := untilReporting(t, "refused ("+string(c.reason)+")")

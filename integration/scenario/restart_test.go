@@ -101,7 +101,7 @@ func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 // The runtime's admin adds a module after the backup. After the restore, the agent restarts, so the publisher ignores its
 // request until the agent is confirmed.
 func TestRestoredControlPlaneKeepsModulesAddedAfterBackup(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestOutdatedRequestChangesNoModulesUntilItIsVerified
+	suite.Long(t) // the short suite runs TestOutdatedRequestChangesNoModulesUntilItIsVerified
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	r, err := f.AddRuntime(ctx, "one", "regular", "scaler")

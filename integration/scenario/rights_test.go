@@ -105,14 +105,14 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	must(t, err)
 	must(t, fleet.ApplyChartFile(ctx, r.API, "skr-agent", "policy", "protection.yaml"))
 
-	t.Run("modules without rights are not applied and the missing rights are reported", func(t *testing.T) {
+	t.Run("modules without rights are not applied and the missing permissions are reported", func(t *testing.T) {
 		untilRefused(t, r, "mailer", "nothing was applied", "system:serviceaccount:kyma-system:modules may not",
 			"deployments.apps")
 		if _, err := settings(ctx, r); !apierrors.IsNotFound(err) {
 			t.Errorf("the scaler's settings were created: %v", err)
 		}
 	})
-	t.Run("modules with rights are installed and report their health", func(t *testing.T) {
+	t.Run("modules with permissions are installed and report their health", func(t *testing.T) {
 		grant(t, r, "modules", "system:serviceaccount:kyma-system:modules",
 			writing("", "configmaps", "secrets", "serviceaccounts"), writing("apps", "deployments"),
 			writing("scheduling.k8s.io", "priorityclasses"),
@@ -165,7 +165,9 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 				config.Data["level"] == "info", fmt.Sprint(err, config.Data)
 		})
 	})
-	t.Run("modules that exceed their rights are refused completely", func(t *testing.T) { refuseOverreaching(t, f, r) })
+	t.Run("modules that exceed their permissions are refused completely", func(t *testing.T) {
+		refuseOverreaching(t, f, r)
+	})
 	t.Run("API server protects the agent from tenants", func(t *testing.T) { refuseTenant(t, r) })
 	t.Run("upgrade prunes and removal deletes all objects", func(t *testing.T) {
 		must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, others *v1alpha1.Wave) {
@@ -195,7 +197,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 			return annotations["kyma-pull.dev/unproven-starts"] == "agent-2:1", fmt.Sprint(annotations)
 		})
 	})
-	t.Run("charts grant exactly the rights that the programs use", func(t *testing.T) {
+	t.Run("charts grant exactly the permissions that the programs use", func(t *testing.T) {
 		rights, err := f.PublisherRights()
 		must(t, err)
 		checkRequests(t, "publisher", rights, func(right string) bool {
@@ -210,8 +212,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
 	})
-	t.Run("agent cannot exceed its rights", func(t *testing.T) { refuseAgent(t, r) })
-	t.Run("publisher cannot exceed its rights", func(t *testing.T) { refusePublisher(t, f) })
+	t.Run("agent cannot exceed its permissions", func(t *testing.T) { refuseAgent(t, r) })
+	t.Run("publisher cannot exceed its permissions", func(t *testing.T) { refusePublisher(t, f) })
 }
 
 // isLaterOrElsewhere reports whether the programs use a permission only in situations that this scenario does not
@@ -234,7 +236,7 @@ func refuseAgent(t *testing.T, r *fleet.Runtime) {
 		"delete a module's object": agent.Delete(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
 		}),
-		"grant rights":              agent.Create(ctx, clusterAdmin()),
+		"grant permissions":         agent.Create(ctx, clusterAdmin()),
 		"change another definition": agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),
 		"change another namespace": agent.Patch(ctx,
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, labeled),
@@ -272,7 +274,7 @@ func refusePublisher(t *testing.T, f *fleet.Fleet) {
 		}),
 		"read another namespace": publisher.Get(ctx, client.ObjectKey{Name: "default"}, &corev1.Namespace{}),
 		"change a definition":    publisher.Patch(ctx, definition("kymas.operator.kyma-project.io"), labeled),
-		"grant rights":           publisher.Create(ctx, clusterAdmin()),
+		"grant permissions":      publisher.Create(ctx, clusterAdmin()),
 	} {
 		forbidden(t, "the publisher", what, err)
 	}
@@ -312,7 +314,7 @@ func refuseOverreaching(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 		},
 		"benefactor": {
 			fmt.Sprintf(binding, "scaler-manager", "skr-agent"), []string{
-				"ClusterRoleBinding mine", "changes the rights of the agent",
+				"ClusterRoleBinding mine", "changes the permissions of the agent",
 			},
 		},
 		"spy": {

@@ -164,7 +164,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 }
 
 func TestOfflineRuntimesDoNotBlockRollouts(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestWaveWithDeferredRuntimesWaitsForApproval
+	suite.Long(t) // the short suite runs TestWaveWithDeferredRuntimesWaitsForApproval
 	ctx := t.Context()
 	f := shareFleet(t)
 	canaries, others := simulate(t, f, 4, 4)
@@ -207,7 +207,7 @@ func TestWaveWaitsForApprovalAndPauseSurvivesRestart(t *testing.T) {
 		others.Approval, others.MaxConcurrent = true, new(intstr.FromInt32(2))
 	})))
 	promote(t, f, "1.8.0")
-	must(t, f.UntilRollout(ctx, firstRollout, "the canary is updated and the next wave waits for an approval",
+	must(t, f.UntilRollout(ctx, firstRollout, "the canary is updated and the next wave waits for approval",
 		func(s v1alpha1.RolloutStatus) bool {
 			return s.State == v1alpha1.RolloutWaiting && s.Message == "wave others waits for its approval" &&
 				s.Updated == 1

@@ -80,7 +80,7 @@ func (s shell) run(script string) string {
 
 // The test follows docs/runbooks/stolen-keys.md for every key of a fleet and then attacks with the stolen key.
 func TestRunbookForStolenKeysWorks(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestRunbookForStolenKeysOutsideTheFleetWorks
+	suite.Long(t) // the short suite runs TestRunbookForStolenKeysOutsideTheFleetWorks
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true, PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -214,7 +214,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	rotate(t, f, ofA, second)
 	untilSecret(t, a, "scaler-login", second)
 	t.Run("large Secret does not block others", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestSealedSecretsDependOnModulesAndChanges
+		suite.Long(t) // the short suite runs TestSealedSecretsDependOnModulesAndChanges
 		// Other Secrets still rotate and are removed.
 		huge := secretFor("a", "scaler", "huge", strings.Repeat("x", 24_000))
 		must(t, f.Control.Create(ctx, huge))
@@ -229,7 +229,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	})
 
 	t.Run("agent without its key gets a new one", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestAgentReconcilesSealedSecrets
+		suite.Long(t) // the short suite runs TestAgentReconcilesSealedSecrets
 		// The agent receives all Secrets again.
 		a.Agent().Kill()
 		must(t, a.API.Delete(ctx, &corev1.Secret{
@@ -244,7 +244,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	})
 
 	t.Run("restarted publisher keeps sealed Secrets", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestSealedSecretsDependOnModulesAndChanges
+		suite.Long(t) // the short suite runs TestSealedSecretsDependOnModulesAndChanges
 		lies, err := a.Desired(ctx)
 		must(t, err)
 		f.Publisher().Kill()

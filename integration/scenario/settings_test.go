@@ -17,7 +17,7 @@ import (
 
 // The test annotates a Kyma, first without and then with the chart's settings policy.
 func TestKymaAuthorCannotSelectAgentImage(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestSettingsAreIgnoredWithoutThePolicy and TestKymaSettingsRequireTheirRBACVerb
+	suite.Long(t) // the short suite runs TestSettingsAreIgnoredWithoutThePolicy and TestKymaSettingsRequireTheirRBACVerb
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{RestrictSettings: true})
 	r := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

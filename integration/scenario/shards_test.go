@@ -185,7 +185,7 @@ func startReplica(t *testing.T, f *fleet.Fleet, name string, flags ...string) *c
 
 // The test divides a fleet among three replicas, kills some of them and adds another.
 func TestReplicasShareAFleetInShards(t *testing.T) {
-	suite.Long(t) // the short suite keeps the tests of core/shard
+	suite.Long(t) // the short suite runs the tests of core/shard
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherRights: []string{"publisher.yaml", "shards.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0"), sample.Scaler("2.0.0")))

@@ -80,7 +80,7 @@ func wantAllFeatures(t *testing.T, r *fleet.Runtime) {
 		t.Errorf("%s: unexpected condition Features: %+v", r.ID, c)
 	}
 	if len(record.Status.Runtime.Observed.Features) == 0 {
-		t.Errorf("the report of %s lists no features", r.ID)
+		t.Errorf("the report of %s does not list features", r.ID)
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 // TestSlowReleaseIsRolledBackByItsCheck follows docs/tutorials/catch-a-slow-release.md with a real Prometheus, on a
 // fleet in the state after the demo. It logs the total time, because the page states how long the tutorial takes.
 func TestSlowReleaseIsRolledBackByItsCheck(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestFailedCheckRollsBackTheCanaryOnly
+	suite.Long(t) // the short suite runs TestFailedCheckRollsBackTheCanaryOnly
 	ctx, started := t.Context(), time.Now()
 	f := startFleet(t, fleet.Options{})
 	must(t, f.Offer(ctx, sample.Scaler("1.8.0"), sample.Scaler("1.9.0")))

@@ -46,7 +46,7 @@ func blockAfter(t *testing.T, document, heading, language string) string {
 
 // The test runs the commands of docs/guides/airgap.md.
 func TestStockToolsMirrorAFleet(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestKilledExportAndImportResume and TestExportFileCanBeCompressedAndSplit
+	suite.Long(t) // the short suite runs TestKilledExportAndImportResume and TestExportFileCanBeCompressedAndSplit
 	runInQueue(t)
 	script := blockAfter(t, "docs/guides/airgap.md", "With other tools", "sh")
 	binaries, err := fleet.Build()

@@ -110,7 +110,7 @@ func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others 
 }
 
 func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
-	suite.Long(t) // the short suite keeps the tests of both takeover packages with the recorded landscapes
+	suite.Long(t) // the short suite runs the tests of both takeover packages with the recorded landscapes
 	ctx := t.Context()
 	l, one, two, others := newLandscape(t)
 	untouched := l.versions(others)

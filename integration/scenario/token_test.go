@@ -109,7 +109,7 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			// The test reads the service's certificate and sends no data.
+			// The test reads the service's certificate and does not send data.
 			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))

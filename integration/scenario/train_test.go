@@ -108,7 +108,7 @@ func untilTrain(
 }
 
 func TestPromotionTrainStopsForFreezeHoldAndRollback(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestTrainPromotesByCommits
+	suite.Long(t) // the short suite runs TestTrainPromotesByCommits
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{PublisherRights: []string{"publisher.yaml", "promotions.yaml"}})
 	must(t, f.Offer(ctx, sample.Scaler("1.7.0"), sample.Scaler("1.8.0"), sample.Scaler("1.9.0")))

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTwoKymasCannotUseTheSameRuntime(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestDuplicateKymaNamesAcrossNamespacesOwnNoRuntime
+	suite.Long(t) // the short suite runs TestDuplicateKymaNamesAcrossNamespacesOwnNoRuntime
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})

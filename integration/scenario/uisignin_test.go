@@ -135,7 +135,7 @@ func (b *browser) untilShown(what, method, path string, form url.Values, status 
 }
 
 func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestUsersSeeOnlyObjectsTheyCanRead
+	suite.Long(t) // the short suite runs TestUsersSeeOnlyObjectsTheyCanRead
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
@@ -147,18 +147,18 @@ func TestSignedInUsersSeeOnlyTheirNamespaces(t *testing.T) {
 	ann, token := signIn("ann")
 	ann.untilShown("the page requires a sign-in", http.MethodGet, "/", nil, http.StatusOK, "/sign-in\n",
 		"Sign in to see the fleet")
-	ann.untilShown("a user without rights sees the list of missing rights", http.MethodPost, "/sign-in/token",
+	ann.untilShown("a user without rights sees the list of missing permissions", http.MethodPost, "/sign-in/token",
 		url.Values{"token": {token}}, http.StatusForbidden,
 		"system:serviceaccount:kcp-system:ann",
 		"kubectl auth can-i list kymas.operator.kyma-project.io --namespace kcp-system")
 	binding := bind(t, f, "ann", "kcp-publisher-ui-viewer")
-	ann.untilShown("a user with rights sees the fleet", http.MethodGet, "/", nil, http.StatusOK, "berlin",
+	ann.untilShown("a user with permissions sees the fleet", http.MethodGet, "/", nil, http.StatusOK, "berlin",
 		"system:serviceaccount:kcp-system:ann", "/sign-out")
 	ann.untilShown("the user sees the runtime", http.MethodGet, "/runtimes/berlin", nil, http.StatusOK, "scaler",
 		"1.7.0")
 	must(t, f.Control.Delete(ctx, binding))
 	ann.untilShown("a user without rights cannot see the runtime", http.MethodGet, "/runtimes/berlin", nil,
-		http.StatusForbidden, "You may not see this")
+		http.StatusForbidden, "You cannot see this")
 	ann.untilShown("the user signs out", http.MethodPost, "/sign-out", nil, http.StatusOK, "/sign-in\n")
 	data, err := os.ReadFile(log)
 	must(t, err)

@@ -76,7 +76,7 @@ func checkDeletionWaits(t *testing.T, f *fleet.Fleet, id string) {
 // The test follows docs/guides/uninstall.md with and without a running agent, and with and without a running
 // publisher.
 func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestDeletedKymaLeavesAnEmptyRuntime
+	suite.Long(t) // the short suite runs TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})

@@ -105,7 +105,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	must(t, berlin.UntilState(t.Context(), f.Own("scaler"), "1.7.0", v1beta2.StateReady))
 
 	t.Run("agent rolls back its own image after repeated crashes", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps TestImageMustProveItselfOrIsRolledBack
+		suite.Long(t) // the short suite runs TestImageMustProveItselfOrIsRolledBack
 		must(t, berlin.WantAgent(t.Context(), third))
 		untilRuns(t, berlin, third)
 		becomePod(t, berlin, "agent-3", third)
@@ -137,7 +137,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 // An agent that cannot reach the registry could never receive another image, so its image must be rolled back. When
 // the registry is available again, the agent tries the image again.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestBundleUpgradesAgentAndRollsBackABadImage
+	suite.Long(t) // the short suite runs TestBundleUpgradesAgentAndRollsBackABadImage
 	f := newFleet(t, fleet.Options{})
 	berlin := runtimeWith(t, f, "berlin", map[string]string{"scaler": "1.7.0"})
 	fourth, fifth := agentImage("4.0"), agentImage("5.0")

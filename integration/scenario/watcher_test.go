@@ -95,7 +95,7 @@ func published(t *testing.T, r *fleet.Runtime, before string) string {
 }
 
 func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestModulesHaveOnlyTheirAccountsRights and TestWatchesReportChangesFromAPIServer
+	suite.Long(t) // the short suite runs TestModulesHaveOnlyTheirAccountsRights and TestWatchesReportChangesFromAPIServer
 	ctx := t.Context()
 	f := newFleet(t, rareReports)
 	r := runtimeWith(t, f, "one", map[string]string{"mailer": "1.0.0"})
@@ -149,7 +149,7 @@ func TestWatchedChangesAreReportedAtOnce(t *testing.T) {
 		change(settings, "one")
 		untilEventOf(t, f, "watcher settings", "configmaps default/settings", "runtime one")
 		if notes := about("default/plain"); len(notes) > 0 {
-			t.Errorf("a change of an object without the label was reported: %v", notes)
+			t.Errorf("a change to an object without the label was reported: %v", notes)
 		}
 	})
 	t.Run("restarted publisher does not repeat Events", func(t *testing.T) {

@@ -133,7 +133,7 @@ func installedVersion(t *testing.T, r *fleet.Runtime, module string) string {
 const in2099 = "waits for the maintenance window from 2099-01-03T21:00:00Z to 2099-01-04T00:00:00Z"
 
 func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestUpgradeWaitsForWindowAndRollbackDoesNot and TestUpgradesWaitForWindow
+	suite.Long(t) // the short suite runs TestUpgradeWaitsForWindowAndRollbackDoesNot and TestUpgradesWaitForWindow
 	ctx := t.Context()
 	f := startFleetWithWindows(t)
 	busy := runtimeWith(t, f, "busy", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
@@ -213,7 +213,7 @@ func TestDowntimeUpgradesWaitForTheirWindow(t *testing.T) {
 }
 
 func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestUpgradesWaitForWindow
+	suite.Long(t) // the short suite runs TestUpgradesWaitForWindow
 	ctx := t.Context()
 	f := startFleetWithWindows(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0"})

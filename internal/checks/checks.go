@@ -74,7 +74,7 @@ type State struct {
 type Record struct {
 	Module  string `json:"module"`
 	Version string `json:"version"`
-	// Upgrade is true if the runtime had another version of the module before.
+	// Upgrade is true if the runtime had a different version of the module before.
 	Upgrade bool `json:"upgrade,omitempty"`
 	// Ready is the time when the module version became ready. Zero if it is not ready yet.
 	Ready  time.Time `json:"ready,omitzero"`

@@ -18,7 +18,7 @@ const MaxShippedBytes = 256 << 10
 // list "checks".
 func ParseShipped(data []byte) ([]fleet.Check, error) {
 	if len(data) > MaxShippedBytes {
-		return nil, fmt.Errorf("content %s has %d bytes, must be at most %d", bundle.ContentChecks, len(data),
+		return nil, fmt.Errorf("content %s is %d bytes, must be at most %d", bundle.ContentChecks, len(data),
 			MaxShippedBytes)
 	}
 	var document struct {

@@ -97,7 +97,8 @@ func (c *Cluster) emptyConfigError() error {
 			strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", "))
 	}
 	if c.kubeconfig != "" {
-		return fmt.Errorf("--kubeconfig %s: the file contains no contexts: use a kubeconfig of %s", c.kubeconfig, c.name)
+		return fmt.Errorf("--kubeconfig %s: the file does not contain contexts: use a kubeconfig of %s", c.kubeconfig,
+			c.name)
 	}
 	if files := os.Getenv("KUBECONFIG"); files != "" {
 		return fmt.Errorf("no kubeconfig for %s in $KUBECONFIG: %s does not exist or contains no contexts", c.name, files)

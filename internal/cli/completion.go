@@ -22,7 +22,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/+@-]*$`)
 type Names func(ctx context.Context, args []string) ([]string, error)
 
 // Complete adds shell completion to a command's arguments. The first function lists candidates for the first
-// argument, and so on. A function that fails adds no candidates.
+// argument, and so on. A function that fails does not add candidates.
 func Complete(cmd *cobra.Command, arguments ...Names) {
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= len(arguments) {

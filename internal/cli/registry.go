@@ -105,8 +105,8 @@ func (r *Registry) Registries(base store.Access) (*store.Registries, error) {
 	return store.NewRegistries(access)
 }
 
-// Open returns the store at location, and clients for other registries. It sends no requests. flag is the name of the
-// flag with the location, for errors. The clients use the settings from the flags and from base, as Access does.
+// Open returns the store at location, and clients for other registries. It does not send requests. flag is the name of
+// the flag with the location, for errors. The clients use the settings from the flags and from base, as Access does.
 func (r *Registry) Open(flag, location string, base store.Access) (store.Store, *store.Registries, error) {
 	registries, err := r.Registries(base)
 	if err != nil {

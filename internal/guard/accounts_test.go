@@ -10,12 +10,12 @@ func TestAccountSettingsSelectModuleAccounts(t *testing.T) {
 	a, err := ParseAccounts([]string{"modules", "keda=keda-system/installer", "istio="}, home)
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:keda-system:installer", a.UserFor("keda", "keda"))
-	require.Equal(t, "", a.UserFor("istio", "istio"), "must use the agent's own rights")
+	require.Equal(t, "", a.UserFor("istio", "istio"), "must use the agent's own permissions")
 	require.Equal(t, "system:serviceaccount:kyma-system:modules", a.UserFor("any other", "any other"))
 	a, err = ParseAccounts([]string{"keda=installer"}, home)
 	require.NoError(t, err)
 	require.Equal(t, "system:serviceaccount:kyma-system:installer", a.UserFor("keda", "keda"))
-	require.Equal(t, "", a.UserFor("any other", "any other"), "must use the agent's own rights")
+	require.Equal(t, "", a.UserFor("any other", "any other"), "must use the agent's own permissions")
 
 	for name, c := range map[string]struct {
 		settings []string

@@ -40,7 +40,7 @@ func checkRoleRules(o *unstructured.Unstructured) string {
 		groups, resources, verbs := stringList(r["apiGroups"]), stringList(r["resources"]), stringList(r["verbs"])
 		switch {
 		case slices.Contains(groups, "kyma-pull.dev"):
-			return fmt.Sprintf("rules[%d] grants the rights of the agent's operators", n)
+			return fmt.Sprintf("rules[%d] grants the permissions of the agent's operators", n)
 		case !aggregated || !slices.ContainsFunc(verbs, isWriteVerb):
 		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
 			return fmt.Sprintf(

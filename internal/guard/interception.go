@@ -85,7 +85,7 @@ func protectedTargets() []target {
 }
 
 // checkInterception refuses webhooks, policies and bindings that could intercept requests about the agent's objects,
-// now or after a change of labels. policies contains the admission policies of the module, each as its kind and name.
+// now or after a change to labels. policies contains the admission policies of the module, each as its kind and name.
 func checkInterception(o *unstructured.Unstructured, agentNamespace string, policies map[string]bool) string {
 	all, problem := parseInterceptors(o)
 	if problem != "" {
@@ -266,7 +266,7 @@ func selectorRequirements(selector *metav1.LabelSelector) []labels.Requirement {
 	return found
 }
 
-// CheckNamespaceLabels refuses changes of the labels of the agent's namespace that would let an installed webhook or
+// CheckNamespaceLabels refuses changes to the labels of the agent's namespace that would let an installed webhook or
 // policy intercept requests for the agent's objects. before and after are the labels of the namespace. The result is ""
 // for accepted changes.
 func CheckNamespaceLabels(

@@ -256,7 +256,7 @@ func checkRoleBinding(o *unstructured.Unstructured, agentNamespace string) strin
 		user, isUser := strings.CutPrefix(name, "system:serviceaccount:"+agentNamespace+":")
 		if subject["kind"] == "ServiceAccount" && namespace == agentNamespace && isAgentName(name) || isUser &&
 			isAgentName(user) {
-			return fmt.Sprintf("subjects[%d] changes the rights of the agent", n)
+			return fmt.Sprintf("subjects[%d] changes the permissions of the agent", n)
 		}
 	}
 	return ""

@@ -248,13 +248,13 @@ func TestModulesCannotChangeTheAgent(t *testing.T) {
 			binding("skr-agent", "{kind: User, name: b}"),
 			"ClusterRoleBinding x: roleRef.name would grant role skr-agent",
 		},
-		"binding that grants rights to the agent's ServiceAccount": {
+		"binding that grants permissions to the agent's ServiceAccount": {
 			binding("view", "{kind: ServiceAccount, name: skr-agent, namespace: kyma-system}"),
-			"subjects[1] changes the rights of the agent",
+			"subjects[1] changes the permissions of the agent",
 		},
-		"binding that grants rights to the agent's user name": {
+		"binding that grants permissions to the agent's user name": {
 			binding("view", "{kind: User, name: 'system:serviceaccount:kyma-system:skr-agent'}"),
-			"subjects[1] changes the rights",
+			"subjects[1] changes the permissions",
 		},
 		"binding for the module's ServiceAccount": {
 			binding("view", "{kind: ServiceAccount, name: keda, namespace: kyma-system}"), "",

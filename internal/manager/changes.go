@@ -36,7 +36,7 @@ func (w Watched) String() string {
 }
 
 // WatchChanges calls changed with the metadata of each created, changed or deleted object until the context ends. It
-// ignores status changes of objects with a generation.
+// ignores status changes to objects with a generation.
 //
 // If the API server forbids the watch, WatchChanges logs this once and retries. Callers must therefore also check for
 // changes periodically.
@@ -99,7 +99,7 @@ func changeHandler(changed func(*metav1.PartialObjectMetadata, bool)) cache.Reso
 	}
 }
 
-// isChanged reports whether an object changed. It ignores status changes of objects with a generation.
+// isChanged reports whether an object changed. It ignores status changes to objects with a generation.
 func isChanged(before, after *metav1.PartialObjectMetadata) bool {
 	if before.UID != after.UID || before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() {
 		return true

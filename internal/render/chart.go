@@ -114,7 +114,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 		return nil, err
 	}
 	if len(members) == 0 {
-		return nil, errors.New("the archive contains no files")
+		return nil, errors.New("the archive does not contain files")
 	}
 	folder, _, _ := strings.Cut(members[0].name, "/")
 	var files []file
@@ -124,7 +124,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s is not in the chart's folder %s: create the archive with `helm package`", m.name, folder)
 		}
 		if len(m.data) > maxChartFileBytes {
-			return nil, fmt.Errorf("%s has %d bytes, must have at most %d", m.name, len(m.data), maxChartFileBytes)
+			return nil, fmt.Errorf("%s is %d bytes, must have at most %d", m.name, len(m.data), maxChartFileBytes)
 		}
 		if !isArchivedChart(name) {
 			files = append(files, file{name, bytes.TrimPrefix(m.data, []byte("\xef\xbb\xbf"))})
@@ -176,7 +176,7 @@ func checkDocument(f file) error {
 	switch inChart(f.name) {
 	case "Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock":
 		if len(f.data) > maxValuesBytes {
-			return fmt.Errorf("the file has %d bytes, must be at most %d", len(f.data), maxValuesBytes)
+			return fmt.Errorf("the file is %d bytes, must be at most %d", len(f.data), maxValuesBytes)
 		}
 		return strict.CheckYAML(f.data, strict.Limits{})
 	case "values.yaml":

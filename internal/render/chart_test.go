@@ -380,7 +380,8 @@ func TestContentThatIsNotAChartIsRefused(t *testing.T) {
 			"b/Chart.yaml is not in the chart's folder a",
 		},
 		"archive without files": {
-			archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}), "the archive contains no files",
+			archive(t, member{Header: tar.Header{Name: "a/", Typeflag: tar.TypeDir}}),
+			"the archive does not contain files",
 		},
 		"artifact without a chart": {
 			archive(t, yamlFile("oci-layout", "{}"), yamlFile("index.json", "{}")), "chart sample: ",

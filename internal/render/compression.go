@@ -40,7 +40,8 @@ func decompress(data []byte) ([]byte, error) {
 	return plain, checkFormat(plain)
 }
 
-// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus needs no memory.
+// gunzip unpacks the data twice: first to check the size, then to store the result. A zip bomb thus does not need
+// memory.
 func gunzip(data []byte) ([]byte, error) {
 	size, err := gunzipTo(io.Discard, data)
 	if err != nil {

@@ -13,7 +13,7 @@ const MaxDefaultCRBytes = 1 << 20
 // returns an error unless the content is exactly one object. The caller must have verified the content.
 func DefaultCR(content []byte) (*unstructured.Unstructured, error) {
 	if len(content) > MaxDefaultCRBytes {
-		return nil, fmt.Errorf("the content has %d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
+		return nil, fmt.Errorf("the content is %d bytes, must be at most %d", len(content), MaxDefaultCRBytes)
 	}
 	objects, err := Render(Input{Content: content})
 	if err != nil {

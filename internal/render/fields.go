@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// ErrNotInstallable means that an API server stores no objects of a kind. Such an object is only part of a request or
-// response, for example a TokenReview or a Status.
+// ErrNotInstallable means that an API server does not store objects of a kind. Such an object is only part of a request
+// or response, for example a TokenReview or a Status.
 var ErrNotInstallable = errors.New("the API server does not store objects of this kind: " +
 	"remove the object from the content")
 
@@ -31,8 +31,8 @@ var neverStored = map[string][]string{
 	"policy":             {"Eviction"},
 }
 
-// CheckInstallable returns ErrNotInstallable if an API server stores no objects of a kind. It returns another error for
-// a misspelled kind of Kubernetes, and nil for other unknown kinds.
+// CheckInstallable returns ErrNotInstallable if an API server does not store objects of a kind. It returns another
+// error for a misspelled kind of Kubernetes, and nil for other unknown kinds.
 func CheckInstallable(gvk schema.GroupVersionKind) error {
 	if kind := correctKind(gvk); kind != "" {
 		return fmt.Errorf("field kind must be spelled %s", kind)

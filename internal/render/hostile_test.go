@@ -206,7 +206,7 @@ func TestHostileYAMLInChartsIsRefused(t *testing.T) {
 			want: "chart sample: ",
 		},
 		"config layer of 20 MiB": {
-			in: large, want: "config layer: the values have 20971523 bytes, must be at most 1048576",
+			in: large, want: "config layer: the values are 20971523 bytes, must be at most 1048576",
 		},
 		"config layer with deeply nested lists": {in: deep, want: "config layer: "},
 		"overrides that build long lists": {in: func() Input {
@@ -280,7 +280,7 @@ func TestNonterminatingTemplatesAreStopped(t *testing.T) {
 		"template that panics":         {in: chartWith(t, `{{ div 1 0 }}`), want: "chart sample: "},
 	})
 	t.Run("other loops", func(t *testing.T) {
-		suite.Long(t) // the short suite keeps the case of nested loops, which the same limit stops
+		suite.Long(t) // the short suite runs the case of nested loops, which the same limit stops
 		requireRefused(t, map[string]attack{
 			"slow regular expression": loop(
 				`{{ range until 100000 }}{{ regexReplaceAll "(.*)(.*)(.*)" (repeat 100000 "a") "${1}" | len }}{{ end }}`),

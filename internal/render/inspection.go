@@ -22,7 +22,7 @@ const (
 	// that refers to it, so a few small files could cause an exponential number of builds.
 	maxBuilds = 200
 	// maxOverlayFileBytes limits the size of a file that kustomize parses. A file with all objects of a large module
-	// has about 2 MiB.
+	// is about 2 MiB.
 	maxOverlayFileBytes = 8 << 20
 )
 
@@ -285,7 +285,7 @@ func checkYAML(data []byte) error {
 
 func checkSize(data []byte) error {
 	if len(data) > maxOverlayFileBytes {
-		return fmt.Errorf("the document has %d bytes, must be at most %d", len(data), maxOverlayFileBytes)
+		return fmt.Errorf("the document is %d bytes, must be at most %d", len(data), maxOverlayFileBytes)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func helmName(name string, charts map[string]string) string {
 }
 
 // parseTemplate returns the templates in a text: the whole text under name, and the templates in define actions. It
-// returns nil if the text contains no actions or is not a valid template.
+// returns nil if the text does not contain actions or is not a valid template.
 func parseTemplate(name string, text []byte) map[string]template {
 	if !bytes.Contains(text, []byte("{{")) {
 		return nil

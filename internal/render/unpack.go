@@ -89,7 +89,7 @@ func (b *budget) untar(data []byte, wanted func(name string) bool) ([]file, erro
 			return nil, fmt.Errorf("tar: %s: %w", name, err)
 		}
 		if b.unpacked += len(body); b.unpacked > MaxUnpackedBytes {
-			return nil, fmt.Errorf("tar: %s: the files have more than %d bytes in total", name, MaxUnpackedBytes)
+			return nil, fmt.Errorf("tar: %s: the files are more than %d bytes in total", name, MaxUnpackedBytes)
 		}
 		files = append(files, file{name: name, data: body})
 	}

@@ -15,7 +15,7 @@ const (
 	// maxOverridesBytes limits the length of overrides in the format of helm --set. A short text can define a list
 	// with a large index, which needs much memory.
 	maxOverridesBytes = 64 << 10
-	// maxValuesBytes limits the size of values in YAML. The largest known values.yaml has 300 KiB.
+	// maxValuesBytes limits the size of values in YAML. The largest known values.yaml is 300 KiB.
 	maxValuesBytes = 1 << 20
 	// maxExpandedBytes limits the size of values after aliases are expanded.
 	maxExpandedBytes = 4 << 20
@@ -107,7 +107,7 @@ func (in Input) overrideValues(entries []any, chart string) (map[string]any, err
 func parseSettings(text any) (map[string]any, error) {
 	line, _ := text.(string)
 	if len(line) > maxOverridesBytes {
-		return nil, fmt.Errorf("the text has %d bytes, must be at most %d", len(line), maxOverridesBytes)
+		return nil, fmt.Errorf("the text is %d bytes, must be at most %d", len(line), maxOverridesBytes)
 	}
 	return strvals.Parse(line)
 }
@@ -115,7 +115,7 @@ func parseSettings(text any) (map[string]any, error) {
 // checkExpansion returns an error for values that are too large after their aliases are expanded.
 func checkExpansion(data []byte) error {
 	if len(data) > maxValuesBytes {
-		return fmt.Errorf("the values have %d bytes, must be at most %d", len(data), maxValuesBytes)
+		return fmt.Errorf("the values are %d bytes, must be at most %d", len(data), maxValuesBytes)
 	}
 	var document goyaml.Node
 	if err := goyaml.Unmarshal(data, &document); err != nil {

@@ -285,8 +285,8 @@ const (
 	PolicyEvaluated = "Evaluated"
 	// PolicyModulesMissing means that the policy is in effect, but modules of its spec have no ModuleReleaseMeta.
 	PolicyModulesMissing = "ModulesMissing"
-	// PolicyInvalid means that a field of the spec is invalid. The publisher promotes no versions. The message contains
-	// the field.
+	// PolicyInvalid means that a field of the spec is invalid. The publisher does not promote versions. The message
+	// contains the field.
 	PolicyInvalid = "Invalid"
 	// PolicyPromotionFailed means that the publisher failed to edit a ModuleReleaseMeta. It retries.
 	PolicyPromotionFailed = "PromotionFailed"

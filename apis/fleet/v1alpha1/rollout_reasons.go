@@ -34,7 +34,7 @@ const (
 	ReasonRolloutProgressing = reasonOfState + string(RolloutProgressing)
 	// ReasonRolloutPaused means that the Rollout is paused because of its spec.paused.
 	ReasonRolloutPaused = reasonOfState + string(RolloutPaused)
-	// ReasonRolloutWaiting means that the Rollout waits for an approval or for a correction of its spec. The message
+	// ReasonRolloutWaiting means that the Rollout waits for approval or for a correction of its spec. The message
 	// contains the required action.
 	ReasonRolloutWaiting = reasonOfState + string(RolloutWaiting)
 	// ReasonRolloutStopped is the reason of a Warning Event: failures or an abort stopped the Rollout. Runtimes keep

@@ -62,7 +62,7 @@ type RolloutSpec struct {
 	// Paused stops updates of further runtimes. The publisher continues to watch the runtimes that have the version.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// ApprovedWaves lists the names of the waves that an operator approved. A wave waits for an approval if its policy
+	// ApprovedWaves lists the names of the waves that an operator approved. A wave waits for approval if its policy
 	// requires one, if no runtime has proven the version yet, or if checks of the wave are not Passed. If the policy
 	// requires the approval, the checks of the wave must be Passed in addition to the approval.
 	// +optional
@@ -134,8 +134,8 @@ type RolloutStatus struct {
 	// BackSince is the time when the rollback began.
 	// +optional
 	BackSince *metav1.Time `json:"backSince,omitempty"`
-	// ReleasedAt is the time when the channel first had another version after this rollout was stopped or rolled back.
-	// If the channel returns to this rollout's version afterwards, the publisher creates another Rollout.
+	// ReleasedAt is the time when the channel first had a different version after this rollout was stopped or rolled
+	// back. If the channel returns to this rollout's version afterwards, the publisher creates another Rollout.
 	// +optional
 	ReleasedAt *metav1.Time `json:"releasedAt,omitempty"`
 	// VersionWithoutPolicy is the version that all runtimes received at once, because no RolloutPolicy applied after
@@ -252,7 +252,7 @@ const (
 	RolloutProgressing RolloutState = "Progressing"
 	// RolloutPaused means that spec.paused is set, so no further runtime is updated.
 	RolloutPaused RolloutState = "Paused"
-	// RolloutWaiting means that the rollout waits for an approval or for a correction of its spec.
+	// RolloutWaiting means that the rollout waits for approval or for a correction of its spec.
 	RolloutWaiting RolloutState = "Waiting"
 	// RolloutStopped means that failures or spec.abort ended the rollout. Runtimes keep their version.
 	RolloutStopped RolloutState = "Stopped"

@@ -19,7 +19,7 @@ import (
 //	                                  | noModuleCopy and moduleCatalog also set the v1beta2 annotations with the same
 //	                                  | meaning, and a namespace other than kyma-system is an error.
 //	Kyma spec.sync.strategy           | stored in AnnotationSync. Values other than secret and local-secret are an
-//	                                  | error, because kyma-pull uses no kubeconfigs of runtimes.
+//	                                  | error, because kyma-pull does not use kubeconfigs of runtimes.
 //	ModuleTemplate spec.target        | stored in v1beta2.AnnotationTarget, unless it is the default
 //	fields that exist only in v1beta2 | stored in AnnotationRest in v1beta1
 //
@@ -50,7 +50,8 @@ func KymaToHub(_ context.Context, from *Kyma, to *v1beta2.Kyma) error {
 	}
 	if sync.Enabled && !supported(sync.Strategy) {
 		return fmt.Errorf(
-			"spec.sync.strategy: %q is not supported: the publisher uses no kubeconfigs of runtimes; remove the field",
+			"spec.sync.strategy: %q is not supported: the publisher does not use kubeconfigs of runtimes; remove "+
+				"the field",
 			sync.Strategy)
 	}
 	stored := storedSync{Sync: *sync}

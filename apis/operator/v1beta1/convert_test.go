@@ -87,7 +87,8 @@ func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 	err = KymaToHub(t.Context(), &Kyma{Spec: KymaSpec{Sync: &Sync{Enabled: true, Strategy: "local-client"}}},
 		&v1beta2.Kyma{})
 	if err == nil ||
-		err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher uses no kubeconfigs of runtimes; remove the field` {
+		err.Error() != `spec.sync.strategy: "local-client" is not supported: the publisher does not use `+
+			`kubeconfigs of runtimes; remove the field` {
 		t.Errorf("strategy local-client: got error %v, want a refusal", err)
 	}
 	changed := &ModuleTemplate{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationRest: "{"}}}
@@ -100,10 +101,10 @@ func TestUnsupportedSyncFieldsAreRefused(t *testing.T) {
 func TestInvalidStoredAnnotationsAreDropped(t *testing.T) {
 	for name, stored := range map[string]string{
 		"invalid JSON": "{garbage", "empty text": "", "list instead of an object": `[1, 2]`,
-		"field with a wrong type": `{"enabled": "yes"}`,
-		"unsupported strategy":    `{"enabled": true, "strategy": "local-client"}`,
-		"unsupported namespace":   `{"enabled": true, "namespace": "elsewhere"}`,
-		"unknown fields":          `{"enabled": true, "shade": "red"}`,
+		"field with the wrong type": `{"enabled": "yes"}`,
+		"unsupported strategy":      `{"enabled": true, "strategy": "local-client"}`,
+		"unsupported namespace":     `{"enabled": true, "namespace": "elsewhere"}`,
+		"unknown fields":            `{"enabled": true, "shade": "red"}`,
 	} {
 		hub := &v1beta2.Kyma{
 			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"mine": "stays", AnnotationSync: stored}},

@@ -8,7 +8,7 @@ const (
 
 	// ReasonEnrolled is a reason of the condition Enrolled: the control plane knows the agent's key. ReasonNotEnrolled
 	// is a reason of the condition Enrolled: the control plane does not know the agent's key, and the agent cannot
-	// enroll it. The message contains the fix.
+	// enroll it. The message describes the fix.
 	ReasonEnrolled    = "Enrolled"
 	ReasonNotEnrolled = "NotEnrolled"
 
@@ -70,7 +70,7 @@ const (
 	// ReasonImagesNotListed means that the module's component descriptor does not list all images of the module's
 	// objects.
 	ReasonImagesNotListed = "NotListed"
-	// ReasonNoImagesListed means that the module's component descriptor lists no images.
+	// ReasonNoImagesListed means that the module's component descriptor does not list images.
 	ReasonNoImagesListed = "NothingListed"
 	// ReasonRemoving means that a module's objects are being deleted.
 	ReasonRemoving = "Removing"

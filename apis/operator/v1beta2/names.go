@@ -74,8 +74,8 @@ const (
 	// writes it. The proof requires the fleet's token secret, so write access to the Kyma is not enough to create it.
 	AnnotationHandOver = "kyma-pull.dev/hand-over"
 	// AnnotationMovedAway is "true" on a Kyma whose runtime moves to another control plane. `kcp-publisher move --away`
-	// sets it. The publisher then publishes no bundles for the Kyma, and deleting the Kyma does not remove objects from
-	// the runtime.
+	// sets it. The publisher then does not publish bundles for the Kyma, and deleting the Kyma does not remove objects
+	// from the runtime.
 	AnnotationMovedAway = "kyma-pull.dev/moved-away"
 	// AnnotationPermissionProbe is an annotation that the admission policy of the publisher's chart refuses on a Kyma
 	// for every user. The publisher sets the annotation in a dry run to check whether the API server enforces the
@@ -262,21 +262,22 @@ const (
 	// and True after the next successful review. It is absent until a review first fails.
 	ConditionRights = "Rights"
 	// ConditionFields on a Manifest is False if the module's objects have fields that their kinds do not have, such as
-	// misspelled fields. The agent ignores these fields. It is absent until it is first False.
+	// misspelled fields. The agent ignores these fields. It is absent until it first becomes False.
 	ConditionFields = "Fields"
 	// ConditionReporting on a Kyma in KCP reports whether a report was received within the allowed silence.
 	ConditionReporting = "Reporting"
 	// ConditionRegistry is False on a Kyma in KCP while the registry does not contain the published bundle, and on the
-	// Kyma of a runtime while its agent cannot read bundles from the registry. It is absent until it is first False.
+	// Kyma of a runtime while its agent cannot read bundles from the registry. It is absent until it first becomes
+	// False.
 	ConditionRegistry = "Registry"
 	// ConditionAgent is False on a Kyma whose agent does not run the image that its bundle names. It is absent until it
 	// is first False.
 	ConditionAgent = "Agent"
 	// ConditionFeatures is False on a Kyma in KCP while the runtime's agent does not support all content of its bundle.
-	// It is absent until it is first False.
+	// It is absent until it first becomes False.
 	ConditionFeatures = "Features"
 	// ConditionSynced is False on a Kyma in KCP or a runtime while the agent cannot write the applied bundle's objects,
-	// or cannot store a newer bundle. It is absent until it is first False.
+	// or cannot store a newer bundle. It is absent until it first becomes False.
 	ConditionSynced = "Synced"
 	// ConditionAccepted on a Kyma in a runtime reports whether the agent accepted the latest bundle. The reason
 	// explains a refusal.
@@ -285,14 +286,14 @@ const (
 	// if the runtime has no sealed Secrets.
 	ConditionSecrets = "Secrets"
 	// ConditionRemovals is False on a Kyma in KCP while the removal of modules from its runtime waits for an operator's
-	// approval. It is absent until it is first False.
+	// approval. It is absent until it first becomes False.
 	ConditionRemovals = "Removals"
 	// ConditionPublishing is False on a Kyma in KCP while a Git commit is partially applied. The publisher then extends
 	// the validity of the Kyma's bundle but does not change its content. The condition is absent until it is first
 	// False.
 	ConditionPublishing = "Publishing"
 	// ConditionEnrolled on a Kyma in a runtime reports whether the control plane can authenticate the agent's reports.
-	// It is absent until it is first False.
+	// It is absent until it first becomes False.
 	ConditionEnrolled = "Enrolled"
 )
 
@@ -309,7 +310,7 @@ const (
 	StateProcessing State = "Processing"
 	// StateError means that a module cannot be installed or does not work, or no bundle can be published.
 	StateError State = "Error"
-	// StateWarning means that the installed modules work, but an operator must act. The message contains the problem.
+	// StateWarning means that the installed modules work, but an operator must act. The message describes the problem.
 	StateWarning State = "Warning"
 	// StateDeleting means that the Kyma is deleted and its modules are being removed, or one module is being removed.
 	StateDeleting State = "Deleting"

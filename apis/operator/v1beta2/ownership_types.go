@@ -39,7 +39,7 @@ type ReportingAgent struct {
 	// +kubebuilder:validation:items:MaxLength:=128
 	Earlier []string `json:"earlier,omitempty"`
 	// Clone describes how the publisher detected that two agents use the runtime's key. Empty if no clone was detected.
-	// The publisher publishes no bundles until an operator enrolls one of the agents with another key.
+	// The publisher does not publish bundles until an operator enrolls one of the agents with another key.
 	// +optional
 	// +kubebuilder:validation:MaxLength:=512
 	Clone string `json:"clone,omitempty"`

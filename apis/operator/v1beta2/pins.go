@@ -46,7 +46,7 @@ func PinnedVersions(annotations map[string]string) (map[string]string, error) {
 
 func readPins(text string) (map[string]string, error) {
 	if len(text) > maxPinnedVersionsBytes {
-		return nil, fmt.Errorf("the annotation has %d bytes, must be at most %d: pin fewer modules", len(text),
+		return nil, fmt.Errorf("the annotation is %d bytes, must be at most %d: pin fewer modules", len(text),
 			maxPinnedVersionsBytes)
 	}
 	pins := map[string]string{}

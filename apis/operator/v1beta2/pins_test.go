@@ -32,7 +32,7 @@ func TestInvalidPinInvalidatesTheAnnotation(t *testing.T) {
 		},
 		"too many bytes": {
 			text: strings.Repeat(" ", maxPinnedVersionsBytes+1),
-			err:  "the annotation has 65537 bytes, must be at most 65536: pin fewer modules",
+			err:  "the annotation is 65537 bytes, must be at most 65536: pin fewer modules",
 		},
 		"missing version": {
 			text: "istio=1.2.0,keda", err: `entry "keda": must be MODULE=VERSION, such as keda=1.7.0`,

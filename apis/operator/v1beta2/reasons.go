@@ -44,7 +44,7 @@ const (
 	// written. The message contains the objects and the API server's error. The agent retries.
 	ReasonObjectRefused = "ObjectRefused"
 	// ReasonStorageRefused is a reason of the conditions Synced and Accepted: the agent cannot store a newer bundle in
-	// Secrets of kyma-system. The message contains the cause.
+	// Secrets of kyma-system. The message describes the cause.
 	ReasonStorageRefused = "StorageRefused"
 	// ReasonPinsUnreadable is a reason of the condition Synced: the annotation that pins versions in the runtime's Kyma
 	// is invalid. The message contains the invalid entry. Until it is corrected, the modules and versions that the Kyma

@@ -50,11 +50,11 @@ const (
 	// ReasonRefused is a reason of the condition Ready on a Watcher: no bundle contains the Watcher. The message
 	// contains the problem and the fix.
 	ReasonRefused = "Refused"
-	// ReasonWatchedObjectChanged is the reason of an Event on a Kyma: the runtime reported a change of an object that a
+	// ReasonWatchedObjectChanged is the reason of an Event on a Kyma: the runtime reported a change to an object that a
 	// Watcher selects. The message contains the Watcher and the object.
 	ReasonWatchedObjectChanged = "WatchedObjectChanged"
 	// ReasonWatchFailed is the reason of a Warning Event on a Kyma: the runtime cannot watch the resource of a Watcher.
-	// The message contains the cause.
+	// The message describes the cause.
 	ReasonWatchFailed = "WatchFailed"
 )
 
@@ -62,7 +62,7 @@ const (
 const (
 	// ReasonFinalizerKept is the reason of an Event on a deleted ModuleReleaseMeta, ModuleTemplate or Watcher: the
 	// publisher did not remove lifecycle-manager's finalizer. Either lifecycle-manager has Manifests of the module in
-	// the control plane, or the publisher does not have the permission. The message contains the cause.
+	// the control plane, or the publisher does not have the permission. The message describes the cause.
 	ReasonFinalizerKept = "FinalizerKept"
 	// ReasonLeftOut is the reason of a Warning Event on a ModuleTemplate or ModuleReleaseMeta: bundles omit the object,
 	// because agents would refuse the bundle or because the object contains a secret. All other modules are published.

@@ -23,7 +23,7 @@ const (
 	// made no changes.
 	ReasonRewindNotAllowed = "RewindNotAllowed"
 	// ReasonCommitApplyFailed means that the API server did not respond, or refused an object that it had accepted in a
-	// dry run. The publisher publishes no bundles until a commit is applied completely.
+	// dry run. The publisher does not publish bundles until a commit is applied completely.
 	ReasonCommitApplyFailed = "CommitApplyFailed"
 	// ReasonCommitOverwritten means that the commit was applied, but another client immediately changed objects of the
 	// commit again. The publisher publishes the commit anyway if only Kymas differ, or if the commit was applied

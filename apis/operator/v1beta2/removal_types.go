@@ -11,7 +11,7 @@ type ModuleRemoval struct {
 	Decision RemovalDecision `json:"decision"`
 	// Time is the time when the decision was made. An approval must contain this time.
 	Time metav1.Time `json:"time"`
-	// Reason is the reason why the removal waits for an approval. For decision Allowed, it is Unrecorded if only the
+	// Reason is the reason why the removal waits for approval. For decision Allowed, it is Unrecorded if only the
 	// runtime's report contained the module. Empty in all other cases.
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -27,7 +27,7 @@ type RemovalDecision string
 const (
 	// RemovalHeld means that the module stays until an operator approves its removal.
 	RemovalHeld RemovalDecision = "Held"
-	// RemovalAllowed means that the removal is within the publisher's limits and needs no approval.
+	// RemovalAllowed means that the removal is within the publisher's limits and does not need approval.
 	RemovalAllowed RemovalDecision = "Allowed"
 	// RemovalApproved means that an operator approved the removal.
 	RemovalApproved RemovalDecision = "Approved"

@@ -8,7 +8,7 @@
 {{- if or .Values.rbac.clusterAdmin .Values.rbac.clusterRoles }}{{ fail "rbac.create: false creates no roles and bindings, so rbac.clusterAdmin and rbac.clusterRoles have no effect; remove them" }}{{ end }}
 {{- end }}
 {{- range include "skr-agent.moduleAccounts" . | fromJsonArray }}
-{{- if eq . "kyma-system/skr-agent" }}{{ fail "modules.serviceAccount: skr-agent is the agent's own ServiceAccount; leave the value empty to install modules with the agent's rights" }}{{ end }}
+{{- if eq . "kyma-system/skr-agent" }}{{ fail "modules.serviceAccount: skr-agent is the agent's own ServiceAccount; leave the value empty to install modules with the agent's permissions" }}{{ end }}
 {{- if hasPrefix "kube-system/" . }}{{ fail (printf "modules.serviceAccount: %s is in kube-system, whose ServiceAccounts the agent's admission policies treat as part of Kubernetes; use another namespace" .) }}{{ end }}
 {{- end }}
 {{- if and .Values.metrics.prometheusRule.enabled (not (include "skr-agent.metrics" .)) }}{{ fail "metrics.prometheusRule.enabled: the alerts need metrics; set metrics.enabled or metrics.serviceMonitor.enabled" }}{{ end }}

@@ -109,7 +109,7 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 		note = fmt.Sprintf("the last report was in the registry after %.1f s",
 			traffic[request{agentsHost, http.MethodPut, aboutReports}].Last.Sub(started).Seconds())
 	}
-	w.add(took.Seconds(), seconds, "all agents wake -> every status is right", note)
+	w.add(took.Seconds(), seconds, "all agents wake -> every status is correct", note)
 	w.add(n/took.Seconds(), perSecond, "statuses",
 		fmt.Sprintf("%s patches for each runtime", w.per(after.since(writes)[statusPatches])))
 	w.add(spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each report", "")
@@ -151,7 +151,7 @@ func (w *world) measureDetection(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.add(last.Sub(started).Seconds(), seconds, "edit -> every status is right", note)
+	w.add(last.Sub(started).Seconds(), seconds, "edit -> every status is correct", note)
 	w.pending = false
 	return nil
 }

@@ -132,7 +132,7 @@ func (w *world) isUpToDate(_ string, r record) bool {
 }
 
 // untilRight waits until the function counts returns true for the wanted number of Kymas. It returns the time of the
-// last change of a Kyma.
+// last change to a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.waitUntil(ctx,

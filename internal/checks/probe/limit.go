@@ -66,10 +66,10 @@ type transport struct {
 func (t transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	b, _ := request.Context().Value(budgetKey{}).(*budget)
 	if b == nil {
-		tooLarge := fmt.Errorf("the response has more than %d bytes", t.maxBytes)
+		tooLarge := fmt.Errorf("the response is more than %d bytes", t.maxBytes)
 		return bounded.Transport{Next: t.next, MaxBytes: t.maxBytes, TooLarge: tooLarge}.RoundTrip(request)
 	}
-	tooLarge := fmt.Errorf("the objects have more than %d bytes: use a namespace or a selector", maxReadBytes)
+	tooLarge := fmt.Errorf("the objects are more than %d bytes: use a namespace or a selector", maxReadBytes)
 	left := min(max(b.left.Load(), 0), t.maxBytes)
 	response, err := bounded.Transport{Next: t.next, MaxBytes: left, TooLarge: tooLarge}.RoundTrip(request)
 	if err != nil {

@@ -120,5 +120,5 @@ func TestObjectsOfACheckHaveALimit(t *testing.T) {
 		APIVersion: "v1", Kind: "ConfigMap", Namespace: w.namespace, Expression: "objects.size() > 0",
 	}})
 	require.Equal(t, checks.Unknown, m.Verdict)
-	require.Contains(t, m.Message, "the objects have more than 8388608 bytes: use a namespace or a selector")
+	require.Contains(t, m.Message, "the objects are more than 8388608 bytes: use a namespace or a selector")
 }

@@ -98,7 +98,7 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 		"string result": {
 			answers(`{"resultType":"string","result":[1,"0.1"]}`), checks.Unknown, "", "unexpected value type",
 		},
-		"scalar with a wrong type": {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
+		"scalar with the wrong type": {answers(`{"resultType":"scalar","result":{}}`), checks.Unknown, "", "query"},
 		"HTML page": {
 			func(w http.ResponseWriter, _ *http.Request) {
 				_, _ = io.WriteString(w, "<html>")

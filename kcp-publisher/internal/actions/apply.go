@@ -1,4 +1,4 @@
-// Package actions implements operators' changes of Rollouts and Kymas, such as pausing a rollout or suspending a
+// Package actions implements operators' changes to Rollouts and Kymas, such as pausing a rollout or suspending a
 // runtime. The command line and the web UI use it.
 package actions
 
@@ -18,7 +18,7 @@ import (
 
 const component = "kcp-publisher"
 
-// Action is a change of an object by an operator.
+// Action is a change to an object by an operator.
 type Action[T any] struct {
 	// Reason is the reason of the Event that records the action.
 	Reason string

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// ErrNoApproval means that a wave cannot be approved, because it does not wait for an approval.
+// ErrNoApproval means that a wave cannot be approved, because it does not wait for approval.
 var ErrNoApproval = errors.New("does not wait for approval")
 
 // Rollout is an action on a Rollout.

@@ -24,7 +24,7 @@ func Suspend(reason string) Runtime {
 	return Runtime{"Suspended", func(kyma *v1beta2.Kyma) (string, error) {
 		switch {
 		case len(reason) > MaxReasonBytes:
-			return "", fmt.Errorf("the reason has %d bytes, must be at most %d", len(reason), MaxReasonBytes)
+			return "", fmt.Errorf("the reason is %d bytes, must be at most %d", len(reason), MaxReasonBytes)
 		case v1beta2.TakenOver(kyma):
 			return "", fmt.Errorf(
 				"the runtime is being taken over, and the label %s already suspends lifecycle-manager: run "+

@@ -39,7 +39,7 @@ func TestSuspendAndResumeChangeLabelAndReason(t *testing.T) {
 		"suspend a deleted Kyma": {deleted: true, do: actions.Suspend(""), refuse: "is being deleted"},
 		"suspend with a reason that is too long": {
 			do:     actions.Suspend(strings.Repeat("x", 2<<10)),
-			refuse: "the reason has 2048 bytes, must be at most 1024",
+			refuse: "the reason is 2048 bytes, must be at most 1024",
 		},
 		"resume": {labels: pairs{"a": "b", v1beta2.LabelSkipReconciliation: v1beta2.True},
 			annotations: pairs{v1beta2.AnnotationSuspendReason: "why"},

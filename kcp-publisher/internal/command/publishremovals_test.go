@@ -45,7 +45,7 @@ func TestPublishHoldsRemovalsAboveTheLimits(t *testing.T) {
 	write(t, filepath.Join(from, "three.yaml"),
 		strings.Replace(kymaYAML("three", "r-3", "keda"), "labels: {",
 			"labels: {operator.kyma-project.io/beta: \"true\", ", 1))
-	const waits = "the removal of module keda from 2 runtimes (r-1, r-2) waits for an approval (FleetShare)"
+	const waits = "the removal of module keda from 2 runtimes (r-1, r-2) waits for approval (FleetShare)"
 
 	index := read(t, filepath.Join(layout, "index.json"))
 	if _, o := again("--dry-run"); o.code != cli.ExitFailed || !strings.Contains(o.err, waits) ||
@@ -55,7 +55,7 @@ func TestPublishHoldsRemovalsAboveTheLimits(t *testing.T) {
 	rows, o := again()
 	id := approvalID.FindStringSubmatch(o.err)
 	if o.code != cli.ExitFailed || id == nil || !strings.Contains(o.err, waits) || !strings.Contains(o.err,
-		"removals of modules from 2 of 3 runtimes wait for an approval (r-1, r-2)") {
+		"removals of modules from 2 of 3 runtimes wait for approval (r-1, r-2)") {
 		t.Fatalf("got %+v, want held removals", o)
 	}
 	for i, row := range rows {
@@ -140,7 +140,7 @@ func TestPublishWithoutAStateFileHoldsRemovalsToo(t *testing.T) {
 	index := read(t, filepath.Join(layout, "index.json"))
 	rows, o := again("--state", state)
 	if o.code != cli.ExitFailed || rows[0].Action != "failed" || rows[1].Action != "failed" ||
-		!strings.Contains(rows[0].Error, "removal of modules waits for an approval: keda") ||
+		!strings.Contains(rows[0].Error, "removal of modules waits for approval: keda") ||
 		rows[2].Action != "unchanged" || read(t, filepath.Join(layout, "index.json")) != index {
 		t.Errorf("lost state file: got %+v, want a held removal", o)
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogDelay is the time between a change of a catalog object and the next read of the catalog. Because of this
+// catalogDelay is the time between a change to a catalog object and the next read of the catalog. Because of this
 // delay, the publisher reads the catalog only once after many changes.
 const catalogDelay = 200 * time.Millisecond
 

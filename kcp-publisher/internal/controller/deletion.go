@@ -29,8 +29,8 @@ func (k *Kymas) addFinalizer(ctx context.Context, p *pass) error {
 }
 
 // lastBundleView returns the catalog for the last bundle of a deleted Kyma if the catalog has been changing for a long
-// time. The last bundle contains no modules, so it does not depend on the change. For any other Kyma, lastBundleView
-// returns nil.
+// time. The last bundle does not contain modules, so it does not depend on the change. For any other Kyma,
+// lastBundleView returns nil.
 func (k *Kymas) lastBundleView(kyma *v1beta2.Kyma) *plan.View {
 	if kyma.DeletionTimestamp.IsZero() ||
 		max(k.Catalog.changingFor(), k.Planner.heldFor()) < reconcile.HoldTimeout {

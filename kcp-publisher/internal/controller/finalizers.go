@@ -78,7 +78,7 @@ func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if apierrors.IsForbidden(err) {
 		f.emitEvent(object,
 			fmt.Sprintf(
-				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the rights of "+
+				"finalizer %s of lifecycle-manager stays: remove it, or give the publisher the permissions of "+
 					"rbac/finalizers.yaml (rbac.foreignFinalizers of the chart)", finalizer))
 		return ctrl.Result{RequeueAfter: rightsPoll}, nil
 	}

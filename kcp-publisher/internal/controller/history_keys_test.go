@@ -132,7 +132,7 @@ func (h *history) forgeRoot() {
 	h.putNextRoot(data)
 }
 
-// exchangeRoot replaces the root of trust that follows the agent's current version with another version.
+// exchangeRoot replaces the root of trust that follows the agent's current version with a different version.
 func (h *history) exchangeRoot() {
 	if other := one(h.random, h.raw...); other.Version != h.model.version+1 {
 		h.putNextRoot(other.Raw)

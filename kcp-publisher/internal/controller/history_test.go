@@ -169,7 +169,7 @@ func (h *history) run() {
 		{1, "a bundle's document is replaced", h.exchange},
 		{1, "the roots are hidden", h.hideRoots},
 		{1, "a root is forged", h.forgeRoot},
-		{1, "the next version of the root is replaced with another version", h.exchangeRoot},
+		{1, "the next version of the root is replaced with a different version", h.exchangeRoot},
 	}
 	for range steps {
 		next := drawn(h.random, possible)

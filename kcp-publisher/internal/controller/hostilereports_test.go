@@ -30,7 +30,7 @@ func TestHostileReportsAreFreedFromMemory(t *testing.T) {
 }
 
 func TestTenThousandHostileReportsAreFreedFromMemory(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestHostileReportsAreFreedFromMemory
+	suite.Long(t) // the short suite runs TestHostileReportsAreFreedFromMemory
 	receiveHostileReports(t, 100, 100, 12)
 }
 

@@ -56,7 +56,7 @@ const (
 	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next one, which
 	// publishes the bundle.
 	publishDelay = 50 * time.Millisecond
-	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. In this time, the
+	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. During this time, the
 	// publisher pushes the bundles of other runtimes, which is more urgent.
 	statusDelay = 300 * time.Millisecond
 )

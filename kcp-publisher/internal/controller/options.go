@@ -20,7 +20,7 @@ type Options struct {
 	Restricted []string
 	// Publish configures the Publisher. New sets OnRestored and DecideRemovals.
 	Publish publish.Options
-	// Changes counts the changes of the catalog that must be published together.
+	// Changes counts the changes to the catalog that must be published together.
 	Changes   *Changes
 	KeyFolder KeyOptions
 	// PollInterval is the interval for reading a runtime's report. Reports of idle runtimes are read less often.

@@ -51,7 +51,7 @@ type removalJudge struct {
 	// deletedRemovals maps the recently allowed removals of deleted Kymas to the time of the decision. They still count
 	// toward the limits.
 	deletedRemovals map[removal.Removal]time.Time
-	// announcedText is the text of the last Event about removals that wait for an approval.
+	// announcedText is the text of the last Event about removals that wait for approval.
 	announcedText string
 }
 
@@ -246,7 +246,7 @@ func (r *removalJudge) pendingRemovals(
 	return all
 }
 
-// announceHeld logs and emits an Event about the removals that wait for an approval. It does so once for each new set
+// announceHeld logs and emits an Event about the removals that wait for approval. It does so once for each new set
 // of removals.
 func (r *removalJudge) announceHeld(ctx context.Context) {
 	runtimes := map[string]map[removal.Reason]int{}

@@ -122,7 +122,7 @@ func TestChangeForAllKymasEndsSkippedReconciles(t *testing.T) {
 	k := &Kymas{Catalog: c}
 	before := c.markedCount.Load()
 	if err := c.reconcileAll(t.Context()); err != nil || c.markedCount.Load() == before {
-		t.Errorf("a change of the catalog does not invalidate passes: %v", err)
+		t.Errorf("a change to the catalog does not invalidate passes: %v", err)
 	}
 	before = c.markedCount.Load()
 	if k.requestsForAll(t.Context(), nil); c.markedCount.Load() == before {

@@ -167,7 +167,7 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 }
 
 func (k *Kymas) setUp(mgr ctrl.Manager, secrets, pullSecrets cache.Cache) error {
-	// Ignore changes of the status, because the publisher itself writes it.
+	// Ignore changes to the status, because the publisher itself writes it.
 	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
 		predicate.AnnotationChangedPredicate{})
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
@@ -200,7 +200,7 @@ func setUpSignatures(mgr ctrl.Manager, o Options, components *component.Reader, 
 	return mgr.Add(keys)
 }
 
-// rolloutPredicate selects changes of Kymas that can advance a Rollout.
+// rolloutPredicate selects changes to Kymas that can advance a Rollout.
 var rolloutPredicate = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return plan.AffectsRollouts(e.ObjectOld.(*v1beta2.Kyma), e.ObjectNew.(*v1beta2.Kyma))
 }}

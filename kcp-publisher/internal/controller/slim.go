@@ -55,7 +55,7 @@ type storedPart struct {
 	bytes int
 }
 
-// NewSlimmer returns a Slimmer that stores no parts yet.
+// NewSlimmer returns a Slimmer that does not store parts yet.
 func NewSlimmer() *Slimmer {
 	return &Slimmer{
 		parts: memo.New(memo.Limit{Bytes: maxPartsBytes}, func(_ partKey, part storedPart) int {

@@ -189,7 +189,7 @@ func TestFleetFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// The JSON of a reported module without details has 30 bytes, but the module needs 300 bytes of memory.
+// The JSON of a reported module without details is 30 bytes, but the module needs 300 bytes of memory.
 func TestMemoryOfSharedModulesIsLimited(t *testing.T) {
 	s, before := NewSlimmer(), heapInUse()
 	for n := range 400 {

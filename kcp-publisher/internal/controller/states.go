@@ -54,7 +54,7 @@ var (
 	}
 	publishPending = measure.Definition{
 		Name: "kyma_pull_publisher_publish_pending",
-		Help: "Runtimes that wait for their next bundle after a change of the control plane.",
+		Help: "Runtimes that wait for their next bundle after a change to the control plane.",
 		Kind: measure.KindGauge, Leader: true,
 	}
 	publishPendingSince = measure.Definition{

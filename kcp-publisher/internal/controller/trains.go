@@ -196,7 +196,7 @@ func (t *Trains) promoteVersion(ctx context.Context, due train.Promotion, meta *
 	err := t.client.Patch(ctx, meta, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}),
 		client.FieldOwner(trainFieldManager))
 	if apierrors.IsForbidden(err) {
-		const advice = "give the publisher the rights of rbac/promotions.yaml (rbac.promotions of the chart), " +
+		const advice = "give the publisher the permissions of rbac/promotions.yaml (rbac.promotions of the chart), " +
 			"or set spec.promoteBy to Command"
 		return fmt.Errorf("%w: %s", err, advice)
 	}

@@ -116,7 +116,7 @@ type watchChanges struct {
 	trouble string
 }
 
-// newChanges returns the changes of watched objects that the previous report did not contain. last is the sequence
+// newChanges returns the changes to watched objects that the previous report did not contain. last is the sequence
 // number of the previous report. newChanges omits invalid entries, because a report is untrusted.
 func newChanges(report bundle.Report, watchers []bundle.Watcher, last int64) []watchChanges {
 	var all []watchChanges

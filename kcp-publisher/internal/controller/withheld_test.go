@@ -49,7 +49,7 @@ func TestModuleTemplateOmittedFromTheCatalogEmitsOneEvent(t *testing.T) {
 		t.Fatalf("got %d Events, want one", n)
 	}
 	if event := <-recorder.Events; !strings.Contains(event, v1beta2.ReasonLeftOut) ||
-		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: the object has 1048653 bytes") {
+		!strings.Contains(event, "ModuleTemplate kcp-system/keda-1.0.0: the object is 1048653 bytes") {
 		t.Errorf("got Event %q, want one with the ModuleTemplate and its size", event)
 	}
 	if got := recorder.regarding; len(got) != 1 || got[0] != "kcp-system/keda-1.0.0 u1" {

@@ -102,7 +102,7 @@ func TestExportContainsExactlyTheMissingBlobs(t *testing.T) {
 			count += entry.SizeBytes
 		}
 		if count != parcel.Layout.SizeBytes() {
-			t.Fatalf("the table of contents lists %d bytes, but the file has %d bytes", count,
+			t.Fatalf("the table of contents lists %d bytes, but the file is %d bytes", count,
 				parcel.Layout.SizeBytes())
 		}
 	}

@@ -249,8 +249,8 @@ func checkSigner(t *testing.T, f Folder) trust.Root {
 	return loaded.Root
 }
 
-// check fails the test if the root of trust has another version, if its history is incomplete, or if temporary files
-// exist.
+// check fails the test if the root of trust has a different version, if its history is incomplete, or if temporary
+// files exist.
 func check(t *testing.T, f Folder, version int64) {
 	t.Helper()
 	root := checkSigner(t, f)

@@ -199,7 +199,8 @@ func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	}
 	if bytes > maxInheritedBytes {
 		all = append(all,
-			fmt.Sprintf("the names of the modules' objects have %d bytes, must have at most %d", bytes, maxInheritedBytes))
+			fmt.Sprintf("the names of the modules' objects are %d bytes, must be at most %d", bytes,
+				maxInheritedBytes))
 	}
 	return all
 }

@@ -70,7 +70,7 @@ type keyFacts struct {
 // The control plane had the key if the last accepted bundle is for this key. It has lost the key if a newer bundle is
 // for another key, for example after a restore from a backup. Then a copy of this cluster could enroll first and
 // replace the request of the original cluster. Therefore, the agent first waits until it is confirmed as the only agent
-// with its key. An agent with a twin reads no bundles, so it always sends the enrollment, together with the twin.
+// with its key. An agent with a twin does not read bundles, so it always sends the enrollment, together with the twin.
 func (k keyFacts) mustEnroll() bool {
 	switch {
 	case k.isReassigned, k.current == nil, k.current.Statement.Predicate.Audience.KeyThumbprint != k.thumbprint,

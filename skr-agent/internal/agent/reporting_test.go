@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// discardClient is a fake API client that accepts all writes and stores no objects.
+// discardClient is a fake API client that accepts all writes and does not store objects.
 type discardClient struct{ client.Client }
 
 func (discardClient) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {

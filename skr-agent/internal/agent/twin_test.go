@@ -35,7 +35,7 @@ func TestAgentDetectsItsClone(t *testing.T) {
 		"newer report without an instance":                  {own, other, accepted("", 6), "unknown"},
 		"older report in a restored registry":               {own, other, accepted("before", 4), ""},
 		"report with the signature of another key":          {own, other, nil, ""},
-		"agent's own report with another digest":            {own, other, accepted("mine", 6), ""},
+		"agent's own report with a different digest":        {own, other, accepted("mine", 6), ""},
 		"report of another instance with equal sequence":    {own, other, accepted("copy", 5), ""},
 	} {
 		found := twinDetector{ownReport: c.own, confirmations: confirmingPolls}

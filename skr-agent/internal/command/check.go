@@ -60,10 +60,10 @@ func newCheck() *cobra.Command {
 		Use: "check", Short: "check enrollment, rights, CRDs, registry and clock before `run`",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "check tests the requirements of `run`: Secret kyma-system/" + bootstrapSecret +
-			", the rights of the chart's RBAC, CRDs, a registry\n" +
+			", the permissions of the chart's RBAC, CRDs, a registry\n" +
 			"with a bundle that the agent would accept, and a correct clock. It changes nothing, except that " +
 			"--registry-write pushes an empty blob.\n\n" +
-			"It checks the rights of the current user. To check the rights of the agent, add --as " +
+			"It checks the permissions of the current user. To check the permissions of the agent, add --as " +
 			"system:serviceaccount:kyma-system:skr-agent.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not affect it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
@@ -80,13 +80,13 @@ func newCheck() *cobra.Command {
 		"module-service-account",
 		nil,
 		"value of run --module-service-account to check: the agent must be able to impersonate the ServiceAccount, "+
-			"and have the rights of charts/"+rightsDir+"/module-account.yaml; default: the agent's own rights for "+
+			"and have the permissions of charts/"+rightsDir+"/module-account.yaml; default: the agent's own permissions for "+
 			"all modules; can be repeated",
 	)
 	flags.StringArrayVar(&f.run.mirrors, "mirror", nil,
 		"mirror to check, as FROM=TO, the format of run --mirror; can be repeated")
 	flags.BoolVar(&f.self, "self-upgrade", false,
-		"also check the rights that the agent needs to upgrade its own image")
+		"also check the permissions that the agent needs to upgrade its own image")
 	flags.BoolVar(&f.write, "registry-write", false,
 		"also push an empty blob to check the permission to write reports to the registry")
 	cli.OutputFlag(flags, &f.format)

@@ -50,13 +50,13 @@ func (f *checkFlags) checkPermissions(
 }
 
 func rightsAdvice(file string) string {
-	return "install the chart, which grants these rights, or apply charts/" + file
+	return "install the chart, which grants these permissions, or apply charts/" + file
 }
 
 // moduleRightsAdvice returns the two ways to grant the permissions that modules need.
 func moduleRightsAdvice(string) string {
-	return "grant the agent the rights of its modules with kcp-publisher component role, " +
-		"or all rights with rbac.clusterAdmin of the chart"
+	return "grant the agent the permissions of its modules with kcp-publisher component role, " +
+		"or all permissions with rbac.clusterAdmin of the chart"
 }
 
 // withImpersonation replaces the ServiceAccount in the impersonation permission of the Helm chart with the
@@ -84,7 +84,7 @@ func asWarnings(whose string, findings []preflight.Finding) []preflight.Finding 
 	for i := range findings {
 		if findings[i].Result == preflight.Failed {
 			findings[i].Result = preflight.Warning
-			findings[i].Message = whose + " installed with the agent's own rights: " + findings[i].Message
+			findings[i].Message = whose + " installed with the agent's own permissions: " + findings[i].Message
 		}
 	}
 	return findings

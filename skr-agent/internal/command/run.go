@@ -85,8 +85,8 @@ func newRun(g *cli.Root) *cobra.Command {
 		"module-service-account",
 		nil,
 		"ServiceAccount that the agent impersonates to install modules: [NAMESPACE/]NAME for all modules, "+
-			"MODULE=[NAMESPACE/]NAME for one module, MODULE= for one module with the agent's own rights; default: the "+
-			"agent's own rights for all modules; can be repeated",
+			"MODULE=[NAMESPACE/]NAME for one module, MODULE= for one module with the agent's own permissions; default: the "+
+			"agent's own permissions for all modules; can be repeated",
 	)
 	flags.StringArrayVar(
 		&f.mirrors,

@@ -98,7 +98,7 @@ func (i Importer) imageBlobs(
 			size, inFile := file.Size(d.Digest)
 			if inFile && size != d.Size {
 				return nil,
-					refusal.New(refusal.WrongDigest, "%s has %d bytes, but its image specifies %d", d.Digest, size,
+					refusal.New(refusal.WrongDigest, "%s is %d bytes, but its image specifies %d", d.Digest, size,
 						d.Size)
 			}
 			if inFile {

@@ -317,7 +317,7 @@ func (i Importer) checkContents(
 		if carried && size != d.Size {
 			return &refusal.Error{
 				Reason: refusal.WrongDigest,
-				Detail: fmt.Sprintf("%s: %s has %d bytes, but the bundle specifies %d", w.name, d.Digest, size, d.Size),
+				Detail: fmt.Sprintf("%s: %s is %d bytes, but the bundle specifies %d", w.name, d.Digest, size, d.Size),
 			}
 		}
 		if carried {

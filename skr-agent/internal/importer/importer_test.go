@@ -109,7 +109,7 @@ func (s *sender) layout(sequence int64, delta bool, modules ...string) airgap.La
 	return layout
 }
 
-// contentOf returns a large content, so that an import can be interrupted between reads.
+// contentOf returns large content, so that an import can be interrupted between reads.
 func contentOf(module string) []byte { return bytes.Repeat([]byte(module+" "), 50_000) }
 
 func (s *sender) importer(dir string) Importer {

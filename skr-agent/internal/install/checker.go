@@ -59,7 +59,7 @@ func (c *checker) mayApply(
 		rights = &outcome.Finding{
 			Unknown: true,
 			Reason:  v1beta2.ReasonRightsUnknown,
-			Message: fmt.Sprintf("the rights of %s could not be reviewed: %v", a.User, err),
+			Message: fmt.Sprintf("the permissions of %s could not be reviewed: %v", a.User, err),
 		}
 		problem, err = dryRunAll(ctx, a, p)
 		return rights, problem, err
@@ -71,7 +71,7 @@ func (c *checker) mayApply(
 		rights = &outcome.Finding{
 			OK:      true,
 			Reason:  v1beta2.ReasonRightsReviewed,
-			Message: "the rights of " + a.User + " were reviewed",
+			Message: "the permissions of " + a.User + " were reviewed",
 		}
 	}
 	if len(missing) > 0 {

@@ -88,17 +88,17 @@ func TestDeadWebhookDoesNotBlockUpgradesWithServiceAccount(t *testing.T) {
 			client.DryRunAll) != nil
 	})
 
-	t.Log("another module is upgraded, and its Manifest reports that its rights are unknown")
+	t.Log("another module is upgraded, and its Manifest reports that its permissions are unknown")
 	w.wants("other", aConfigMap("one")+aConfigMap("two"), version("2"))
 	w.eventually("the upgrade is applied", func() bool { return w.exists(&corev1.ConfigMap{}, home, "two") })
-	w.eventually("the rights are unknown", func() bool { return rights("other") == metav1.ConditionUnknown })
+	w.eventually("the permissions are unknown", func() bool { return rights("other") == metav1.ConditionUnknown })
 	condition := meta.FindStatusCondition(w.manifest("other").Status.Conditions, v1beta2.ConditionRights)
 	require.Equal(t, v1beta2.ReasonRightsUnknown, condition.Reason)
 	require.Contains(t, condition.Message,
-		"the rights of system:serviceaccount:kyma-system:modules could not be reviewed")
+		"the permissions of system:serviceaccount:kyma-system:modules could not be reviewed")
 	w.state("other", v1beta2.StateReady, "")
 
-	t.Log("the dry run detects a missing right")
+	t.Log("the dry run detects a missing permission")
 	w.wants("greedy", aConfigMap("greedy")+"apiVersion: v1\nkind: Secret\nmetadata: {name: greedy}\n")
 	w.state("greedy", v1beta2.StateError, "may not write Secret kyma-system/greedy")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "greedy"))
@@ -109,5 +109,5 @@ func TestDeadWebhookDoesNotBlockUpgradesWithServiceAccount(t *testing.T) {
 		return !w.exists(&admissionv1.ValidatingWebhookConfiguration{}, "", "everything")
 	})
 	w.wants("other", aConfigMap("one"), version("3"))
-	w.eventually("the rights are reviewed again", func() bool { return rights("other") == metav1.ConditionTrue })
+	w.eventually("the permissions are reviewed again", func() bool { return rights("other") == metav1.ConditionTrue })
 }

@@ -93,7 +93,7 @@ func (i *Installer) installModule(ctx context.Context, m *v1beta2.Manifest) (out
 		return outcome.Outcome{}, err
 	}
 	changed := i.watches.TakeChanged(name)
-	changed.KeepOnly(i.planner.correctedObjects(m)) // ignore changes of objects that the module does not contain
+	changed.KeepOnly(i.planner.correctedObjects(m)) // ignore changes to objects that the module does not contain
 	todo := nextStep(m, *known, changed, i.pacer.now(), i.Resync)
 	var heldBack time.Duration
 	if todo == stepCorrect {

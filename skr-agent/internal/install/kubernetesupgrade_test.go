@@ -56,7 +56,7 @@ func flowSchema(version, name, precedence string) string {
 }
 
 func TestKubernetesUpgradeKeepsModules(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestPruneDeletesObjectsOfUnservedVersions
+	suite.Long(t) // the short suite runs TestPruneDeletesObjectsOfUnservedVersions
 	config, upgrade := startOldest(t)
 	w := newWorldAt(t, config, Options{})
 	flow := &flowcontrolv1.FlowSchema{}

@@ -53,7 +53,7 @@ spec:
 }
 
 func TestLargeCRDIsInstalledUpgradedAndRemoved(t *testing.T) {
-	suite.Long(t) // the short suite keeps TestLargestKnownCRDIsRendered
+	suite.Long(t) // the short suite runs TestLargestKnownCRDIsRendered
 	w := newWorld(t)
 	content := largeCRD()
 	encoded, err := yaml.YAMLToJSON([]byte(content))

@@ -25,7 +25,7 @@ type observer struct {
 }
 
 // observe reads the objects that determine the status of a Manifest. It does not read an object that was ready or is
-// cached, if its watch reports no change since then. watched is true if watches report changes of all objects that
+// cached, if its watch reports no change since then. watched is true if watches report changes to all objects that
 // determine the status.
 func (ob *observer) observe(
 	ctx context.Context, m *v1beta2.Manifest, before *memo, inventory []v1beta2.Resource,

@@ -243,7 +243,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 				Patch(ctx, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "skr-agent"}},
 					proven, client.DryRunAll)
 		}, "deployments skr-agent belongs to skr-agent"},
-		"a change of the status of the agent's Pod": {func(c client.Client) error {
+		"a change to the status of the agent's Pod": {func(c client.Client) error {
 			return c.Status().
 				Patch(ctx, podNamed("skr-agent-0"),
 					client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`)), client.DryRunAll)
@@ -355,7 +355,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		})
 	}
 	for who, c := range map[string]client.Client{"the agent": agent, "an operator": operator,
-		"a client with all rights": w.as("holder-of-all", rule("*", "*", "*"))} {
+		"a client with all permissions": w.as("holder-of-all", rule("*", "*", "*"))} {
 		for name, r := range refused {
 			t.Run(who+" is not refused "+name, func(t *testing.T) { require.NoError(t, r.do(c)) })
 		}

@@ -37,11 +37,11 @@ func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 	w.allows("modules", rule("", "configmaps", writing...))
 	secret := "apiVersion: v1\nkind: Secret\nmetadata: {name: stolen, namespace: default}\n"
 
-	t.Log("a module within the rights of its account is installed")
+	t.Log("a module within the permissions of its account is installed")
 	w.wants("fits", aConfigMap("fits"))
 	w.state("fits", v1beta2.StateReady, "")
 
-	t.Log("a module that needs more rights is not installed, and reports the missing right")
+	t.Log("a module that needs more rights is not installed, and reports the missing permission")
 	w.wants("greedy", aConfigMap("greedy")+secret)
 	w.state("greedy", v1beta2.StateError,
 		`system:serviceaccount:kyma-system:modules may not create secrets "stolen" in namespace default`)
@@ -52,11 +52,11 @@ func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 		`may not create customresourcedefinitions.apiextensions.k8s.io "samples.example.kyma-project.io"`)
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "definer"))
 
-	t.Log("a module that an operator trusts is installed with the agent's rights")
+	t.Log("a module that an operator trusts is installed with the agent's permissions")
 	w.wants("trusted", aConfigMap("trusted")+secret)
 	w.state("trusted", v1beta2.StateReady, "")
 
-	t.Log("a module cannot grant rights that its account does not have")
+	t.Log("a module cannot grant permissions that its account does not have")
 	w.allows("binders", rule(rbacv1.GroupName, "clusterrolebindings", writing...))
 	w.wants(
 		"climber",
@@ -69,7 +69,7 @@ func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 		"nothing was applied: system:serviceaccount:kyma-system:modules may not write ClusterRoleBinding climber")
 	require.False(t, w.exists(&corev1.ConfigMap{}, home, "climber"))
 
-	t.Log("drift is corrected with the rights of the account only")
+	t.Log("drift is corrected with the permissions of the account only")
 	w.allows("modules", rule("", "configmaps", "get", "create", "delete"))
 	require.NoError(t, w.client.Delete(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: home, Name: "fits"},
@@ -78,7 +78,7 @@ func TestModulesAreLimitedToRightsOfTheirAccount(t *testing.T) {
 	w.allows("modules", rule("", "configmaps", writing...))
 	w.state("fits", v1beta2.StateReady, "")
 
-	t.Log("a module is removed with the rights of the account only")
+	t.Log("a module is removed with the permissions of the account only")
 	w.allows("modules", rule("", "configmaps", "get", "create", "patch"))
 	w.remove("fits")
 	w.state("fits", v1beta2.StateError,

@@ -158,7 +158,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"ClusterRole with operator rights": {
 			clusterRole("a: b", "{apiGroups: [kyma-pull.dev], resources: [agents], verbs: ['*']}"), "granted-rights",
 		},
-		"all rights aggregated to edit": {
+		"all permissions aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "granted-rights",
 		},
 		"rights for Manifests aggregated to edit": {
@@ -168,7 +168,7 @@ func ruleCases() map[string]struct{ yaml, rule string } {
 		"rights for the module's kind aggregated to edit": {
 			clusterRole(aggregate, "{apiGroups: [operator.kyma-project.io], resources: [kedas], verbs: [patch]}"), "",
 		},
-		"ClusterRole with all rights": {
+		"ClusterRole with all permissions": {
 			clusterRole("a: b", "{apiGroups: ['*'], resources: ['*'], verbs: ['*']}"), "",
 		},
 		"cluster-admin for all users": {

@@ -39,8 +39,8 @@ type Options struct {
 	Render func(context.Context, render.Input) ([]*unstructured.Unstructured, error)
 	// Accounts selects the account of each module. Default: the agent's own account.
 	Accounts guard.Accounts
-	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer removes no modules,
-	// because no record of a removal has a valid signature.
+	// Signer signs the records of Manifests with the agent's key. Without a Signer, the installer does not remove
+	// modules, because no record of a removal has a valid signature.
 	Signer trust.Signer
 	// Revisions contains the revisions of the records of Manifests. If nil, the installer accepts earlier records.
 	Revisions *record.Revisions
@@ -157,7 +157,7 @@ func Setup(mgr ctrl.Manager, options Options) (*Installer, error) {
 	}
 	i := newInstaller(options, accounts, mgr.GetCache(),
 		drift.New(lister, mgr.GetRESTMapper(), options.FieldManager), mgr.GetEventRecorder(options.FieldManager))
-	// Ignore changes of the status, which this controller writes.
+	// Ignore changes to the status, which this controller writes.
 	worthwhile := predicate.And(
 		predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetNamespace() == options.Namespace }),
 		predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},

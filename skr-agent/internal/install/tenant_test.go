@@ -106,7 +106,7 @@ func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
 		t.Run("edit allows "+name, func(t *testing.T) { require.NoError(t, try(editor)) })
 	}
 
-	t.Run("the role has no other rights that lead to the agent's rights", func(t *testing.T) {
+	t.Run("the role has no other rights that lead to the agent's permissions", func(t *testing.T) {
 		c := w.connect(tenant, "")
 		workloads := []string{
 			"/pods",
@@ -146,7 +146,7 @@ func TestTenantRoleDoesNotGrantAgentRights(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the role has the rights that tenants need", func(t *testing.T) {
+	t.Run("the role has the permissions that tenants need", func(t *testing.T) {
 		c := w.connect(tenant, "")
 		kyma := &v1beta2.Kyma{}
 		require.NoError(t, c.Get(ctx, client.ObjectKey{Namespace: home, Name: "default"}, kyma))
@@ -201,7 +201,7 @@ func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 		}
 	}
 	isRefused := func(err error) bool {
-		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "skr-agent gets no tokens of ServiceAccounts")
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "skr-agent does not get tokens of ServiceAccounts")
 	}
 	w.eventually("the policy is enforced", func() bool { return isRefused(create("probe", tokenOf("other"))) })
 

@@ -288,7 +288,7 @@ func TestSyncLabelsAgentNamespace(t *testing.T) {
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(time.Hour)).Err(), narrow)
 	b.State.Settings.NamespaceLabels = nil
 	require.NoError(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(2*time.Hour)).Err(),
-		"without labels in the settings, a missing right must not be an error")
+		"without labels in the settings, a missing permission must not be an error")
 	w.Label = func(context.Context, map[string]string) error { return fmt.Errorf("%w: no", guard.ErrExposed) }
 	require.ErrorIs(t, w.Sync(t.Context(), b, nil, maintenance.Gate{}, begin.Add(3*time.Hour)).Err(), guard.ErrExposed)
 }

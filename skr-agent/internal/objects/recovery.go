@@ -52,7 +52,7 @@ const (
 	MemorySecret    = "skr-agent-memory"
 	memoryData      = "memory.json.gz"
 	memorySignature = "signature"
-	// maxMemoryBytes limits the compressed memory, because a Secret can have at most 1 MiB. maxUnpackedBytes limits
+	// maxMemoryBytes limits the compressed memory, because a Secret can be at most 1 MiB. maxUnpackedBytes limits
 	// the decompressed memory.
 	maxMemoryBytes   = 900 << 10
 	maxUnpackedBytes = 64 << 20
@@ -425,7 +425,7 @@ func (k *Restorer) encodeMemory(text []byte) (map[string][]byte, error) {
 		return nil, err
 	}
 	if packed.Len() > maxMemoryBytes {
-		return nil, fmt.Errorf("compressed state has %d bytes, must be at most %d", packed.Len(), maxMemoryBytes)
+		return nil, fmt.Errorf("compressed state is %d bytes, must be at most %d", packed.Len(), maxMemoryBytes)
 	}
 	signature, err := k.Signer.SignMessage(io.MultiReader(bytes.NewReader([]byte(signaturePrefix)),
 		bytes.NewReader(packed.Bytes())))
@@ -449,7 +449,7 @@ func (k *Restorer) decodeMemory(data map[string][]byte) ([]byte, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(reader, maxUnpackedBytes+1))
 	if err == nil && len(text) > maxUnpackedBytes {
-		err = fmt.Errorf("decompressed state has more than %d bytes", maxUnpackedBytes)
+		err = fmt.Errorf("decompressed state is more than %d bytes", maxUnpackedBytes)
 	}
 	return text, err
 }

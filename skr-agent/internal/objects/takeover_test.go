@@ -80,7 +80,7 @@ func TestCleanPhaseRemovesOnlyMarkedLeftovers(t *testing.T) {
 		return err == nil && m.DeletionTimestamp.IsZero()
 	}
 
-	t.Log("phase adopt removes no leftovers")
+	t.Log("phase adopt does not remove leftovers")
 	w.sync(taken(bundle.TakeoverAdopt, "1"))
 	kyma := &v1beta2.Kyma{}
 	require.True(t, w.get(kyma, v1beta2.RuntimeKymaName))

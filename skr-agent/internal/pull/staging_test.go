@@ -84,7 +84,7 @@ func (n *narrow) Create(ctx context.Context, o client.Object, opts ...client.Cre
 	return n.Client.Create(ctx, o, opts...)
 }
 
-func TestContentsAreStoredCompletelyUnderATightQuota(t *testing.T) {
+func TestFetchedContentIsStoredUnderATightQuota(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
 	w.publish()

@@ -34,7 +34,7 @@ type Record struct {
 	// Applied is the version that was last applied completely. Nil if it is unknown.
 	Applied *AppliedVersion `json:"applied,omitempty"`
 	// Recreated contains the last version that the agent installed by deleting objects and creating them again, and these
-	// objects. The agent deletes no other objects for this version.
+	// objects. The agent does not delete other objects for this version.
 	Recreated *Recreated `json:"recreated,omitempty"`
 	// CompletedJobs contains the Jobs of a version that completed and were then deleted, and the Pods that completed. The
 	// agent does not create them again for this version.

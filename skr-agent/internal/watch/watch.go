@@ -1,4 +1,4 @@
-// Package watch reports changes of objects in the runtime to the control plane. Its input is the watchers of the last
+// Package watch reports changes to objects in the runtime to the control plane. Its input is the watchers of the last
 // accepted bundle. Its output is the changed objects for the report.
 //
 // Each watcher has one watch of at most maxObjects objects. A watch stores a name and a fingerprint of each object. It

@@ -44,10 +44,10 @@ func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "check", Short: "check keys, rights, CRDs, registry and clock before `run`",
 		Args: cli.Exactly(0, "no arguments"),
-		Long: "check verifies the requirements of `run`: keys in the root of trust, the rights of the chart's RBAC, " +
+		Long: "check verifies the requirements of `run`: keys in the root of trust, the permissions of the chart's RBAC, " +
 			"complete CRDs, a reachable registry,\n" +
 			"and a correct clock. It changes nothing, except that --registry-write pushes an empty blob.\n\n" +
-			"It checks the rights of the current user. To check the publisher's rights, add --as " +
+			"It checks the permissions of the current user. To check the publisher's permissions, add --as " +
 			"system:serviceaccount:kcp-system:kcp-publisher.\n\n" +
 			"The exit code is 1 if a check failed, and 0 otherwise. Warnings do not affect it.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.runCheck(cmd) },
@@ -186,7 +186,7 @@ func (f *checkFlags) checkCluster(ctx context.Context) []preflight.Finding {
 	namespaces := map[string]string{controlplane.DefaultNamespace: f.api.Namespace, "kcp-secrets": f.secrets}
 	findings = append(findings,
 		api.CheckRights(ctx, charts.PublisherRBAC, rightsDir, f.rights, namespaces, func(file string) string {
-			return "the chart grants these rights; without the chart, apply charts/" + file
+			return "the chart grants these permissions; without the chart, apply charts/" + file
 		})...)
 	return append(findings, api.Definitions(ctx, charts.PublisherCRDs, "kcp-publisher/files/crds", preflight.Failed,
 		"upgrade the chart, or apply charts/kcp-publisher/files/crds from this version")...)

@@ -32,7 +32,7 @@ type componentCommand struct {
 // New returns the command component.
 func New() *cobra.Command {
 	return cli.Group(
-		"component", "create, show, verify and copy OCM component versions, and print the rights to install them",
+		"component", "create, show, verify and copy OCM component versions, and print the permissions to install them",
 		newComponentCreate(), newComponentShow(), newComponentVerify(), newComponentCopy(),
 		newComponentRole(),
 	)

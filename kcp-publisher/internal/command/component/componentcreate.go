@@ -95,7 +95,7 @@ type Created struct {
 	// Unpinned lists the images without a digest.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Signed   string   `json:"signed,omitempty"`
-	// Unlisted is true if the module is rendered in the runtimes, but its component lists no images.
+	// Unlisted is true if the module is rendered in the runtimes, but its component does not list images.
 	Unlisted bool `json:"unlistedImages,omitempty"`
 	// Ignored lists the unknown fields of the module's objects, which agents ignore.
 	Ignored []string `json:"ignoredFields,omitempty"`

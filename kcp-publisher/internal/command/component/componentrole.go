@@ -34,7 +34,7 @@ type roleFlags struct {
 func newComponentRole() *cobra.Command {
 	f := &roleFlags{}
 	cmd := &cobra.Command{
-		Use: "role NAME:VERSION...", Short: "print the rights that an agent needs for modules",
+		Use: "role NAME:VERSION...", Short: "print the permissions that an agent needs for modules",
 		Args: cli.AtLeastOne("NAME:VERSION"),
 		Long: "role renders component versions as the agents do, and prints the ClusterRole, the Roles and their " +
 			"bindings\n" +
@@ -49,7 +49,7 @@ func newComponentRole() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.name, "name", "skr-agent-module-set", "name of the ClusterRole, the Roles and their bindings")
 	flags.StringVar(&f.account, "service-account", modulerole.AgentNamespace+"/skr-agent",
-		"ServiceAccount that gets the rights, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
+		"ServiceAccount that gets the permissions, as NAMESPACE/NAME: the agent's ServiceAccount, or "+
 			"modules.serviceAccount of the agent's chart")
 	f.components.Add(flags, flags)
 	f.registry.AddFlags(flags)

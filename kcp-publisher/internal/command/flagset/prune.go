@@ -18,16 +18,16 @@ type PruneFlags struct {
 // Add adds the flags.
 func (f *PruneFlags) Add(flags, settings *pflag.FlagSet) {
 	flags.BoolVar(&f.all, "git-prune-all", false,
-		"do not require an approval for any deletions by a commit, even of all objects or of Kymas with a live runtime")
+		"do not require approval for any deletions by a commit, even of all objects or of Kymas with a live runtime")
 	settings.IntVar(
 		&f.percent,
 		"git-prune-percent",
 		defaultPrunePercent,
-		"percentage of earlier commits' objects that a commit can delete without an approval; Kymas with a live "+
+		"percentage of earlier commits' objects that a commit can delete without approval; Kymas with a live "+
 			"runtime always require one",
 	)
 	settings.IntVar(&f.maxCount, "git-prune-count", defaultPruneCount,
-		"number of objects that a commit can delete without an approval, regardless of git-prune-percent")
+		"number of objects that a commit can delete without approval, regardless of git-prune-percent")
 }
 
 const defaultPrunePercent, defaultPruneCount = 10, 5

@@ -17,11 +17,11 @@ type RemovalFlags struct{ values removal.Limits }
 func (f *RemovalFlags) Add(settings *pflag.FlagSet) {
 	d := removal.DefaultLimits
 	settings.IntVar(&f.values.Percent, "removal-percent", d.Percent,
-		"percentage of runtimes that can lose modules within removal-window without an approval")
+		"percentage of runtimes that can lose modules within removal-window without approval")
 	settings.IntVar(&f.values.Count, "removal-count", d.Count,
 		"number of runtimes that can lose modules within removal-window regardless of removal-percent")
 	settings.IntVar(&f.values.PerModule, "removal-per-module", d.PerModule,
-		"number of runtimes that can lose the same module within removal-window without an approval")
+		"number of runtimes that can lose the same module within removal-window without approval")
 	settings.DurationVar(&f.values.Window, "removal-window", d.Window,
 		"period in which removals count toward the limits; at most 24h")
 }

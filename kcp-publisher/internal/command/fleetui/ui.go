@@ -62,7 +62,7 @@ func New(g *cli.Root) *cobra.Command {
 	f := &uiFlags{}
 	cmd := &cobra.Command{
 		Use: "ui", Short: "serve the fleet's web UI", Args: cli.Exactly(0, "no arguments"),
-		Long: "ui serves the fleet's web UI on this machine, with the rights of the kubeconfig. With --external-url, " +
+		Long: "ui serves the fleet's web UI on this machine, with the permissions of the kubeconfig. With --external-url, " +
 			"it serves other users,\n" +
 			"who must sign in: see docs/guides/ui-in-cluster.md.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.OutOrStdout(), g.Logger()) },
@@ -198,7 +198,7 @@ func (f *uiFlags) handler(
 	if err != nil {
 		return nil, err
 	}
-	cli.Printf(out, "fleet UI for namespace %s, with your rights: %s\n", f.Namespace, local.Address())
+	cli.Printf(out, "fleet UI for namespace %s, with your permissions: %s\n", f.Namespace, local.Address())
 	if f.open {
 		openBrowser(local.AddressOnce(), log)
 	}

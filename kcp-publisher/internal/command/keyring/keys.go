@@ -317,7 +317,7 @@ func newKeysRelease() *cobra.Command {
 	}
 	cli.AllowEmptyArguments(cmd)
 	c.add(cmd.Flags())
-	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the public RSA key of the release key")
+	cmd.Flags().StringVar(&public, "public-key", "", "PEM file with the public RSA key to add as a release key")
 	cmd.Flags().IntVar(&threshold, "threshold", 1, "number of the prefix's release keys that must sign each component")
 	return cmd
 }

@@ -110,7 +110,7 @@ func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*c
 }
 
 // recalledApprovals returns the stored approvals. It returns none if the data is invalid, because the fleet would
-// otherwise wait until an operator repairs the ConfigMap. Removals without an approval wait for an operator.
+// otherwise wait until an operator repairs the ConfigMap. Removals without approval wait for an operator.
 func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
 	approvals, err := shard.DecodeApprovals(data)
 	if err != nil {

@@ -81,7 +81,7 @@ func New() *cobra.Command {
 			"change with a sign-off and pushes it to\n" +
 			"--git-branch or to a new branch; it keeps the comments and formatting of the file. Without --git-url, " +
 			"it shows the affected runtimes,\n" +
-			"asks for a confirmation and changes the ModuleReleaseMeta in the control plane.",
+			"asks for confirmation and changes the ModuleReleaseMeta in the control plane.",
 		Example: "  kcp-publisher promote keda --from fast --to regular\n" +
 			"  kcp-publisher promote keda --from fast --to regular --git-url https://git.example/fleet --author 'Ann " +
 			"<ann@example.org>'",

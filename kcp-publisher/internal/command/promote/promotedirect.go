@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/promote"
 )
 
-// patchMeta shows the affected runtimes, asks for a confirmation, and patches the ModuleReleaseMeta.
+// patchMeta shows the affected runtimes, asks for confirmation, and patches the ModuleReleaseMeta.
 func (f *promoteFlags) patchMeta(cmd *cobra.Command, module string) error {
 	for flag, isSet := range map[string]bool{"--author": f.commits.author != "", "--branch": f.branch != "",
 		"--git-signing-key": f.commits.key != ""} {

@@ -91,7 +91,7 @@ func (f *fleet) recordDecisions() {
 		}
 		if held := f.guard.verdicts[id].HeldModules(); len(held) > 0 && status.Published == nil {
 			f.failed[i] = fmt.Errorf("the last bundle is not recorded in a state file, and the removal of modules waits "+
-				"for an approval: %s", strings.Join(held, ", "))
+				"for approval: %s", strings.Join(held, ", "))
 		}
 	}
 }

@@ -60,7 +60,7 @@ func New(*cli.Root) *cobra.Command {
 			"Modules stay if their removal affects more runtimes than allowed. The command prints these removals before " +
 			"it pushes anything.\n" +
 			"To approve them, run it again with --approve-removals.\n" +
-			"The exit code is 1 if publishing to a runtime failed, a removal waits for an approval, a Watcher is " +
+			"The exit code is 1 if publishing to a runtime failed, a removal waits for approval, a Watcher is " +
 			"invalid, or a requested module\n" +
 			"did not resolve. Other runtimes and modules are published.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 )
 
-// removalGuard decides which modules can be removed from runtimes without an approval. It decides about all runtimes at
+// removalGuard decides which modules can be removed from runtimes without approval. It decides about all runtimes at
 // once, with the functions of `run`. The state file takes the place of the Kymas' status.
 type removalGuard struct {
 	limits   removal.Limits
@@ -97,7 +97,7 @@ func decideRemovals(
 	return verdict
 }
 
-// print lists the removals that wait for an approval. If isRecorded is true, later runs accept the IDs.
+// print lists the removals that wait for approval. If isRecorded is true, later runs accept the IDs.
 func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded bool) {
 	for _, h := range plan.HeldRemovals(kymas) {
 		runtimes := make([]string, len(h.Kymas))
@@ -108,7 +108,7 @@ func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded boo
 		if !isRecorded {
 			fix = "run publish without --dry-run and with a writable --state file to get an ID"
 		}
-		cli.Printf(out, "the removal of module %s from %d runtimes (%s) waits for an approval (%s): to approve it, %s\n",
+		cli.Printf(out, "the removal of module %s from %d runtimes (%s) waits for approval (%s): to approve it, %s\n",
 			h.Module, len(runtimes), strings.Join(runtimes, ", "), h.Reason, fix)
 	}
 }

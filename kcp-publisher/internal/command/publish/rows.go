@@ -25,7 +25,7 @@ type Result struct {
 	Digest   string      `json:"digest,omitempty"`
 	Modules  []string    `json:"modules"`
 	Removals []string    `json:"removals,omitempty"`
-	// Held lists the modules whose removal waits for an approval.
+	// Held lists the modules whose removal waits for approval.
 	Held     []string         `json:"held,omitempty"`
 	Problems []bundle.Problem `json:"problems,omitempty"`
 	Registry string           `json:"registry,omitempty"`
@@ -67,7 +67,7 @@ func (f *publishFlags) verdict(rows []Result, refusedWatchers []string) error {
 			terminal.JoinRuntimes(slices.Compact(failed))))
 	}
 	if len(held) > 0 {
-		problems = append(problems, fmt.Sprintf("removals of modules from %d of %d runtimes wait for an approval (%s): "+
+		problems = append(problems, fmt.Sprintf("removals of modules from %d of %d runtimes wait for approval (%s): "+
 			"see --approve-removals", len(held), len(rows), terminal.JoinRuntimes(held)))
 	}
 	if len(refusedWatchers) > 0 {

@@ -35,7 +35,7 @@ const tokenPath = "/auth/token"
 func NewTokenService(g *cli.Root) *cobra.Command {
 	f := &tokenServiceFlags{}
 	cmd := &cobra.Command{
-		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's rights",
+		Use: "token-service", Short: "issue short-lived registry tokens, limited to each user's permissions",
 		Args: cli.Exactly(0, "no arguments"),
 		Long: "token-service serves GET " + tokenPath +
 			". Route this path of the registry's hostname to the service: see docs/guides/registry.md.",

@@ -204,7 +204,7 @@ func approveRemoval(
 			return err
 		}
 		if d := plan.FindRemovalDecision(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // the removal does not wait for an approval anymore, or waits again since a later time
+			return nil // the removal does not wait for approval anymore, or waits again since a later time
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

@@ -23,7 +23,7 @@ func NewLogs() *cobra.Command {
 		Use: "logs RUNTIME [MODULE]", Short: "show why modules fail, from the runtime's signed report",
 		Long: "logs shows the conditions, Events and last log lines of the objects that keep modules from being " +
 			"ready. It reads the runtime's\n" +
-			"latest report and verifies the report with the runtime's key; it needs no access to the runtime. The " +
+			"latest report and verifies the report with the runtime's key; it does not need access to the runtime. The " +
 			"agent reports these details\n" +
 			"if the Kyma's annotation kyma-pull.dev/report-details lists events and logs. It masks texts that look " +
 			"like secrets.",

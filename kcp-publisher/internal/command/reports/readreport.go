@@ -145,7 +145,7 @@ func moduleNames(modules []bundle.ReportedModule) []string {
 // missingMessage returns a message about details that the report does not contain. It distinguishes details that the
 // Kyma does not request from details that the agent has not reported yet.
 func (r Report) missingMessage(what string, details ...bundle.Detail) string {
-	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation requests no details
+	requested, _ := plan.ReportDetails(r.kyma) // an invalid annotation does not request details
 	isMissing := func(d bundle.Detail) bool { return !slices.Contains(requested, d) }
 	if !slices.ContainsFunc(details, isMissing) {
 		return fmt.Sprintf("the report has no %s. They are requested: wait a minute for the next report", what)

@@ -22,7 +22,7 @@ func NewTree() *cobra.Command {
 		Short: "list the objects of modules with their states, from the runtime's signed report",
 		Long: "tree lists the objects of each module; objects that are not ready come first. It reads the runtime's " +
 			"latest report and verifies\n" +
-			"the report with the runtime's key; it needs no access to the runtime. The agent reports the objects if " +
+			"the report with the runtime's key; it does not need access to the runtime. The agent reports the objects if " +
 			"the Kyma's annotation\n" +
 			"kyma-pull.dev/report-details lists objects.",
 		Example: "  kcp-publisher tree berlin --location registry.example/fleet\n  kcp-publisher tree berlin keda " +

@@ -22,7 +22,7 @@ func newRolloutStatus(f *rolloutFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "status ROLLOUT", Short: "wait for the end of a rollout, and fail unless it succeeds",
 		Args: cli.Exactly(1, "the name of a rollout"),
-		Long: "status prints one line for each change of a rollout until it ends. It fails if the rollout does not " +
+		Long: "status prints one line for each change to a rollout until it ends. It fails if the rollout does not " +
 			"succeed, or does not end within --timeout.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			api, err := f.Connect()

@@ -1,4 +1,4 @@
-// Package selection selects the runtimes that a command changes, asks for a confirmation, and changes them.
+// Package selection selects the runtimes that a command changes, asks for confirmation, and changes them.
 package selection
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// MaxUnconfirmed is the maximum number of runtimes that a command changes without a confirmation.
+// MaxUnconfirmed is the maximum number of runtimes that a command changes without confirmation.
 const MaxUnconfirmed = 10
 
 // Targets selects runtimes by ID or Kyma name, by labels or by health.
@@ -173,7 +173,7 @@ func changeAll(
 	return progress.End(ctx)
 }
 
-// Select returns the selected runtimes. For more than MaxUnconfirmed runtimes, it first asks for a confirmation. With
+// Select returns the selected runtimes. For more than MaxUnconfirmed runtimes, it first asks for confirmation. With
 // --dry-run, it only lists the runtimes and returns none. verb starts the question, such as "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()

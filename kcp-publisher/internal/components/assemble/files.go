@@ -272,8 +272,8 @@ func readFolder(folder fs.FS, wanted func(name string) bool) (files []file, err 
 	return files, err
 }
 
-// packTar packs files into a gzipped tar. It contains no times, owners or other machine-specific data, so that equal
-// files produce equal bytes.
+// packTar packs files into a gzipped tar. It does not contain times, owners or other machine-specific data, so that
+// equal files produce equal bytes.
 func packTar(files []file) ([]byte, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var packed bytes.Buffer

@@ -45,7 +45,7 @@ func readValues(path string) (map[string]any, error) {
 		return nil, err
 	}
 	if len(data) > maxValuesBytes {
-		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", path, len(data), maxValuesBytes)
+		return nil, fmt.Errorf("%s is %d bytes, must be at most %d", path, len(data), maxValuesBytes)
 	}
 	if err := strict.CheckYAML(data, strict.Limits{Documents: 1, ExpandedBytes: 4 * maxValuesBytes}); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

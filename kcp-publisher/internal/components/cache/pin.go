@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxNameBytes = 1024 // a component name has at most 255 bytes, a version 128
+	maxNameBytes = 1024 // a component name is at most 255 bytes, a version 128
 	maxPinBytes  = 8 << 10
 	pinSuffix    = ".json"
 	// maxPinsBytes limits the memory for pins. Authors of components choose the number of pins.

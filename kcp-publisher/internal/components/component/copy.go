@@ -133,7 +133,7 @@ func (s *successors) find(
 ) ([]ocispec.Descriptor, error) {
 	limited := store.FetcherFunc(func(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {
 		if s.manifestsBytes.Add(d.Size) > maxManifestsBytes {
-			return nil, refusal.New(refusal.TooLarge, "the manifests of the component version have more than %d MiB",
+			return nil, refusal.New(refusal.TooLarge, "the manifests of the component version are more than %d MiB",
 				maxManifestsBytes>>20)
 		}
 		return from.Fetch(ctx, d)

@@ -126,7 +126,7 @@ func TestManifestsOfCopiedComponentsAreLimitedInBytes(t *testing.T) {
 		if want {
 			require.NoError(t, err)
 		} else {
-			require.ErrorContains(t, err, "the manifests of the component version have more than 64 MiB")
+			require.ErrorContains(t, err, "the manifests of the component version are more than 64 MiB")
 		}
 	}
 }

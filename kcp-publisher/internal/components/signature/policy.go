@@ -92,7 +92,7 @@ func readBounded(file string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes, must be at most %d", file, info.Size(), limit)
+		return nil, fmt.Errorf("%s is %d bytes, must be at most %d", file, info.Size(), limit)
 	}
 	return os.ReadFile(file)
 }

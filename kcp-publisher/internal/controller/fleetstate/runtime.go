@@ -105,7 +105,7 @@ type ReconcileInput struct {
 	Version string
 	View    *plan.View
 	Source  *bundle.Source
-	// AllChanges counts the changes that affect all Kymas, such as changes of the catalog. OwnChanges is the value of
+	// AllChanges counts the changes that affect all Kymas, such as changes to the catalog. OwnChanges is the value of
 	// Runtime.ChangedCount.
 	AllChanges, OwnChanges int64
 	// Report is the digest of the latest report's content.

@@ -266,10 +266,10 @@ func TestWarningsAboutLeftOutObjectsAreLimited(t *testing.T) {
 	objects := make([]LeftOutObject, 12)
 	for i := range objects {
 		name := fmt.Sprintf("ModuleTemplate kcp-system/a-%02d", i)
-		objects[i] = LeftOutObject{name, name + ": the object has 1048653 bytes"}
+		objects[i] = LeftOutObject{name, name + ": the object is 1048653 bytes"}
 	}
 	all := LeftOutWarnings(objects)
-	const first = "all bundles omit ModuleTemplate kcp-system/a-00: the object has 1048653 bytes"
+	const first = "all bundles omit ModuleTemplate kcp-system/a-00: the object is 1048653 bytes"
 	if len(all) != 11 || all[0].Message != first ||
 		all[10].Message != "all bundles omit 2 more catalog objects" {
 		t.Errorf("got %+v, want 10 warnings with an object and one with the number of others", all)

@@ -192,7 +192,7 @@ var descriptions = []Description{
 		"follow the message; verify the bundle in the registry: kcp-publisher why RUNTIME -n NAMESPACE " +
 			"--location REGISTRY/PATH --trust root.json"},
 	{BundleNotKept, Failing, "the agent cannot store a newer bundle in Secrets of kyma-system",
-		"check quotas, admission policies and missing rights in namespace kyma-system of the runtime"},
+		"check quotas, admission policies and missing permissions in namespace kyma-system of the runtime"},
 	{CarriedTooOld, Silent, "reports are carried by hand, and the latest report is older than allowed",
 		"import its report: kcp-publisher import-report FILE --to REGISTRY/PATH; or allow more time with the " +
 			"annotation kyma-pull.dev/carried"},
@@ -242,7 +242,7 @@ var descriptions = []Description{
 	{ModuleConflict, Failing, "objects of the module already exist and have another owner",
 		"delete or rename them, or hand them over in the runtime with the annotation kyma-pull.dev/adopt that the " +
 			"message names"},
-	{ModuleForbidden, Failing, "the service account that installs the module lacks a right",
+	{ModuleForbidden, Failing, "the service account that installs the module lacks a permission",
 		"grant it in the runtime; which rights a module needs: docs/guides/rights.md"},
 	{ModuleProtected, Failing, "the module contains protected objects, such as the agent's own",
 		"remove them from the module and release a new version"},
@@ -330,7 +330,7 @@ var descriptions = []Description{
 	{RolloutStopped, Healthy, "a rollout was stopped before the runtime was updated",
 		"see why: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then promote a corrected version, or try it " +
 			"again: kcp-publisher rollout retry ROLLOUT -n NAMESPACE"},
-	{RolloutPaused, Healthy, "a rollout is paused or waits for an approval before the runtime's wave",
+	{RolloutPaused, Healthy, "a rollout is paused or waits for approval before the runtime's wave",
 		"see the reason: kcp-publisher rollout show ROLLOUT -n NAMESPACE; then resume: kcp-publisher rollout " +
 			"resume ROLLOUT -n NAMESPACE; or approve a wave: kcp-publisher rollout approve ROLLOUT WAVE -n " +
 			"NAMESPACE"},

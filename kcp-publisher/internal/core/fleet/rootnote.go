@@ -34,7 +34,7 @@ func (n RootNote) String() string {
 func ParseRootNote(text string) (RootNote, error) {
 	var n RootNote
 	if len(text) > maxRootNoteBytes {
-		return n, fmt.Errorf("root of trust annotation has %d bytes, must be at most %d", len(text), maxRootNoteBytes)
+		return n, fmt.Errorf("root of trust annotation is %d bytes, must be at most %d", len(text), maxRootNoteBytes)
 	}
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return RootNote{}, fmt.Errorf("root of trust annotation: %w", err)

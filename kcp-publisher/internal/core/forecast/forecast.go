@@ -1,4 +1,4 @@
-// Package forecast computes how a change of the control plane affects the fleet: the version changes in each runtime,
+// Package forecast computes how a change to the control plane affects the fleet: the version changes in each runtime,
 // and the reasons why a rollout delays a version. It performs no I/O. Package resolve makes the decisions.
 package forecast
 
@@ -62,7 +62,7 @@ type Wave struct {
 	Approval bool `json:"approval,omitempty"`
 }
 
-// Forecast is the effect of a change of the control plane on the fleet.
+// Forecast is the effect of a change to the control plane on the fleet.
 type Forecast struct {
 	// Runtimes is the number of runtimes after the change. Changed is the number of runtimes that the change affects,
 	// including created and deleted ones.

@@ -26,7 +26,7 @@ func TestConditionMessagesAreBounded(t *testing.T) {
 		time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	for _, c := range status.Conditions {
 		if len(c.Message) > 32_768 {
-			t.Errorf("message of condition %s has %d bytes, want at most 32768", c.Type, len(c.Message))
+			t.Errorf("message of condition %s is %d bytes, want at most 32768", c.Type, len(c.Message))
 		}
 	}
 }

@@ -91,14 +91,14 @@ func removalDecisions(r *v1beta2.RuntimeStatus) []v1beta2.ModuleRemoval {
 	return r.Removals
 }
 
-// setRemovals sets the condition Removals to False while module removals wait for an approval.
+// setRemovals sets the condition Removals to False while module removals wait for approval.
 func setRemovals(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	waiting := facts.Removals.HeldModules()
 	switch {
 	case len(waiting) > 0:
 		set(v1beta2.ConditionRemovals, v1beta2.ReasonRemovalsHeld, heldMessage(waiting, facts.Removals.HeldReasons), false)
 	case facts.Published != nil && meta.FindStatusCondition(after.Conditions, v1beta2.ConditionRemovals) != nil:
-		set(v1beta2.ConditionRemovals, v1beta2.ReasonNoRemovalsHeld, "no removal waits for an approval", true)
+		set(v1beta2.ConditionRemovals, v1beta2.ReasonNoRemovalsHeld, "no removal waits for approval", true)
 	}
 }
 

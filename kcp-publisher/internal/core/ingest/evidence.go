@@ -65,7 +65,7 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 
 // checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
 // measured value and message, so that new measurements do not cause status updates. For an Inconclusive check with a
-// problem, it takes the newest ones, because the rollout's message contains the problem.
+// problem, it takes the newest ones, because the rollout's message describes the problem.
 func checkOutcomes(
 	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck,
 ) []v1beta2.CheckOutcome {

@@ -53,7 +53,7 @@ type Facts struct {
 	// IsCarried is true if an operator carries the runtime's reports to the registry by hand.
 	IsCarried  bool
 	IsDeleting bool
-	// Removals contains the removals in the latest bundle, and whether they wait for an approval.
+	// Removals contains the removals in the latest bundle, and whether they wait for approval.
 	Removals plan.RemovalDecision
 	// Finished is true if the takeover from lifecycle-manager is complete.
 	Finished bool

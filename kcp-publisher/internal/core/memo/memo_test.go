@@ -98,7 +98,7 @@ func TestSharedCacheMatchesModel(t *testing.T) {
 				if value, found := m.Share(&holders[holder], key); found {
 					has[holder] = key
 					if len(value) != sizes[key] {
-						t.Fatalf("key %d has %d bytes, want %d", key, len(value), sizes[key])
+						t.Fatalf("key %d is %d bytes, want %d", key, len(value), sizes[key])
 					}
 				}
 			case 2:

@@ -360,7 +360,7 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 	}{
 		"module with the recorded version": {map[string]string{"keda": "1.8.0"}, "keda-regular-1"},
 		"module that is not requested":     {map[string]string{}, ""},
-		"module with another version":      {map[string]string{"keda": "1.9.0"}, ""},
+		"module with a different version":  {map[string]string{"keda": "1.9.0"}, ""},
 		"bundle with unknown versions":     {nil, ""},
 	} {
 		given := (&View{}).SelectedVersions("one", PublishedBundle{Versions: c.versions}, known)

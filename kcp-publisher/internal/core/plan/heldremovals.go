@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// HeldRemoval is the removal of a module from one or more runtimes that waits for an approval.
+// HeldRemoval is the removal of a module from one or more runtimes that waits for approval.
 type HeldRemoval struct {
 	// ID is a hash of the module and all affected runtimes. If the removal affects more runtimes later, it gets another
 	// ID, so an approval of this ID does not cover them.
@@ -23,7 +23,7 @@ type HeldRemoval struct {
 	Kymas []*v1beta2.Kyma
 }
 
-// HeldRemovals returns the removals that wait for an approval, sorted by module and reason.
+// HeldRemovals returns the removals that wait for approval, sorted by module and reason.
 func HeldRemovals(kymas []v1beta2.Kyma) []HeldRemoval {
 	var all []HeldRemoval
 	sums := map[int][]string{}

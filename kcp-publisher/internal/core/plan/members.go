@@ -100,7 +100,7 @@ func (c *MemberCache) Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) 
 }
 
 // followedChannels returns the modules and channels that a Kyma follows. It returns nil for a Kyma with invalid
-// annotations, because the publisher publishes no bundles for that Kyma.
+// annotations, because the publisher does not publish bundles for that Kyma.
 func (c *MemberCache) followedChannels(
 	known *member, kyma *v1beta2.Kyma, snapshot *catalog.Snapshot,
 ) []resolve.FollowedChannel {
@@ -270,7 +270,7 @@ func publishFailureCondition(kyma *v1beta2.Kyma) *metav1.Condition {
 	return ready
 }
 
-// AffectsRollouts reports whether a change of a Kyma can affect a rollout.
+// AffectsRollouts reports whether a change to a Kyma can affect a rollout.
 func AffectsRollouts(before, after *v1beta2.Kyma) bool {
 	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) ||
 		(publishFailureCondition(before) == nil) != (publishFailureCondition(after) == nil) ||

@@ -130,7 +130,7 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	}
 }
 
-// No rollout counts the runtime of a deleted Kyma. It keeps its modules while their removal waits for an approval.
+// No rollout counts the runtime of a deleted Kyma. It keeps its modules while their removal waits for approval.
 func TestDeletedKymaGetsNoUpgrade(t *testing.T) {
 	for name, c := range map[string]struct {
 		isDeleted, hasRollout bool
@@ -276,10 +276,10 @@ func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 	changed := one.DeepCopy()
 	changed.Spec.Modules, changed.ResourceVersion = nil, "2"
 	if got := follows(changed, before); got != 0 {
-		t.Errorf("after a change of the Kyma: got %d followed modules, want 0", got)
+		t.Errorf("after a change to the Kyma: got %d followed modules, want 0", got)
 	}
 	if got := follows(one, offering(t)); got != 0 {
-		t.Errorf("after a change of the catalog: got %d followed modules, want 0", got)
+		t.Errorf("after a change to the catalog: got %d followed modules, want 0", got)
 	}
 }
 

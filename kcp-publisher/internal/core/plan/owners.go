@@ -299,7 +299,7 @@ func RuntimeID(kyma *v1beta2.Kyma) string {
 }
 
 // CheckClone returns an error if two agents use the same key, for example because the cluster was copied. The publisher
-// then publishes no new bundles for the runtime.
+// then does not publish new bundles for the runtime.
 func CheckClone(kyma *v1beta2.Kyma) error {
 	s := kyma.Status.Runtime
 	if s == nil || s.Agent == nil || s.Agent.Clone == "" {

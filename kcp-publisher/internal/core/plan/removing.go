@@ -30,8 +30,8 @@ type NewRemovals struct {
 	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
 	IsRestored bool
-	// IsChanging is true while a change of the catalog is in progress. During this time, the publisher decides only about
-	// the removals of deleted Kymas.
+	// IsChanging is true while a change to the catalog is in progress. During this time, the publisher decides only
+	// about the removals of deleted Kymas.
 	IsChanging bool
 }
 
@@ -94,7 +94,7 @@ func (a Adoption) isRestored(r Runtime) bool {
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
 // not contain. The reason for such a removal may be that a module is not mandatory anymore. While an installed module
-// waits for an approval for this reason, later calls return the same.
+// waits for approval for this reason, later calls return the same.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
 		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {
@@ -230,7 +230,7 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 	return d == nil || !d.Published || d.Time.Time.Before(approved)
 }
 
-// RecentRemovals returns the Kyma's module removals that were allowed without an approval after this time. unrecorded
+// RecentRemovals returns the Kyma's module removals that were allowed without approval after this time. unrecorded
 // contains the removals of modules that only the runtime's report contained.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
@@ -254,7 +254,7 @@ type RemovalDecision struct {
 	// HeldReasons maps each module whose removal must wait to the reason. The reason is empty until the publisher has
 	// made a decision.
 	HeldReasons map[string]removal.Reason
-	// Allowed and Approved list the modules whose removal this decision allows: Allowed without an approval, and Approved
+	// Allowed and Approved list the modules whose removal this decision allows: Allowed without approval, and Approved
 	// with an operator's approval. The decision must be written to the Kyma's status before the bundle removes the
 	// modules.
 	Allowed, Approved []string
@@ -295,7 +295,7 @@ func (v RemovalDecision) IsSettling() bool {
 	return false
 }
 
-// HeldModules returns the modules whose removal waits for an approval, sorted.
+// HeldModules returns the modules whose removal waits for approval, sorted.
 func (v RemovalDecision) HeldModules() (modules []string) {
 	for module, reason := range v.HeldReasons {
 		if reason != "" {

@@ -67,7 +67,7 @@ type Runtime struct {
 	// IsRequestVerified is true if the agent that sent the newest report also sent Request. Otherwise, Request may be
 	// outdated, because a restored control plane contains an old request until the publisher accepts a report.
 	IsRequestVerified bool
-	// RemovalsHeldByRestore lists the modules whose removal waits for an approval because the control plane was restored.
+	// RemovalsHeldByRestore lists the modules whose removal waits for approval because the control plane was restored.
 	RemovalsHeldByRestore []string
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
@@ -146,7 +146,7 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// heldByRestore returns the modules whose removal waits for an approval because the control plane was restored.
+// heldByRestore returns the modules whose removal waits for approval because the control plane was restored.
 func heldByRestore(status *v1beta2.RuntimeStatus) (modules []string) {
 	for _, d := range status.Removals {
 		if d.Decision == v1beta2.RemovalHeld && !d.Published && d.Reason == string(removal.Restored) {

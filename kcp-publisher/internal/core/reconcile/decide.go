@@ -129,7 +129,7 @@ func (f Facts) decideWithoutFinalizer() (State, Action) {
 }
 
 // mayPoll reports whether a newer report of the runtime is the only possible reason for this reconcile. It returns
-// false after a change of the Kyma, for example.
+// false after a change to the Kyma, for example.
 func (f Facts) mayPoll() bool {
 	return f.HasView && f.IsSettled && !f.Requested && !f.Pending && !f.InBackoff
 }

@@ -100,30 +100,30 @@ func TestReconcileActionsDependOnFacts(t *testing.T) {
 			[]Action{Admit, FetchReport, Publish, End},
 		},
 		"state of the control plane not read yet": {Facts{}, answering, Unknown, []Action{End}},
-		"brief partial change of the control plane": {
+		"brief partial change to the control plane": {
 			Facts{ChangingFor: HoldTimeout - 1, HasFinalizer: true}, answering, Unknown, []Action{End},
 		},
-		"long partial change of the control plane": {
+		"long partial change to the control plane": {
 			Facts{ChangingFor: HoldTimeout, HasFinalizer: true}, answering, Held, []Action{Admit, FetchReport, Renew, End},
 		},
-		"long partial change of the control plane, registry does not respond to the renewal": {
+		"long partial change to the control plane, registry does not respond to the renewal": {
 			Facts{ChangingFor: HoldTimeout, HasFinalizer: true},
 			answers(func(w *world) { w.renewed = Down }), Unreachable,
 			[]Action{Admit, FetchReport, Renew, End}},
-		"long partial change of the control plane, refused Kyma": {Facts{ChangingFor: HoldTimeout, HasFinalizer: true},
+		"long partial change to the control plane, refused Kyma": {Facts{ChangingFor: HoldTimeout, HasFinalizer: true},
 			answers(func(w *world) { w.admitted = No }), Held,
 			[]Action{Admit, End}},
-		"long partial change of the control plane during a registry backoff": {
+		"long partial change to the control plane during a registry backoff": {
 			Facts{ChangingFor: time.Hour, HasFinalizer: true, InBackoff: true}, answering, Unreachable, []Action{End},
 		},
-		"long partial change of the control plane, registry does not respond": {
+		"long partial change to the control plane, registry does not respond": {
 			Facts{ChangingFor: time.Hour, HasFinalizer: true}, answers(func(w *world) { w.report = Down }), Unreachable,
 			[]Action{Admit, FetchReport, End},
 		},
-		"long partial change of the control plane, new Kyma": {
+		"long partial change to the control plane, new Kyma": {
 			Facts{ChangingFor: HoldTimeout}, answering, Held, []Action{AddFinalizer, Admit, FetchReport, Renew, End},
 		},
-		"long partial change of the control plane, new Kyma that is deleted": {
+		"long partial change to the control plane, new Kyma that is deleted": {
 			Facts{ChangingFor: HoldTimeout, IsDeleted: true}, answering, Gone, []Action{End},
 		},
 	} {

@@ -13,7 +13,7 @@ import (
 // Removal is the removal of a module from a runtime. An empty Module means all modules of a deleted Kyma.
 type Removal struct{ Runtime, Module string }
 
-// Reason is the reason why a removal requires an approval.
+// Reason is the reason why a removal requires approval.
 type Reason string
 
 // These are the reasons why a removal waits. They are stored in the status of Kymas, so do not rename them.
@@ -55,7 +55,7 @@ type Fleet struct {
 	Runtimes int
 	// Pending contains all removals that no published bundle contains yet.
 	Pending []PendingRemoval
-	// Recent contains the removals that were allowed without an approval within Limits.Window.
+	// Recent contains the removals that were allowed without approval within Limits.Window.
 	Recent []Removal
 	// RecentUnrecorded contains the removals that Recent omits: those of modules that were only known from reports.
 	RecentUnrecorded []Removal
@@ -63,7 +63,7 @@ type Fleet struct {
 	NamespaceDeleted bool
 }
 
-// Limits configures how many removals are allowed without an approval.
+// Limits configures how many removals are allowed without approval.
 type Limits struct {
 	// Removals wait if the number of affected runtimes is greater than Percent of the fleet and also greater than
 	// Count.
@@ -89,7 +89,7 @@ func (l Limits) ForShard(shards int) Limits {
 	return l
 }
 
-// Decide returns the pending removals that must wait for an approval, with the reason. All other removals are allowed.
+// Decide returns the pending removals that must wait for approval, with the reason. All other removals are allowed.
 func (l Limits) Decide(f Fleet) map[Removal]Reason {
 	recorded, unrecorded := f, f
 	unrecorded.Recent = f.RecentUnrecorded
@@ -127,11 +127,11 @@ func (p PendingRemoval) isHeld() bool {
 	return p.HeldReason != "" && (p.HeldReason != Restored || p.Restored)
 }
 
-// effectCounts counts the runtimes that lose modules. A removal that waits for an approval counts toward
+// effectCounts counts the runtimes that lose modules. A removal that waits for approval counts toward
 // Limits.PerModule, but not toward Limits.Percent and Limits.Count.
 type effectCounts struct {
 	// losingRuntimes contains the runtimes with a new or a recently allowed removal. waiting maps each module to the
-	// runtimes in which its removal waits for an approval. perModule maps each module to all affected runtimes.
+	// runtimes in which its removal waits for approval. perModule maps each module to all affected runtimes.
 	losingRuntimes     map[string]bool
 	waiting, perModule map[string]map[string]bool
 }

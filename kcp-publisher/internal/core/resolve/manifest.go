@@ -78,7 +78,7 @@ func (w *requestedModule) checkContent(content Content) error {
 	}
 	for _, part := range content.Parts() {
 		if part.SizeBytes > bundle.MaxLayerBytes {
-			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q has %d bytes, limit %d",
+			return reason.Errorf(reason.ComponentBroken, "component %s:%s: resource %q is %d bytes, limit %d",
 				w.choice.Component, w.choice.Version, part.Name, part.SizeBytes, bundle.MaxLayerBytes)
 		}
 	}

@@ -143,7 +143,8 @@ func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
 		"A raw-manifest larger than the limit is refused": {
 			world: oversized(usualWorld()),
 			want: []string{
-				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" has 33554433 bytes, limit 33554432`,
+				`Error ComponentBroken: module keda: component kyma-pull.dev/module/keda:1.0.0: resource "raw-manifest" ` +
+					`is 33554433 bytes, limit 33554432`,
 			}},
 		"A module is pinned to a version that no channel has": {
 			world: usualWorld().template("keda", "1.0.5").askNothingBut("keda", pinned("1.0.5")),

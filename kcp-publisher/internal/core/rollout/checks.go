@@ -66,7 +66,7 @@ func (p *plan) memberChecks(m *member) []fleet.Check {
 }
 
 // isAccepted reports whether an operator approved a wave regardless of its checks. It returns false if the wave also
-// needs an approval to start, because that approval was given before the checks ran.
+// needs approval to start, because that approval was given before the checks ran.
 func (p *plan) isAccepted(wave int) bool {
 	return wave >= 0 && !p.spec.Waves[wave].Approval && slices.Contains(p.spec.ApprovedWaves, p.spec.Waves[wave].Name)
 }
@@ -275,7 +275,7 @@ func DescribeValues(value, before string) string {
 }
 
 // recordChecks writes the results of each wave's checks to the rollout's status. During and after a rollback, it keeps
-// the earlier results, because the runtimes then have another version.
+// the earlier results, because the runtimes then have a different version.
 func (p *plan) recordChecks(runtimes []Runtime) {
 	switch p.previousState {
 	case fleet.RolloutRollingBack, fleet.RolloutRolledBack, fleet.RolloutSuperseded:

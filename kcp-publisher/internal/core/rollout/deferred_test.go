@@ -22,7 +22,7 @@ func TestWaveWithDeferredRuntimesWaitsForApproval(t *testing.T) {
 	for name, c := range map[string]struct {
 		runtimes []Runtime
 		change   func(*fleet.RolloutSpec)
-		waits    bool // the wave waits for an approval of its deferred runtimes
+		waits    bool // the wave waits for approval of its deferred runtimes
 		starts   bool // the next wave starts
 	}{
 		"too many runtimes are deferred": {[]Runtime{ready, away("a"), prod}, nil, true, false},

@@ -42,9 +42,9 @@ func TestReasonTextDoesNotChangeTheRolloutDecision(t *testing.T) {
 		before, after Decision
 		want          bool
 	}{
-		"runtime in another wave":       {held, Decision{Version: "1.0.0", HeldReason: "wave two"}, true},
-		"decision without a reason":     {held, Decision{Version: "1.0.0"}, false},
-		"decision with another version": {held, Decision{Version: "2.0.0", HeldReason: "wave one"}, false},
+		"runtime in another wave":           {held, Decision{Version: "1.0.0", HeldReason: "wave two"}, true},
+		"decision without a reason":         {held, Decision{Version: "1.0.0"}, false},
+		"decision with a different version": {held, Decision{Version: "2.0.0", HeldReason: "wave one"}, false},
 		"decision with a rollback": {held, Decision{Version: "1.0.0", HeldReason: "wave one", ReplacedVersion: "2.0.0"},
 			false},
 		"rollback with another reason": {

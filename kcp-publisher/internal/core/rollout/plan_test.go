@@ -170,7 +170,7 @@ func TestNextWaveStartsWhenCanaryProvesVersion(t *testing.T) {
 }
 
 // An operator sets the channel to a version that is older than the version of every runtime. New runtimes must not get
-// it without an approval.
+// it without approval.
 func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	approved := twoWaves()
 	approved.ApprovedWaves = []string{approved.Waves[1].Name}

@@ -25,7 +25,7 @@ func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 
 // ObjectName returns a name for the Rollout of a track with this revision. Names of different tracks differ.
 func ObjectName(track Track, revision int64) string {
-	// Shorten the module's name, because the whole name can have at most 253 bytes.
+	// Shorten the module's name, because the whole name can be at most 253 bytes.
 	const maxModule = 180
 	module := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(track.Module))
 	if module != track.Module || len(module) > maxModule {
@@ -62,8 +62,8 @@ func nextRollout(
 }
 
 // isRepeatable reports whether a new rollout may promote the same version as an ended rollout. If the ended rollout was
-// stopped or rolled back, an operator must have requested a retry, or the channel must have had another version since
-// then.
+// stopped or rolled back, an operator must have requested a retry, or the channel must have had a different version
+// since then.
 func isRepeatable(ended *fleet.Rollout) bool {
 	state := ended.Status.State
 	return state == fleet.RolloutSuperseded || (state == fleet.RolloutStopped || state == fleet.RolloutRolledBack) &&
@@ -71,7 +71,7 @@ func isRepeatable(ended *fleet.Rollout) bool {
 }
 
 // isReleasable reports whether the held version can be released: its rollout was stopped or rolled back, and the
-// channel now has another version.
+// channel now has a different version.
 func isReleasable(state fleet.RolloutState, held, channel string) bool {
 	ended := state == fleet.RolloutStopped || state == fleet.RolloutRollingBack || state == fleet.RolloutRolledBack
 	return ended && channel != held
@@ -93,7 +93,7 @@ func lastGoodVersion(before *fleet.Rollout) string {
 }
 
 // needsNoRollout reports whether the channel's version is published without a rollout. This is the case if no policy
-// applies to the track and the newest rollout of the track has ended with another version.
+// applies to the track and the newest rollout of the track has ended with a different version.
 func needsNoRollout(newest *fleet.Rollout, channel string, policy *fleet.RolloutPolicy) bool {
 	// If the runtimes must return to an older version, the newest rollout must roll them back.
 	returns := channel == newest.Spec.From || newest.Spec.Undo

@@ -250,7 +250,7 @@ func (p *plan) successMessage() string {
 	return "no runtime had to be updated"
 }
 
-// waitMessage returns a message if a wave waits for an approval or is empty. Otherwise, it returns "".
+// waitMessage returns a message if a wave waits for approval or is empty. Otherwise, it returns "".
 func (p *plan) waitMessage(wave int) string {
 	if empty := p.emptyMessage(wave); empty != "" {
 		return empty

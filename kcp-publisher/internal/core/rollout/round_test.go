@@ -347,7 +347,7 @@ func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 		"policy without a rollout":           {policy, nil, false},
 		"rollout succeeded":                  {policy, ended(func(*fleet.Rollout) {}), true},
 		"rollout undone":                     {policy, ended(func(r *fleet.Rollout) { r.Spec.Undo = true }), false},
-		"channel has another version":        {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
+		"channel has a different version":    {policy, ended(func(r *fleet.Rollout) { r.Spec.To = "1.5.0" }), false},
 		"channel got another version without a policy": {policy, ended(func(r *fleet.Rollout) {
 			r.Spec.To, r.Status.VersionWithoutPolicy = "1.5.0", "2.0.0"
 		}), true},

@@ -266,7 +266,7 @@ func (p *plan) notReadyReason(number int) string {
 	return why + "; to continue without them, run kcp-publisher rollout approve " + p.name + " " + s.Name
 }
 
-// AwaitsApproval reports whether a wave waits for an approval that the spec does not contain.
+// AwaitsApproval reports whether a wave waits for approval that the spec does not contain.
 func AwaitsApproval(spec fleet.RolloutSpec, wave fleet.WaveStatus) bool {
 	approved := spec.ApprovedWaves
 	if wave.WaitsForDeferred {

@@ -290,7 +290,7 @@ func (w *world) promote() {
 		next := &fleet.Rollout{Spec: *spec}
 		next.Name = ObjectName(keda, spec.Revision)
 		if !w.shown(spec.From) {
-			w.fail("%s returns to %s, with which no runtime was ever ready, without an approval", next.Name,
+			w.fail("%s returns to %s, with which no runtime was ever ready, without approval", next.Name,
 				spec.From)
 		}
 		w.rollouts = append(w.rollouts, next)

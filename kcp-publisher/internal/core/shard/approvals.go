@@ -35,7 +35,7 @@ func (a Approvals) Of(kyma types.UID, module string) time.Time {
 }
 
 // Encode encodes the approvals as gzip-compressed JSON, and returns the digest of the data. Both are empty if a
-// contains no approval. Encode returns an error if the data would not fit into a ConfigMap.
+// does not contain approval. Encode returns an error if the data would not fit into a ConfigMap.
 func (a Approvals) Encode() (data []byte, digest string, err error) {
 	if len(a.Kymas)+len(a.Modules) == 0 {
 		return nil, "", nil
@@ -59,7 +59,7 @@ func CheckApprovals(data []byte, digest string) error {
 	return nil
 }
 
-// DecodeApprovals parses the result of Encode. Empty data contains no approval.
+// DecodeApprovals parses the result of Encode. Empty data does not contain approval.
 func DecodeApprovals(data []byte) (a Approvals, err error) {
 	if len(data) == 0 {
 		return Approvals{}, nil

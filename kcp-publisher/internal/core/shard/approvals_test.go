@@ -46,7 +46,7 @@ func TestForeignApprovalsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	if CheckApprovals(data, other) == nil || CheckApprovals(nil, digest) == nil {
-		t.Error("approvals with another digest were accepted")
+		t.Error("approvals with a different digest were accepted")
 	}
 	if _, err := DecodeApprovals(data[:len(data)-3]); err == nil {
 		t.Error("truncated approvals were accepted")

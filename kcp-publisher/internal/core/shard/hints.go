@@ -42,7 +42,7 @@ func (w *Waiting) Add(runtime string) {
 }
 
 // maxAllHintsBytes limits the messages of all processes, because they share a ConfigMap with the announcement and the
-// heartbeats, and a ConfigMap can have at most 1 MiB.
+// heartbeats, and a ConfigMap can be at most 1 MiB.
 const maxAllHintsBytes = 512 << 10
 
 // MessageBytes returns the maximum size of one message if each of n processes has this number of messages in the

@@ -92,7 +92,7 @@ func TestNotificationsOfAllReplicasFitIntoAConfigMap(t *testing.T) {
 		total += len(data)
 	}
 	if total > 600<<10 {
-		t.Errorf("the messages of %d processes have %d bytes, must leave space for heartbeats in a ConfigMap of 1 MiB",
+		t.Errorf("the messages of %d processes are %d bytes, must leave space for heartbeats in a ConfigMap of 1 MiB",
 			processes, total)
 	}
 }

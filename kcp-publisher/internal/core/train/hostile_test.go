@@ -75,6 +75,6 @@ func TestStatusOfTheLargestPolicyFits(t *testing.T) {
 	in.Policies = []fleet.PromotionPolicy{p}
 	encoded, err := json.Marshal(Plan(in)[0].Status)
 	if err != nil || len(encoded) > 1<<20 {
-		t.Errorf("the status has %d bytes, %v, must be at most 1 MiB", len(encoded), err)
+		t.Errorf("the status is %d bytes, %v, must be at most 1 MiB", len(encoded), err)
 	}
 }

@@ -56,7 +56,7 @@ func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
 	check("after the next commit", false)
 	f.recordApproved("c3", pruning(false))
 	current("c3")
-	check("after a commit without an approval", false)
+	check("after a commit without approval", false)
 }
 
 func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {

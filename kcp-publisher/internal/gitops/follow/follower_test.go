@@ -56,7 +56,7 @@ func TestStartedPublisherHoldsUntilItHasReadTheBranch(t *testing.T) {
 		"API server fails":                      {errors.New("x"), true},
 		"commit applied in part":                {newFailure(v1beta2.ReasonCommitApplyFailed, errors.New("x")), true},
 		"commit refused":                        {newFailure(v1beta2.ReasonCommitRefused, errors.New("x")), false},
-		"commit waits for an approval":          {newFailure(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
+		"commit waits for approval":             {newFailure(v1beta2.ReasonPruneNotAllowed, errors.New("x")), false},
 		"commit from a rewound branch":          {newFailure(v1beta2.ReasonRewindNotAllowed, errors.New("x")), false},
 		"objects overwritten by another client": {newFailure(v1beta2.ReasonCommitOverwritten, errors.New("x")), false},
 		"commit applied":                        {nil, false},

@@ -101,7 +101,7 @@ type Plan struct {
 	// Deleting contains the commit's objects that are being deleted. They are created again afterwards.
 	Deleting  []Key
 	Inventory []Key
-	// Held is the reason why the commit waits for an approval, or nil.
+	// Held is the reason why the commit waits for approval, or nil.
 	Held *PruneError
 }
 

@@ -15,7 +15,7 @@ import (
 type Pruning struct {
 	// All allows a commit to delete any number of objects.
 	All bool
-	// MaxPercent and MaxCount limit the deleted objects. A commit that exceeds both waits for an approval. Other limits
+	// MaxPercent and MaxCount limit the deleted objects. A commit that exceeds both waits for approval. Other limits
 	// protect Kymas with a runtime and mandatory modules.
 	MaxPercent, MaxCount int
 	// Allowed is the commit whose deletions an operator approved.
@@ -24,7 +24,7 @@ type Pruning struct {
 
 func (p Pruning) isApproved(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
 
-// PruneError means that a commit waits for an approval of its deletions.
+// PruneError means that a commit waits for approval of its deletions.
 type PruneError struct {
 	Commit string
 	// Live, Mandatory and Rest are the objects to delete: Kymas with a runtime, objects that make a module mandatory, and
@@ -174,8 +174,8 @@ const (
 )
 
 // requiredPermission returns the approval that the deletion of an object requires. added means that the object was
-// created by a commit that was never completely applied: its deletion needs no approval, unless it is a Kyma with a
-// published bundle.
+// created by a commit that was never completely applied: its deletion does not need approval, unless it is a Kyma with
+// a published bundle.
 func requiredPermission(key Key, object *unstructured.Unstructured, added bool) permission {
 	isKyma := key.Kind.Kind == kindKyma
 	switch {

@@ -34,7 +34,7 @@ const (
 	fieldInventory  = "inventory"
 	// fieldApplying is the commit that is being applied. Publishing is stopped while it is set.
 	fieldApplying = "applying"
-	// fieldWaiting is the commit that waits for an approval.
+	// fieldWaiting is the commit that waits for approval.
 	fieldWaiting = "waiting"
 	// fieldHeld is "true" if publishing is stopped until the publisher has read the branch.
 	fieldHeld = "held"
@@ -64,7 +64,7 @@ func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (strin
 	return fmt.Sprintf("commit %s is being applied to the control plane", r.applyingCommit()), nil
 }
 
-// WaitingCommit returns the commit that waits for an approval, and the reason, or two empty strings.
+// WaitingCommit returns the commit that waits for approval, and the reason, or two empty strings.
 func WaitingCommit(ctx context.Context, reader client.Reader, namespace string) (commit, message string, err error) {
 	r, err := readRecord(ctx, reader, namespace)
 	if err != nil || r.Data[fieldWaiting] == "" {
@@ -164,7 +164,7 @@ func encodeInventory(keys []Key) (string, error) {
 	text := strings.Join(lines, "\n")
 	if len(text) > maxInventoryBytes {
 		return "",
-			fmt.Errorf("the commit's object names have %d bytes, must have at most %d: use fewer or shorter names",
+			fmt.Errorf("the commit's object names are %d bytes, must be at most %d: use fewer or shorter names",
 				len(text), maxInventoryBytes)
 	}
 	return text, nil

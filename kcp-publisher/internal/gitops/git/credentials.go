@@ -68,7 +68,7 @@ func readBounded(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxCredentialBytes {
-		return nil, fmt.Errorf("%s has %d bytes, must have at most %d bytes", name, info.Size(), maxCredentialBytes)
+		return nil, fmt.Errorf("%s is %d bytes, must be at most %d bytes", name, info.Size(), maxCredentialBytes)
 	}
 	return os.ReadFile(name)
 }

@@ -221,7 +221,7 @@ func TestInvalidFilesAreReportedWithFileAndLine(t *testing.T) {
 			releaseMeta + "---\n" + releaseMeta, "bad.yaml:9: ModuleReleaseMeta keda is already defined in ",
 		},
 		"File over the size limit": {
-			strings.Repeat("#", maxFileBytes+1), "bad.yaml has 4194305 bytes, must have at most 4194304 bytes",
+			strings.Repeat("#", maxFileBytes+1), "bad.yaml is 4194305 bytes, must be at most 4194304 bytes",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

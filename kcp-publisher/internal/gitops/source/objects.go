@@ -30,7 +30,7 @@ func (o *Objects) addFile(files fs.FS, name, shown string, seen map[string]strin
 		return err
 	}
 	if info.Size() > maxFileBytes {
-		return fmt.Errorf("%s has %d bytes, must have at most %d bytes", shown, info.Size(), maxFileBytes)
+		return fmt.Errorf("%s is %d bytes, must be at most %d bytes", shown, info.Size(), maxFileBytes)
 	}
 	data, err := fs.ReadFile(files, name)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestIncompleteListOfRepositoriesIsDetected(t *testing.T) {
 		want string
 	}{
 		"complete list": {nil, ""},
-		"empty list":    {whole, "lists no repositories below this prefix"},
+		"empty list":    {whole, "does not list repositories below this prefix"},
 		"list without a runtime of a Kyma": {
 			[]string{"fleet/runtimes/b", "fleet/runtimes/c"}, "omits 1 existing repositories, such as runtimes/b",
 		},

@@ -42,7 +42,7 @@ func Password(secret trust.TokenSecret, user string, generation int) (string, er
 		return "", err
 	}
 	if len(secret) < minSecret {
-		return "", fmt.Errorf("token secret has %d bytes, must have at least %d", len(secret), minSecret)
+		return "", fmt.Errorf("token secret is %d bytes, must have at least %d", len(secret), minSecret)
 	}
 	if generation < 1 {
 		return "", fmt.Errorf("generation %d: must be at least 1", generation)

@@ -62,7 +62,7 @@ func NewService(o Options) (*Service, error) {
 	}
 	for _, secret := range secrets {
 		if len(secret) < minSecret {
-			return nil, fmt.Errorf("token secret has %d bytes, must have at least %d", len(secret), minSecret)
+			return nil, fmt.Errorf("token secret is %d bytes, must have at least %d", len(secret), minSecret)
 		}
 	}
 	return &Service{

@@ -46,7 +46,7 @@ func TestProblemsNameTheField(t *testing.T) {
 		want   string
 	}{
 		"valid wave": {wave(map[string]any{"name": "all", "percent": int64(100)}), ""},
-		"value with a wrong type": {
+		"value with the wrong type": {
 			wave(map[string]any{"name": int64(3), "percent": int64(100)}),
 			"spec.waves[0].name: must be of type string: \"integer\"",
 		},

@@ -44,7 +44,7 @@ func (g *Gate) Handler(pages http.Handler) http.Handler {
 		ask := g.Users.AskFor(who)
 		missing, err := ask.Missing(r.Context(), viewRights(g.Namespace))
 		if err != nil {
-			g.Log.Error(err, "failed to check a user's rights")
+			g.Log.Error(err, "failed to check a user's permissions")
 			g.SignIn.Fail(w)
 			return
 		}
@@ -79,8 +79,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 		w,
 		who,
 		fmt.Sprintf(
-			"To see the fleet, you need the right to list its objects in namespace %s. These commands check the "+
-				"rights that you lack:",
+			"To see the fleet, you need permission to list its objects in namespace %s. These commands check the "+
+				"permissions that you lack:",
 			g.Namespace,
 		),
 		commands...)

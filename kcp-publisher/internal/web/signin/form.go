@@ -74,7 +74,7 @@ func (s *Service) refuse(w http.ResponseWriter, status int, title, text string) 
 // Forbid shows that a signed-in user lacks permissions. commands are kubectl commands that check these permissions.
 func (s *Service) Forbid(w http.ResponseWriter, who User, text string, commands ...string) {
 	s.form(w, http.StatusForbidden, formData{
-		Title: "You may not see this", Text: text, Commands: commands, User: who.GetName(),
+		Title: "You cannot see this", Text: text, Commands: commands, User: who.GetName(),
 	})
 }
 

@@ -37,7 +37,7 @@ type provider struct {
 	claims map[string]any
 	forge  func(claims map[string]any) // changes the claims of ID tokens, or nil
 	signer *ecdsa.PrivateKey           // not the published key
-	codes  map[string]url.Values       // request of each code
+	codes  map[string]url.Values       // authorization requests, by code
 	down   bool
 }
 

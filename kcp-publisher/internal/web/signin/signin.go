@@ -49,7 +49,7 @@ type Options struct {
 	// External is the URL of the UI in browsers: https, or http on localhost. Requests for other hosts are refused.
 	External *url.URL
 	Keys     *KeyFile
-	// Tokens verifies bearer tokens. Nil accepts no tokens. OIDCOptions.APIToken requires Tokens.
+	// Tokens verifies bearer tokens. Nil does not accept tokens. OIDCOptions.APIToken requires Tokens.
 	Tokens *Tokens
 	// TokenForm enables signing in with a bearer token, in a form or in the Authorization header.
 	TokenForm bool

@@ -91,7 +91,7 @@ func TestClaimsMapToUsersAsInKubeAPIServer(t *testing.T) {
 			Mapping{GroupsClaim: "groups", GroupsPrefix: "sys"}, `{"sub":"7","groups":["tem:masters"]}`, issuer + "#7",
 			nil, "",
 		},
-		"token with groups of a wrong type": {
+		"token with groups of the wrong type": {
 			Mapping{GroupsClaim: "groups"}, `{"sub":"7","groups":{"a":1}}`, "", nil, `claim "groups"`,
 		},
 		"token with too many groups": {
@@ -102,9 +102,9 @@ func TestClaimsMapToUsersAsInKubeAPIServer(t *testing.T) {
 			Mapping{UsernameClaim: "name", UsernamePrefix: "-"}, `{"name":"system:admin"}`, "", nil,
 			"reserved for Kubernetes",
 		},
-		"token without a name":              {Mapping{}, `{}`, "", nil, `claim "sub"`},
-		"token with an empty name":          {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
-		"token with a name of a wrong type": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
+		"token without a name":                {Mapping{}, `{}`, "", nil, `claim "sub"`},
+		"token with an empty name":            {Mapping{}, `{"sub":""}`, "", nil, `claim "sub"`},
+		"token with a name of the wrong type": {Mapping{}, `{"sub":["a"]}`, "", nil, `claim "sub"`},
 		"token with a name that is too long": {
 			Mapping{}, `{"sub":"` + strings.Repeat("x", 1000) + `"}`, "", nil, "at most",
 		},

@@ -34,7 +34,7 @@ func TestUsersSeeOnlyObjectsTheyCanRead(t *testing.T) {
 	})
 	t.Run("a token with the page's audience is accepted", func(t *testing.T) { ownAudience(t, w) })
 	t.Run("users and groups match the API server's OIDC mapping", func(t *testing.T) { providersUsers(t, w) })
-	t.Run("rollouts are changed with the user's rights", func(t *testing.T) { steering(t, w) })
+	t.Run("rollouts are changed with the user's permissions", func(t *testing.T) { steering(t, w) })
 	t.Run("attacks are refused", func(t *testing.T) { attacks(t, w) })
 	t.Run("the page's account has only the rights it needs", func(t *testing.T) { ownRights(t, w) })
 }

@@ -28,7 +28,7 @@ func (s *slowReviews) Create(
 	return review, nil
 }
 
-func TestSimultaneousFailedTokensAreLimited(t *testing.T) {
+func TestConcurrentSignInsWithInvalidTokensAreLimited(t *testing.T) {
 	const tried = 200
 	api := &slowReviews{asked: make(chan struct{}), answer: make(chan struct{})}
 	now := time.Unix(1_000_000, 0)

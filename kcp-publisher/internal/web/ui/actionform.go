@@ -40,7 +40,7 @@ func (p *pages) readForm(w http.ResponseWriter, r pageRequest) (actionForm, bool
 // maxNamed is the maximum number of runtimes that a confirmation page lists by name.
 const maxNamed = 20
 
-// confirmation is the data of the page that asks for a confirmation before an action.
+// confirmation is the data of the page that asks for confirmation before an action.
 type confirmation struct {
 	Heading, Effect string
 	// Count is the number of affected runtimes. Names contains the names of the first runtimes.

@@ -172,7 +172,7 @@ func TestUsersSeeTheStateOfTheFleet(t *testing.T) {
 	b.until(`document.querySelector(".runtimes tbody tr").innerText.includes("Failing")`)
 	if got := read[[]string](b,
 		`[document.activeElement.name, document.activeElement.value, document.querySelector(".runtimes .c-cause .one").innerText.slice(0, 21), document.title]`); strings.Join(got, "|") != "q|r-0007|</title></td><script>|Fleet · kcp-system · kyma-pull" {
-		t.Errorf("after a change of the fleet, the page has %q", got)
+		t.Errorf("after a change to the fleet, the page has %q", got)
 	}
 	read[bool](b,
 		`(() => { const s = document.querySelector("select[name=health]"); s.value = "Healthy"; return s.dispatchEvent(new Event("input", {bubbles: true})) })()`)
@@ -235,7 +235,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(
 		`document.querySelector("h1").innerText === "Approve wave rest?" && location.pathname === "/rollouts/keda-regular-4"`)
 	if len(s.changedRollouts) != 0 {
-		t.Error("the wave is approved without a confirmation")
+		t.Error("the wave is approved without confirmation")
 	}
 	b.do(chromedp.Click(".confirm button[value=approve]"))
 	b.until(

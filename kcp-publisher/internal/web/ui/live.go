@@ -19,7 +19,7 @@ const (
 	writeWithin    = 10 * time.Second
 )
 
-// streamChanges sends a server-sent event with a revision number after each change of the fleet. The browser then
+// streamChanges sends a server-sent event with a revision number after each change to the fleet. The browser then
 // loads the page again, which checks the viewer's permissions.
 func (p *pages) streamChanges(w http.ResponseWriter, r pageRequest) {
 	select {

@@ -178,7 +178,7 @@ func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key cl
 		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &patch},
 	}
 	if err := o.api.Create(ctx, review); err != nil {
-		return false, fmt.Errorf("check the right to patch %s %s: %w", resource, key, err)
+		return false, fmt.Errorf("check the permission to patch %s %s: %w", resource, key, err)
 	}
 	if len(o.known) > 1000 {
 		clear(o.known)

@@ -72,7 +72,7 @@ type frame struct {
 	Version   string
 	Viewer    *Viewer
 	Now       time.Time
-	// Live is true if the page updates itself after changes of the fleet.
+	// Live is true if the page updates itself after changes to the fleet.
 	Live bool
 	Body any
 }

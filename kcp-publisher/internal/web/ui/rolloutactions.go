@@ -124,7 +124,7 @@ func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
 	may, err := r.viewer.MayChangeRollout(r.Context(), p.key(one.Name))
 	if err != nil || !may {
 		p.showRollout(w, r, http.StatusForbidden,
-			"You may not change this rollout: you need the right to patch it in the control plane.")
+			"You may not change this rollout: you need permission to patch it in the control plane.")
 		return
 	}
 	var chosen *pageAction

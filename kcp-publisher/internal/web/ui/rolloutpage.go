@@ -29,7 +29,7 @@ type rolloutView struct {
 	Bar     []segment
 	Ended   bool
 	Unshown int
-	// Approvals contains the waves that wait for an approval.
+	// Approvals contains the waves that wait for approval.
 	Approvals []string
 }
 
@@ -39,7 +39,7 @@ type waveView struct {
 	Bar   []segment
 	// SoakLeft is the remaining soak time, or empty.
 	SoakLeft string
-	// Approve is true if the wave waits for an approval.
+	// Approve is true if the wave waits for approval.
 	Approve bool
 }
 

@@ -133,7 +133,7 @@ func (p *pages) performAction(
 		return
 	case !p.mayAct(r, right):
 		p.showMessage(w, r, http.StatusForbidden, "You may not change runtimes",
-			"You need the right to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
+			"You need permission to patch Kymas in namespace "+p.Source.namespace+" of the control plane.")
 		return
 	}
 	chosen := runtimeActions[at]

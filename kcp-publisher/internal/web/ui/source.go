@@ -119,7 +119,7 @@ func (s *Source) markChanged() {
 	}
 }
 
-// waitForChange waits for the minimum duration and then for the next change of the fleet. It returns false if ctx has
+// waitForChange waits for the minimum duration and then for the next change to the fleet. It returns false if ctx has
 // ended.
 func (s *Source) waitForChange(ctx context.Context, minimum time.Duration) bool {
 	if !pause.Sleep(ctx, minimum) {

@@ -1,7 +1,7 @@
 // Package ui serves the HTML pages of a fleet's web UI: the health of the fleet, runtimes, rollouts, module versions
 // and images.
 //
-// Viewers with permission can change Rollouts and Kymas. Each action requires a confirmation, uses the viewer's own
+// Viewers with permission can change Rollouts and Kymas. Each action requires confirmation, uses the viewer's own
 // permissions, and is recorded as an Event. The package does not authenticate users: the caller puts a Viewer into the
 // context of each request.
 //
@@ -130,8 +130,8 @@ func (p *pages) authorize(serve func(http.ResponseWriter, pageRequest)) http.Han
 				w,
 				page,
 				http.StatusForbidden,
-				"You may not see this fleet",
-				"You need the right to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+
+				"You cannot see this fleet",
+				"You need permission to list Kymas, Rollouts and ModuleReleaseMetas in namespace "+p.Source.namespace+
 					" of the control plane.",
 			)
 			return

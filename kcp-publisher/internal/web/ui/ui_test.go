@@ -43,7 +43,8 @@ func (s *served) act(key client.ObjectKey, action actions.Runtime) (actions.Resu
 	return actions.Result{Effect: effect}, err
 }
 
-// serve serves the pages of a fleet to a viewer. If viewer is nil, the pages are served to a viewer with all rights.
+// serve serves the pages of a fleet to a viewer. If viewer is nil, the pages are served to a viewer with all
+// permissions.
 func serve(t testing.TB, f fleet.Fleet, viewer *Viewer) *served {
 	t.Helper()
 	s := &served{
@@ -254,7 +255,7 @@ func TestPagesEscapeTextFromRuntimes(t *testing.T) {
 			}
 		}
 		if len(body) > 1<<20 {
-			t.Errorf("%s has %d bytes, want at most 1 MiB", path, len(body))
+			t.Errorf("%s is %d bytes, want at most 1 MiB", path, len(body))
 		}
 	}
 }
@@ -305,7 +306,7 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 	}
 	if status, body := post(s, "confirmed=yes&action=approve&wave=canaries"); status != http.StatusConflict ||
 		!strings.Contains(body, "not possible in the rollout") {
-		t.Errorf("wave that needs no approval: got status %d\n%s", status, body)
+		t.Errorf("wave that does not need approval: got status %d\n%s", status, body)
 	}
 	if status, _ := post(s, "confirmed=yes&action=delete"); status != http.StatusConflict {
 		t.Errorf("unknown action: got status %d", status)
@@ -314,7 +315,7 @@ func TestRolloutActionsRequireTheRight(t *testing.T) {
 		if status, body := post(s, form); status != http.StatusOK ||
 			!strings.Contains(body, `name="confirmed" value="yes"`) ||
 			!strings.Contains(body, "Rollout keda-regular-4 ") {
-			t.Errorf("%s without a confirmation: got status %d\n%s", form, status, body)
+			t.Errorf("%s without confirmation: got status %d\n%s", form, status, body)
 		}
 	}
 	if status, _ := post(s, strings.Repeat("a", maxBodyBytes+1)); status != http.StatusBadRequest {

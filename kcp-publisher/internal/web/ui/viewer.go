@@ -21,13 +21,13 @@ type Viewer struct {
 	// MissingForReport returns an empty string if the viewer may read the signed report of the Kyma's runtime.
 	// Otherwise, it returns the kubectl command that checks this permission. Nil allows no reports.
 	MissingForReport func(ctx context.Context, kyma client.ObjectKey) (string, error)
-	// MayChangeRollout reports whether the viewer may patch the Rollout. Nil allows no changes of Rollouts.
+	// MayChangeRollout reports whether the viewer may patch the Rollout. Nil allows no changes to Rollouts.
 	MayChangeRollout func(ctx context.Context, rollout client.ObjectKey) (bool, error)
 	// ActOnRollout applies an action to the Rollout with the viewer's own permissions. Callers must check MayChangeRollout
 	// first.
 	ActOnRollout func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
 	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
-	// allows no changes of Kymas.
+	// allows no changes to Kymas.
 	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)
 	// Act applies an action to the Kyma with the viewer's own permissions. Callers check MayAct first.
 	Act func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error)

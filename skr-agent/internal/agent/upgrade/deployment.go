@@ -27,7 +27,7 @@ type Deployment struct {
 
 // Outcome is the result of a decision about the agent's image.
 type Outcome struct {
-	// Message describes the change of the Deployment for the log. Empty if the Deployment was not changed.
+	// Message describes the change to the Deployment for the log. Empty if the Deployment was not changed.
 	Message string
 	// Problem is the reason why the agent does not run the bundle's image. Empty if it does.
 	Problem string
@@ -71,7 +71,7 @@ func (d *Deployment) EnforceDeadline(ctx context.Context, unreachable bool) (Out
 }
 
 // decide reads the Deployment, calls the function decide and applies its result. It returns a conflict error after a
-// concurrent change of the Deployment.
+// concurrent change to the Deployment.
 func (d *Deployment) decide(ctx context.Context, wanted Target, decide func(Snapshot) Step) (Outcome, error) {
 	var deployment appsv1.Deployment
 	if err := d.Client.Get(ctx, client.ObjectKey{Namespace: d.Namespace, Name: d.Name}, &deployment); err != nil {

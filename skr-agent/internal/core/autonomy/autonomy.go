@@ -81,7 +81,7 @@ func Apply(b *bundle.Bundle, kyma *v1beta2.Kyma, installed []v1beta2.Manifest) R
 }
 
 // withoutRequest returns the bundle for a runtime whose request is unknown, because its Kyma is missing or unreadable.
-// The returned bundle adds no modules. It removes only modules whose removal has already started.
+// The returned bundle does not add modules. It removes only modules whose removal has already started.
 func withoutRequest(b *bundle.Bundle, installed []v1beta2.Manifest) *bundle.Bundle {
 	if len(installed) == 0 {
 		return b

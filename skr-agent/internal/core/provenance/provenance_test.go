@@ -180,7 +180,7 @@ func TestIncompleteChainIsAnError(t *testing.T) {
 		"Manifest with other content": {
 			config, []v1beta2.Manifest{changed}, "differs from bundle",
 		},
-		"Manifest with another version": {
+		"Manifest with a different version": {
 			config, []v1beta2.Manifest{older}, `spec.version is "1.7.0"`,
 		},
 		"Manifest with other values": {

@@ -160,7 +160,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("the manifest of the report has %d bytes", len(manifest.Bytes))
+			t.Logf("the manifest of the report is %d bytes", len(manifest.Bytes))
 			if err := store.PushReport(ctx, c.place, "one", manifest); err != nil {
 				t.Fatal(err)
 			}

@@ -59,7 +59,7 @@ type Facts struct {
 	RegistryProblem string
 	// AgentProblem is the reason why the agent does not run the bundle's image. Empty if it does.
 	AgentProblem string
-	// Watched contains the changes of objects that the bundle's Watchers select.
+	// Watched contains the changes to objects that the bundle's Watchers select.
 	Watched []bundle.ReportedWatch
 	// PhaseDone is the digest of the bundle whose takeover phase is complete. Removed lists the removed objects of
 	// lifecycle-manager.

@@ -34,7 +34,7 @@ const (
 	annotationAt = "kyma-pull.dev/applied-at"
 	// annotationDone is the annotation of a completed Job. It exists only in the caches of informers.
 	annotationDone = "kyma-pull.dev/done"
-	// settleDelay is the delay of a readiness check after a change of an object. One check then covers many status
+	// settleDelay is the delay of a readiness check after a change to an object. One check then covers many status
 	// changes of a starting workload.
 	settleDelay = 250 * time.Millisecond
 )
@@ -277,7 +277,7 @@ func (w *Watches) Restore(manifest types.NamespacedName, changed object.Keys) {
 	}
 }
 
-// markDirty records a change of an object by another client. It returns false without a record if this process made the
+// markDirty records a change to an object by another client. It returns false without a record if this process made the
 // change.
 func (w *Watches) markDirty(manifest types.NamespacedName, k guard.Key, version string) bool {
 	w.mu.Lock()

@@ -80,7 +80,7 @@ func TestTenantCannotFillCacheOfWatches(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(raw) > 1<<10 {
-				t.Errorf("the cached object has %d bytes, want at most 1 KiB", len(raw))
+				t.Errorf("the cached object is %d bytes, want at most 1 KiB", len(raw))
 			}
 			o, _ := kept.(*metav1.PartialObjectMetadata)
 			if manifest, ok := ownerOf(o); ok || o.Annotations[v1beta2.AnnotationOwnedBy] != "" {

@@ -56,7 +56,7 @@ func TestImagesAreLocalizedAndMirrored(t *testing.T) {
 		"digest of the listed image is added": {
 			"example.org/scaler:1.0", []string{"example.org/scaler:1.0@" + sum}, nil, "example.org/scaler:1.0@" + sum,
 		},
-		"localized image with another digest": {
+		"localized image with a different digest": {
 			"example.org/scaler:1.0@" + strings.Replace(sum, "2cf", "3cf", 1),
 			[]string{"local.example/scaler:1.0@" + sum}, nil, "has a different digest than",
 		},

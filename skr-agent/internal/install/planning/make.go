@@ -1,7 +1,7 @@
 // Package planning decides which objects of a module are applied, pruned, recreated and removed, and in which order.
 //
 // Its input is Manifests, rendered objects, and the kinds that the API server serves. Its output is a Plan, or the
-// problem that prevents it. It sends no requests.
+// problem that prevents it. It does not send requests.
 package planning
 
 import (

@@ -170,7 +170,7 @@ func redirect(m *v1beta2.Manifest, objects []*unstructured.Unstructured) (outcom
 		return outcome.Finding{
 			OK:      true,
 			Reason:  v1beta2.ReasonNoImagesListed,
-			Message: fmt.Sprintf("the component lists no images, but its objects use %d", count),
+			Message: fmt.Sprintf("the component does not list images, but its objects use %d", count),
 		}, nil
 	}
 	if strange := images.UnlistedImages(uses, m.Spec.LocalizedImages); len(strange) > 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Change is a change of a Rollout that is emitted as a Kubernetes Event.
+// Change is a change to a Rollout that is emitted as a Kubernetes Event.
 type Change struct{ Type, Reason, Note string }
 
 // Start returns the Change to emit for a new Rollout.
