@@ -170,7 +170,7 @@ func readHeaders(path string) (textproto.MIMEHeader, error) {
 		return nil, err
 	}
 	if len(data) > maxHeadersBytes {
-		return nil, fmt.Errorf("%s is %d bytes, must have at most %d", path, len(data), maxHeadersBytes)
+		return nil, fmt.Errorf("%s is %d bytes, must be at most %d", path, len(data), maxHeadersBytes)
 	}
 	text := append(bytes.TrimSpace(data), "\r\n\r\n"...)
 	headers, err := textproto.NewReader(bufio.NewReader(bytes.NewReader(text))).ReadMIMEHeader()

@@ -124,7 +124,7 @@ func (b *budget) chart(data []byte, nesting int) ([]file, error) {
 			return nil, fmt.Errorf("%s is not in the chart's folder %s: create the archive with `helm package`", m.name, folder)
 		}
 		if len(m.data) > maxChartFileBytes {
-			return nil, fmt.Errorf("%s is %d bytes, must have at most %d", m.name, len(m.data), maxChartFileBytes)
+			return nil, fmt.Errorf("%s is %d bytes, must be at most %d", m.name, len(m.data), maxChartFileBytes)
 		}
 		if !isArchivedChart(name) {
 			files = append(files, file{name, bytes.TrimPrefix(m.data, []byte("\xef\xbb\xbf"))})

@@ -100,7 +100,7 @@ func limitBodies(next http.Handler, limits Limits) http.Handler {
 		size := r.ContentLength
 		if size > limits.BodyBytes {
 			w.Header().Set("Connection", "close")
-			http.Error(w, fmt.Sprintf("the body is %d bytes, must have at most %d", size, limits.BodyBytes),
+			http.Error(w, fmt.Sprintf("the body is %d bytes, must be at most %d", size, limits.BodyBytes),
 				http.StatusRequestEntityTooLarge)
 			return
 		}

@@ -127,9 +127,9 @@ func TestRecordedObjectsAreLimitedInBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(data) > maxInheritedBytes+1<<10 || len(data) < maxInheritedBytes/2 {
-		t.Errorf("the record is %d bytes, must have at most %d", len(data), maxInheritedBytes)
+		t.Errorf("the record is %d bytes, must be at most %d", len(data), maxInheritedBytes)
 	}
-	if all := strings.Join(listObstacles(kyma, manifests), "; "); !strings.Contains(all, "bytes, must have at most") {
+	if all := strings.Join(listObstacles(kyma, manifests), "; "); !strings.Contains(all, "bytes, must be at most") {
 		t.Errorf("got obstacles %q, want the size of the names", all)
 	}
 }

@@ -128,7 +128,9 @@ webhooks:
 	w.state("labels", v1beta2.StateError,
 		"Namespace kyma-system: metadata.finalizers would prevent the deletion of a namespace that modules share")
 	w.wants("labels", shared(", annotations: {openshift.io/node-selector: no=where}"))
-	w.state("labels", v1beta2.StateReady, "")
+	w.state("labels", v1beta2.StateError,
+		"Namespace kyma-system: annotation openshift.io/node-selector would select the nodes for pods of a namespace "+
+			"that modules share")
 	require.True(t, w.exists(namespace, "", home))
 	require.Empty(t, namespace.OwnerReferences)
 	require.Empty(t, namespace.Finalizers)

@@ -338,7 +338,7 @@ func TestInventoryOfALargeFleetFits(t *testing.T) {
 		keys = append(keys, key("Kyma", fmt.Sprintf("%08x-1111-4000-8000-%012x", i, i)))
 	}
 	if _, err := encodeInventory(keys); err == nil ||
-		!strings.Contains(err.Error(), "bytes, must have at most 921600") {
+		!strings.Contains(err.Error(), "bytes, must be at most 921600") {
 		t.Errorf("got error %v, want the size limit", err)
 	}
 }

@@ -283,7 +283,7 @@ func (c *collector) file(hash plumbing.Hash, at string) error {
 		return err
 	}
 	if c.bytes += blob.Size; blob.Size > maxFileBytes || c.bytes > maxFilesBytes {
-		return fmt.Errorf("the file is %d bytes, must have at most %d, and all files together at most %d", blob.Size,
+		return fmt.Errorf("the file is %d bytes, must be at most %d, and all files together at most %d", blob.Size,
 			maxFileBytes, maxFilesBytes)
 	}
 	data, err := contents(blob)

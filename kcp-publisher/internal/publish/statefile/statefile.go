@@ -136,7 +136,7 @@ func (f *File) readState() error {
 	}
 	if info.Size() > maxBytes {
 		return fmt.Errorf(
-			"state file %s is %d bytes, must have at most %d: restore it from a backup, or delete it to start "+
+			"state file %s is %d bytes, must be at most %d: restore it from a backup, or delete it to start "+
 				"without records",
 			f.path, info.Size(), maxBytes)
 	}
