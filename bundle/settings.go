@@ -81,18 +81,24 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
+func (s Settings) checkIntervals() error {
+	if s.PollInterval.Duration < 0 {
+		return fmt.Errorf("settings: poll interval %s: must be at least 0", s.PollInterval.Duration)
+	}
+	if s.ReportInterval.Duration < 0 {
+		return fmt.Errorf("settings: report interval %s: must be at least 0", s.ReportInterval.Duration)
+	}
+	return nil
+}
+
 // Check returns an error for invalid settings. The publisher and the agent call it.
 func (s Settings) Check() error {
 	if len(s.Mirrors) > maxMirrors || len(s.ImagePaths) > maxImagePaths {
 		return fmt.Errorf("settings: %d mirrors and %d image paths, must be at most %d and %d", len(s.Mirrors),
 			len(s.ImagePaths), maxMirrors, maxImagePaths)
 	}
-	for name, interval := range map[string]metav1.Duration{
-		"poll interval": s.PollInterval, "report interval": s.ReportInterval,
-	} {
-		if interval.Duration < 0 {
-			return fmt.Errorf("settings: %s %s: must be at least 0", name, interval.Duration)
-		}
+	if err := s.checkIntervals(); err != nil {
+		return err
 	}
 	if s.Autonomy != "" && s.Autonomy != AutonomyCatalog {
 		return fmt.Errorf("settings: autonomy %q: must be %s or empty", s.Autonomy, AutonomyCatalog)

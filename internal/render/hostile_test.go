@@ -125,7 +125,7 @@ func TestHostileChartArchivesAreRefused(t *testing.T) {
 		"too many files":           {in: rawChart(archive(t, many...)), want: "more than 2000 entries"},
 		"file that is too large": {
 			in:   rawChart(archive(t, head, yamlFile("sample/a.txt", strings.Repeat("x", maxChartFileBytes+1)))),
-			want: "must have at most 5242880",
+			want: "must be at most 5242880",
 		},
 		"path outside of the chart": {
 			in: with(yamlFile("sample/../../etc/cron.d/x", "")), want: "is outside of the folder",
