@@ -81,6 +81,25 @@ func (s Settings) checkNamespace() error {
 	return nil
 }
 
+func (s Settings) checkMirrors() error {
+	names := map[string]string{}
+	for from, to := range s.Mirrors {
+		one := CanonicalRegistry(from)
+		if other, twice := names[one]; twice {
+			return fmt.Errorf("settings: mirrors: %s and %s are names of the same registry %s: keep one of them", from,
+				other, one)
+		}
+		names[one] = from
+		for _, name := range []string{from, to} {
+			image, err := reference.Parse(strings.TrimSuffix(name, "/") + "/image")
+			if _, named := image.(reference.Named); err != nil || !named {
+				return fmt.Errorf("settings: mirror of %s: %q: must be HOST or HOST/PATH without a scheme", from, name)
+			}
+		}
+	}
+	return nil
+}
+
 func (s Settings) checkIntervals() error {
 	if s.PollInterval.Duration < 0 {
 		return fmt.Errorf("settings: poll interval %s: must be at least 0", s.PollInterval.Duration)
@@ -121,20 +140,8 @@ func (s Settings) Check() error {
 	if err := s.NextRegistry.check(); err != nil {
 		return fmt.Errorf("settings: %w", err)
 	}
-	names := map[string]string{}
-	for from, to := range s.Mirrors {
-		one := CanonicalRegistry(from)
-		if other, twice := names[one]; twice {
-			return fmt.Errorf("settings: mirrors: %s and %s are names of the same registry %s: keep one of them", from,
-				other, one)
-		}
-		names[one] = from
-		for _, name := range []string{from, to} {
-			image, err := reference.Parse(strings.TrimSuffix(name, "/") + "/image")
-			if _, named := image.(reference.Named); err != nil || !named {
-				return fmt.Errorf("settings: mirror of %s: %q: must be HOST or HOST/PATH without a scheme", from, name)
-			}
-		}
+	if err := s.checkMirrors(); err != nil {
+		return err
 	}
 	for _, p := range s.ImagePaths {
 		if p.Kind == "" {
