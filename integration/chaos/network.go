@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. way is the name
-// of the connection in the plan.
+// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. Steps of the
+// plan refer to the proxy by the name way.
 func (s *stage) startProxy(way, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {

@@ -18,7 +18,7 @@ var matchers = []string{
 	"strings.CutSuffix", "strings.EqualFold", "regexp.MatchString",
 }
 
-// messagesRead maps each file that is allowed to search in error messages to the reason, such as a library without
+// messagesRead contains the files that can match error messages, and the reason for each, such as a library without
 // typed errors.
 var messagesRead = map[string]string{
 	"kcp-publisher/internal/gitops/git/failure.go": "x/crypto/ssh has no typed error for a rejected login",

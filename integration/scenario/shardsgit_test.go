@@ -68,8 +68,8 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 			"regular, version: 1.8.0", 1),
 		"fleet/kymas/two.yaml": kymaOf("two", "mailer"), "fleet/kymas/three.yaml": kymaOf("three", "mailer"),
 	})
-	// When the Kymas' statuses contain a request, the shard has reconciled its Kymas since the commit was partially
-	// applied.
+	// requested changes the module requests. Once the Kymas' statuses contain the new request, the shard has reconciled
+	// its Kymas after the commit was partially applied.
 	requested := func(modules ...string) {
 		t.Helper()
 		untilPartial(t, f, promoted)

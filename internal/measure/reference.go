@@ -13,7 +13,7 @@ import (
 // Reference returns the program's metrics as a Markdown table.
 func Reference() string {
 	var text strings.Builder
-	text.WriteString("| metric | type | labels | of | meaning |\n|---|---|---|---|---|\n")
+	text.WriteString("| metric | type | labels | exported by | meaning |\n|---|---|---|---|---|\n")
 	for _, d := range Definitions() {
 		of := "every replica"
 		if d.Leader {

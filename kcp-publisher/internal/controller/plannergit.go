@@ -27,7 +27,7 @@ type PlannedGit struct {
 	Requested func() bool
 	// Holding returns the reason why publishing has stopped, or "".
 	Holding func() string
-	// Approvals returns the removals that an operator approved together with the current commit.
+	// Approvals returns the removals that an operator approved for the current commit.
 	Approvals func() shard.Approvals
 	// WriteApprovals stores encoded approvals for the shards.
 	WriteApprovals func(ctx context.Context, data []byte) error

@@ -54,8 +54,8 @@ func (p *RemotePlanner) ownKymas(share shard.Share, kymas []v1beta2.Kyma) []v1be
 	return own
 }
 
-// keepWritten stores a Kyma after this process has written new versions to its status that rollouts selected. It must
-// be used until the cache contains it, because the cache may receive later changes to Rollouts before this status.
+// keepWritten stores a Kyma if this process has added versions that rollouts selected to its status. The Kyma must be
+// used until the cache contains it, because the cache may receive later changes to Rollouts before this status.
 func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if p == nil || maps.EqualFunc(selectedVersions(before), selectedVersions(kyma.Status), isSameSelection) {
 		return

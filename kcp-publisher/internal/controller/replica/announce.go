@@ -174,7 +174,7 @@ func (b *Board) ComparisonRequested() bool {
 	return was
 }
 
-// WriteApprovals stores the removals that an operator approved together with a commit. data is an encoded
+// WriteApprovals stores the removals that an operator approved for a commit. data is an encoded
 // shard.Approvals.
 func (b *Board) WriteApprovals(ctx context.Context, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)

@@ -227,8 +227,8 @@ func TestUnprovenVersionWaitsForAnApproval(t *testing.T) {
 	}
 }
 
-// An operator sets the channel to a version again shortly after an earlier rollout of it, so the canaries already have
-// the version.
+// An operator promotes a version again shortly after an earlier rollout of the same version, so the canaries already
+// have it.
 func TestSoakTimeAppliesToWaveWithPromotedVersion(t *testing.T) {
 	soaking := twoWaves()
 	soaking.Waves[0].Soak = minutes(60)

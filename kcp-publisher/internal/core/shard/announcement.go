@@ -45,7 +45,7 @@ type Commit struct {
 	// Compared is the start of the last comparison that found the newest commit completely applied, in Unix
 	// nanoseconds.
 	Compared int64 `json:"compared,omitempty"`
-	// Approved is the digest of the removals that an operator approved together with the commit, or empty.
+	// Approved is the digest of the removals that an operator approved for the commit, or empty.
 	Approved string `json:"approved,omitempty"`
 }
 

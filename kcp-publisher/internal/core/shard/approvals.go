@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Approvals contains the removals that an operator approved together with a Git commit.
+// Approvals contains the removals that an operator approved for a Git commit.
 type Approvals struct {
 	// Commit is the hash of the commit. At is the time of the approval.
 	Commit string    `json:"commit"`

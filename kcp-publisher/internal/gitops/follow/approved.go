@@ -50,13 +50,14 @@ func removedModule(key Key, object *unstructured.Unstructured) string {
 	return cmp.Or(module, key.Name)
 }
 
-// ApprovedAt returns the time when an operator approved a removal together with the current commit, or zero. An empty
+// ApprovedAt returns the time when an operator approved a removal for the current commit, or zero. An empty
 // module means all modules of the deleted Kyma with this UID.
 func (f *Follower) ApprovedAt(kyma types.UID, module string) time.Time {
 	return f.Approvals().Of(kyma, module)
 }
 
-// Approvals returns the removals that an operator approved together with the current commit.
+// Approvals returns the removals that an operator approved for the current commit. It is empty if the approvals belong
+// to another commit.
 func (f *Follower) Approvals() shard.Approvals {
 	approved, current := f.approved.Load(), f.current.Load()
 	if approved == nil || current == nil || current.Commit != approved.Commit {

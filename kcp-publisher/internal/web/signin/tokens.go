@@ -62,8 +62,8 @@ func (t *Tokens) review(ctx context.Context, token string) (*user.DefaultInfo, e
 		return nil, fmt.Errorf("review a token: %w", err)
 	}
 	status := answer.Status
-	// An API server without support for audiences returns a status without audiences, so the token could be for the API
-	// server.
+	// An API server that does not support audiences returns a status without audiences. Refuse such a token, because it
+	// could have been issued for the API server instead of the UI.
 	if !status.Authenticated || status.User.Username == "" ||
 		(t.audience != "" && !slices.Contains(status.Audiences, t.audience)) {
 		return nil, errNotAccepted
