@@ -64,10 +64,7 @@ func (e *egress) allowHost(host string, configured bool) {
 func (e *egress) addAuthorities(authorities *x509.CertPool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.base.CloseIdleConnections()
-	for _, transport := range e.limited {
-		transport.CloseIdleConnections()
-	}
+	e.closeIdleLocked()
 	e.base = e.base.Clone() // a transport's configuration must not change after its first use
 	e.base.TLSClientConfig.RootCAs = authorities
 	clear(e.limited)
@@ -76,6 +73,10 @@ func (e *egress) addAuthorities(authorities *x509.CertPool) {
 func (e *egress) closeIdle() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.closeIdleLocked()
+}
+
+func (e *egress) closeIdleLocked() {
 	e.base.CloseIdleConnections()
 	for _, transport := range e.limited {
 		transport.CloseIdleConnections()

@@ -4,8 +4,6 @@ import (
 	"crypto/tls"
 	"net/http"
 	"time"
-
-	"oras.land/oras-go/v2/registry/remote/retry"
 )
 
 // ClientOptions configure an HTTP client for servers other than registries.
@@ -58,9 +56,7 @@ func NewClient(options ClientOptions) *http.Client {
 	if options.Retry {
 		pauses := newPauses(sender)
 		pauses.maxWait = maxRetryAfter
-		again := retry.NewTransport(pauses)
-		again.Policy = func() retry.Policy { return retryPolicy }
-		sender = again
+		sender = withRetry(pauses)
 	}
 	redirects := options.Redirects
 	if redirects == nil {

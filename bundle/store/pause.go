@@ -33,6 +33,13 @@ var retryPolicy = &retry.GenericPolicy{
 	Backoff: retry.DefaultBackoff, MinWait: 200 * time.Millisecond, MaxWait: 3 * time.Second, MaxRetry: 5,
 }
 
+// withRetry returns a transport that retries failed requests.
+func withRetry(base http.RoundTripper) http.RoundTripper {
+	transport := retry.NewTransport(base)
+	transport.Policy = func() retry.Policy { return retryPolicy }
+	return transport
+}
+
 // pauseTransport is a transport. After a response 429 or 503 with a Retry-After header, it delays all requests to the
 // same host until this time. It delays reads and writes separately, because registries limit them separately.
 type pauseTransport struct {

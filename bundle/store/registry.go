@@ -12,7 +12,6 @@ import (
 	"oras.land/oras-go/v2"
 	"oras.land/oras-go/v2/registry/remote"
 	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/retry"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
@@ -63,9 +62,7 @@ func NewRegistries(access Access) (*Registries, error) {
 		client.Client.Timeout = DefaultRequestTimeout
 	}
 	if !access.NoRetry {
-		transport := retry.NewTransport(sender)
-		transport.Policy = func() retry.Policy { return retryPolicy }
-		client.Client.Transport = transport
+		client.Client.Transport = withRetry(sender)
 	}
 	stored, err := storedCredentials(access.DockerConfig)
 	if err != nil {

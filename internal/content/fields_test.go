@@ -5,7 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
+
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 )
 
 func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
@@ -58,27 +59,29 @@ func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := read(t, c.yaml)
+			o := contenttest.Object(t, c.yaml)
 			dropForeignFields(o)
 			require.Equal(t, c.want, caOf(o))
 		})
 	}
 
-	role := read(
+	role := contenttest.Object(
 		t,
 		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\naggregationRule: "+
 			"{clusterRoleSelectors: [{matchLabels: {a: b}}]}\nrules: []",
 	)
 	dropForeignFields(role)
 	require.NotContains(t, role.Object, "rules")
-	role = read(t, "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
+	role = contenttest.Object(t,
+		"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: x}\nrules: []")
 	dropForeignFields(role)
 	require.Contains(t, role.Object, "rules")
 }
 
 func TestDropForeignFieldsRemovesHolderOfLease(t *testing.T) {
-	o := read(t, "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
-		"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")
+	o := contenttest.Object(t,
+		"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: x}\nspec: {holderIdentity: a, "+
+			"acquireTime: b, renewTime: c, leaseTransitions: 1, leaseDurationSeconds: 15}")
 	dropForeignFields(o)
 	require.Equal(t, map[string]any{"leaseDurationSeconds": int64(15)}, o.Object["spec"])
 }
@@ -115,14 +118,4 @@ func TestIgnoredFieldsAreJSONPointers(t *testing.T) {
 		_, err := of(value)
 		require.ErrorContains(t, err, message, value)
 	}
-}
-
-// read returns an object with the given YAML.
-func read(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	encoded, err := yaml.YAMLToJSON([]byte(text))
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{}
-	require.NoError(t, o.UnmarshalJSON(encoded))
-	return o
 }

@@ -15,8 +15,6 @@ import (
 // Pointer is a JSON pointer, split into its parts.
 type Pointer []string
 
-func (p Pointer) String() string { return "/" + strings.Join(p, "/") }
-
 const maxIgnoredFields = 50
 
 // IgnoredFields returns the fields in an object's annotation ignore-fields, which the agent sets only on creation.

@@ -2,6 +2,13 @@
 // agent must accept and refuse the same contents.
 package contenttest
 
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
 // Case is the content of a module.
 type Case struct {
 	Name, YAML string
@@ -64,4 +71,19 @@ func Cases() []Case {
 			"apiVersion: v1\nkind: Secret\nmetadata: {name: skr-agent-key}", "the name is reserved for the agent",
 		},
 	}
+}
+
+// Object parses an object in YAML. Unlike package render, it accepts objects that cannot be installed, and keeps the
+// fields that only an API server sets.
+func Object(t testing.TB, text string) *unstructured.Unstructured {
+	t.Helper()
+	encoded, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &unstructured.Unstructured{}
+	if err := o.UnmarshalJSON(encoded); err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

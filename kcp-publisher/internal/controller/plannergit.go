@@ -145,7 +145,7 @@ func (p *Planner) sendApprovals(ctx context.Context) (digest string, err error) 
 			ctrl.LoggerFrom(ctx).Error(err, "failed to pass the approved removals of a commit to the shards")
 			p.announcing.unapproved = text
 		}
-		return "", nil // the removals wait for approval of each Kyma
+		return "", nil // the removals wait until an operator approves them in each Kyma
 	}
 	if digest == "" || digest == p.announcing.approved {
 		return digest, nil

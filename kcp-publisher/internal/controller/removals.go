@@ -106,27 +106,15 @@ func (r *removalJudge) decideRemovals(
 	if err != nil {
 		return plan.RemovalDecision{}, err
 	}
-	verdict := plan.RemovalDecision{HeldReasons: map[string]removal.Reason{}}
+	verdict := plan.RemovalDecision{}
 	for _, p := range pending {
 		if r.firstSeen[p.Removal].IsZero() {
 			r.firstSeen[p.Removal] = now
 		}
-		recorded := plan.FindRemovalDecision(own, p.Module)
 		reason, held := decided.held[p.Removal]
-		switch {
-		case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
-			verdict.RemovedModules = append(verdict.RemovedModules, p.Module)
-		case p.Approved:
-			verdict.HeldReasons[p.Module], verdict.Approved = "", append(verdict.Approved, p.Module)
-		case held:
-			verdict.HeldReasons[p.Module] = reason
-		case now.Sub(r.firstSeen[p.Removal]) < removalDelay:
-			verdict.HeldReasons[p.Module] = ""
-		default:
-			verdict.HeldReasons[p.Module], verdict.Allowed = "", append(verdict.Allowed, p.Module)
-			if p.Unrecorded {
-				verdict.Unrecorded = append(verdict.Unrecorded, p.Module)
-			}
+		held = held || now.Sub(r.firstSeen[p.Removal]) < removalDelay
+		if verdict.Decide(own, p, reason, held) {
+			verdict.Hold([]string{p.Module}) // until the status contains the decision
 		}
 		if reason == removal.Restored && r.git != nil {
 			r.git.RequestComparison()

@@ -12,11 +12,12 @@ import (
 )
 
 // NewRemovals returns the removals that a runtime's next bundle would contain without Options.DecideRemovals. It pushes
-// nothing.
+// nothing. The next call of Publish checks the registry again, because only Publish repairs damaged content.
 func (p *Publisher) NewRemovals(ctx context.Context, record *Record, in Input) (plan.NewRemovals, error) {
 	if err := p.checkRequest(in.Runtime, in.Request); err != nil {
 		return plan.NewRemovals{}, err
 	}
+	defer record.RequestCheck()
 	d, request, runtime, err := p.beginDecision(ctx, record, in)
 	if err == nil {
 		err = p.setPredicate(ctx, record, &d, runtime, request, in.Catalog)

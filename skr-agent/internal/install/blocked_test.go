@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
@@ -19,7 +20,7 @@ func TestDeadConversionWebhookDoesNotBlockUpgradeOrRemoval(t *testing.T) {
 	w := newWorld(t)
 	tank := func(file string) func(m *v1beta2.Manifest) {
 		return func(m *v1beta2.Manifest) {
-			m.Spec.Resource = liveObject(t, input(t, "conversion-webhook-away-upgrade", file))
+			m.Spec.Resource = contenttest.Object(t, input(t, "conversion-webhook-away-upgrade", file))
 			m.Spec.CustomResourcePolicy = v1beta2.PolicyCreateAndDelete
 		}
 	}

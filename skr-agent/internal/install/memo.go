@@ -235,7 +235,7 @@ func (k *memo) isReady(o guard.Key, version string) bool {
 	return version != "" && k.readyVersions[o] == version
 }
 
-// silentFor is the duration for which a temporary error does not replace the status of the current generation.
+// silentFor is the minimum duration of a temporary error that replaces the status of the current generation.
 const silentFor = time.Minute
 
 // mustRecordRetry reports whether the status must contain the error of a reconciliation. A temporary error does not

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
@@ -35,7 +36,7 @@ func TestReadsOfOtherObjectsUseTheAgentsAccount(t *testing.T) {
 	w.start()
 	writing := []string{"get", "create", "patch", "delete"}
 	w.allows("modules", rule("", "persistentvolumeclaims", writing...), rule("apps", "deployments", writing...))
-	require.NoError(t, w.client.Create(t.Context(), liveObject(t, "apiVersion: storage.k8s.io/v1\n"+
+	require.NoError(t, w.client.Create(t.Context(), contenttest.Object(t, "apiVersion: storage.k8s.io/v1\n"+
 		"kind: StorageClass\nmetadata: {name: reads-late}\nprovisioner: example.org/none\n"+
 		"volumeBindingMode: WaitForFirstConsumer")))
 

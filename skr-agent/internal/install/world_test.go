@@ -28,7 +28,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -303,16 +302,6 @@ func (w *world) runs(namespace, name string) {
 		}
 		return w.client.Status().Update(w.Context(), d)
 	}))
-}
-
-// liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
-func liveObject(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	encoded, err := yaml.YAMLToJSON([]byte(text))
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{}
-	require.NoError(t, o.UnmarshalJSON(encoded))
-	return o
 }
 
 // objects returns the rendered objects of a module.

@@ -19,8 +19,8 @@ import (
 // the kind with its group.
 type RuntimeArgument string
 
-// RuntimeKyma contains the names by which an argument can select a runtime. A Kyma has several runtime IDs if its label
-// was changed.
+// RuntimeKyma contains the names of a Kyma and its runtime. An argument can contain any of them. A Kyma has several
+// runtime IDs if its label was changed.
 type RuntimeKyma struct {
 	Name string
 	IDs  []string

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,7 +67,7 @@ const maxPolicies = 500
 func invalidPolicies(ctx context.Context, api client.Reader, namespace string) ([]fleet.InvalidPolicy, error) {
 	var policies v1alpha1.RolloutPolicyList
 	err := api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if access.IsUnreadable(err) {
 		return nil, nil
 	}
 	if err != nil {

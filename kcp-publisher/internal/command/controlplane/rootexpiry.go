@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/web/access"
 )
 
 const maxLeases = 500
@@ -28,7 +27,7 @@ func rootExpires(ctx context.Context, api client.Reader, namespace string) (time
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})
 	err := api.List(ctx, leases, client.InNamespace(namespace), client.Limit(maxLeases))
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if access.IsUnreadable(err) {
 		return time.Time{}, nil
 	}
 	if err != nil {

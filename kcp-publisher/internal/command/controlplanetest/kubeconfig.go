@@ -2,6 +2,7 @@ package controlplanetest
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -107,15 +109,11 @@ func (s *Server) patch(tb testing.TB) func(*http.Request) any {
 		at := slices.IndexFunc(s.Kymas, func(k v1beta2.Kyma) bool {
 			return k.Name == r.PathValue("name") && k.Namespace == r.PathValue("namespace")
 		})
-		var object, change map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&change); err != nil {
+		change, err := io.ReadAll(r.Body)
+		if err != nil {
 			tb.Error(err)
 		}
-		if err := json.Unmarshal(s.Items[at], &object); err != nil {
-			tb.Error(err)
-		}
-		mergePatch(object, change)
-		data, err := json.Marshal(object)
+		data, err := jsonpatch.MergePatch(s.Items[at], change)
 		if err != nil {
 			tb.Error(err)
 		}
@@ -123,25 +121,6 @@ func (s *Server) patch(tb testing.TB) func(*http.Request) any {
 		if err := json.Unmarshal(data, &s.Kymas[at]); err != nil {
 			tb.Error(err)
 		}
-		return object
-	}
-}
-
-func mergePatch(object, change map[string]any) {
-	for name, value := range change {
-		nested, isObject := value.(map[string]any)
-		switch {
-		case value == nil:
-			delete(object, name)
-		case isObject:
-			inner, _ := object[name].(map[string]any)
-			if inner == nil {
-				inner = map[string]any{}
-			}
-			mergePatch(inner, nested)
-			object[name] = inner
-		default:
-			object[name] = value
-		}
+		return s.Items[at]
 	}
 }

@@ -61,8 +61,6 @@ func (f *fleet) publish(ctx context.Context) ([]Result, error) {
 		in, err := f.input(&f.kymas[i])
 		if err == nil {
 			f.removing[i], err = f.publisher.NewRemovals(ctx, &f.records[i], in)
-			// Publishing repairs damaged content only if it checks the registry itself.
-			f.records[i].RequestCheck()
 		}
 		f.failed[i] = err
 	})

@@ -59,7 +59,13 @@ func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []
 	g.verdicts = map[string]plan.RemovalDecision{}
 	for i := range kymas {
 		kyma := &kymas[i]
-		verdict := decideRemovals(kyma, pending[i], held)
+		verdict := plan.RemovalDecision{}
+		for _, p := range pending[i] {
+			reason, isHeld := held[p.Removal]
+			if verdict.Decide(kyma, p, reason, isHeld) {
+				verdict.RemovedModules = append(verdict.RemovedModules, p.Module)
+			}
+		}
 		if kyma.Status.Runtime == nil {
 			kyma.Status.Runtime = &v1beta2.RuntimeStatus{}
 		}
@@ -69,32 +75,6 @@ func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []
 			g.verdicts[plan.RuntimeID(kyma)] = verdict
 		}
 	}
-}
-
-func decideRemovals(
-	kyma *v1beta2.Kyma, pending []removal.PendingRemoval, held map[removal.Removal]removal.Reason,
-) plan.RemovalDecision {
-	verdict := plan.RemovalDecision{HeldReasons: map[string]removal.Reason{}}
-	for _, p := range pending {
-		if reason, isHeld := held[p.Removal]; isHeld {
-			verdict.HeldReasons[p.Module] = reason
-			continue
-		}
-		verdict.RemovedModules = append(verdict.RemovedModules, p.Module)
-		recorded := plan.FindRemovalDecision(kyma, p.Module)
-		switch {
-		case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
-			// An earlier run decided, but did not push the bundle.
-		case p.Approved:
-			verdict.Approved = append(verdict.Approved, p.Module)
-		default:
-			verdict.Allowed = append(verdict.Allowed, p.Module)
-			if p.Unrecorded {
-				verdict.Unrecorded = append(verdict.Unrecorded, p.Module)
-			}
-		}
-	}
-	return verdict
 }
 
 // print lists the removals that wait for approval. If isRecorded is true, later runs accept the IDs.

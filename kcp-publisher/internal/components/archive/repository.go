@@ -125,7 +125,7 @@ func openVerified(from blobReader, where string, target ocispec.Descriptor) (io.
 	if target.Size != 0 && target.Size != size {
 		body.Close()
 		return nil,
-			fmt.Errorf("blob %s in %s: is %d bytes, must have %d: fetch the archive again", target.Digest, where, size,
+			fmt.Errorf("blob %s in %s: is %d bytes, must be %d: fetch the archive again", target.Digest, where, size,
 				target.Size)
 	}
 	return &verifyingReader{body: body, hash: target.Digest.Algorithm().Digester(), want: target.Digest,

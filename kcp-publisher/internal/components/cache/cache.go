@@ -73,7 +73,7 @@ func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)
 	}
-	c := &Cache{dir: dir, maxBytes: maxBytes, pins: newPins()}
+	c := &Cache{dir: dir, maxBytes: maxBytes, pins: memo.NewDigests(maxPinsBytes)}
 	if err := c.prepare(); err != nil {
 		return nil, fmt.Errorf("cache %s: %w", dir, err)
 	}

@@ -15,14 +15,14 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/kyma-pull/kyma-pull/bundle/store"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
 const (
 	maxNameBytes = 1024 // a component name is at most 255 bytes, a version 128
 	maxPinBytes  = 8 << 10
 	pinSuffix    = ".json"
-	// maxPinsBytes limits the memory for pins. Authors of components choose the number of pins.
+	// maxPinsBytes limits the memory for pins. Authors of components choose the number of pins. A dropped pin is read
+	// again from its file.
 	maxPinsBytes = 8 << 20
 )
 
@@ -118,13 +118,6 @@ func ignoreExist(err error) error {
 }
 
 func (c *Cache) addPin(p pin) { c.pins.Put(p.Name, p.Digest) }
-
-// newPins returns a memory for pins. The files are the record: a dropped pin is read again.
-func newPins() *memo.Memo[string, digest.Digest] {
-	return memo.New(memo.Limit{Bytes: maxPinsBytes}, func(name string, d digest.Digest) int {
-		return len(name) + len(d) + memo.EntryBytes
-	})
-}
 
 func (c *Cache) syncPins() error {
 	dir, err := c.root.Open(pinsDir)

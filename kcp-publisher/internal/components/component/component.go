@@ -105,7 +105,8 @@ func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 const (
 	// maxRemembered limits the number of accepted and of cached versions.
 	maxRemembered = 10_000
-	// Authors of components choose the size of these cached values. Descriptors and manifests can are 1 MiB each.
+	// Authors of components choose the size of these cached values. Descriptors and manifests can be
+	// 1 MiB each.
 	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
 	// maxDigestsBytes limits the memory for the digests of versions, and for those of references.
 	maxDigestsBytes = 8 << 20
@@ -132,16 +133,11 @@ func NewReader(options Options) *Reader {
 		found:    newCache(maxFoundBytes, func(e *entry) int { return e.memoryBytes }),
 		verdicts: newCache(maxVerdictsBytes, func(v *verdict) int { return v.memoryBytes }),
 		settled:  newCache(maxSettledBytes, func(s *settledContent) int { return s.memoryBytes }),
-		accepted: map[string]int{}, firstManifests: newDigests(), firstDigests: newDigests(),
+		accepted: map[string]int{}, firstManifests: memo.NewDigests(maxDigestsBytes),
+		firstDigests: memo.NewDigests(maxDigestsBytes),
 	}
 	r.helm = r.newHelmClient()
 	return r
-}
-
-func newDigests() *memo.Memo[string, digest.Digest] {
-	return memo.New(memo.Limit{Bytes: maxDigestsBytes}, func(name string, d digest.Digest) int {
-		return len(name) + len(d) + memo.EntryBytes
-	})
 }
 
 // Component returns a component version that Check accepts. The error wraps ErrMissing if no source has the version.

@@ -5,7 +5,11 @@
 // Holder references it.
 package memo
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/opencontainers/go-digest"
+)
 
 // EntryBytes is the approximate memory overhead of an entry in bytes. The size function of a cache adds it to the size
 // of the value.
@@ -27,6 +31,11 @@ type Memo[K comparable, V any] struct {
 // New returns an empty Memo. size returns the size of an entry in bytes.
 func New[K comparable, V any](limit Limit, size func(K, V) int) *Memo[K, V] {
 	return &Memo[K, V]{values: newLRU(limit, size)}
+}
+
+// NewDigests returns an empty Memo for digests by name, with a maximum size in bytes.
+func NewDigests(bytes int) *Memo[string, digest.Digest] {
+	return New(Limit{Bytes: bytes}, func(name string, d digest.Digest) int { return len(name) + len(d) + EntryBytes })
 }
 
 // Get returns the value of a key.

@@ -264,6 +264,30 @@ type RemovalDecision struct {
 	RemovedModules []string
 }
 
+// Decide adds the decision about a pending removal. held is true if limits make the removal wait for this reason, which
+// does not apply to an approved removal. isNew is true if the decision allows the removal, and no earlier decision did.
+func (v *RemovalDecision) Decide(
+	kyma *v1beta2.Kyma, p removal.PendingRemoval, reason removal.Reason, held bool,
+) (isNew bool) {
+	recorded := FindRemovalDecision(kyma, p.Module)
+	switch {
+	case recorded != nil && !recorded.Published && recorded.Decision != v1beta2.RemovalHeld:
+		v.RemovedModules = append(v.RemovedModules, p.Module)
+		return false
+	case p.Approved:
+		v.Approved = append(v.Approved, p.Module)
+		return true
+	case held:
+		v.hold(p.Module, reason)
+		return false
+	}
+	v.Allowed = append(v.Allowed, p.Module)
+	if p.Unrecorded {
+		v.Unrecorded = append(v.Unrecorded, p.Module)
+	}
+	return true
+}
+
 // Add adds the decisions about other modules to v.
 func (v *RemovalDecision) Add(other RemovalDecision) {
 	if v.HeldReasons == nil {
@@ -277,12 +301,16 @@ func (v *RemovalDecision) Add(other RemovalDecision) {
 
 // Hold postpones the decision about the removal of these modules.
 func (v *RemovalDecision) Hold(modules []string) {
-	if v.HeldReasons == nil && len(modules) > 0 {
+	for _, module := range modules {
+		v.hold(module, "")
+	}
+}
+
+func (v *RemovalDecision) hold(module string, reason removal.Reason) {
+	if v.HeldReasons == nil {
 		v.HeldReasons = map[string]removal.Reason{}
 	}
-	for _, module := range modules {
-		v.HeldReasons[module] = ""
-	}
+	v.HeldReasons[module] = reason
 }
 
 // IsSettling reports whether the publisher has not decided about the removal of at least one module yet.

@@ -118,7 +118,8 @@ func (f *File) createTemporary() (*os.File, error) {
 }
 
 func (f *File) readState() error {
-	f.state = state{Version: version, Locations: map[string]map[string]*v1beta2.PublishedBundle{}}
+	f.state = state{Version: version}
+	f.state.addMaps()
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		f.IsNew = true
@@ -154,10 +155,21 @@ func (f *File) readState() error {
 			"state file %s has version %d, must be %d: use the program that wrote it, restore it from a backup, or "+
 				"delete it to start without records", f.path, f.state.Version, version)
 	}
-	if f.state.Locations == nil {
-		f.state.Locations = map[string]map[string]*v1beta2.PublishedBundle{}
-	}
+	f.state.addMaps()
 	return nil
+}
+
+// addMaps adds the maps that the file does not contain.
+func (s *state) addMaps() {
+	if s.Locations == nil {
+		s.Locations = map[string]map[string]*v1beta2.PublishedBundle{}
+	}
+	if s.Commits == nil {
+		s.Commits = map[string]git.AppliedCommit{}
+	}
+	if s.Removals == nil {
+		s.Removals = map[string]map[string][]v1beta2.ModuleRemoval{}
+	}
 }
 
 // LastBundle returns the last published bundle of a runtime. It returns nil if the file does not contain the runtime.
@@ -195,9 +207,6 @@ func (f *File) SetCommit(commit git.AppliedCommit) {
 	if f.state.Commits[f.location] == commit {
 		return
 	}
-	if f.state.Commits == nil {
-		f.state.Commits = map[string]git.AppliedCommit{}
-	}
 	f.state.Commits[f.location], f.changed = commit, true
 }
 
@@ -215,16 +224,15 @@ func (f *File) SetRemovals(runtime string, decided []v1beta2.ModuleRemoval) {
 	if equality.Semantic.DeepEqual(f.state.Removals[f.location][runtime], decided) {
 		return
 	}
-	if f.state.Removals == nil {
-		f.state.Removals = map[string]map[string][]v1beta2.ModuleRemoval{}
+	f.changed = true
+	if len(decided) == 0 {
+		delete(f.state.Removals[f.location], runtime)
+		return
 	}
 	if f.state.Removals[f.location] == nil {
 		f.state.Removals[f.location] = map[string][]v1beta2.ModuleRemoval{}
 	}
-	f.state.Removals[f.location][runtime], f.changed = decided, true
-	if len(decided) == 0 {
-		delete(f.state.Removals[f.location], runtime)
-	}
+	f.state.Removals[f.location][runtime] = decided
 }
 
 // Save replaces the file atomically if its content has changed. It has no effect on a File that was opened

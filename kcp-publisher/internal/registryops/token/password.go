@@ -36,13 +36,20 @@ func CheckUser(user string) error {
 	return trust.CheckRuntimeID(user)
 }
 
+func checkSecret(secret trust.TokenSecret) error {
+	if len(secret) < minSecret {
+		return fmt.Errorf("token secret is %d bytes, must be at least %d", len(secret), minSecret)
+	}
+	return nil
+}
+
 // Password derives the registry password of a user. Generations start at 1.
 func Password(secret trust.TokenSecret, user string, generation int) (string, error) {
 	if err := CheckUser(user); err != nil {
 		return "", err
 	}
-	if len(secret) < minSecret {
-		return "", fmt.Errorf("token secret is %d bytes, must have at least %d", len(secret), minSecret)
+	if err := checkSecret(secret); err != nil {
+		return "", err
 	}
 	if generation < 1 {
 		return "", fmt.Errorf("generation %d: must be at least 1", generation)

@@ -61,8 +61,8 @@ func NewService(o Options) (*Service, error) {
 		return nil, err
 	}
 	for _, secret := range secrets {
-		if len(secret) < minSecret {
-			return nil, fmt.Errorf("token secret is %d bytes, must have at least %d", len(secret), minSecret)
+		if err := checkSecret(secret); err != nil {
+			return nil, err
 		}
 	}
 	return &Service{

@@ -113,13 +113,19 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
 	err := act.List(ctx, &found, client.InNamespace(namespace), client.Limit(maxTrains))
-	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+	if IsUnreadable(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list PromotionPolicies: %w", err)
 	}
 	return found.Items, nil
+}
+
+// IsUnreadable reports whether a list failed because the user has no permission to read the kind, or because the kind
+// does not exist.
+func IsUnreadable(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
 // EventsBy returns the Events of a Kyma, read with the permissions of a client.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
@@ -98,7 +99,7 @@ func (a *Account) isControlledInNamespace(o *metav1.PartialObjectMetadata) (bool
 	// Do not use the version in the owner reference, because the API server may not serve this version anymore.
 	kind := schema.FromAPIVersionAndKind(controller.APIVersion, controller.Kind).GroupKind()
 	namespaced, err := a.Scope(kind.WithVersion(""))
-	if err != nil && !errors.Is(err, object.ErrUnknownKind) {
+	if err != nil && !errors.Is(err, content.ErrUnknownKind) {
 		return false, fmt.Errorf("controller %s %s of %s: %w", controller.Kind, controller.Name, o.Name, err)
 	}
 	return err == nil && namespaced, nil

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
@@ -70,7 +71,7 @@ func (a *Account) Scope(gvk schema.GroupVersionKind) (bool, error) {
 		return false, unservedKind{gvk, a.Client.RESTMapper()}
 	}
 	if isUnavailableGroup(err) {
-		return false, fmt.Errorf("%w: the API of group %s is currently not available", object.ErrUnknownKind, gvk.Group)
+		return false, fmt.Errorf("%w: the API of group %s is currently not available", content.ErrUnknownKind, gvk.Group)
 	}
 	if err != nil {
 		return false, err

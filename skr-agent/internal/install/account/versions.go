@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 )
 
 // An object is identified by its group, kind, namespace and name. Its API version can change: a version can be
@@ -46,7 +46,7 @@ func (a *Account) inAnyVersion(r v1beta2.Resource, do func(v1beta2.Resource) err
 
 // unservedVersion returns the error for an object in an unserved version of a kind that is served in another version.
 func unservedVersion(served schema.GroupVersion) error {
-	return fmt.Errorf("%w in this version: change apiVersion to %s", object.ErrUnknownKind, served)
+	return fmt.Errorf("%w in this version: change apiVersion to %s", content.ErrUnknownKind, served)
 }
 
 // unservedKind is the error for a kind that the API server does not serve in the requested version. The method Error
@@ -57,13 +57,13 @@ type unservedKind struct {
 	mapper meta.RESTMapper
 }
 
-func (e unservedKind) Is(target error) bool { return target == object.ErrUnknownKind }
+func (e unservedKind) Is(target error) bool { return target == content.ErrUnknownKind }
 
 func (e unservedKind) Error() string {
 	if served, err := e.mapper.RESTMapping(e.GroupKind()); err == nil && e.Version != "" {
 		return unservedVersion(served.GroupVersionKind.GroupVersion()).Error()
 	}
-	return object.ErrUnknownKind.Error()
+	return content.ErrUnknownKind.Error()
 }
 
 // ExplainUnserved replaces the API server's error for an unserved version, which does not name the cause. The
@@ -74,7 +74,7 @@ func (a *Account) ExplainUnserved(gk schema.GroupKind, err error) error {
 	case discoverErr != nil:
 		return err
 	case len(versions) == 0:
-		return object.ErrUnknownKind
+		return content.ErrUnknownKind
 	}
 	return unservedVersion(schema.GroupVersion{Group: gk.Group, Version: versions[0]})
 }

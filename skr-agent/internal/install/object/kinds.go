@@ -4,7 +4,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
@@ -25,9 +24,6 @@ var (
 	JobKind = schema.GroupKind{Group: "batch", Kind: "Job"}
 	PodKind = schema.GroupKind{Kind: "Pod"}
 )
-
-// ErrUnknownKind means that the API server does not serve a kind.
-var ErrUnknownKind = content.ErrUnknownKind
 
 // Intercepts reports whether a kind is a webhook, an admission policy or an aggregated API.
 func Intercepts(gk schema.GroupKind) bool {

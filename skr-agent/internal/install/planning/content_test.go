@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
 // TestCreateAcceptsAndRefusesSharedContents in package assemble checks the same contents for `component create`.
@@ -20,7 +20,7 @@ func TestAgentAcceptsAndRefusesSharedContents(t *testing.T) {
 			return gvk.Kind != "ClusterRole" && gvk.Kind != "CustomResourceDefinition", nil
 		}
 	}
-	unknown := with(func() (bool, error) { return false, object.ErrUnknownKind })
+	unknown := with(func() (bool, error) { return false, content.ErrUnknownKind })
 	for name, scope := range map[string]func(schema.GroupVersionKind) (bool, error){
 		"the kind Foo is unknown":        unknown,
 		"the kind Foo is cluster-scoped": with(func() (bool, error) { return false, nil }),

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/internal/content"
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 )
 
 func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
@@ -46,7 +47,7 @@ func TestLiveValuesOfOtherManagersAreKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			kind := "\napiVersion: v1\nkind: X\n"
-			read := func(text string) *unstructured.Unstructured { return liveObject(t, kind+"x: "+text) }
+			read := func(text string) *unstructured.Unstructured { return contenttest.Object(t, kind+"x: "+text) }
 			o, live := read(c.object), read(c.live)
 			managed := c.managed
 			for n := range managed {

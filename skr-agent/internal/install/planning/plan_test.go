@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
@@ -26,7 +27,7 @@ func builtIn(gvk schema.GroupVersionKind) (bool, error) {
 	case "ConfigMap", "Deployment":
 		return true, nil
 	}
-	return false, object.ErrUnknownKind
+	return false, content.ErrUnknownKind
 }
 
 func objects(t *testing.T, yaml string) []*unstructured.Unstructured {

@@ -1,11 +1,7 @@
 package planning
 
 import (
-	"testing"
-
-	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/content"
@@ -31,16 +27,6 @@ func makePlan(
 ) (Plan, error) {
 	return Make(content.Input{Objects: rendered, DefaultCR: defaultCR, Namespace: owner.Namespace, Scope: served},
 		before, owner)
-}
-
-// liveObject returns an object with the given YAML. Unlike objects, it accepts objects that cannot be installed.
-func liveObject(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	encoded, err := yaml.YAMLToJSON([]byte(text))
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{}
-	require.NoError(t, o.UnmarshalJSON(encoded))
-	return o
 }
 
 func oneOfCrowd(name string) *unstructured.Unstructured {

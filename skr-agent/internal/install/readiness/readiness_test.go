@@ -6,15 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
 func TestModuleStateIsMostSevereState(t *testing.T) {
 	see := func(yaml string) Observation {
-		o := liveObject(t, yaml)
+		o := contenttest.Object(t, yaml)
 		return Observation{Key: guard.KeyOf(o), Object: o}
 	}
 	cr := func(name, status string) Observation {
@@ -84,7 +84,7 @@ func TestModuleStateIsMostSevereState(t *testing.T) {
 func TestModuleStateContainsNoSecretsOfObjects(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	see := func(yaml string, checks ...v1beta2.CustomStateCheck) []Observation {
-		o := liveObject(t, yaml)
+		o := contenttest.Object(t, yaml)
 		return []Observation{{Key: guard.KeyOf(o), Object: o, Checks: checks}}
 	}
 	condition := `status: {state: Error, conditions: [{type: Ready, status: "False", message: "%s"}]}`
@@ -141,7 +141,7 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 		"status.state is ignored":     {"{state: Ready}", v1beta2.StateProcessing, "status.health is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := liveObject(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
+			o := contenttest.Object(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
 			got := ModuleState([]Observation{{Key: guard.KeyOf(o), Object: o, Checks: checks}})
 			require.Equal(t, c.state, got.State, got.Message)
 			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
@@ -149,16 +149,6 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 			}
 		})
 	}
-}
-
-// liveObject parses an object with the fields that only an API server sets.
-func liveObject(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	encoded, err := yaml.YAMLToJSON([]byte(text))
-	require.NoError(t, err)
-	o := &unstructured.Unstructured{}
-	require.NoError(t, o.UnmarshalJSON(encoded))
-	return o
 }
 
 func TestImagePullFailureIsDetected(t *testing.T) {

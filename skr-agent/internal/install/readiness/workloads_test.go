@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
@@ -359,7 +360,7 @@ func TestStatesOfObjectsMatchDocumentation(t *testing.T) {
 	for _, r := range rows {
 		t.Run(r.name, func(t *testing.T) {
 			if r.object != "" {
-				r.seen.Object = liveObject(t, r.object)
+				r.seen.Object = contenttest.Object(t, r.object)
 				r.seen.Key = guard.KeyOf(r.seen.Object)
 			}
 			got := ModuleState([]Observation{r.seen})
@@ -376,11 +377,11 @@ func TestStatusOfControllersAndClaimsIsRead(t *testing.T) {
 		{"v1", "ReplicationController", true}, {"v1", "Pod", true}, {"apps/v1", "ReplicaSet", true},
 		{"example.org/v1", "ReplicationController", true}, {"v1", "ConfigMap", false}, {"batch/v1", "CronJob", false},
 	} {
-		o := liveObject(t, "apiVersion: "+c.version+"\nkind: "+c.kind+"\nmetadata: {name: x}")
+		o := contenttest.Object(t, "apiVersion: "+c.version+"\nkind: "+c.kind+"\nmetadata: {name: x}")
 		require.Equal(t, c.want, HasStatus(object.ResourceOf(o)), c.kind)
 	}
 	claim := func(rest string) string {
-		return StorageClass(liveObject(t, "apiVersion: v1\nkind: PersistentVolumeClaim\n"+rest))
+		return StorageClass(contenttest.Object(t, "apiVersion: v1\nkind: PersistentVolumeClaim\n"+rest))
 	}
 	require.Equal(t, "fast", claim("spec: {storageClassName: fast}"))
 	require.Equal(t, "slow", claim("metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}"))
