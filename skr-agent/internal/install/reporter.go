@@ -33,10 +33,19 @@ func (rp *reporter) writeStatus(ctx context.Context, m *v1beta2.Manifest, out ou
 	if equality.Semantic.DeepEqual(before.Status, m.Status) {
 		return nil
 	}
-	if err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
+	if err := rp.patchStatus(ctx, m, before); err != nil {
 		return fmt.Errorf("write status: %w", err)
 	}
 	return nil
+}
+
+// patchStatus writes the changes since before to the status of m. Another client can remove entries from the inventory
+// before the patch, and the response then lacks these entries. m keeps them, so that the agent restores them.
+func (rp *reporter) patchStatus(ctx context.Context, m, before *v1beta2.Manifest) error {
+	inventory := m.Status.Synced
+	err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before))
+	m.Status.Synced = inventory
+	return err
 }
 
 // restoreInventory adds objects to the inventory in the status that another client removed from it. Otherwise, the
@@ -47,7 +56,7 @@ func (rp *reporter) restoreInventory(ctx context.Context, m *v1beta2.Manifest, l
 	}
 	before := m.DeepCopy()
 	m.Status.Synced = object.Union(m.Status.Synced, lost)
-	if err := rp.cluster.Status().Patch(ctx, m, client.MergeFrom(before)); err != nil {
+	if err := rp.patchStatus(ctx, m, before); err != nil {
 		return fmt.Errorf("restore the inventory in the status: %w", err)
 	}
 	log.FromContext(ctx).Info("restored objects that another client removed from the inventory", "module", m.Module(),
