@@ -18,15 +18,14 @@
 package record
 
 import (
-	"encoding/base64"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
 // Record is the agent's memory of its own work on one Manifest.
@@ -76,6 +75,71 @@ type CompletedJobs struct {
 	Started []string `json:"started,omitempty"`
 }
 
+// AppliedVersion is the module version that was last applied completely. While a newer version cannot be applied, the
+// agent keeps this version running and corrects its drift.
+type AppliedVersion struct {
+	Version string              `json:"version"`
+	Install v1beta2.InstallInfo `json:"install"`
+	Config  *v1beta2.ImageSpec  `json:"config,omitempty"`
+	// Digest is the digest of everything that the Manifest requested. It includes parts that the record omits: the
+	// default CR, and image lists that are too long.
+	Digest          string   `json:"digest,omitempty"`
+	LocalizedImages []string `json:"localizedImages,omitempty"`
+	// Images is the value of v1beta2.AnnotationImages when the version was applied.
+	Images string `json:"images,omitempty"`
+	// Values is the value of v1beta2.AnnotationValues when the version was applied.
+	Values string `json:"values,omitempty"`
+	// ImagesOmitted is true if LocalizedImages and Images were too long for the record. The agent cannot render a
+	// version without its images again, so it does not correct the version's drift while another version cannot be
+	// applied.
+	ImagesOmitted bool `json:"imagesLeftOut,omitempty"`
+	// InProgress is the Digest of another version that the agent has started to apply. From then on, the agent does not
+	// correct drift of this version.
+	InProgress string `json:"begun,omitempty"`
+	// Unconfirmed is true if the version is from a record without the agent's signature. The agent reports such a
+	// version, but does not correct its drift.
+	Unconfirmed bool `json:"unconfirmed,omitempty"`
+}
+
+// maxAppliedBytes limits the applied version in a record.
+const maxAppliedBytes = 64 << 10
+
+// RequestedVersion returns the version that the Manifest requests, as an AppliedVersion.
+func RequestedVersion(m *v1beta2.Manifest) AppliedVersion {
+	wanted := AppliedVersion{
+		Version: m.Spec.Version, Install: m.Spec.Install, Config: m.Spec.Config,
+		LocalizedImages: m.Spec.LocalizedImages, Images: m.Annotations[v1beta2.AnnotationImages],
+		Values: m.Annotations[v1beta2.AnnotationValues],
+	}
+	text, err := json.Marshal(struct {
+		AppliedVersion
+		Resource any
+	}{wanted, m.Spec.Resource})
+	if err != nil {
+		return wanted // without a digest; such a version cannot be applied
+	}
+	sum := sha256.Sum256(text)
+	wanted.Digest = "sha256:" + hex.EncodeToString(sum[:])
+	if text, err := json.Marshal(wanted); err == nil && len(text) > maxAppliedBytes {
+		return wanted.withoutImages()
+	}
+	return wanted
+}
+
+func (v AppliedVersion) withoutImages() AppliedVersion {
+	v.LocalizedImages, v.Images, v.ImagesOmitted = nil, "", true
+	return v
+}
+
+// RunningVersion returns the version that was last applied, or the requested version if no applied version is recorded.
+// It does not check the record's signature.
+func RunningVersion(m *v1beta2.Manifest) string {
+	if applied := ReadUnverified(m).Applied; applied != nil {
+		return applied.Version
+	}
+	return m.Spec.Version
+}
+
 // signedRecord is the JSON in the annotation: a record and its signature.
 type signedRecord struct {
 	// Signature is the signature of the record and the revision by the agent's key, in base64.
@@ -97,48 +161,6 @@ const (
 	signaturePrefix = "kyma-pull manifest record v1\n"
 )
 
-// Store reads and writes the records of Manifests. Without a Signer, no record has a valid signature.
-type Store struct {
-	Signer trust.Signer
-	// Revisions detects earlier records that another client restored. If nil, Store accepts them.
-	Revisions *Revisions
-}
-
-// Read returns the record of a Manifest. Without a valid signature, or if the record is an earlier one, the record
-// contains only the parts that restrict the agent.
-func (b Store) Read(m *v1beta2.Manifest) Record {
-	text := m.Annotations[v1beta2.AnnotationRecord]
-	if text == "" {
-		r := b.readFormer(m)
-		if !b.Revisions.accept(m, 0) {
-			return r.restrictiveParts()
-		}
-		return r
-	}
-	r, parts, ok := parse(text)
-	if !ok {
-		return Record{}
-	}
-	if !b.isValid(m, parts) || !b.Revisions.accept(m, parts.Revision) {
-		return r.restrictiveParts()
-	}
-	return r
-}
-
-// IsEarlier reports whether another client restored an earlier record of a Manifest, or deleted the record.
-func (b Store) IsEarlier(m *v1beta2.Manifest) bool {
-	text := m.Annotations[v1beta2.AnnotationRecord]
-	if text == "" {
-		return !b.Revisions.accept(m, 0)
-	}
-	_, parts, ok := parse(text)
-	return ok && b.isValid(m, parts) && !b.Revisions.accept(m, parts.Revision)
-}
-
-func (b Store) isValid(m *v1beta2.Manifest, parts signedRecord) bool {
-	return b.verify(signaturePrefix, m, revisionText(parts.Revision)+string(parts.Record), parts.Signature)
-}
-
 // ReadUnverified returns the record of a Manifest without a check of its signature. It is intended for reports, and for
 // decisions that also require a verified bundle.
 func ReadUnverified(m *v1beta2.Manifest) Record {
@@ -150,60 +172,11 @@ func ReadUnverified(m *v1beta2.Manifest) Record {
 	return r
 }
 
-// HasRemoval reports whether the record contains a removal of the Manifest, because a bundle removes the module or
-// stops managing it. Most records contain no removal, and HasRemoval does not check their signatures.
-func (b Store) HasRemoval(m *v1beta2.Manifest) bool {
-	return HasUnverifiedRemoval(m) && b.Read(m).isRemovalOf(m)
-}
-
-// IsUnmanaged reports whether a bundle requests the deletion of the Manifest but keeps the module's objects. The signed
-// record must contain the removal. Earlier agents did not record Unmanaged, so IsUnmanaged also accepts the unsigned
-// annotation is-unmanaged instead of this field.
-func (b Store) IsUnmanaged(m *v1beta2.Manifest) bool {
-	return b.HasRemoval(m) && (m.Annotations[v1beta2.AnnotationUnmanaged] == v1beta2.True || b.Read(m).Unmanaged)
-}
-
 // HasUnverifiedRemoval is like Store.HasRemoval, but does not check the record's signature.
 func HasUnverifiedRemoval(m *v1beta2.Manifest) bool { return ReadUnverified(m).isRemovalOf(m) }
 
 func (r Record) isRemovalOf(m *v1beta2.Manifest) bool {
 	return r.Removal != "" && r.Removal == m.UID
-}
-
-// Set writes the record to the annotation of m, without a request to the API server. If the record did not change, it
-// keeps the existing signature.
-func (b Store) Set(m *v1beta2.Manifest, r Record) error {
-	record, err := encode(r)
-	if err != nil {
-		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
-	}
-	dropFormer(m)
-	last := b.Revisions.Of(m)
-	if record == "{}" && last == 0 {
-		delete(m.Annotations, v1beta2.AnnotationRecord)
-		return nil
-	}
-	_, is, ok := parse(m.Annotations[v1beta2.AnnotationRecord])
-	isValid := ok && b.isValid(m, is)
-	if ok && string(is.Record) == record && is.Revision >= last && (b.Signer == nil || isValid) {
-		return nil
-	}
-	if isValid {
-		last = max(last, is.Revision)
-	}
-	signature, err := b.sign(m, revisionText(last+1)+record)
-	if err != nil {
-		return fmt.Errorf("sign the record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
-	}
-	text, err := json.Marshal(signedRecord{Signature: signature, Revision: last + 1, Record: json.RawMessage(record)})
-	if err != nil {
-		return fmt.Errorf("record of Manifest %s/%s: %w", m.Namespace, m.Name, err)
-	}
-	if m.Annotations == nil {
-		m.Annotations = map[string]string{}
-	}
-	m.Annotations[v1beta2.AnnotationRecord] = string(text)
-	return nil
 }
 
 // encode returns the JSON of a record. A record that is too long omits the image lists of the applied version.
@@ -245,36 +218,4 @@ func (r Record) restrictiveParts() Record {
 		r.Applied = &applied
 	}
 	return r
-}
-
-func (b Store) sign(m *v1beta2.Manifest, text string) (string, error) {
-	if b.Signer == nil {
-		return "", nil
-	}
-	signature, err := b.Signer.SignMessage(strings.NewReader(signedText(signaturePrefix, m, text)))
-	return base64.StdEncoding.EncodeToString(signature), err
-}
-
-func (b Store) verify(prefix string, m *v1beta2.Manifest, text, signature string) bool {
-	if b.Signer == nil || signature == "" {
-		return false
-	}
-	key, err := b.Signer.PublicKey()
-	if err != nil {
-		return false
-	}
-	decoded, err := base64.StdEncoding.DecodeString(signature)
-	return err == nil && trust.CheckSignature(key, []byte(signedText(prefix, m, text)), decoded)
-}
-
-// revisionText returns the part of the signed text that contains the revision.
-func revisionText(number int64) string {
-	if number == 0 {
-		return ""
-	}
-	return fmt.Sprintf("revision %d\n", number)
-}
-
-func signedText(prefix string, m *v1beta2.Manifest, text string) string {
-	return prefix + m.Namespace + "/" + m.Name + "\n" + text
 }
