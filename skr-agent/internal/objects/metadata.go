@@ -64,3 +64,16 @@ func addNames(names map[string]bool, fields map[string]json.RawMessage) {
 		}
 	}
 }
+
+// mergeEntries returns a copy of the live labels or annotations with the desired entries.
+func mergeEntries(live, desired map[string]string) map[string]string {
+	if len(desired) == 0 {
+		return live
+	}
+	merged := maps.Clone(live)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	maps.Copy(merged, desired)
+	return merged
+}

@@ -4,15 +4,14 @@ package objects
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -131,15 +130,6 @@ func (s *Syncer) install(
 	}
 }
 
-func newManifest(want bundle.Manifest) v1beta2.Manifest {
-	return v1beta2.Manifest{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: want.Name, Labels: want.Labels, Annotations: want.Annotations,
-		},
-		Spec: want.Spec,
-	}
-}
-
 // takeoverWriter returns the clients and functions for the takeover phases.
 func (s *Syncer) takeoverWriter() takeover.Writer {
 	return takeover.Writer{
@@ -156,46 +146,6 @@ func (s *Syncer) collectOutcome() Outcome {
 	return out
 }
 
-// syncKyma creates the runtime's Kyma. Before the runtime's first report, the agent also updates the spec from the
-// bundle. After that, the spec belongs to the runtime's admin, and the agent updates only labels and annotations.
-func (s *Syncer) syncKyma(ctx context.Context, b *bundle.Bundle) error {
-	kyma, seed := &v1beta2.Kyma{}, b.State.Kyma
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: v1beta2.RuntimeKymaName}, kyma)
-	if apierrors.IsNotFound(err) {
-		if err := s.Client.Create(ctx, newKyma(seed.Spec, seed.Labels, seed.Annotations),
-			client.FieldOwner(FieldOwner)); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
-		}
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read Kyma %s/%s: %w", namespace, v1beta2.RuntimeKymaName, err)
-	}
-	before := kyma.DeepCopy()
-	keepMetadata(kyma, seed.Labels, seed.Annotations)
-	updateSeededKyma(kyma, b, s.seededGeneration)
-	if err := s.patch(ctx, before, kyma, "Kyma"); err != nil {
-		return err
-	}
-	if kyma.Generation != before.Generation {
-		s.seededGeneration = kyma.Generation
-	}
-	return nil
-}
-
-// mergeEntries returns a copy of the live labels or annotations with the desired entries.
-func mergeEntries(live, desired map[string]string) map[string]string {
-	if len(desired) == 0 {
-		return live
-	}
-	merged := maps.Clone(live)
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	maps.Copy(merged, desired)
-	return merged
-}
-
 func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind string) error {
 	if equality.Semantic.DeepEqual(before, after) {
 		return nil
@@ -204,159 +154,6 @@ func (s *Syncer) patch(ctx context.Context, before, after client.Object, kind st
 		return fmt.Errorf("update %s %s/%s: %w", kind, after.GetNamespace(), after.GetName(), err)
 	}
 	return nil
-}
-
-// syncManifest creates or updates a Manifest. matches is true if the Manifest in the cache already matched the bundle.
-// A Manifest that was just written does not count as matching, because other parts of the agent can still read an older
-// copy from the cache.
-func (s *Syncer) syncManifest(
-	ctx context.Context, want bundle.Manifest, gate maintenance.Gate,
-) (matches bool, err error) {
-	manifest := &v1beta2.Manifest{}
-	err = s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest,
-		client.UnsafeDisableDeepCopy)
-	if err == nil && s.settled.isSettled("Manifest", manifest) {
-		return true, nil
-	}
-	if apierrors.IsNotFound(err) {
-		if gate.BlocksInstall(want) {
-			return false, nil
-		}
-		return false, s.createManifest(ctx, want)
-	}
-	if err != nil {
-		return false, fmt.Errorf("read Manifest %s/%s: %w", namespace, want.Name, err)
-	}
-	manifest = manifest.DeepCopy()
-	if !manifest.DeletionTimestamp.IsZero() {
-		// When the Manifest is gone, the next call creates it again.
-		return false, s.updateBeforeRemoval(ctx, manifest, want, gate)
-	}
-	if err := s.takeoverWriter().Inherit(ctx, manifest, want.Inherited); err != nil {
-		return false, err
-	}
-	if gate.BlocksUpgrade(manifest, want) {
-		return false, nil
-	}
-	before := manifest.ResourceVersion
-	if err := s.updateManifest(ctx, manifest, want); err != nil || manifest.ResourceVersion != before {
-		return false, err
-	}
-	s.settled.markSettled("Manifest", manifest)
-	return true, nil
-}
-
-// createManifest creates a Manifest, or restores it if another client deleted it.
-func (s *Syncer) createManifest(ctx context.Context, want bundle.Manifest) error {
-	if known, err := s.Restorer.RestoreOne(ctx, want.Name); known || err != nil {
-		return err // the next reconciliation updates the spec of the restored Manifest
-	}
-	manifest := newManifest(want)
-	if len(want.Inherited) > 0 {
-		// The field Restoring of the record stops the installer until the inherited objects are in the Manifest's
-		// inventory.
-		manifest.Annotations = maps.Clone(want.Annotations)
-		if err := s.Records.Set(&manifest, record.Record{Restoring: true}); err != nil {
-			return err
-		}
-	}
-	switch err := s.Client.Create(ctx, &manifest); {
-	case apierrors.IsAlreadyExists(err):
-		return nil
-	case err != nil:
-		return fmt.Errorf("create Manifest %s/%s: %w", namespace, want.Name, err)
-	}
-	return s.takeoverWriter().Inherit(ctx, &manifest, want.Inherited)
-}
-
-// updateRemoved updates the Manifest of a module that is being removed, see updateBeforeRemoval.
-func (s *Syncer) updateRemoved(ctx context.Context, want bundle.Manifest, gate maintenance.Gate) error {
-	manifest := &v1beta2.Manifest{}
-	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: want.Name}, manifest); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	if manifest.DeletionTimestamp.IsZero() {
-		return nil // nothing to update before the deletion starts
-	}
-	return s.updateBeforeRemoval(ctx, manifest, want, gate)
-}
-
-// updateBeforeRemoval updates a Manifest that is being deleted, because the removal may need the operator of a newer
-// version. It keeps the default CR of the Manifest's spec, because the installer must still delete this CR. It skips
-// unmanaged Manifests, and Manifests that another client deleted.
-func (s *Syncer) updateBeforeRemoval(
-	ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest, gate maintenance.Gate,
-) error {
-	if gate.BlocksUpgradeBeforeRemoval() || !s.Records.HasRemoval(manifest) || s.Records.IsUnmanaged(manifest) {
-		return nil
-	}
-	want.Spec.CustomResourcePolicy, want.Spec.Resource = manifest.Spec.CustomResourcePolicy, manifest.Spec.Resource
-	return s.updateManifest(ctx, manifest, want)
-}
-
-// updateManifest updates the metadata and the spec of an existing Manifest.
-func (s *Syncer) updateManifest(ctx context.Context, manifest *v1beta2.Manifest, want bundle.Manifest) error {
-	if manifest.DeletionTimestamp.IsZero() && record.HasUnverifiedRemoval(manifest) {
-		if err := s.clearRemoval(ctx, manifest); err != nil {
-			return err
-		}
-	}
-	before := manifest.DeepCopy()
-	manifest.Labels, manifest.Annotations = mergeEntries(manifest.Labels, want.Labels),
-		mergeEntries(manifest.Annotations, want.Annotations)
-	for _, annotation := range []string{v1beta2.AnnotationImages, v1beta2.AnnotationKymas, v1beta2.AnnotationRecreate,
-		v1beta2.AnnotationValues, v1beta2.AnnotationUsesValues, v1beta2.AnnotationModule} {
-		if want.Annotations[annotation] == "" {
-			delete(manifest.Annotations, annotation)
-		}
-	}
-	if manifest.DeletionTimestamp.IsZero() {
-		delete(manifest.Annotations, v1beta2.AnnotationUnmanaged)
-	}
-	if !isSameSpec(manifest.Spec, want.Spec) {
-		manifest.Spec = want.Spec
-	}
-	return s.patch(ctx, before, manifest, "Manifest")
-}
-
-// isSameSpec reports whether two specs have equal JSON, independent of order and format.
-func isSameSpec(a, b v1beta2.ManifestSpec) bool {
-	return equality.Semantic.DeepEqual(toGeneric(a), toGeneric(b))
-}
-
-func toGeneric(v any) any {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var tree any
-	if err := json.Unmarshal(data, &tree); err != nil {
-		return err
-	}
-	return tree
-}
-
-// unmanageManifest adds the annotation is-unmanaged to a Manifest and deletes the Manifest. The installer then keeps
-// the module's objects.
-func (s *Syncer) unmanageManifest(ctx context.Context, name string) error {
-	manifest := &v1beta2.Manifest{}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, manifest)
-	if err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	before := manifest.DeepCopy()
-	manifest.Annotations = mergeEntries(manifest.Annotations, map[string]string{v1beta2.AnnotationUnmanaged: v1beta2.True})
-	if err := s.patch(ctx, before, manifest, "Manifest"); err != nil {
-		return err
-	}
-	return s.deleteUnmanaged(ctx, manifest)
-}
-
-func (s *Syncer) deleteUnmanaged(ctx context.Context, manifest *v1beta2.Manifest) error {
-	if err := s.markRemoval(ctx, manifest, true); err != nil {
-		return err
-	}
-	return s.deleteObject(ctx, manifest, "Manifest")
 }
 
 func (s *Syncer) removeModules(ctx context.Context, modules []string) {
@@ -396,4 +193,132 @@ func (s *Syncer) deleteObject(ctx context.Context, object client.Object, kind st
 		return fmt.Errorf("delete %s %s/%s: %w", kind, object.GetNamespace(), object.GetName(), err)
 	}
 	return nil
+}
+
+// deleteAll removes all objects of a Kyma that was deleted in the control plane: first modules, then sealed Secrets
+// and the catalog, and finally the runtime's Kyma.
+func (s *Syncer) deleteAll(ctx context.Context, sealed *bundle.Sealed) {
+	var manifests v1beta2.ManifestList
+	s.attempts.try("Manifest", allObjects, "", func() error { return s.list(ctx, &manifests, "Manifests") })
+	for i := range manifests.Items {
+		m := &manifests.Items[i]
+		s.attempts.try("Manifest", m.Name, "", func() error { return s.delete(ctx, m, "Manifest") })
+	}
+	if len(manifests.Items) > 0 || s.attempts.hasFailures() {
+		return
+	}
+	s.attempts.try("Secret", allObjects, "", func() error { return s.Secrets.Clear(ctx, sealed) })
+	s.syncCatalog(ctx, bundle.Catalog{})
+	if !s.attempts.hasFailures() {
+		s.attempts.try("Kyma", v1beta2.RuntimeKymaName, "", func() error { return s.deleteKyma(ctx) })
+	}
+}
+
+// labelInterval is the interval between two checks of the namespace's labels, which the agent does not watch.
+const labelInterval = time.Minute
+
+// appliedLabels contains the labels that the agent last set on its namespace, and the time of this change.
+type appliedLabels struct {
+	labels    map[string]string
+	changedAt time.Time
+}
+
+// labelNamespace sets the labels of the agent's namespace: the label managed-by, and the labels in the bundle's
+// settings.
+func (s *Syncer) labelNamespace(ctx context.Context, settings map[string]string, now time.Time) error {
+	want := mergeEntries(map[string]string{v1beta2.LabelManagedBy: v1beta2.ManagedByKyma}, settings)
+	if s.Label == nil || maps.Equal(want, s.labels.labels) && now.Before(s.labels.changedAt.Add(labelInterval)) {
+		return nil
+	}
+	err := s.Label(ctx, want)
+	if apierrors.IsForbidden(err) && len(settings) == 0 {
+		err = nil // without labels in the bundle, the permission is optional
+	}
+	if err != nil {
+		return err
+	}
+	s.labels = appliedLabels{want, now}
+	return nil
+}
+
+// progress records which Manifests of a bundle are written. The installer reads it before it deletes an object that
+// another module may take over.
+type progress struct {
+	// writtenBundle is the digest of the last bundle that was written completely. isComplete is false while a newer
+	// bundle is being written.
+	writtenBundle string
+	isComplete    atomic.Bool
+	// unwritten contains the Manifests of the bundle that the runtime's Manifests do not match yet. published contains
+	// those of the last complete call of Sync.
+	unwritten []v1beta2.Manifest
+	published atomic.Pointer[[]v1beta2.Manifest]
+}
+
+// IsIncomplete reports whether Manifests of the latest bundle are still being written. It is safe for concurrent use.
+func (s *progress) IsIncomplete() bool { return !s.isComplete.Load() }
+
+// Unwritten returns the Manifests of the latest bundle that the runtime's Manifests do not match yet, for example
+// because an upgrade waits for its maintenance window. It is safe for concurrent use. Callers must not modify the
+// result.
+func (s *progress) Unwritten() []v1beta2.Manifest {
+	if published := s.published.Load(); published != nil {
+		return *published
+	}
+	return nil
+}
+
+// begin marks a new bundle as incomplete.
+func (s *progress) begin(b *bundle.Bundle) {
+	s.unwritten = nil
+	if s.writtenBundle != b.Digest.String() {
+		s.isComplete.Store(false)
+	}
+}
+
+// finish marks the bundle as complete: Sync has tried to write every Manifest whose upgrade does not have to wait.
+func (s *progress) finish(b *bundle.Bundle) {
+	s.writtenBundle = b.Digest.String()
+	unwritten := s.unwritten // the next call of begin resets the field while other goroutines read the copy
+	s.published.Store(&unwritten)
+	s.isComplete.Store(true)
+}
+
+// settledObjects records the objects that match the bundle. The agent need not compare them again until the object or
+// the bundle changes.
+type settledObjects struct {
+	// manifests and catalog are from the bundle that was last compared.
+	manifests []bundle.Manifest
+	catalog   bundle.Catalog
+	settings  string
+	values    bundle.Values
+	versions  map[string]string // UID and resource version of each matching object; the key is KIND/NAME
+}
+
+// reset drops all records if the content of the bundle changed.
+func (s *settledObjects) reset(b *bundle.Bundle) {
+	if settings := imageRules(nil, b.State.Settings); s.versions == nil || settings != s.settings ||
+		!maps.Equal(b.Statement.Predicate.Values, s.values) ||
+		!isSameSlice(s.manifests, b.State.Manifests) || !isSameSlice(s.catalog.ModuleTemplates, b.Modules.ModuleTemplates) ||
+		!isSameSlice(s.catalog.ModuleReleaseMetas, b.Modules.ModuleReleaseMetas) {
+		*s = settledObjects{b.State.Manifests, b.Modules, settings, b.Statement.Predicate.Values, map[string]string{}}
+	}
+}
+
+// isSameSlice reports whether a and b are the same slice in memory.
+func isSameSlice[T any](a, b []T) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}
+
+func objectVersion(o client.Object) string { return string(o.GetUID()) + " " + o.GetResourceVersion() }
+
+// isSettled reports whether an object matched the bundle and has not changed since then.
+func (s *settledObjects) isSettled(kind string, o client.Object) bool {
+	return s.versions[kind+"/"+o.GetName()] == objectVersion(o)
+}
+
+// markSettled records that an object matches the bundle, so that it is not compared again.
+func (s *settledObjects) markSettled(kind string, o client.Object) {
+	if s.versions != nil {
+		s.versions[kind+"/"+o.GetName()] = objectVersion(o)
+	}
 }
