@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/internal/content"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
@@ -20,6 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
 // applier writes the objects of a plan.
@@ -165,6 +168,24 @@ func (ap *applier) applyStage(
 	return applied, errors.Join(refused...)
 }
 
+// applyInterceptors applies only the webhooks, policies and APIServices of a plan that already exist in the cluster.
+// One of them can be broken, and the new version can correct it. applyInterceptors returns only temporary errors.
+func applyInterceptors(ctx context.Context, a *account.Account, p planning.Plan) error {
+	for _, o := range slices.Concat(p.Stages[:]...) {
+		if !object.Intercepts(o.GroupVersionKind().GroupKind()) {
+			continue
+		}
+		live, err := a.Metadata(ctx, object.ResourceOf(o))
+		if err == nil && live != nil {
+			_, err = a.ApplyAndTake(ctx, o)
+		}
+		if err != nil && account.IsTemporary(err) {
+			return err
+		}
+	}
+	return nil
+}
+
 // unlistable returns the reason why the API server cannot list a kind, or nil if the watch of this kind works. It sends
 // its own list request, because the watch retries without reporting an error.
 func (ap *applier) unlistable(ctx context.Context, a *account.Account, r v1beta2.Resource) error {
@@ -218,3 +239,119 @@ const maxUnresponsive = 3
 // crdServeDelay is the usual time until the API server serves the kind of a new CRD. A watch that starts earlier fails
 // once.
 const crdServeDelay = 200 * time.Millisecond
+
+// A Job or a Pod without a controller runs once per module version. Kubernetes deletes a completed Job after its TTL,
+// and completed Pods if there are many. If the agent created such an object again, a migration could run twice. The
+// Manifest's record therefore contains completed Jobs that were deleted, and completed Pods. A watch shows the
+// completion of a Job, but not of a Pod, so the agent records a Pod when it reads its status. A Job can also complete
+// and disappear while the agent does not run, so the record contains the started Jobs with a TTL.
+
+// recordCompleted records the Jobs that completed and were deleted according to their watch.
+func (ap *applier) recordCompleted(ctx context.Context, m *v1beta2.Manifest) error {
+	name := client.ObjectKeyFromObject(m)
+	jobs := ap.watches.TakeCompleted(name)
+	err := ap.ledger.addCompletedJobs(ctx, m, jobs)
+	if err != nil {
+		for k := range jobs {
+			ap.watches.MarkCompleted(name, k)
+		}
+	}
+	return err
+}
+
+// withoutCompleted returns a stage without the Jobs and Pods that completed for this version. It also leaves out a Job
+// that has a TTL, was applied before and does not exist, because Kubernetes deletes such a Job after its completion. It
+// keeps such a Job if seen contains it: a watch then reported its deletion, possibly by another client.
+func (ap *applier) withoutCompleted(
+	ctx context.Context, m *v1beta2.Manifest, stage []*unstructured.Unstructured, seen object.Keys,
+) ([]*unstructured.Unstructured, error) {
+	completed, started, expired := planning.CompletedJobs(m), planning.StartedJobs(m), object.Keys{}
+	applied, before := record.ReadUnverified(m).Applied, object.KeysOf(m.Status.Synced)
+	isApplied := applied != nil && applied.InProgress == ""
+	var left []*unstructured.Unstructured
+	for _, o := range stage {
+		k := guard.KeyOf(o)
+		if k.GroupKind() == object.JobKind && completed.Has(k) {
+			continue
+		}
+		expires := hasTTL(o) && (started.Has(k) || isApplied && before.Has(k)) && !seen.Has(k)
+		if expires || completed.Has(k) {
+			live, err := ap.planner.accounts.Of(m).Metadata(ctx, object.ResourceOf(o))
+			if err != nil {
+				return nil, err
+			}
+			if live == nil {
+				expired[k] = struct{}{}
+				continue
+			}
+		}
+		left = append(left, o)
+	}
+	return left, ap.ledger.addCompletedJobs(ctx, m, expired)
+}
+
+// hasTTL reports whether an object is a Job that Kubernetes deletes after its end.
+func hasTTL(o *unstructured.Unstructured) bool {
+	_, has, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", "ttlSecondsAfterFinished")
+	return has && guard.KeyOf(o).GroupKind() == object.JobKind
+}
+
+// keepLive returns copies of objects in which ignored fields have their live values. In autoscaled workloads,
+// spec.replicas also has its live value. In an expanded PersistentVolumeClaim, the requested size has its live value,
+// because Kubernetes does not shrink volumes.
+func (ap *applier) keepLive(
+	ctx context.Context, a *account.Account, known *memo, stage []*unstructured.Unstructured, p planning.Plan,
+) ([]*unstructured.Unstructured, error) {
+	kept, dropped := slices.Clone(stage), object.KeysOf(p.Prune)
+	for n, o := range stage {
+		pointers, err := content.IgnoredFields(o)
+		if err != nil {
+			return nil, err
+		}
+		replicas, scalable, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+		isClaim := o.GroupVersionKind().GroupKind() == object.ClaimKind
+		if len(pointers) == 0 && !scalable && !isClaim || p.Absent.Has(guard.KeyOf(o)) {
+			continue
+		}
+		live, err := a.Get(ctx, object.ResourceOf(o))
+		if live == nil || err != nil {
+			if err != nil && !account.IsUnconverted(err) {
+				return nil, err
+			}
+			// Skip a missing or unreadable object. If it is unreadable, applying it returns the same error.
+			continue
+		}
+		if now := object.Integer(live, 1, "spec", "replicas"); scalable && now != replicas {
+			scaled, err := ap.planner.accounts.Own().IsAutoscaled(ctx, object.ResourceOf(o), now, dropped)
+			if err := known.recordRead(readAutoscalers, err); err != nil {
+				return nil, err
+			}
+			if scaled {
+				pointers = append(pointers, content.Pointer{"spec", "replicas"})
+			}
+		}
+		if size := requestedSize(live); isClaim && size.Cmp(requestedSize(o)) > 0 {
+			pointers = append(pointers, requestPath)
+		}
+		if len(pointers) == 0 {
+			continue
+		}
+		kept[n] = o.DeepCopy()
+		for _, p := range pointers {
+			planning.TakeLive(kept[n], live, p, ap.fieldManager)
+		}
+	}
+	return kept, nil
+}
+
+var requestPath = content.Pointer{"spec", "resources", "requests", "storage"}
+
+// requestedSize returns the requested size of a PersistentVolumeClaim, or 0 if it is missing or invalid.
+func requestedSize(claim *unstructured.Unstructured) resource.Quantity {
+	value, _, _ := unstructured.NestedFieldNoCopy(claim.Object, requestPath...)
+	size, err := resource.ParseQuantity(fmt.Sprint(value))
+	if err != nil {
+		return resource.Quantity{}
+	}
+	return size
+}

@@ -7,11 +7,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -136,4 +139,77 @@ func (dr *dryRunner) refusals(
 		})
 	}
 	return refused, nil
+}
+
+// Interceptors are webhooks, admission policies and aggregated APIs, because they handle requests for other objects. A
+// broken interceptor can block the module version that corrects or removes it, so the installer applies changes of
+// interceptors first.
+
+// pruneInterceptors deletes the interceptors that are not in the new version, before the version is applied. It ignores
+// missing permissions, because upgrader.prune reports them later.
+func (dr *dryRunner) pruneInterceptors(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) error {
+	dropped := slices.DeleteFunc(slices.Clone(p.Prune), func(r v1beta2.Resource) bool {
+		return !object.Intercepts(object.KeyOf(r).GroupKind())
+	})
+	found, err := dr.planner.handOver(ctx, m, dropped)
+	if err != nil || len(found.deletable) == 0 {
+		return err
+	}
+	_, err = dr.deleter.deleteObjects(ctx, m, found.deletable, object.KeysOf(found.deletable), dr.planner.mayDelete(m))
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
+// applyInterceptorsFirst deletes or corrects webhooks, policies and APIServices after a failed dry run. It returns
+// true if another dry run can succeed.
+func (dr *dryRunner) applyInterceptorsFirst(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, p planning.Plan,
+) (bool, error) {
+	isInterceptor := func(r v1beta2.Resource) bool { return object.Intercepts(object.KeyOf(r).GroupKind()) }
+	inForce := slices.ContainsFunc(m.Status.Synced, isInterceptor)
+	if !inForce {
+		return false, nil
+	}
+	if err := dr.ledger.begin(ctx, m, known); err != nil {
+		return false, err
+	}
+	if err := dr.pruneInterceptors(ctx, m, p); err != nil {
+		return false, err
+	}
+	return true, applyInterceptors(ctx, dr.planner.accounts.Of(m), p)
+}
+
+// recreate deletes the objects to recreate. It returns a reason to wait while they still exist.
+func (dr *dryRunner) recreate(ctx context.Context, m *v1beta2.Manifest, p planning.Plan) (string, error) {
+	if len(p.Recreate) == 0 {
+		return "", nil
+	}
+	var names []string
+	var uids []types.UID
+	for _, r := range p.Recreate {
+		o, err := dr.planner.accounts.Of(m).Metadata(ctx, r)
+		if err != nil {
+			return "", err
+		}
+		if o != nil && o.DeletionTimestamp.IsZero() {
+			names, uids = append(names, object.KeyOf(r).String()), append(uids, o.UID)
+		}
+	}
+	if len(names) > 0 {
+		text := excerpt.FirstFew(names)
+		log.FromContext(ctx).Info("recreating objects whose fields cannot be changed", "module", m.Module(), "version",
+			m.Spec.Version, "objects", text)
+		dr.events.Eventf(m, nil, "Normal", v1beta2.ReasonRecreating, "Recreate", "recreating %s for version %s", text,
+			m.Spec.Version)
+	}
+	if err := dr.ledger.recordRecreation(ctx, m, uids); err != nil {
+		return "", err
+	}
+	left, err := dr.deleter.deleteObjects(ctx, m, p.Recreate, object.KeysOf(p.Recreate), dr.planner.owner(m).Owns)
+	if err != nil || len(left.objects) == 0 {
+		return "", err
+	}
+	return "waiting for deletion before recreating: " + excerpt.FirstFew(left.texts), nil
 }

@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,6 +171,70 @@ func (k *memo) setSettled(o *unstructured.Unstructured, own drift.Fields) {
 	k.settledObjects[guard.KeyOf(o)] = settledState{contentOf(o), own}
 }
 
+// isReady reports whether an object was ready at the last check and has not changed since then. version is the resource
+// version of the object in its watch, or "" if the watch may be outdated.
+func (k *memo) isReady(o guard.Key, version string) bool {
+	return version != "" && k.readyVersions[o] == version
+}
+
+// silentFor is the minimum duration of a temporary error that replaces the status of the current generation.
+const silentFor = time.Minute
+
+// mustRecordRetry reports whether the status must contain the error of a reconciliation. A temporary error does not
+// replace a status of the current generation before it has lasted for silentFor.
+func (k *memo) mustRecordRetry(m *v1beta2.Manifest, cause error, now time.Time) bool {
+	if k.failingSince.IsZero() {
+		k.failingSince = now
+	}
+	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
+	isShown := ready == nil || ready.ObservedGeneration == m.Generation
+	switch lasts := now.Sub(k.failingSince) >= silentFor; {
+	case apierrors.IsConflict(cause):
+		return lasts
+	case account.IsTemporary(cause):
+		return lasts || !isShown
+	}
+	return true
+}
+
+// recordRead records whether the agent's own account is allowed to read objects. It returns nil for the error of a
+// missing permission, and other errors unchanged.
+func (k *memo) recordRead(effect string, err error) error {
+	if err == nil {
+		delete(k.deniedReads, effect)
+		return nil
+	}
+	if !account.LacksRight(err) {
+		return err
+	}
+	if k.deniedReads == nil {
+		k.deniedReads = map[string]string{}
+	}
+	k.deniedReads[effect] = err.Error()
+	return nil
+}
+
+// deniedReadsOf returns the finding about missing permissions to read objects of other owners. It returns nil if no
+// permission is missing and the Manifest does not report one.
+func (k *memo) deniedReadsOf(m *v1beta2.Manifest) *outcome.Finding {
+	if len(k.deniedReads) > 0 {
+		var texts []string
+		for _, effect := range slices.Sorted(maps.Keys(k.deniedReads)) {
+			texts = append(texts, effect+", because "+k.deniedReads[effect])
+		}
+		return &outcome.Finding{
+			Reason: v1beta2.ReasonReadForbidden, Message: strings.Join(texts, "; ") + ": grant this permission to the agent",
+		}
+	}
+	before := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionRights)
+	if before == nil || before.Reason != v1beta2.ReasonReadForbidden {
+		return nil
+	}
+	return &outcome.Finding{
+		OK: true, Reason: v1beta2.ReasonRightsReviewed, Message: "the agent can read the required objects",
+	}
+}
+
 // settledState describes an object that matched the module's content when the agent last applied it. content is the
 // hash of the applied content, and own identifies the agent's fields after the apply. If a watch shows other fields,
 // the object does not match anymore.
@@ -229,28 +296,9 @@ func (s *memos) forget(name types.NamespacedName) {
 	delete(s.byName, name)
 }
 
-// isReady reports whether an object was ready at the last check and has not changed since then. version is the resource
-// version of the object in its watch, or "" if the watch may be outdated.
-func (k *memo) isReady(o guard.Key, version string) bool {
-	return version != "" && k.readyVersions[o] == version
-}
-
-// silentFor is the minimum duration of a temporary error that replaces the status of the current generation.
-const silentFor = time.Minute
-
-// mustRecordRetry reports whether the status must contain the error of a reconciliation. A temporary error does not
-// replace a status of the current generation before it has lasted for silentFor.
-func (k *memo) mustRecordRetry(m *v1beta2.Manifest, cause error, now time.Time) bool {
-	if k.failingSince.IsZero() {
-		k.failingSince = now
-	}
-	ready := meta.FindStatusCondition(m.Status.Conditions, v1beta2.ConditionReady)
-	isShown := ready == nil || ready.ObservedGeneration == m.Generation
-	switch lasts := now.Sub(k.failingSince) >= silentFor; {
-	case apierrors.IsConflict(cause):
-		return lasts
-	case account.IsTemporary(cause):
-		return lasts || !isShown
-	}
-	return true
-}
+// The agent reads these objects of other owners with its own account. The values describe the effect of a missing
+// permission.
+const (
+	readAutoscalers    = "the agent reverts the replicas that an autoscaler sets"
+	readStorageClasses = "a PersistentVolumeClaim that waits for its first Pod counts as not ready"
+)

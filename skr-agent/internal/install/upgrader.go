@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
+	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/readiness"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/record"
 )
 
@@ -260,4 +261,117 @@ func (up *upgrader) prune(
 		up.deleter.retain(ctx, m, needed)
 	}
 	return out, nil
+}
+
+// correctApplied corrects drift of the last applied version while the requested version is refused. It returns the
+// changed objects that are not corrected yet.
+func (up *upgrader) correctApplied(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, changed object.Keys,
+) object.Keys {
+	was := up.ledger.lastApplied(m)
+	if was == nil {
+		return changed
+	}
+	applied := record.ReadUnverified(m).Applied
+	version := applied.Version + " " + applied.Digest
+	whole := known.keptVersion != version || up.now().Sub(known.keptAt) >= up.resync
+	due, later, _ := known.corrections.split(changed, up.now())
+	if whole {
+		due, later = changed, object.Keys{}
+	}
+	if known.hasBegun || !whole && len(due) == 0 {
+		return changed
+	}
+	p, problem, err := up.planner.plan(ctx, was)
+	if err != nil || problem != nil {
+		return changed // ignore it; the status reports the requested version only
+	}
+	// The last applied version must pass the same checks as a new version.
+	if _, problem, err = up.checker.check(ctx, was, &p); err != nil || problem != nil {
+		return changed
+	}
+	if !whole {
+		p.KeepOnly(due)
+	}
+	p.LeaveUnread()
+	corrected, wait, err := up.write(ctx, was, known, p, true, due)
+	if len(corrected) > 0 {
+		up.reporter.recordDrift(ctx, m, corrected)
+		known.corrections.count(corrected, up.now())
+	}
+	if wait != "" {
+		return changed
+	}
+	known.keptVersion, known.keptAt = version, up.now()
+	left := later
+	for k := range account.FailedKeys(err) {
+		if changed.Has(k) {
+			left[k] = struct{}{}
+		}
+	}
+	if err != nil && len(account.FailedKeys(err)) == 0 {
+		return changed
+	}
+	return left
+}
+
+// mustCorrectApplied reports whether the agent must correct drift of the last applied version, because it could not
+// apply the requested version.
+func mustCorrectApplied(m *v1beta2.Manifest, out outcome.Outcome) bool {
+	if out.State != v1beta2.StateError || out.Forbidden && planning.IsLastApplied(m) {
+		return false
+	}
+	return out.Untouched || planning.IsLastApplied(m)
+}
+
+func (up *upgrader) addReadiness(
+	ctx context.Context, m *v1beta2.Manifest, known *memo, out outcome.Outcome, heldBack time.Duration,
+) (outcome.Outcome, error) {
+	seen, watched, err := up.observer.observe(ctx, m, known, out.Inventory)
+	if err != nil {
+		return outcome.Outcome{}, err
+	}
+	if rights := known.deniedReadsOf(m); rights != nil {
+		out.Rights = rights
+	}
+	result := readiness.ModuleState(seen)
+	if known.heldReason != "" && result.State == v1beta2.StateReady {
+		result = readiness.Verdict{State: v1beta2.StateWarning, Message: known.heldReason}
+	}
+	out.State = result.State
+	out.Ready = outcome.Finding{
+		Reason: string(result.State), Message: result.Message, OK: result.State == v1beta2.StateReady,
+	}
+	if !out.Ready.OK && readiness.PullsNoImage(seen) {
+		out.Ready.Reason = v1beta2.ReasonImagePull
+	}
+	if known.handingOver != "" {
+		out = up.addHandover(known, out)
+	}
+	if out.Ready.OK {
+		known.pendingGeneration, known.checks = 0, 0
+		if !watched {
+			out.Again = shortestDelay(out.Again, 2*up.lookInterval)
+		}
+		out.Again = shortestDelay(out.Again, heldBack, up.resync-up.now().Sub(known.checkedAt))
+		return out, nil
+	}
+	out.Again = shortestDelay(out.Again, known.nextCheck(m.Generation, up.now(), up.lookInterval), heldBack)
+	return up.pacer.applyReadyTimeout(known, out), nil
+}
+
+// addHandover adds the wait for other modules to a ready module's message. A short wait is normal during an upgrade of
+// both modules. After the ready timeout, the state is Warning, unless the other modules only wait for their upgrade.
+func (up *upgrader) addHandover(known *memo, out outcome.Outcome) outcome.Outcome {
+	out.Again = shortestDelay(out.Again, known.handOverAgain)
+	if !out.Ready.OK || known.handOverAgain <= handOverInterval {
+		return out
+	}
+	if since := known.handOverSince; !since.IsZero() && up.now().Sub(since) > up.pacer.readyTimeout {
+		out.State = v1beta2.StateWarning
+		out.Ready = outcome.Finding{Reason: string(out.State), Message: known.handingOver}
+		return out
+	}
+	out.Ready.Message += ", " + known.handingOver
+	return out
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
@@ -42,12 +41,6 @@ type packedPlan struct {
 
 // NewCache returns an empty cache.
 func NewCache() *Cache { return &Cache{kept: map[types.NamespacedName]packedPlan{}} }
-
-// Input returns a string that is equal for two plans with the same inputs.
-func Input(m *v1beta2.Manifest, by object.Owner) string {
-	return fmt.Sprintf("%s %d %t %q %q %q", m.UID, m.Generation, m.DeletionTimestamp.IsZero(),
-		m.Annotations[v1beta2.AnnotationImages], m.Annotations[v1beta2.AnnotationValues], by)
-}
 
 // Keep adds a plan to the cache, unless the cache is full.
 func (s *Cache) Keep(name types.NamespacedName, input string, p Plan) {
