@@ -11,7 +11,7 @@ ARCH ?= $(shell go env GOARCH)
 IMAGES ?= ghcr.io/kyma-pull
 FOLDERS := $(wildcard apis bundle charts hack integration internal kcp-publisher skr-agent)
 GENERATED := ':(glob)apis/**/zz_generated.*.go' ':(glob)charts/*/crds/**' ':(glob)charts/*/README.md' docs/reference/cli docs/reference/metrics.md \
-  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md docs/reference/kyma-settings.md charts/kcp-publisher/policy/settings.yaml charts/kcp-publisher/rbac/operator.yaml \
+  docs/reference/annotations-and-labels.md docs/reference/conditions-and-reasons.md docs/reference/kyma-settings.md charts/kcp-publisher/policy/settings.yaml charts/skr-agent/policy/protection.yaml charts/kcp-publisher/rbac/operator.yaml \
   docs/reference/configuration.md docs/reference/crds.md docs/reference/wire-format.md integration/oracle/go.mod integration/oracle/go.sum
 
 # The programs are built and tested without cgo. Linking seventy test binaries then takes a quarter less time.
@@ -225,7 +225,7 @@ generate: ## generate deepcopy functions, CRDs, the charts' READMEs, the referen
 	cd charts && for kind in kymas manifests moduletemplates modulereleasemetas; do cp kcp-publisher/files/crds/*_$$kind.yaml skr-agent/crds/; done
 	@go tool -modfile=hack/helmdocs/go.mod helm-docs --log-level warning --chart-search-root charts
 	@cd integration/oracle && go list -mod=mod -test -deps ./... >/dev/null
-	go test -vet=off -count=1 -p 1 -run '^Test(The)?Reference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission -args -update
+	go test -vet=off -count=1 -p 1 -run '^Test(The)?Reference' ./kcp-publisher/internal/command ./skr-agent/internal/command ./integration/layout ./kcp-publisher/internal/core/permission ./internal/guard -args -update
 
 verify-generated: generate ## fail when generated files are not current
 	@changed=$$(git status --porcelain -- $(GENERATED)); [ -z "$$changed" ] || { \

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // checkRole refuses roles and bindings that would let other accounts operate the agent. An account can operate the
@@ -13,13 +15,10 @@ import (
 // the roles of other accounts.
 func checkRole(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
-	if k.Group != rbacGroup {
-		return ""
-	}
-	switch k.Kind {
-	case "ClusterRole", "Role":
+	switch {
+	case k.isAny(roleKind, clusterRoleKind):
 		return checkRoleRules(o)
-	case "ClusterRoleBinding":
+	case k.isAny(clusterRoleBindingKind):
 		return checkPublicBinding(o)
 	}
 	return ""
@@ -33,19 +32,20 @@ func checkRoleRules(o *unstructured.Unstructured) string {
 	}
 	aggregated := false
 	for label := range o.GetLabels() {
-		aggregated = aggregated || strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-")
+		aggregated = aggregated || strings.HasPrefix(label, aggregationLabels)
 	}
 	for n, entry := range rules {
 		r, _ := entry.(map[string]any)
 		groups, resources, verbs := stringList(r["apiGroups"]), stringList(r["resources"]), stringList(r["verbs"])
 		switch {
-		case slices.Contains(groups, "kyma-pull.dev"):
+		case slices.Contains(groups, operatorGroup):
 			return fmt.Sprintf("rules[%d] grants the permissions of the agent's operators", n)
 		case !aggregated || !slices.ContainsFunc(verbs, isWriteVerb):
-		case slices.Contains(groups, "*") && (slices.Contains(resources, "*") || slices.Contains(resources, "agents")):
+		case slices.Contains(groups, "*") &&
+			(slices.Contains(resources, "*") || slices.Contains(resources, operatorResource)):
 			return fmt.Sprintf(
 				"rules[%d] would make all subjects of an aggregated role operators of the agent: list API groups", n)
-		case (slices.Contains(groups, "*") || slices.Contains(groups, "operator.kyma-project.io")) &&
+		case (slices.Contains(groups, "*") || slices.Contains(groups, v1beta2.GroupVersion.Group)) &&
 			slices.ContainsFunc(resources, isAgentResource):
 			return fmt.Sprintf(
 				"rules[%d] would let all subjects of an aggregated role write the objects that control the agent: "+
@@ -58,28 +58,44 @@ func checkRoleRules(o *unstructured.Unstructured) string {
 // checkPublicBinding refuses a binding of a powerful role to all accounts of the cluster.
 func checkPublicBinding(o *unstructured.Unstructured) string {
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")
-	if !slices.Contains([]string{"cluster-admin", "admin", "edit"}, role) {
+	if !slices.Contains(powerfulRoles, role) {
 		return ""
 	}
-	everyone := []string{"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous"}
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 	for n, s := range subjects {
 		subject, _ := s.(map[string]any)
-		if name, _ := subject["name"].(string); slices.Contains(everyone, name) {
+		if name, _ := subject["name"].(string); slices.Contains(allAccounts, name) {
 			return fmt.Sprintf("subjects[%d] would let every account write the agent's own objects", n)
 		}
 	}
 	return ""
 }
 
-const rbacGroup = "rbac.authorization.k8s.io"
+const (
+	rbacGroup = "rbac.authorization.k8s.io"
+	// operatorGroup and operatorResource name the resource whose verb change makes an account an operator.
+	operatorGroup    = "kyma-pull.dev"
+	operatorResource = "agents"
+	// aggregationLabels is the prefix of labels that add the rules of a role to a built-in role.
+	aggregationLabels = rbacGroup + "/aggregate-to-"
+)
 
-func isWriteVerb(verb string) bool { return !slices.Contains([]string{"get", "list", "watch"}, verb) }
+var (
+	powerfulRoles = []string{"cluster-admin", "admin", "edit"}
+	// allAccounts are the names of users and groups that include all accounts, or accounts without authentication.
+	allAccounts = []string{
+		"system:authenticated", "system:unauthenticated", "system:serviceaccounts", "system:anonymous",
+	}
+	readVerbs = []string{"get", "list", "watch"}
+	// agentResources are the resources in rules that include a kind that only the agent writes.
+	agentResources = []string{"*", "*/*", "manifests", "manifests/status", "moduletemplates", "modulereleasemetas"}
+)
+
+func isWriteVerb(verb string) bool { return !slices.Contains(readVerbs, verb) }
 
 // isAgentResource reports whether a resource in a rule includes a kind that only the agent writes.
 func isAgentResource(resource string) bool {
-	return slices.Contains([]string{"*", "*/*", "manifests", "manifests/status", "moduletemplates",
-		"modulereleasemetas"}, resource)
+	return slices.Contains(agentResources, resource)
 }
 
 // listAt returns a list in an object. Like Kubernetes, it treats the value null as a missing field. Charts write null

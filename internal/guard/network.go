@@ -8,6 +8,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
+const (
+	adminPolicyGroup   = "policy.networking.k8s.io"
+	antreaGroup        = "crd.antrea.io"
+	ciliumGroup        = "cilium.io"
+	labelNamespaceName = corev1.LabelMetadataName
+	// ciliumNamespace is the label with the namespace's name in Cilium's selectors of endpoints.
+	ciliumNamespace = "k8s:io.kubernetes.pod.namespace"
+)
+
+var (
+	calicoGroups = []string{"projectcalico.org", "crd.projectcalico.org"}
+	// calicoNamespaces are the labels with the namespace's name in Calico's selectors.
+	calicoNamespaces = []string{"projectcalico.org/name", labelNamespaceName}
+)
+
 // checkNetworkPolicy refuses network policies that take precedence over Kubernetes NetworkPolicies. They could
 // disconnect the agent from the API server and the registry. Kubernetes NetworkPolicies are accepted, because the
 // chart's own NetworkPolicy allows both connections.
@@ -15,30 +30,30 @@ func checkNetworkPolicy(o *unstructured.Unstructured, agentNamespace string) str
 	const fix = "this policy could block the agent's connections and overrides its NetworkPolicy: "
 	k := KeyOf(o)
 	switch k.Group {
-	case "policy.networking.k8s.io":
+	case adminPolicyGroup:
 		if !slices.ContainsFunc(namespaceSelectors(o),
 			func(s map[string]any) bool {
-				return !labelExcludesNamespace(s, agentNamespace, corev1.LabelMetadataName)
+				return !labelExcludesNamespace(s, agentNamespace, labelNamespaceName)
 			}) {
 			return ""
 		}
-		return fix + "exclude " + corev1.LabelMetadataName + "=" + agentNamespace +
+		return fix + "exclude " + labelNamespaceName + "=" + agentNamespace +
 			" in the namespace selector of spec.subject"
-	case "crd.antrea.io":
+	case antreaGroup:
 		switch {
 		case k.Kind == "ClusterNetworkPolicy" &&
 			!slices.ContainsFunc(selectorEntries(o, "appliedTo", "namespaceSelector"),
 				func(s map[string]any) bool {
-					return !labelExcludesNamespace(s, agentNamespace, corev1.LabelMetadataName)
+					return !labelExcludesNamespace(s, agentNamespace, labelNamespaceName)
 				}):
 			return ""
 		case k.Kind == "ClusterNetworkPolicy":
-			return fix + "exclude " + corev1.LabelMetadataName + "=" + agentNamespace +
+			return fix + "exclude " + labelNamespaceName + "=" + agentNamespace +
 				" in each spec.appliedTo[].namespaceSelector"
 		case k.Kind == "NetworkPolicy" && k.Namespace == agentNamespace:
 			return fix + "use a Kubernetes NetworkPolicy"
 		}
-	case "projectcalico.org", "crd.projectcalico.org":
+	case calicoGroups[0], calicoGroups[1]:
 		selector, _, _ := unstructured.NestedString(o.Object, "spec", "namespaceSelector")
 		switch {
 		case k.Kind == "GlobalNetworkPolicy" && !calicoExcludesNamespace(selector, agentNamespace):
@@ -46,13 +61,13 @@ func checkNetworkPolicy(o *unstructured.Unstructured, agentNamespace string) str
 		case k.Kind == "NetworkPolicy" && k.Namespace == agentNamespace:
 			return fix + "use a Kubernetes NetworkPolicy"
 		}
-	case "cilium.io":
+	case ciliumGroup:
 		switch {
 		case k.Kind == "CiliumClusterwideNetworkPolicy" &&
 			slices.ContainsFunc(endpointSelectors(o), func(s map[string]any) bool {
-				return !labelExcludesNamespace(s, agentNamespace, "k8s:io.kubernetes.pod.namespace")
+				return !labelExcludesNamespace(s, agentNamespace, ciliumNamespace)
 			}):
-			return fix + "exclude k8s:io.kubernetes.pod.namespace=" + agentNamespace + " in each endpointSelector"
+			return fix + "exclude " + ciliumNamespace + "=" + agentNamespace + " in each endpointSelector"
 		case k.Kind == "CiliumNetworkPolicy" && k.Namespace == agentNamespace &&
 			slices.ContainsFunc(ciliumSpecs(o), deniesTraffic):
 			return fix + "use a Kubernetes NetworkPolicy, or remove egressDeny and ingressDeny"
@@ -128,7 +143,7 @@ func labelExcludesNamespace(selector map[string]any, agentNamespace, label strin
 // calicoExcludesNamespace reports whether a Calico selector excludes the agent's namespace. It recognizes only the form
 // LABEL != "NAME".
 func calicoExcludesNamespace(selector, agentNamespace string) bool {
-	for _, label := range []string{"projectcalico.org/name", corev1.LabelMetadataName} {
+	for _, label := range calicoNamespaces {
 		for _, quote := range []string{"'", `"`} {
 			if strings.TrimSpace(selector) == label+" != "+quote+agentNamespace+quote {
 				return true

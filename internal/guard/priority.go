@@ -16,7 +16,7 @@ const agentPriority = 1_000_000_000
 // checkPriorityClass refuses PriorityClasses with which pods of a module could displace the agent's pods, and classes
 // that change the priority of all pods in the cluster.
 func checkPriorityClass(o *unstructured.Unstructured, _ string) string {
-	if k := KeyOf(o); k.Group != "scheduling.k8s.io" || k.Kind != "PriorityClass" {
+	if k := KeyOf(o); !k.isAny(priorityClassKind) {
 		return ""
 	}
 	isDefault, _, err := unstructured.NestedBool(o.Object, "globalDefault")
@@ -35,7 +35,7 @@ func checkPriorityClass(o *unstructured.Unstructured, _ string) string {
 // budgets select, so such a budget blocks the drain of the agent's node.
 func checkDisruptionBudget(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	if k.Group != "policy" || k.Kind != "PodDisruptionBudget" || k.Namespace != agentNamespace {
+	if !k.isAny(budgetKind) || k.Namespace != agentNamespace {
 		return ""
 	}
 	var budget struct {

@@ -6,13 +6,25 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // AgentName is the name of the agent's ServiceAccount, and the prefix of the names of its other objects.
 const AgentName = "skr-agent"
+
+// agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects.
+// reservedPrefix is another prefix of their names.
+const (
+	agentNameSeparators = "-."
+	reservedPrefix      = "kyma-pull-"
+)
+
+// trustedCA is the ConfigMap with the CA of the API server.
+const trustedCA = "kube-root-ca.crt"
+
+// annotationTokenAccount is the annotation of a Secret that selects the ServiceAccount of its token.
+const annotationTokenAccount = "kubernetes.io/service-account.name"
 
 // LabelApp is the label in the pod selectors of the agent's Deployment and Service.
 const LabelApp = "app.kubernetes.io/name"
@@ -87,14 +99,14 @@ func usesAgentName(o *unstructured.Unstructured) bool {
 }
 
 func checkAgentAPI(k Key, _ string) string {
-	if k.Kind == "APIService" && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
+	if k.Kind == apiServiceKind.kind && strings.HasSuffix(k.Name, "."+v1beta2.GroupVersion.Group) {
 		return "this APIService would serve the API that controls the agent"
 	}
 	return ""
 }
 
 func checkTrustedCA(k Key, agentNamespace string) string {
-	if k.Group == "" && k.Kind == "ConfigMap" && k.Namespace == agentNamespace && k.Name == "kube-root-ca.crt" {
+	if k.isAny(configMapKind) && k.Namespace == agentNamespace && k.Name == trustedCA {
 		return "this ConfigMap determines which API server the agent trusts"
 	}
 	return ""
@@ -108,8 +120,9 @@ func checkAgentObject(k Key, agentNamespace string) string {
 }
 
 func isAgentName(name string) bool {
-	return name == AgentName || strings.HasPrefix(name, AgentName+"-") || strings.HasPrefix(name, AgentName+".") ||
-		strings.HasPrefix(name, "kyma-pull-")
+	rest, isPrefixed := strings.CutPrefix(name, AgentName)
+	return isPrefixed && (rest == "" || strings.ContainsRune(agentNameSeparators, rune(rest[0]))) ||
+		strings.HasPrefix(name, reservedPrefix)
 }
 
 func isAgentCRD(name string) bool {
@@ -132,14 +145,17 @@ var podTemplatePaths = [][]string{{"spec", "template"}, {"template"}, {"spec", "
 // checkBuiltInReferences applies checkAgentAccount to the kinds of Kubernetes that the admission policies also check.
 func checkBuiltInReferences(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	if hasPods(k.Group) || k.GroupKind() == (schema.GroupKind{Group: "networking.k8s.io", Kind: "Ingress"}) {
+	if hasPods(k.Group) || k.isAny(ingressKind) {
 		return checkAgentAccount(o, agentNamespace)
 	}
 	return ""
 }
 
+// podGroups are the API groups of kinds with pods or pod templates.
+var podGroups = []string{"", "apps", "batch"}
+
 // hasPods reports whether the API group contains kinds with pods or pod templates.
-func hasPods(group string) bool { return slices.Contains([]string{"", "apps", "batch"}, group) }
+func hasPods(group string) bool { return slices.Contains(podGroups, group) }
 
 // checkAgentAccount refuses pods with the agent's ServiceAccount. It also refuses objects that would expose the token
 // of this ServiceAccount, or give pods access to the agent's Secrets.
@@ -148,10 +164,10 @@ func checkAgentAccount(o *unstructured.Unstructured, agentNamespace string) stri
 		return ""
 	}
 	k := KeyOf(o)
-	if k.Group == "" && k.Kind == "Secret" && isAgentName(o.GetAnnotations()["kubernetes.io/service-account.name"]) {
+	if k.isAny(secretKind) && isAgentName(o.GetAnnotations()[annotationTokenAccount]) {
 		return "this Secret would contain a token of the agent's ServiceAccount"
 	}
-	if k.Group == "" && k.Kind == "ServiceAccount" {
+	if k.isAny(serviceAccountKind) {
 		// Kubernetes copies the imagePullSecrets of a ServiceAccount to its pods.
 		lists := map[string]any{"imagePullSecrets": o.Object["imagePullSecrets"], "secrets": o.Object["secrets"]}
 		if secret := findAgentSecret(lists, agentNamespace, agentNamespace); secret != "" {
@@ -182,7 +198,7 @@ func checkPodLabels(o *unstructured.Unstructured, agentNamespace string) string 
 	if k.Namespace != agentNamespace || !hasPods(k.Group) {
 		return ""
 	}
-	if k.Kind == "ControllerRevision" && hasTemplate(o.Object["data"]) {
+	if k.Kind == controllerRevisionKind.kind && hasTemplate(o.Object["data"]) {
 		return "only Kubernetes writes revisions of workloads"
 	}
 	carriers := slices.Clone(podTemplatePaths)
@@ -224,16 +240,20 @@ func hasTemplate(data any) bool {
 	return false
 }
 
+// autoscalers are the kinds of autoscalers, each with the field in its spec that contains the scaled workload.
+var autoscalers = []struct {
+	kind  protectedKind
+	field string
+}{{autoscalerKind, "scaleTargetRef"}, {verticalKind, "targetRef"}}
+
 // checkAutoscaler refuses autoscalers that would scale the agent's Deployment.
 func checkAutoscaler(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	target := map[schema.GroupKind]string{
-		{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:      "scaleTargetRef",
-		{Group: "autoscaling.k8s.io", Kind: "VerticalPodAutoscaler"}: "targetRef",
-	}[schema.GroupKind{Group: k.Group, Kind: k.Kind}]
-	name, _, _ := unstructured.NestedString(o.Object, "spec", target, "name")
-	if k.Namespace == agentNamespace && target != "" && isAgentName(name) {
-		return fmt.Sprintf("spec.%s.name would scale the agent", target)
+	for _, a := range autoscalers {
+		name, _, _ := unstructured.NestedString(o.Object, "spec", a.field, "name")
+		if k.Namespace == agentNamespace && k.isAny(a.kind) && isAgentName(name) {
+			return fmt.Sprintf("spec.%s.name would scale the agent", a.field)
+		}
 	}
 	return ""
 }
@@ -241,7 +261,7 @@ func checkAutoscaler(o *unstructured.Unstructured, agentNamespace string) string
 // checkRoleBinding refuses bindings of the agent's roles to other accounts, and bindings of roles to the agent.
 func checkRoleBinding(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	if k.Group != "rbac.authorization.k8s.io" || !strings.HasSuffix(k.Kind, "RoleBinding") {
+	if !k.isAny(roleBindingKind, clusterRoleBindingKind) {
 		return ""
 	}
 	role, _, _ := unstructured.NestedString(o.Object, "roleRef", "name")

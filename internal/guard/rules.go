@@ -2,19 +2,10 @@ package guard
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-// A rule refuses objects that no module can write, independent of the permissions of its account.
-type rule struct {
-	name string
-	// contentOnlyReason is the reason why only the agent's check of module content enforces the rule. Empty if the
-	// admission policies of the Helm chart also enforce it.
-	contentOnlyReason string
-	// check returns the reason for refusing an object, or "" if it is accepted.
-	check func(o *unstructured.Unstructured, home string) string
-}
 
 func checkByKey(check func(Key, string) string) func(*unstructured.Unstructured, string) string {
 	return func(o *unstructured.Unstructured, agentNamespace string) string {
@@ -25,59 +16,7 @@ func checkByKey(check func(Key, string) string) func(*unstructured.Unstructured,
 // listRules returns the rules in the order of evaluation. The first rule that refuses an object determines the error.
 // The rule in interception.go is evaluated after them.
 func listRules() []rule {
-	return []rule{
-		{
-			"agent-kind",
-			"tenants may edit the runtime's Kyma, and ModuleTemplates without the catalog's label",
-			checkByKey(checkAgentKind),
-		},
-		{"agent-definition", "", checkByKey(checkAgentCRD)},
-		{
-			"built-in-definition",
-			"the API server refuses CRDs with a wrong name, and tenants cannot create CRDs",
-			checkCRD,
-		},
-		{"agent-api", "", checkByKey(checkAgentAPI)},
-		{"trusted-ca", "", checkByKey(checkTrustedCA)},
-		{"agent-object", "", checkByKey(checkAgentObject)},
-		{
-			"owner",
-			"Kubernetes and tenants set owners of their own objects; the policies check only shared namespaces",
-			checkOwnerReferences,
-		},
-		{"shared-namespace", "", checkSharedNamespace},
-		{"shared-namespace-spec", "the API server ignores spec in updates of a namespace", checkSharedSpec},
-		{"agent-pods", "", checkBuiltInReferences},
-		{
-			"agent-references",
-			"an admission policy cannot search all fields of custom resources; it checks the pods that their operators " +
-				"create",
-			checkAgentAccount,
-		},
-		{"pods-like-agent", "", checkPodLabels},
-		{"agent-scale", "", checkAutoscaler},
-		{"agent-rights", "", checkRoleBinding},
-		{"granted-rights", "", checkRole},
-		{"namespace-limits", "", checkQuota},
-		{"priority-level", "", checkPriorityLevel},
-		{"priority-class", "", checkPriorityClass},
-		{"agent-disruption", "", checkDisruptionBudget},
-		{"request-flow", "", checkFlowSchema},
-		{"secret-reference", "", checkSecretReference},
-		{
-			"sealed-secret",
-			"users who can create a Secret in a namespace can usually read the other Secrets there",
-			checkSealedSecret,
-		},
-		{"network", "", checkNetworkPolicy},
-		{
-			"redirection",
-			"only operators can create cluster-wide network objects, and the admission plugin DenyServiceExternalIPs " +
-				"refuses external IPs of all users",
-			checkRedirection,
-		},
-		{"kubernetes-api", "", checkKubernetesAPI},
-	}
+	return slices.Concat(listObjectRules(), listPodRules(), listClusterRules(), listAPIRules())
 }
 
 // ruleInterception is the name of the rule for webhooks, admission policies and bindings. Only the agent enforces it,
@@ -102,8 +41,12 @@ func Check(objects []*unstructured.Unstructured, agentNamespace string) error {
 			policies[o.GetKind()+" "+o.GetName()] = true
 		}
 	}
+	rules := listRules()
 	for _, o := range objects {
-		for _, r := range listRules() {
+		for _, r := range rules {
+			if r.check == nil {
+				continue
+			}
 			if text := r.check(o, agentNamespace); text != "" {
 				return &Refusal{Rule: r.name, Object: KeyOf(o), reason: text + ": remove it from the module"}
 			}

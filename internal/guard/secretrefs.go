@@ -68,9 +68,15 @@ func referencedSecret(field string, value any, siblings map[string]any, namespac
 	return ""
 }
 
+const storageGroup = "storage.k8s.io"
+
+// harmlessTemplates are the templates in the name of a Secret that a storage driver cannot expand to a Secret of the
+// agent.
+var harmlessTemplates = []string{"${pvc.name}", "${pv.name}"}
+
 // storageGroups are the API groups of the cluster-scoped objects that storage drivers read.
 var storageGroups = []string{
-	"storage.k8s.io", "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io", "objectstorage.k8s.io",
+	storageGroup, "snapshot.storage.k8s.io", "groupsnapshot.storage.k8s.io", "objectstorage.k8s.io",
 }
 
 // checkSecretReference refuses storage objects that would pass one of the agent's Secrets to a storage driver: in the
@@ -78,7 +84,7 @@ var storageGroups = []string{
 // snapshot.
 func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) string {
 	k := KeyOf(o)
-	isVolume := k.Group == "" && k.Kind == "PersistentVolume"
+	isVolume := k.isAny(volumeKind)
 	if k.Namespace != "" || !isVolume && !slices.Contains(storageGroups, k.Group) {
 		return ""
 	}
@@ -86,7 +92,7 @@ func checkSecretReference(o *unstructured.Unstructured, agentNamespace string) s
 	switch {
 	case isVolume:
 		path = []string{"spec"}
-	case k.Group == "storage.k8s.io" && k.Kind == "VolumeAttachment":
+	case k.isAny(attachmentKind):
 		path = []string{"spec", "source", "inlineVolumeSpec"}
 	}
 	if path != nil {
@@ -118,7 +124,7 @@ func secretParameter(parameters map[string]any, agentNamespace string) string {
 	}
 	for _, parameter := range slices.Sorted(maps.Keys(parameters)) {
 		name, _ := parameters[parameter].(string)
-		open := strings.Contains(name, "${") && name != "${pvc.name}" && name != "${pv.name}"
+		open := strings.Contains(name, "${") && !slices.Contains(harmlessTemplates, name)
 		if reaches && secretNamePattern.MatchString(parameter) && (isAgentName(name) || open) {
 			return parameter
 		}

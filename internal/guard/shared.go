@@ -13,7 +13,7 @@ import (
 // default, or a namespace kube-*.
 func IsSharedNamespace(k Key, agentNamespace string) bool {
 	return IsNamespace(k.GroupKind()) && (k.Name == agentNamespace || k.Name == "default" ||
-		strings.HasPrefix(k.Name, "kube-"))
+		isKubernetesNamespace(k.Name))
 }
 
 // foreignLabels are prefixes of labels that deployment tools set to identify their objects. A tool that finds its label
@@ -42,6 +42,12 @@ func NameAndLabels(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return kept
 }
 
+const (
+	podSecurityLabels  = "pod-security.kubernetes.io/"
+	labelDataplaneMode = "istio.io/dataplane-mode"
+	dataplaneNone      = "none"
+)
+
 // nodeAnnotations are annotations of a namespace that select the nodes for its pods.
 var nodeAnnotations = []string{
 	"scheduler.alpha.kubernetes.io/node-selector", "scheduler.alpha.kubernetes.io/defaultTolerations",
@@ -56,9 +62,9 @@ func checkSharedNamespace(o *unstructured.Unstructured, agentNamespace string) s
 	}
 	for label, value := range o.GetLabels() {
 		switch {
-		case strings.HasPrefix(label, "pod-security.kubernetes.io/"):
+		case strings.HasPrefix(label, podSecurityLabels):
 			return fmt.Sprintf("label %s would change the pod security of a namespace that modules share", label)
-		case label == "istio.io/dataplane-mode" && value != "none":
+		case label == labelDataplaneMode && value != dataplaneNone:
 			return fmt.Sprintf("label %s would route the traffic of all modules' pods through a proxy", label)
 		}
 	}

@@ -8,14 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // checkQuota refuses ResourceQuotas and LimitRanges in the agent's namespace. They could stop the agent, which then
 // could not remove them anymore.
 func checkQuota(o *unstructured.Unstructured, agentNamespace string) string {
-	if k := KeyOf(o); k.Group == "" && (k.Kind == "ResourceQuota" || k.Kind == "LimitRange") &&
-		k.Namespace == agentNamespace {
+	if k := KeyOf(o); k.isAny(quotaKinds...) && k.Namespace == agentNamespace {
 		return "this object would limit the agent's pods and objects: use a namespace of the module"
 	}
 	return ""
@@ -32,7 +30,7 @@ const (
 // queues.
 func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
-	if k.Group != flowControlGroup || k.Kind != "PriorityLevelConfiguration" {
+	if !k.isAny(priorityLevelKind) {
 		return ""
 	}
 	if slices.Contains(priorityLevels, k.Name) {
@@ -59,7 +57,7 @@ func checkPriorityLevel(o *unstructured.Unstructured, _ string) string {
 func checkTotalShares(objects []*unstructured.Unstructured) error {
 	total := int64(0)
 	for _, o := range objects {
-		if k := KeyOf(o); k.Group == flowControlGroup && k.Kind == "PriorityLevelConfiguration" {
+		if k := KeyOf(o); k.isAny(priorityLevelKind) {
 			if total += concurrencyShares(o); total > maxShares {
 				return &Refusal{Rule: ruleShares, Object: k, reason: fmt.Sprintf(
 					"the sum of spec.limited.nominalConcurrencyShares in the module's priority levels is %d: "+
@@ -109,7 +107,7 @@ var priorityLevels = []string{
 
 // checkFlowSchema refuses FlowSchemas that would classify requests of Kubernetes itself or of the agent.
 func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string {
-	if k := KeyOf(o); k.Group != flowControlGroup || k.Kind != "FlowSchema" {
+	if k := KeyOf(o); !k.isAny(flowSchemaKind) {
 		return ""
 	}
 	rules, err := listAt(o, "spec", "rules")
@@ -136,7 +134,12 @@ func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string
 	return ""
 }
 
-func isKubernetesNamespace(namespace string) bool { return strings.HasPrefix(namespace, "kube-") }
+// kubernetesNamespaces is the prefix of the namespaces of Kubernetes.
+const kubernetesNamespaces = "kube-"
+
+func isKubernetesNamespace(namespace string) bool {
+	return strings.HasPrefix(namespace, kubernetesNamespaces)
+}
 
 // isProtectedUser reports whether a user name belongs to Kubernetes or the agent, or matches all users.
 func isProtectedUser(user, agentNamespace string) bool {
@@ -161,14 +164,13 @@ func isProtectedGroup(group, agentNamespace string) bool {
 // endpoints.
 func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	k := KeyOf(o)
-	switch (schema.GroupKind{Group: k.Group, Kind: k.Kind}) {
-	case schema.GroupKind{Group: "apiregistration.k8s.io", Kind: "APIService"}:
+	switch {
+	case k.isAny(apiServiceKind):
 		if _, group, _ := strings.Cut(k.Name, "."); !strings.Contains(group, ".") || !IsCustomGroup(group) {
 			return fmt.Sprintf("this APIService would serve the built-in API group %q", group)
 		}
-	case schema.GroupKind{Kind: "Service"}, schema.GroupKind{Kind: "Endpoints"},
-		schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:
-		isIt := k.Name == apiServerService || o.GetLabels()["kubernetes.io/service-name"] == apiServerService
+	case k.isAny(addressKinds...):
+		isIt := k.Name == apiServerService || o.GetLabels()[labelServiceName] == apiServerService
 		if k.Namespace == metav1.NamespaceDefault && isIt {
 			return "this object defines the address of the API server for the whole cluster"
 		}
@@ -176,4 +178,9 @@ func checkKubernetesAPI(o *unstructured.Unstructured, _ string) string {
 	return ""
 }
 
-const apiServerService = "kubernetes"
+// apiServerService is the name of the API server's Service. labelServiceName is the label of an EndpointSlice with the
+// name of its Service.
+const (
+	apiServerService = "kubernetes"
+	labelServiceName = "kubernetes.io/service-name"
+)

@@ -1,0 +1,154 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+)
+
+// A rule refuses objects that no module can write, independent of the permissions of its account. The agent checks the
+// content of modules, and the admission policies of the Helm chart check requests of tenants and of modules'
+// ServiceAccounts. `make generate` writes the policies from the rules.
+type rule struct {
+	name string
+	// contentOnlyReason is the reason why the admission policies do not enforce the complete rule. Empty if they do.
+	contentOnlyReason string
+	// policyOnlyReason is the reason why the agent's check of module content does not enforce the rule.
+	policyOnlyReason string
+	// check returns the reason for refusing an object, or "" if it is accepted. It is nil if the agent does not enforce
+	// the rule.
+	check func(o *unstructured.Unstructured, agentNamespace string) string
+	// policies returns the parts of the admission policies that enforce the rule. It is nil if the policies do not
+	// enforce the rule.
+	policies func() []policyCheck
+}
+
+// policyName is the name of one of the two admission policies of the chart.
+type policyName string
+
+const (
+	// policyHome checks requests for objects in the agent's namespace.
+	policyHome policyName = "skr-agent-protection"
+	// policyCluster checks requests for cluster-scoped objects, and for some objects in all namespaces.
+	policyCluster policyName = "skr-agent-protection-cluster"
+)
+
+// policyCheck is one validation of an admission policy.
+type policyCheck struct {
+	policy policyName
+	// requests selects the requests that policyCluster must check for this validation. policyHome checks all
+	// requests in the agent's namespace.
+	requests []requestMatch
+	// comment is a comment in the policy. It can be empty.
+	comment string
+	// expression is true for accepted requests.
+	expression string
+	// message is the reason for a refusal. It is a CEL expression if isMessageExpression is true.
+	message             string
+	isMessageExpression bool
+}
+
+// requestMatch selects requests by the API group, resource and operation.
+type requestMatch struct {
+	groups, resources, operations []string
+	scope                         string
+}
+
+var (
+	changes = []string{"CREATE", "UPDATE", "DELETE"}
+	writes  = []string{"CREATE", "UPDATE"}
+)
+
+// inCluster selects requests for cluster-scoped objects. inAnyNamespace selects requests for objects in all namespaces.
+const (
+	inCluster      = "Cluster"
+	inAnyNamespace = "Namespaced"
+)
+
+// protectedKind is a kind with the plural resource name that requests use.
+type protectedKind struct {
+	group, kind, resource string
+}
+
+func (p protectedKind) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: p.group, Kind: p.kind}
+}
+
+// requested returns a CEL expression that is true for requests about the kind.
+func (p protectedKind) requested() string {
+	return fmt.Sprintf("request.resource.group == %s && request.resource.resource == %s", celText(p.group),
+		celText(p.resource))
+}
+
+// isAny reports whether an object has one of the kinds.
+func (k Key) isAny(kinds ...protectedKind) bool {
+	return slices.ContainsFunc(kinds, func(p protectedKind) bool { return k.GroupKind() == p.groupKind() })
+}
+
+func resourcesOf(kinds ...protectedKind) []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.resource)
+	}
+	return all
+}
+
+// keysOf returns the kinds in the form of the CEL variable kind, GROUP/RESOURCE.
+func keysOf(kinds ...protectedKind) []string {
+	var all []string
+	for _, k := range kinds {
+		all = append(all, k.group+"/"+k.resource)
+	}
+	return all
+}
+
+// celText returns a CEL string.
+func celText(text string) string { return "'" + text + "'" }
+
+// celList returns a CEL list of strings.
+func celList(items ...string) string {
+	quoted := make([]string, 0, len(items))
+	for _, item := range items {
+		quoted = append(quoted, celText(item))
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// celAny returns a pattern that matches one of the texts.
+func celAny(texts ...string) string {
+	quoted := make([]string, 0, len(texts))
+	for _, text := range texts {
+		quoted = append(quoted, strings.ReplaceAll(text, ".", "[.]"))
+	}
+	return "(" + strings.Join(quoted, "|") + ")"
+}
+
+// celFields returns an optional CEL value for a field path.
+func celFields(object string, path ...string) string { return object + ".?" + strings.Join(path, ".?") }
+
+// agentNames is a pattern for the names that are reserved for the agent. isAgentName uses the same parts.
+func agentNames() string {
+	return fmt.Sprintf("(%s([%s].*)?|%s.*)", AgentName, agentNameSeparators, reservedPrefix)
+}
+
+// celExpression replaces placeholders of the form <NAME> in a CEL expression. replacements contains pairs of names
+// and values.
+// The values of the first entries are predefined.
+func celExpression(expression string, replacements ...string) string {
+	all := []string{
+		"<home>", celText(v1beta2.RuntimeNamespace),
+		"<home-name>", v1beta2.RuntimeNamespace,
+		"<group>", celText(v1beta2.GroupVersion.Group),
+		"<accounts>", "system:serviceaccount:" + v1beta2.RuntimeNamespace + ":",
+		"<agent-names>", agentNames(),
+	}
+	for i := 0; i+1 < len(replacements); i += 2 {
+		all = append(all, "<"+replacements[i]+">", replacements[i+1])
+	}
+	return strings.NewReplacer(all...).Replace(strings.TrimSpace(expression))
+}
