@@ -209,7 +209,8 @@ type CheckSummary struct {
 	// +optional
 	Inconclusive int32 `json:"inconclusive,omitempty"`
 	// Median is the median of the measured values. MedianBefore is the median of the values before the upgrade. Both
-	// are empty if no values exist.
+	// are empty if no values exist. After the wave is proven, a value is from the last report before that. Earlier, it
+	// is from the time at which the check's result changed. A Failed check keeps the value with which it failed.
 	// +optional
 	Median string `json:"median,omitempty"`
 	// +optional

@@ -426,12 +426,17 @@ type GivenVersion struct {
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// Checks lists the results of the version's checks, sorted by name, from reports that refer to the latest bundle
-	// and the current generation of the Kyma. The value and message of a check change only together with its result.
+	// and the current generation of the Kyma. The value and message of a check change only together with its result,
+	// and once when the wave ends: see waveEnded.
 	// +optional
 	// +kubebuilder:validation:MaxItems:=10
 	// +listType=map
 	// +listMapKey=name
 	Checks []CheckOutcome `json:"checks,omitempty"`
+	// WaveEnded is true once the runtime's wave was proven or has failed. The values of Checks are then from the last
+	// report before that. A Failed check keeps the value with which it failed.
+	// +optional
+	WaveEnded bool `json:"waveEnded,omitempty"`
 }
 
 // Began returns the time from which the deadline of the rollout counts for this runtime: StartedAt, or Time if

@@ -293,6 +293,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 	case err == nil:
 		facts.Published, facts.SelectedVersions = &p.outcome.Published,
 			view.SelectedVersions(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
+		facts.EndedWaves = view.EndedWaves(p.runtime.ID, p.outcome.Published, facts.SelectedVersions)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.TemplateNames()...)
 	case errors.Is(err, publish.ErrPushNotAllowed), errors.Is(err, publish.ErrOutdatedDecision):
 		return err // another process now publishes for this runtime, or the next reconcile uses the new decisions

@@ -117,7 +117,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 			all[i].LastReport = r.lastReport(all[i].Kyma)
 			mayLackReports = mayLackReports || r.Now().Sub(all[i].LastReport.PossibleAt) <= quietAfter
 		}
-		tracks := plan.Tracks(all, rollout.RestFilter(policies.Items, rollouts.Items))
+		tracks := plan.Tracks(all, rollout.RestFilter(policies.Items, rollouts.Items, r.Now()))
 		if r.remote != nil {
 			round = rollout.Round{
 				Gates:    rollout.RecordedGates(policies.Items, rollouts.Items, tracks, r.Now()),

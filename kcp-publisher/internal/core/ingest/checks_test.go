@@ -110,3 +110,48 @@ func TestMeasurementsWithTheSameResultDoNotChangeTheStatus(t *testing.T) {
 		t.Errorf("status changed from %+v to %+v", s.before, after)
 	}
 }
+
+func TestEndOfAWaveRecordsTheLastValuesOnce(t *testing.T) {
+	s := healthy()
+	s.facts.Published.State.Manifests[0].Checks = []fleet.Check{{Name: "errors"}, {Name: "latency"}}
+	s.facts.Published.Predicate.KymaGeneration = 4
+	s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+	s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}}
+	measured := func(errors v1beta2.CheckResult, value string) v1beta2.KymaStatus {
+		s.facts.Report.Modules[0].Checks = []bundle.ReportedCheck{
+			{CheckOutcome: outcome("errors", errors, value)},
+			{CheckOutcome: outcome("latency", v1beta2.CheckPassed, value)},
+		}
+		s.before = NextStatus(s.before, s.facts, s.now)
+		s.facts.SelectedVersions = s.before.Runtime.Published.Given
+		return s.before
+	}
+	want := func(errors, latency string, ended bool) {
+		t.Helper()
+		given := s.before.Runtime.Published.Given["keda"]
+		if given.Checks[0].Value != errors || given.Checks[1].Value != latency || given.WaveEnded != ended {
+			t.Errorf("got %+v, want values %s and %s, end of the wave %t", given, errors, latency, ended)
+		}
+	}
+	measured(v1beta2.CheckPassed, "0.2")
+	measured(v1beta2.CheckFailed, "0.3")
+	want("0.3", "0.2", false)
+	s.facts.EndedWaves = map[string]bool{"keda": true}
+	measured(v1beta2.CheckFailed, "0.4")
+	want("0.3", "0.4", true)
+	ended := *s.before.DeepCopy()
+	if after := measured(v1beta2.CheckFailed, "0.5"); !equality.Semantic.DeepEqual(after, ended) {
+		t.Errorf("after the end of the wave, the status changed from %+v to %+v", ended, after)
+	}
+}
+
+func TestEndOfAWaveWithoutChecksChangesNothing(t *testing.T) {
+	s := healthy()
+	s.facts.Published.Predicate.KymaGeneration = 4
+	s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+	s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{"keda": {Rollout: "keda-regular-1"}}
+	s.facts.EndedWaves = map[string]bool{"keda": true}
+	if NextStatus(s.before, s.facts, s.now).Runtime.Published.Given["keda"].WaveEnded {
+		t.Error("the end of a wave without checks was recorded")
+	}
+}

@@ -43,7 +43,9 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 			given.State = m.State
 			given.Ready = given.Ready || m.State == v1beta2.StateReady && m.Wanted == ""
 			if m.Wanted == "" {
-				given.Checks = checkOutcomes(given.Checks, checks[module], m.Checks)
+				ended := facts.EndedWaves[module] && !given.WaveEnded
+				given.Checks = checkOutcomes(given.Checks, checks[module], m.Checks, ended)
+				given.WaveEnded = given.WaveEnded || ended && len(given.Checks) > 0
 			}
 		}
 		proven[module] = given
@@ -64,17 +66,19 @@ func isStartDelayed(before v1beta2.KymaStatus, module string, given v1beta2.Give
 }
 
 // checkOutcomes returns the results of a module's checks. While a check's result stays the same, it keeps the first
-// measured value and message, so that new measurements do not cause status updates. For an Inconclusive check with a
+// measured value and message, so that new measurements do not cause status updates. At the end of the wave, it takes the
+// newest values once. A Failed check keeps the value with which it failed. For an Inconclusive check with a
 // problem, it takes the newest ones, because the rollout's message describes the problem.
 func checkOutcomes(
-	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck,
+	before []v1beta2.CheckOutcome, defined []fleet.Check, reported []bundle.ReportedCheck, isWaveEnd bool,
 ) []v1beta2.CheckOutcome {
 	var all []v1beta2.CheckOutcome
 	for _, c := range defined {
 		was := slices.IndexFunc(before, func(o v1beta2.CheckOutcome) bool { return o.Name == c.Name })
 		is := slices.IndexFunc(reported, func(o bundle.ReportedCheck) bool { return o.Name == c.Name })
 		switch {
-		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || checks.HasProblem(reported[is])):
+		case is >= 0 && (was < 0 || before[was].Result != reported[is].Result || checks.HasProblem(reported[is])),
+			is >= 0 && isWaveEnd && reported[is].Result != v1beta2.CheckFailed:
 			all = append(all, reported[is].CheckOutcome)
 		case was >= 0:
 			all = append(all, before[was])

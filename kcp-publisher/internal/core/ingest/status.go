@@ -33,6 +33,8 @@ type Facts struct {
 	Templates map[string]v1beta2.PartialMeta
 	// SelectedVersions contains those modules of the latest bundle whose version a rollout selected.
 	SelectedVersions map[string]v1beta2.GivenVersion
+	// EndedWaves is true for each module in SelectedVersions whose rollout has ended the wave of the runtime.
+	EndedWaves map[string]bool
 	// Report is the latest accepted report, or nil. ReportRefused is set if the latest report was refused.
 	Report        *bundle.AcceptedReport
 	ReportRefused *refusal.Error

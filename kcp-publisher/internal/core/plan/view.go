@@ -158,6 +158,25 @@ func (v *View) SelectedVersions(
 	return given
 }
 
+// EndedWaves returns true for each module of a published bundle whose rollout has ended the wave of the runtime. given is
+// the result of SelectedVersions.
+func (v *View) EndedWaves(
+	runtime string, published PublishedBundle, given map[string]v1beta2.GivenVersion,
+) map[string]bool {
+	var ended map[string]bool
+	for _, m := range published.State.Manifests {
+		known, selected := given[m.Module]
+		track := rollout.Track{Module: m.Module, Channel: m.Channel}
+		if selected && v.Gates.HasWaveEnded(track, runtime, known, m.Version) {
+			if ended == nil {
+				ended = map[string]bool{}
+			}
+			ended[m.Module] = true
+		}
+	}
+	return ended
+}
+
 // DifferenceFilter returns a function that reports whether the rollout decisions for a Member differ between two views.
 // Both views must have the same catalog.
 func (v *View) DifferenceFilter(other *View) func(Member) bool {

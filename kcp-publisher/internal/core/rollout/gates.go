@@ -26,8 +26,9 @@ type Gate struct {
 	// runtime that is not in decisionIndex is new.
 	decisions     []Decision
 	decisionIndex map[string]int32
-	// checks contains the checks of each wave.
-	checks []WaveChecks
+	// checks contains the checks of each wave. endedWaves is true for each wave that was proven or has failed.
+	checks     []WaveChecks
+	endedWaves []bool
 	// awaitedRuntimes contains the IDs of the runtimes whose reports the rollout is waiting for.
 	awaitedRuntimes []string
 }
@@ -41,7 +42,7 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 		return g
 	}
 	g.heldReason = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).heldReason(-1)
-	g.checks = checksByWave(newest.Spec.Course)
+	g.checks, g.endedWaves = checksByWave(newest.Spec.Course), endedWaves(step.Status)
 	g.decisionIndex = make(map[string]int32, len(step.Decisions))
 	last := 0
 	for i, d := range step.Decisions {
@@ -115,6 +116,7 @@ func (g Gates) HasSameDecisions(others Gates) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.isOpen == b.isOpen &&
 			a.heldReason == b.heldReason &&
 			slices.Equal(a.decisions, b.decisions) && hasSameChecks(a.checks, b.checks) &&
+			slices.Equal(a.endedWaves, b.endedWaves) &&
 			maps.Equal(a.decisionIndex, b.decisionIndex) && slices.Equal(a.awaitedRuntimes, b.awaitedRuntimes)
 	})
 }
@@ -132,7 +134,8 @@ func (g Gates) ChangedTracks(others Gates) map[Track]bool {
 	return moved
 }
 
-// Equal reports whether two Gates make the same decision for a runtime with the current version own.
+// Equal reports whether two Gates make the same decision for a runtime with the current version own, and whether both
+// or none of them have ended the runtime's wave.
 func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 	if g == nil || other == nil {
 		return g == other
@@ -142,7 +145,8 @@ func (g *Gate) Equal(other *Gate, runtime, own string) bool {
 		// Bundles contain the text in HeldReason only during a rollback.
 		a.HeldReason, b.HeldReason = "", ""
 	}
-	return a == b && (a.Checks == 0 || hasSameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
+	return a == b && g.isWaveEnded(a) == other.isWaveEnded(b) &&
+		(a.Checks == 0 || hasSameChecks(g.checks[a.Checks-1:a.Checks], other.checks[b.Checks-1:b.Checks]))
 }
 
 // AwaitedRuntimes returns the IDs of the runtimes whose reports a rollout is waiting for.

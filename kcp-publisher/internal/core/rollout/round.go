@@ -31,15 +31,19 @@ type Round struct {
 }
 
 // RestFilter returns a function that reports whether a track can be skipped in an evaluation. This is the case if it
-// has no policy and no Rollout, or if its newest Rollout succeeded and the channel still has the promoted version.
-func RestFilter(policies []fleet.RolloutPolicy, rollouts []fleet.Rollout) func(track Track, channel string) bool {
+// has no policy and no Rollout, or if its newest Rollout succeeded, is complete, and the channel still has the promoted
+// version.
+func RestFilter(
+	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, now time.Time,
+) func(track Track, channel string) bool {
 	byTrack := groupByTrack(rollouts)
 	return func(track Track, channel string) bool {
 		newest := NewestRollout(byTrack[track])
 		if newest == nil {
 			return FindPolicy(policies, track) == nil
 		}
-		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo && lastGoodVersion(newest) == channel
+		return newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo &&
+			lastGoodVersion(newest) == channel && !takesFinalValues(newest, now)
 	}
 }
 
@@ -103,7 +107,7 @@ func (r *Round) addTrack(
 	}
 	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
 		// The newest Rollout succeeded, so runtimes that were offline can be updated immediately.
-		r.addRecordedGate(r.recordAllowedVersion(newest, "", now))
+		r.addRecordedGate(r.recordSuccess(newest, followers.Runtimes, now))
 		r.deleteOld(rollouts)
 		return
 	}
@@ -138,11 +142,26 @@ func (r *Round) recordAllowedVersion(ended *fleet.Rollout, version string, now t
 	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{ChannelVersion: version, Now: now})
 	p.recordRelease()
 	p.status.VersionWithoutPolicy = version
-	if equality.Semantic.DeepEqual(ended.Status, p.status) {
+	return r.updateEnded(ended, p.status)
+}
+
+// recordSuccess writes that all runtimes can have the promoted version to the status of a successful Rollout. Shortly
+// after the end of the Rollout, it also writes the final values of its checks.
+func (r *Round) recordSuccess(ended *fleet.Rollout, runtimes []Runtime, now time.Time) *fleet.Rollout {
+	p := newPlan(ended.Name, ended.Spec, ended.Status, PlanInput{Now: now, places: r.places})
+	p.status.VersionWithoutPolicy = ""
+	if takesFinalValues(ended, now) {
+		p.recordFinalValues(runtimes)
+	}
+	return r.updateEnded(ended, p.status)
+}
+
+func (r *Round) updateEnded(ended *fleet.Rollout, status fleet.RolloutStatus) *fleet.Rollout {
+	if equality.Semantic.DeepEqual(ended.Status, status) {
 		return ended
 	}
 	next := ended.DeepCopy()
-	next.Status = p.status
+	next.Status = status
 	r.Update = append(r.Update, next)
 	return next
 }

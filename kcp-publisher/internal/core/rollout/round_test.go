@@ -364,7 +364,7 @@ func TestChannelHasNoPendingRolloutAfterSuccess(t *testing.T) {
 			policy, ended(func(r *fleet.Rollout) { r.DeletionTimestamp = &metav1.Time{Time: noon} }), false,
 		},
 	} {
-		if got := RestFilter(c.policies, c.rollouts)(keda, "2.0.0"); got != c.want {
+		if got := RestFilter(c.policies, c.rollouts, noon)(keda, "2.0.0"); got != c.want {
 			t.Errorf("%s: got at rest %t, want %t", name, got, c.want)
 		}
 	}
