@@ -60,7 +60,7 @@ func BenchmarkVerify(b *testing.B) {
 	}
 }
 
-// BenchmarkNextRoot measures one update of the root of trust, signed by two of three holders.
+// BenchmarkNextRoot verifies one update of the root of trust, signed by two of its three root keys.
 func BenchmarkNextRoot(b *testing.B) {
 	m := trusttest.NewRootFixture(b)
 	first := m.First()

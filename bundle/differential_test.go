@@ -42,7 +42,7 @@ func TestVerifyRefusesAmbiguousJSON(t *testing.T) {
 			})
 		}
 	}
-	// These changes are below the top level, in types with their own decoder and in maps.
+	// These changes are in nested fields, in types with their own decoder, and in maps.
 	for name, change := range map[string]func(*testing.T, *attempt){
 		"duplicate key in the manifest's annotations": func(t *testing.T, a *attempt) {
 			a.body = append(a.body, replace(t, `"annotations":{`, `"annotations":{"`+AnnotationAttestation+`":"",`))
@@ -171,7 +171,7 @@ func TestFlippedByteNeverChangesTheAcceptedBundle(t *testing.T) {
 			refusal.Of(err).Reason != refusal.WrongDigest {
 			t.Fatalf("byte %d: got %v, want %s", i, err, refusal.WrongDigest)
 		}
-		// A malicious registry can return a manifest for a tag without a digest to compare.
+		// When a manifest is fetched by its tag, no digest protects it from a malicious registry.
 		flipped.Descriptor.Digest = ""
 		got, err := Verify(flipped, a.trust, a.now)
 		if err != nil {

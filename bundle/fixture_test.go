@@ -65,7 +65,7 @@ func samplePredicate() Predicate {
 	}
 }
 
-// attempt is a bundle for a runtime, with hooks that change its parts.
+// attempt builds a bundle for a runtime. Tests set its hooks to change parts of the bundle.
 type attempt struct {
 	signer      trust.Signer
 	documents   Documents

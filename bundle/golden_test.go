@@ -12,7 +12,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Existing runtimes read bundles of later publishers. Different bytes change the wire format and require a new version.
+// Existing agents must be able to read bundles from later publishers. If these bytes change, the wire format needs a
+// new version.
 func TestWireFormatIsUnchanged(t *testing.T) {
 	documents := sampleDocuments(t)
 	manifest, err := Compose(documents, samplePredicate(), trusttest.NewSigner(t))

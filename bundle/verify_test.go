@@ -386,7 +386,7 @@ func TestVerifyAcceptsOnlyValidBundles(t *testing.T) {
 			a.trust.Last = Accepted{Epoch: 1, Sequence: 100, Digest: fetched.Descriptor.Digest}
 		}, ""},
 		{"the same statement in another manifest is the same bundle", func(t *testing.T, a *attempt) {
-			// A signature has several valid encodings.
+			// The same signature can be encoded in several ways.
 			first, err := a.verify(t)
 			if err != nil {
 				t.Fatal(err)

@@ -105,7 +105,7 @@ func TestInterruptedExportContinues(t *testing.T) {
 	dir := t.TempDir()
 	_, want := written(t, filepath.Join(dir, "whole"), layout, Packing{})
 	path := filepath.Join(dir, "file")
-	for stop := range 40 { // each run pushes some more blobs, until one run completes
+	for stop := range 40 { // each run pushes a few more blobs, until one run completes
 		opened, cut := 0, Layout{References: layout.References}
 		for _, item := range layout.Items {
 			open := item.Open
@@ -123,7 +123,7 @@ func TestInterruptedExportContinues(t *testing.T) {
 			if got, _ := os.ReadFile(path); !bytes.Equal(got, want) {
 				t.Fatal("the continued export differs from an uninterrupted one")
 			}
-			if stop < 15 || stop > 25 { // each run adds two blobs and pushes damaged blobs again
+			if stop < 15 || stop > 25 { // each run adds two blobs and replaces damaged blobs
 				t.Errorf("got %d runs, want 15 to 25", stop)
 			}
 			return

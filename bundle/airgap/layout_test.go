@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// An importer refuses a file with a larger index, so the export must not write it.
+// An importer refuses files with an oversized index, so an export must not write one.
 func TestExportWithATooLargeIndexIsRefused(t *testing.T) {
 	layout := sampleLayout(1)
 	name := strings.Repeat("r", 1<<10)

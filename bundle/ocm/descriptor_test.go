@@ -131,7 +131,7 @@ signatures: [{name: s, digest: {hashAlgorithm: SHA-256, normalisationAlgorithm: 
 		t.Fatal(err)
 	}
 	made := v3
-	made.document = nil // encode as v2 from the model
+	made.document = nil // without the original document, encoding starts from the model
 	document, err := made.Document()
 	if err != nil {
 		t.Fatal(err)

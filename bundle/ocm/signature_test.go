@@ -76,7 +76,7 @@ func pemText(kind string, data []byte, headers map[string]string) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: data, Headers: headers}))
 }
 
-// certificate returns a certificate that is valid for 24 hours around noon.
+// certificate returns a certificate that is valid from 12 hours before noon until 12 hours after noon.
 func certificate(
 	t *testing.T, name string, key any, issuer *x509.Certificate, issuerKey any, change func(*x509.Certificate),
 ) *x509.Certificate {

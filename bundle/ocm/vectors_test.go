@@ -52,7 +52,7 @@ func fromArchive(t *testing.T, name string) map[string]Descriptor {
 	return found
 }
 
-// digested returns the descriptor with the digests of its references in another normalization.
+// digested returns the descriptor with reference digests that use the given normalization.
 func digested(t *testing.T, d Descriptor, all map[string]Descriptor, normalisation string) Descriptor {
 	t.Helper()
 	for i, r := range d.References {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// clientRules are the options of the programs' clients, by their use.
+// clientRules returns the client options that the programs use, by purpose.
 func clientRules(host string) map[string]ClientOptions {
 	return map[string]ClientOptions{
 		"Git":              {Hosts: []string{host}, Redirects: SameHostRedirects},

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Programs never request a part of a manifest or blob, so a partial response is a mistake or an attack.
+// The programs never send range requests, so a partial response is a bug or an attack.
 func TestPartialResponsesAreRefused(t *testing.T) {
 	manifest, err := bundle.NewManifest(ocispec.Manifest{
 		ArtifactType: bundle.ArtifactTypeRoot, Config: ocispec.DescriptorEmptyJSON,

@@ -16,7 +16,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // registers the storage driver
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
 	"oras.land/oras-go/v2"
@@ -26,7 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// quirk can respond in the registry's place (true) or wrap the response.
+// quirk handles each request first. It returns true if it has sent the response itself; otherwise, the registry
+// responds.
 func quirkyRegistry(t *testing.T, quirk func(http.ResponseWriter, *http.Request) (http.ResponseWriter, bool)) string {
 	t.Helper()
 	logrus.SetOutput(io.Discard)
@@ -284,7 +285,7 @@ func TestRefusedBlobIsReported(t *testing.T) {
 	}
 }
 
-// flushed sends the headers before the body, so that the server does not add a length.
+// flushed sends the headers before the body, so that the server does not add a Content-Length header.
 type flushed struct{ withoutHeaders }
 
 func (f flushed) WriteHeader(status int) {
@@ -323,7 +324,7 @@ func testRetryAfter(t *testing.T, status int) {
 	if err := publishAndRead(t, place); err != nil {
 		t.Fatal(err)
 	}
-	// An upload from a stream cannot send its body again.
+	// A client cannot repeat an upload from a stream, because the stream cannot be read twice.
 	seen[blobPut].Store(false)
 	blob := bundle.NewBlob("application/x-tar", []byte("content"))
 	repository, err := place.Repository(t.Context(), bundle.ContentRepository)
@@ -351,7 +352,7 @@ func testRetryAfter(t *testing.T, status int) {
 	}
 }
 
-// unseekable hides that a body is in memory, so a client cannot send the body again.
+// unseekable hides that a body can be read again, so a client cannot repeat the upload.
 type unseekable struct{ ReadWriter }
 
 func (u unseekable) Fetch(ctx context.Context, d ocispec.Descriptor) (io.ReadCloser, error) {

@@ -56,7 +56,7 @@ func TestEmptyRepositoryListIsAnError(t *testing.T) {
 	}
 }
 
-// A runtime chooses the manifest of its report.
+// A runtime can push any manifest as its report.
 func TestRemovalDoesNotDependOnTheManifest(t *testing.T) {
 	for name, content := range map[string]string{
 		"a manifest over the size limit": `{"schemaVersion":2,"annotations":{"a":"` +

@@ -25,7 +25,7 @@ func TestFileSystemWithoutFolderSyncIsAccepted(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		return
 	}
-	if err := SyncFolder("/proc/self"); err != nil { // a folder that does not support sync
+	if err := SyncFolder("/proc/self"); err != nil { // a folder that does not support fsync
 		t.Error(err)
 	}
 }

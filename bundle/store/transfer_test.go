@@ -49,7 +49,7 @@ func TestBundleRoundTripsThroughAnOCILayout(t *testing.T) {
 	if _, err := EnsureDocuments(ctx, place, documents); err != nil {
 		t.Fatal(err)
 	}
-	// An interrupted publisher pushes again.
+	// After an interruption, the publisher pushes the same bundle again.
 	for range 2 {
 		if err := pushBundle(ctx, place, documents, manifest); err != nil {
 			t.Fatal(err)

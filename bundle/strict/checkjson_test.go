@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// checkTokens is CheckJSON on top of the decoder in package encoding/json.
+// checkTokens is a reference implementation of CheckJSON that uses the decoder of encoding/json.
 func checkTokens(data []byte, depth int) error {
 	type level struct {
 		keys     map[string]bool // nil for an array

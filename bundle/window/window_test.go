@@ -177,7 +177,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 	for name, c := range map[string]struct {
 		file    string
 		moments []policyQuery
-		remarks []string // prefixes of the remarks
+		remarks []string // expected prefixes of the remarks
 	}{
 		"Current policy": {"policy.json", []policyQuery{
 			{
@@ -200,7 +200,7 @@ func TestPoliciesOfLifecycleManagerAreSupported(t *testing.T) {
 				Runtime{Region: "me-central2"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-20T17:00:00Z > 2026-11-20T21:00:00Z",
 			},
-			// The pattern "central│us" in Kyma's file contains the box-drawing character │ instead of a vertical bar.
+			// In Kyma's file, the pattern "central│us" has the box-drawing character │ in place of a vertical bar.
 			{
 				Runtime{Region: "centralindia"}, "2026-11-18T12:00:00Z", 20 * time.Minute,
 				"2026-11-21T21:00:00Z > 2026-11-21T23:00:00Z",

@@ -136,7 +136,7 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 	for name, c := range map[string]struct {
 		sync        *Sync
 		own         map[string]string
-		noCopy      string // values of AnnotationNoModuleCopy and AnnotationSyncCatalog in v1beta2
+		noCopy      string // v1beta2 annotations NoModuleCopy and SyncCatalog
 		withCatalog string
 	}{
 		"annotations contradict spec.sync": {
@@ -185,7 +185,7 @@ func TestSpecSyncOverridesAnnotations(t *testing.T) {
 				name, hub.Annotations, c.noCopy, c.withCatalog)
 		}
 	}
-	// If a v1beta1 client sets the annotations of this package, they have no effect.
+	// Annotations that this package reserves have no effect if a v1beta1 client sets them.
 	hub := &v1beta2.Kyma{}
 	own := &Kyma{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{AnnotationSync: `{"enabled":true}`}}}
 	if err := KymaToHub(t.Context(), own, hub); err != nil || hub.Annotations != nil {
@@ -223,7 +223,7 @@ func TestModuleTemplateRoundTripKeepsTarget(t *testing.T) {
 }
 
 // FuzzStoredAnnotations checks that a v1beta2 object with arbitrary annotations can be read as v1beta1. It also checks
-// that writing the object back as v1beta1 does not change any setting.
+// that writing the v1beta1 object back does not change any setting.
 func FuzzStoredAnnotations(f *testing.F) {
 	f.Add(`{"enabled":true}`, "true", "false", "{}", "remote")
 	f.Add(`{"enabled":true,"annotations":{"operator.kyma-project.io/sync-no-module-copy":"x"}}`, "", "",

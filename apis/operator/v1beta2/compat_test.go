@@ -34,7 +34,7 @@ var plurals = []string{"kymas", "manifests", "modulereleasemetas", "moduletempla
 
 var update = flag.Bool("update", false, "write the shapes of Kyma's CRDs from shared/realworld to testdata")
 
-// shapeFile returns the path of the file with a CRD's shape: its schema without descriptions.
+// shapeFile returns the path of the recorded shape of a CRD: its schema without descriptions.
 func shapeFile(plural string) string { return filepath.Join("testdata", "kyma-crds", plural+".json") }
 
 func TestCRDsMatchLifecycleManager(t *testing.T) {
@@ -62,8 +62,8 @@ func TestCRDsMatchLifecycleManager(t *testing.T) {
 	}
 }
 
-// withoutDisplay returns this project's CRD without the columns, short names, categories and selectable fields that
-// Kyma's CRD does not have. It does not remove entries that Kyma also has, so a missing entry is a difference.
+// withoutDisplay returns this project's CRD without the columns, short names, categories and selectable fields that it
+// adds to Kyma's CRD. Entries that Kyma's CRD has must also exist in this project's CRD.
 func withoutDisplay(theirs, ours any) any {
 	is, whole := ours.(map[string]any)
 	has, _ := theirs.(map[string]any)
@@ -120,8 +120,8 @@ func TestRecordedSchemasMatchLifecycleManagerCRDs(t *testing.T) {
 	}
 }
 
-// shape returns a schema, or a part of a schema, without descriptions. named is true if the keys of the part are
-// property names instead of keywords.
+// shape returns a schema, or part of one, without descriptions. named is true if its keys are property names instead of
+// schema keywords.
 func shape(of any, named bool) any {
 	switch of := of.(type) {
 	case map[string]any:
@@ -225,8 +225,8 @@ func readCRD(t *testing.T, path, wanted string) crd {
 	return crd{}
 }
 
-// differences lists the differences between the schemas theirs and ours. It ignores descriptions and added properties.
-// It finds an added required property, because it compares lists as a whole.
+// differences compares the schemas theirs and ours. It ignores descriptions and added properties, but reports an added
+// required property, because it compares lists as a whole.
 func differences(path string, theirs, ours any) []string {
 	a, ok := theirs.(map[string]any)
 	b, same := ours.(map[string]any)
@@ -236,7 +236,8 @@ func differences(path string, theirs, ours any) []string {
 		}
 		return []string{fmt.Sprintf("%s: got %v, want %v", path, ours, theirs)}
 	}
-	// A property can have the name description or properties, so names distinguishes property names from keywords.
+	// A property can itself be named "description" or "properties", so names reports whether the key is a property
+	// name.
 	parts := strings.Split(path, ".")
 	names := parts[len(parts)-1] == "properties" && (len(parts) < 2 || parts[len(parts)-2] != "properties")
 	var found []string
