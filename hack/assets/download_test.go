@@ -84,7 +84,7 @@ func TestDownloadWithWrongDigestIsRejected(t *testing.T) {
 	}
 }
 
-// The first build can run for minutes without output of its own.
+// The first build can run for minutes and does not print anything itself.
 func TestLongStepsReportProgress(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "told")
 	out, err := os.Create(output)

@@ -24,7 +24,7 @@ import (
 
 var created = time.Date(2026, 11, 21, 8, 0, 0, 0, time.UTC)
 
-// program returns a small static program, because the compression of a large one takes half a second for each image.
+// program returns a small static program. Compressing a large one would take half a second for each image.
 var program = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "kyma-pull-images-")
 	if err != nil {
@@ -53,8 +53,7 @@ func withChangedHeader(t *testing.T, at int, to byte) []byte {
 	return other
 }
 
-// Offsets and values in the header of an ELF file: its machine, and the type of its first segment. Source: System V
-// ABI.
+// Offsets and values in the ELF header: the machine type, and the type of the first segment. Source: System V ABI.
 const (
 	atMachine, machineAMD64, machineARM64, machineRISCV = 18, 0x3e, 0xb7, 0xf3
 	atSegment, segmentInterpreter                       = 64, 3
@@ -160,7 +159,7 @@ func TestImageIsReproducible(t *testing.T) {
 	require.True(t, bytes.Equal(first.Archive, second.Archive))
 }
 
-// ko builds images on the base image.
+// ko adds the program to the base image.
 func TestBaseImageIsAnImageWithoutTheProgram(t *testing.T) {
 	base, err := Build(Options{Name: "base", Version: "v1", Created: created, Architecture: "amd64"})
 	require.NoError(t, err)
@@ -209,7 +208,7 @@ func TestUnsupportedProgramIsRejected(t *testing.T) {
 	}
 }
 
-// Scripts that were written for releases before 0.1.0 use the name without a version.
+// Scripts from before release 0.1.0 use the file name without a version.
 func TestArchiveHasNamesWithAndWithoutVersion(t *testing.T) {
 	from, to := filepath.Join(t.TempDir(), "images"), t.TempDir()
 	require.NoError(t, os.WriteFile(from, withChangedHeader(t, atMachine, machineARM64), 0o600))

@@ -152,7 +152,7 @@ func TestReleaseWithOtherFilesIsAnError(t *testing.T) {
 func TestGuideListsTheFilesOfARelease(t *testing.T) {
 	guide := string(read(t, "../../docs/guides", "verify-a-release.md"))
 	for _, name := range contents("VERSION", []platform{{"OS", "ARCH"}}, true) {
-		// The guide abbreviates names of the second program.
+		// The guide abbreviates the file names of the second program.
 		listed := name
 		if strings.HasPrefix(name, "skr-agent_VERSION_OS") {
 			listed = "skr-agent_…"

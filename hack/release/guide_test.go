@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote"
 )
 
-// guide returns the commands of docs/guides/verify-a-release.md in four parts.
+// guide returns the four shell blocks of docs/guides/verify-a-release.md.
 func guide(t *testing.T) (verify, provenance, copyAll, rebuild string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").

@@ -15,7 +15,7 @@ const modulePath = "github.com/kyma-pull/kyma-pull"
 func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 	suite.Long(t)
 	t.Setenv("TZ", "UTC")
-	// The version contains the commit. Go's module cache therefore never contains different content for this version.
+	// The version includes the commit, so that Go's module cache never returns another commit's content.
 	at := "v0.0.0-" +
 		strings.TrimSpace(ran(t, ".", "git", "-c", "core.abbrev=12", "log", "-1", "--date=format-local:%Y%m%d%H%M%S",
 			"--format=%cd-%h"))
@@ -35,7 +35,7 @@ func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 		".",
 	}
 	for file := range strings.Lines(ran(t, top, "git", "ls-tree", "-r", "--name-only", "HEAD")) {
-		// A module in a subfolder is not part of this module.
+		// A subfolder with its own go.mod is not part of this module.
 		if nested, ok := strings.CutSuffix(strings.TrimSpace(file), "/go.mod"); ok {
 			archive = append(archive, ":(exclude)"+nested)
 		}
@@ -58,7 +58,7 @@ func TestProgramsCanBeInstalledWithGoInstall(t *testing.T) {
 	t.Setenv("GOBIN", bin)
 	t.Setenv("CGO_ENABLED", "0")
 	cache := strings.TrimSpace(ran(t, ".", "go", "env", "GOMODCACHE"))
-	t.Cleanup(func() { // no later test uses the module
+	t.Cleanup(func() { // no later test needs the downloaded module
 		for _, path := range []string{
 			filepath.Join(cache, modulePath+"@"+at),
 			filepath.Join(cache, "cache", "download", modulePath),

@@ -78,7 +78,7 @@ func TestPushUsesPasswordFromEnvironment(t *testing.T) {
 }
 
 func TestPushUsesDefaultNamesOfCharts(t *testing.T) {
-	t.Setenv("DOCKER_CONFIG", t.TempDir()) // without credentials
+	t.Setenv("DOCKER_CONFIG", t.TempDir()) // a folder without credentials
 	r := packCharts(t, "0.3.0")
 	var err error
 	if r.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
