@@ -14,16 +14,16 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// longestExpression is the maximum length that the schema of RolloutPolicy allows.
+// longestExpression is the maximum expression length in the RolloutPolicy schema.
 const longestExpression = 2048
 
-// fill returns an expression with as many repetitions of a part as fit into the maximum length.
+// fill returns an expression in which middle is repeated until the expression has the maximum length.
 func fill(before, part, middle, end, after string) string {
 	n := (longestExpression - len(before) - len(middle) - len(after)) / (len(part) + len(end))
 	return before + strings.Repeat(part, n) + middle + strings.Repeat(end, n) + after
 }
 
-// Without limits, these expressions take seconds or more memory than the machine has.
+// Without limits, these expressions would take seconds to compile, or more memory than the machine has.
 func TestHostileExpressionsCompileInShortTime(t *testing.T) {
 	for name, text := range map[string]string{
 		"chain of optMap":        fill("optional.of(1)", ".optMap(x,x)", "", "", ".hasValue()"),

@@ -13,7 +13,7 @@ import (
 
 const (
 	checkout   = "../.."
-	configPage = "reference/configuration.md" // below docs
+	configPage = "reference/configuration.md" // relative to docs
 )
 
 func configurationPage(t *testing.T) string {
@@ -68,7 +68,7 @@ func TestConfigurationPageListsAllVariables(t *testing.T) {
 				}
 				if strings.HasPrefix(name, `"`) {
 					names[strings.Trim(name, `"`)] = true
-				} else if name != "string" { // a parameter of the type func(string) string
+				} else if name != "string" { // exclude parameters of type func(string) string
 					t.Errorf("%s reads the variable %s, but this test cannot resolve its name", path, name)
 				}
 			}

@@ -39,7 +39,7 @@ func TestWriteFileReplacesAtomically(t *testing.T) {
 	}
 }
 
-// A new file gets its mode from the umask, and an existing file keeps its mode. A read-only file is not changed.
+// A new file gets its mode from the umask. An existing file keeps its mode. A read-only file must not be replaced.
 func TestWriteFileKeepsMode(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0o027))
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestFullDiskErrorHasHint(t *testing.T) {
 	if got := hint(moved); !strings.Contains(got, "free space on the disk") {
 		t.Errorf("got hint %q, want the advice to free space", got)
 	}
-	// inotify returns ENOSPC if a user watches too many files. The disk is not full then.
+	// inotify also returns ENOSPC if a user watches too many files, although the disk is not full.
 	watching := fmt.Errorf("watch the certificate: %w", syscall.ENOSPC)
 	if got := hint(watching); strings.Contains(got, "disk") || !strings.Contains(got, "fs.inotify.max_user_watches") {
 		t.Errorf("got hint %q, want the advice to raise the limit", got)

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// hostile is text with control sequences, as a registry, chart or runtime could send it.
+// hostile is text with control sequences, which a registry, chart or runtime could send.
 const hostile = "\x1b]0;owned\a\x1b[2J\u009b2J\u202egpj.exe\x7f\r \U000e0041 fine\nkcp-publisher: all is well"
 
 func clean(t *testing.T, what, text string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 )
 
-// program returns a program with one command, which prints its flags and returns the error fails.
+// program returns a program with one command. The command prints its flags and returns the error in fails.
 func program(fails error) *cobra.Command {
 	root, _ := NewRoot("program", "is tested", "v0.0.0-test")
 	var lists, slices []string

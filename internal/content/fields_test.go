@@ -10,7 +10,7 @@ import (
 )
 
 func TestDropForeignFieldsRemovesInjectedFields(t *testing.T) {
-	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block without an end
+	const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUI=" // start of a PEM block that does not end
 	full := "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="
 	caOf := func(o *unstructured.Unstructured) any {
 		if holders := caHolders(o); len(holders) == 1 {

@@ -19,8 +19,8 @@ func objects(t *testing.T, yaml string) []*unstructured.Unstructured {
 	return found
 }
 
-// checkContent requires that Check refuses the content with an error that contains want. If want is empty, Check must
-// accept the content.
+// checkContent fails the test unless Check refuses the content with an error that contains want. If want is empty,
+// Check must accept the content.
 func checkContent(t *testing.T, content, want string) {
 	t.Helper()
 	err := Check(objects(t, content), home)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// safeUpgrades is the policy of gateway-api 1.6.0-rc.1 and its binding, with fewer annotations.
+// safeUpgrades is the admission policy in gateway-api 1.6.0-rc.1 with its binding, without some annotations.
 const safeUpgrades = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: safe-upgrades.gateway.networking.k8s.io}

@@ -1,6 +1,6 @@
 package guard
 
-// This file contains YAML of hostile module objects, which could change the agent or intercept its requests.
+// This file contains module objects in YAML that would change the agent or intercept its requests.
 
 func webhook(kind, rule, selectors string) string {
 	return "apiVersion: admissionregistration.k8s.io/v1\nkind: " + kind + "\nmetadata: {name: nosy}\n" +

@@ -18,7 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// discardLogger is a logger that discards its output. Unlike the zero Logger, it has a sink.
+// discardLogger discards its output. Unlike the zero Logger, it has a sink.
 var discardLogger = funcr.New(func(string, string) {}, funcr.Options{})
 
 func TestEventsAreRecordedAndPosted(t *testing.T) {
@@ -62,7 +62,7 @@ func TestEventsAreRecordedAndPosted(t *testing.T) {
 }
 
 func TestUnresponsiveAddressDoesNotDelayEvents(t *testing.T) {
-	// posts is not started, so the queue fills up
+	// nothing starts posts, so its queue fills up
 	p := newPosts(webhook{address: "http://127.0.0.1:1"}, clientgoscheme.Scheme, discardLogger)
 	recorder := p.recorder("skr-agent", events.NewFakeRecorder(3*maxPosts))
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kyma-system", Name: "keda"}}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// asProcess is an environment variable. If it contains the name of a lease, the test binary prints its identity for
-// the lease and runs until its input ends.
+// asProcess is the name of an environment variable. If its value is the name of a lease, the test binary prints its
+// identity for the lease and runs until stdin is closed.
 const asProcess = "TEST_HOLDER_OF_LEASE"
 
 func TestMain(m *testing.M) {
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start starts a process and returns its identity and a function that kills it.
+// start starts the test binary as another process. It returns the process's identity and a function that kills it.
 func start(t *testing.T, lease string, env ...string) (holder string, kill func()) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])

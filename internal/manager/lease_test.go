@@ -39,7 +39,7 @@ func (l *lock) Update(_ context.Context, record resourcelock.LeaderElectionRecor
 // own is the record that client-go's elector writes for this process.
 var own = resourcelock.LeaderElectionRecord{HolderIdentity: "one", LeaseDurationSeconds: 76}
 
-// leaseOn returns a lease with a duration of 15 s, and its clock.
+// leaseOn returns a lease with a duration of 15 seconds, and its clock.
 func leaseOn(inner *lock) (*Lease, *time.Time) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	return &Lease{
@@ -116,7 +116,7 @@ func TestRestartOfTheLeaseHolderEmitsNoEvent(t *testing.T) {
 	for holder, want := range map[string]int{"one": 1, "another": 2, "": 2} {
 		inner := &lock{holder: holder}
 		l, _ := leaseOn(inner)
-		// These are the calls of client-go's elector until the process ends.
+		// client-go's elector makes these calls until the process exits.
 		for range 2 {
 			if _, _, err := l.Get(t.Context()); err != nil {
 				t.Fatal(err)

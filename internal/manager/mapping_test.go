@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// growing is a mapper that counts requests. Tests can add kinds to it.
+// growing is a RESTMapper that counts requests and to which tests can add kinds.
 type growing struct {
 	*meta.DefaultRESTMapper
 	requests int
@@ -28,7 +28,7 @@ func TestRESTMapperCachesOnlyKnownKinds(t *testing.T) {
 			t.Fatalf("unknown kind: got error %v, want NoMatch", err)
 		}
 	}
-	below.Add(kind, meta.RESTScopeNamespace) // its CRD is installed
+	below.Add(kind, meta.RESTScopeNamespace) // as if its CRD had been installed
 	for range 3 {
 		mapping, err := m.RESTMapping(kind.GroupKind(), kind.Version)
 		if err != nil || mapping.Scope != meta.RESTScopeNamespace {

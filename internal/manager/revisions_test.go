@@ -17,7 +17,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// versions returns a lease with the next resource version at each Get, or an error for the version "".
+// versions is a client whose Get returns a lease with the next resource version in the list, or an error for "".
 type versions struct {
 	coordinationclient.LeaseInterface
 	next []string

@@ -31,7 +31,7 @@ func gathered(t *testing.T) map[string]*dto.MetricFamily {
 
 var runs atomic.Int64
 
-// name returns an unused metric name, because with -count a test runs again in the same process.
+// name returns a new metric name each time, because a test can run several times in one process (-count).
 func name(of string) string { return fmt.Sprintf("test_%d_%s", runs.Add(1), of) }
 
 func TestUnsetMetricIsNotExported(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDefaultGoMetricsAreLimited(t *testing.T) {
 		}
 		return n
 	}
-	for range 2 { // a second manager in the process registers them again
+	for range 2 { // a second manager in the same process registers the metrics again
 		if err := GoRuntime(false); err != nil {
 			t.Fatal(err)
 		}

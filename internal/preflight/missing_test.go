@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// adminRoles contains the RBAC files whose single permission includes all permissions.
+// adminRoles contains the RBAC files that grant all permissions with a single rule.
 var adminRoles = map[string]bool{"skr-agent/rbac/all-modules.yaml": true}
 
 // The test removes each permission of each role in both charts, one at a time. The check must name the removed
@@ -36,7 +36,7 @@ func TestEachMissingPermissionIsNamed(t *testing.T) {
 // The short suite tests only every twelfth permission.
 func TestMissingPermissionIsNamed(t *testing.T) { missing(t, 12) }
 
-// missing tests every step-th permission.
+// missing removes every step-th permission.
 func missing(t *testing.T, step int) {
 	t.Helper()
 	server, err := lender.Start(t.Context(), &envtest.Environment{})
@@ -84,7 +84,7 @@ func missing(t *testing.T, step int) {
 	}
 }
 
-// grantPermissions grants permissions to a user with one role for the cluster and one role for each namespace.
+// grantPermissions grants permissions to a user with one ClusterRole, and one Role for each namespace.
 func grantPermissions(t *testing.T, admin *kubernetes.Clientset, user string, permissions []Permission) {
 	t.Helper()
 	rules := map[string][]rbacv1.PolicyRule{} // by namespace; empty for the cluster
@@ -131,7 +131,7 @@ func ruleOf(p Permission) rbacv1.PolicyRule {
 	return rule
 }
 
-// untilNamed waits until the API server denies the removed permission. The finding must then name it.
+// untilNamed waits until the API server denies the removed permission, and then checks that the finding names it.
 func untilNamed(t *testing.T, config *rest.Config, user, part string, all []Permission, removed Permission) {
 	t.Helper()
 	config = rest.CopyConfig(config)

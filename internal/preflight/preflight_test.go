@@ -113,7 +113,7 @@ func TestPermissionsAreReadFromTheCharts(t *testing.T) {
 		}
 		for _, path := range paths {
 			all, err := Permissions(c.files, path, nil)
-			forOperators := path == "kcp-publisher/rbac/operator.yaml" // not bound to a program
+			forOperators := path == "kcp-publisher/rbac/operator.yaml" // a role for people, not for a program
 			if err != nil || (len(all) == 0) != forOperators {
 				t.Errorf("%s: got %d permissions, error %v, want none: %t", path, len(all), err, forOperators)
 			}
@@ -134,7 +134,7 @@ func TestPermissionsAreReadFromTheCharts(t *testing.T) {
 			t.Errorf("got permissions %v, want them to contain %s", all, want)
 		}
 	}
-	// The chart creates this role without a binding, so the publisher does not have its permissions.
+	// The chart creates this role but does not bind it, so the publisher does not have its permissions.
 	all, err = Permissions(charts.PublisherRBAC, "kcp-publisher/rbac/ui.yaml", nil)
 	if err != nil ||
 		slices.ContainsFunc(all, func(p Permission) bool { return p.Resource == "rollouts" && p.Verb == "patch" }) {
@@ -142,7 +142,7 @@ func TestPermissionsAreReadFromTheCharts(t *testing.T) {
 	}
 }
 
-// An account that is allowed to install all modules also needs permissions on non-resource URLs.
+// An account with permission to install all modules also needs permissions on non-resource URLs.
 func TestPermissionsOnURLsAreChecked(t *testing.T) {
 	all, err := Permissions(charts.AgentRBAC, "skr-agent/rbac/all-modules.yaml", nil)
 	if err != nil || !slices.Contains(all, Permission{Verb: "*", URL: "*"}) {
@@ -176,7 +176,7 @@ func TestAccountWithoutPermissionsIsAWarning(t *testing.T) {
 	}
 }
 
-// published returns an OpenAPI document with the definition. Its spec lacks the field drop.
+// published returns an OpenAPI document with the definition, but without the spec field drop.
 func published(t *testing.T, d Definition, drop string) []byte {
 	t.Helper()
 	schema := maps.Clone(d.schema)

@@ -19,7 +19,7 @@ import (
 
 var kubernetes = Capabilities{Version: "v1.36.3", APIVersions: []string{"v1", "apps/v1", "apps/v1/Deployment"}}
 
-// packed returns a packaged chart. files alternates between names and texts.
+// packed returns a packaged chart. files alternates between file names and contents.
 func packed(t testing.TB, files ...string) []byte {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -68,8 +68,8 @@ func scenario(t *testing.T, file string) (members []member, values []byte) {
 	return members, values
 }
 
-// requireSameRendering renders archives with the members in different orders, with and without compression. Each
-// result must match the golden file.
+// requireSameRendering packs the members in different orders, with and without compression, and renders each archive.
+// All results must match the golden file.
 func requireSameRendering(t *testing.T, name string, in Input, members []member) {
 	for i := range 5 {
 		in.Content = archive(t, members...)

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// TestMain runs the binary as a child process if it has an argument.
+// TestMain runs as the render process instead of the tests if the binary was started with an argument.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 {
 		switch os.Args[1] {
@@ -189,7 +189,7 @@ func TestOutputOfRenderProcessIsLimited(t *testing.T) {
 	require.ErrorContains(t, err, "rendering returned more than 32 MiB of objects")
 }
 
-// tryForbiddenActions tries all forbidden actions in a child process and prints the results.
+// tryForbiddenActions runs in a child process, where it tries all forbidden actions and prints the results.
 func tryForbiddenActions() {
 	if err := restrictProcess(limits{MemoryBytes: 256 << 20, CPUSeconds: 10}); err != nil {
 		fmt.Println(err)

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// The test covers fixed vulnerabilities of Helm. Other tests of this package cover CVE-2019-1000008, -2019-18658,
+// The test covers vulnerabilities that Helm has fixed. Other tests in this package cover CVE-2019-1000008, -2019-18658,
 // -2025-53547, -2025-32386, -2025-32387, -2025-55199 and -2023-25165.
 func TestFixedHelmVulnerabilitiesStayFixed(t *testing.T) {
 	head := "apiVersion: v2\nname: sample\nversion: 1.0.0\n"

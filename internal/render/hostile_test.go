@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// attack is content that must be refused quickly and without much memory.
+// attack is content that must be refused quickly and with little memory.
 type attack struct {
 	in      Input
 	want    string

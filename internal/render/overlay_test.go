@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// overlayOf returns a tar of an overlay. files alternates between names and texts.
+// overlayOf returns a tar with an overlay. files alternates between file names and contents.
 func overlayOf(t testing.TB, files ...string) Input {
 	var members []member
 	for i := 0; i < len(files); i += 2 {
@@ -76,8 +76,8 @@ func TestOverlayFolderIsFound(t *testing.T) {
 	}
 }
 
-// listening starts an HTTP server and puts fake programs git, helm and docker into PATH. untouched fails the test if
-// the server or a program was used.
+// listening starts an HTTP server and adds fake git, helm and docker programs to $PATH. untouched fails the test if the
+// server or one of the programs was used.
 func listening(t *testing.T) (address string, untouched func()) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -208,7 +208,7 @@ func TestOverlaysCannotReferToOtherSources(t *testing.T) {
 const builtInLabels = "apiVersion: builtin\nkind: LabelTransformer\nmetadata: {name: a}\nlabels: {part-of: sample}\n" +
 	"fieldSpecs: [{path: metadata/labels, create: true}]\n"
 
-// The kustomization of KEDA uses such a transformer.
+// KEDA's kustomization uses built-in transformers.
 func TestBuiltInTransformersAreApplied(t *testing.T) {
 	objects, err := Render(overlayOf(t, "kustomization.yaml",
 		"resources: [a.yaml]\ntransformers:\n- labels.yaml\n- |\n  apiVersion: builtin\n  kind: PrefixTransformer\n"+
@@ -241,7 +241,7 @@ func TestHostileOverlaysAreRefused(t *testing.T) {
 			fmt.Sprintf("l%d/left/kustomization.yaml", i), fmt.Sprintf("namePrefix: x\nresources: [../../l%d]", i-1),
 			fmt.Sprintf("l%d/right/kustomization.yaml", i), fmt.Sprintf("namePrefix: z\nresources: [../../l%d]", i-1))
 	}
-	// Each value contains the previous value twice.
+	// Each replacement doubles the previous value.
 	var replacements strings.Builder
 	replacements.WriteString("resources: [a.yaml]\nreplacements:\n")
 	growing := configMap("a") + "data:\n  v0: xxxxxxxx\n"

@@ -94,7 +94,7 @@ func TestOrderOfObjectsDoesNotDependOnPackaging(t *testing.T) {
 	}
 }
 
-// Charts write null for a label or annotation whose value is not set.
+// Charts render null for labels and annotations without a value.
 func TestLabelsAndAnnotationsWithoutAValueAreOmitted(t *testing.T) {
 	objects, err := Render(Input{Packed: v1beta2.OCIRef, Content: []byte(
 		"apiVersion: v1\nkind: Secret\nmetadata: {name: a, labels: {unset: null, set: b}, annotations: {unset:}}\n")})

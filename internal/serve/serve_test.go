@@ -198,7 +198,7 @@ func certificate(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: server.TLS.Certificates}
 }
 
-// dial opens connections that send data and nothing else.
+// dial opens connections that send only data and then stay open.
 func dial(t *testing.T, address string, connections int, data []byte) []net.Conn {
 	t.Helper()
 	dialed := make([]net.Conn, connections)
@@ -214,7 +214,7 @@ func dial(t *testing.T, address string, connections int, data []byte) []net.Conn
 	return dialed
 }
 
-// longHello is the start of a ClientHello with the maximum length, without its end.
+// longHello returns a ClientHello of the maximum length without its last bytes.
 func longHello() []byte {
 	message := append([]byte{1, 0, 0xff, 0xff}, make([]byte, 65_400)...)
 	var records []byte

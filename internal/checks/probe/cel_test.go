@@ -108,7 +108,7 @@ func bomb(depth int) string {
 	return fmt.Sprintf("[0,1,2,3,4,5,6,7,8,9].all(v%d, %s)", depth, bomb(depth-1))
 }
 
-// growing returns an expression whose value is a string of 8^depth letters.
+// growing returns an expression that evaluates to a string of 8^depth letters.
 func growing(depth int) string {
 	text := `"a"`
 	for range depth {
@@ -133,7 +133,7 @@ func TestCheckOfMoreThan500ObjectsIsInconclusive(t *testing.T) {
 	require.Contains(t, m.Message, "more than 500 objects")
 }
 
-// The RESTMapper also maps the kind "secret" to the resource secrets.
+// Kinds are not case-sensitive to the RESTMapper: it also maps the kind "secret" to the resource secrets.
 func TestChecksCannotReadSecrets(t *testing.T) {
 	w := newWorld(t)
 	require.NoError(t, w.Create(t.Context(), &corev1.Secret{

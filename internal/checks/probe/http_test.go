@@ -38,7 +38,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// halting sends the start of a body, and no further bytes.
+// halting sends the start of a body and then stops sending.
 func halting(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"queue":`)
 	_ = http.NewResponseController(w).Flush()
@@ -194,8 +194,8 @@ func TestAllAddressesOfTheAPIServerAreRefused(t *testing.T) {
 	}
 }
 
-// raw returns a Service whose address is already cached. Current API servers refuse some of the tested addresses in
-// an EndpointSlice.
+// raw returns a Service whose address is already in the cache. Without the cache, current API servers would reject some
+// of the tested addresses in an EndpointSlice.
 func (w *world) raw(address string, port int32) fleet.ServiceReference {
 	service := fleet.ServiceReference{Namespace: w.namespace, Name: "raw", Port: 80}
 	w.mu.Lock()

@@ -31,8 +31,8 @@ func jobCheck(namespace, template string) fleet.Check {
 	}
 }
 
-// finish sets the conditions of the check's Job, because these tests have no Job controller. The Job is sent to the
-// returned channel.
+// finish sets the conditions of the check's Job, in place of the Job controller, which does not run in these tests. It
+// sends the Job to the returned channel.
 func (w *world) finish(conditions ...batchv1.JobCondition) chan batchv1.Job {
 	finished := make(chan batchv1.Job, 1)
 	go func() {
@@ -105,7 +105,7 @@ func TestMessagesAreMaskedBeforeTruncation(t *testing.T) {
 	w := newWorld(t, func(o *Options) {
 		o.Mask = func(text string) string { return strings.ReplaceAll(text, secret, "[masked]") }
 	})
-	// The length limit cuts the text in the middle of the secret.
+	// With this padding, the length limit truncates the text in the middle of the secret.
 	padding := strings.Repeat("x", bundle.MaxCheckMessageBytes-len("the Job failed: ")-len(secret)/2)
 	w.finish(condition(batchv1.JobFailureTarget, batchv1.JobReasonBackoffLimitExceeded, ""),
 		condition(batchv1.JobFailed, batchv1.JobReasonBackoffLimitExceeded, padding+secret))

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 )
 
-// node creates a Node whose kubelet is the handler, because the cluster of the tests has no nodes. It returns the name.
+// node creates a Node, because the test cluster has none. The handler acts as its kubelet. It returns the Node's name.
 func (w *world) node(kubelet http.HandlerFunc) string {
 	w.Helper()
 	host := ownAddress(w.T)

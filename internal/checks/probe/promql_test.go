@@ -24,7 +24,7 @@ func answers(data string) http.HandlerFunc {
 	}
 }
 
-// millionSeries serves a million time series, as for a query without aggregation.
+// millionSeries serves a million time series, as Prometheus does for a query without aggregation.
 func millionSeries(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	out := bufio.NewWriter(w)
@@ -142,7 +142,7 @@ func TestQueryResultMustBeOneNumber(t *testing.T) {
 
 const scalarResult = `{"resultType":"scalar","result":[1,"0.2"]}`
 
-// answersQuery returns 0.1 for the expected query.
+// answersQuery is a handler that returns 0.1 for the expected query.
 func answersQuery(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/select/api/v1/query" || r.FormValue("query") != "sum(rate(errors[5m]))" {
 		http.NotFound(w, r)
