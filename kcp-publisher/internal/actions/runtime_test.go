@@ -93,7 +93,7 @@ func TestRevokeAddsAgentKeyOnce(t *testing.T) {
 	}
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{Key: &v1beta2.RuntimeKey{Thumbprint: "new"}}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationRevokedKeys: "old"}
-	for range 2 { // the second time changes nothing
+	for range 2 { // the second call must not change anything
 		if _, err := actions.Revoke().Change(kyma); err != nil ||
 			kyma.Annotations[v1beta2.AnnotationRevokedKeys] != "old new" {
 			t.Errorf("got %v, annotations %v", err, kyma.Annotations)

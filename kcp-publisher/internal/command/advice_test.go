@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// advisedCommand matches a command in an advice, up to the end of the sentence.
+// advisedCommand matches a command in a line of advice, up to the end of the sentence.
 var advisedCommand = regexp.MustCompile("kcp-publisher [a-z][^;,`]*")
 
 func TestAdviceNamesCommandsThatExist(t *testing.T) {

@@ -68,7 +68,7 @@ func shownKeys(t *testing.T, dir string) keyring.ShownRoot {
 	return root
 }
 
-// keyIn fails the test unless the role has exactly one key with the state.
+// keyIn returns the role's key with this state. The test fails unless exactly one such key exists.
 func keyIn(t *testing.T, s keyring.ShownRoot, role string, state keys.State) keys.Key {
 	t.Helper()
 	found := slices.DeleteFunc(slices.Clone(s.Keys), func(k keys.Key) bool {
@@ -105,7 +105,7 @@ func TestRevokeRefusesUnlistedKey(t *testing.T) {
 		t.Fatalf("got version %d with revoked keys %v, want version 2 without revoked keys", got.Version, got.Revoked)
 	}
 
-	mustRun(t, "keys", "revoke", before.ID, "--keys", dir) // by its ID in root.json
+	mustRun(t, "keys", "revoke", before.ID, "--keys", dir) // the ID is the key's name in root.json
 	if got := shownKeys(t, dir); !slices.Equal(got.Revoked, []string{before.Thumbprint}) ||
 		!slices.Equal(got.Publishers, []string{inUse.Thumbprint}) {
 		t.Errorf("got revoked keys %v and publisher keys %v", got.Revoked, got.Publishers)

@@ -205,7 +205,7 @@ func TestPublishSkipsOnlyTheKymasAndWatchersAtFault(t *testing.T) {
 	publishTo(t, from, layout, keys)
 	write(t, filepath.Join(from, "two.yaml"), kymaYAML("two", "r-2"))
 	write(t, filepath.Join(from, "three.yaml"), kymaYAML("three", "r-1"))
-	// A status in a file must not decide which Kyma owns a runtime.
+	// A Kyma must not become a runtime's owner because of a status in its file.
 	write(t, filepath.Join(from, "four.yaml"),
 		kymaYAML("four", "r-4")+"status: {runtime: {id: r-2, assignment: {decided: 5}}}\n")
 	write(t, filepath.Join(from, "watcher.yaml"), "apiVersion: operator.kyma-project.io/v1beta2\nkind: Watcher\n"+
@@ -235,7 +235,7 @@ func TestPublishSkipsOnlyTheKymasAndWatchersAtFault(t *testing.T) {
 	}
 }
 
-// The tests of package plan cover the annotations. This test checks that `publish` applies them.
+// Package plan tests each annotation. This test checks that `publish` applies them.
 func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	from, layout, keyDir := fleetFolder(t), filepath.Join(t.TempDir(), "layout"), keyFolder(t)
 	kyma := func(name, annotations string) {

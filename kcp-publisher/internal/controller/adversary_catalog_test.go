@@ -59,7 +59,8 @@ func hostileMetas() []v1beta2.ModuleReleaseMeta {
 	}
 }
 
-// addHostileCatalogs sets the catalogs with one hostile object. Each element contains one catalog per version.
+// addHostileCatalogs sets the catalogs with one hostile object each. For each object, it creates one catalog per
+// promoted version.
 func (s *sharedInput) addHostileCatalogs(
 	templates []v1beta2.ModuleTemplate, metas []v1beta2.ModuleReleaseMeta, must func(error),
 ) {
@@ -81,7 +82,7 @@ func (s *sharedInput) addHostileCatalogs(
 	}
 }
 
-// catalog returns the catalog with the objects of the operator and the adversary.
+// catalog returns the catalog with the operator's objects and the adversary's object.
 func (w *adversary) catalog() *catalog.Snapshot {
 	if w.hostile != nil {
 		return w.hostile[w.offered]

@@ -37,9 +37,9 @@ func historiesToRun(t *testing.T, fixed, byDefault uint64) map[string]histories 
 }
 
 // The test runs random histories. An adversary controls the registry, one runtime with its key, and a retired publisher
-// key, and can write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's Kyma. After every poll of
-// another runtime (the victim), a model decides which bundles the victim can have applied. The model and the tested
-// packages share no code.
+// key, and can write one ModuleTemplate, one ModuleReleaseMeta and one label of the victim's Kyma. After every poll by
+// another runtime, the victim, a model decides which bundles the victim may have applied. The model does not share code
+// with the tested packages.
 func TestRuntimeCannotChangeBundlesOfOtherRuntimes(t *testing.T) {
 	surroundings := newSurroundings(t)
 	for name, run := range historiesToRun(t, fixedSeed, adversaryHistories) {
@@ -112,12 +112,12 @@ func (w *adversary) run() {
 	w.leave()
 }
 
-// After the adversary's last action, the victim must get the version that the operator promoted.
+// leave ends the attack. After that, the victim must get the version that the operator promoted.
 func (w *adversary) leave() {
 	w.messages = append(w.messages, "the adversary leaves")
 	*w.hidden, w.hostile, w.kymas["victim"].Labels = false, nil, nil
 	for range 4 {
-		w.now = w.now.Add(2 * time.Hour) // cached lookup failures have expired
+		w.now = w.now.Add(2 * time.Hour) // by then, cached lookup failures have expired
 		w.reconcile("victim", false)
 		w.poll()
 		w.report()
@@ -131,7 +131,7 @@ func (w *adversary) leave() {
 // poll polls as the victim's agent. If the agent accepts a bundle, the bundle must contain only promoted content.
 func (w *adversary) poll() {
 	before := maps.Clone(w.inForce)
-	accepted, refused := w.agentLooks()
+	accepted, refused := w.pollAsVictim()
 	if refused != "" {
 		w.seen["refused "+refused]++
 		w.messages = append(w.messages, "  the victim refuses the bundle: "+refused)
@@ -213,8 +213,8 @@ func (w *adversary) edit() {
 	}
 }
 
-// recreate replaces the Kyma of mallory, the adversary's runtime. The new Kyma has the runtime ID of mallory or of the
-// victim, and is younger than the victim's Kyma.
+// recreate replaces the Kyma of mallory, the adversary's runtime. The new Kyma has mallory's or the victim's runtime
+// ID, and is younger than the victim's Kyma.
 func (w *adversary) recreate() {
 	w.made++
 	kyma := kymaNamed("mallory", fmt.Sprint("mallory-", w.made), w.now)

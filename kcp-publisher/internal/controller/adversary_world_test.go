@@ -49,8 +49,8 @@ type sharedInput struct {
 	versions                         []string
 	content                          map[string]digest.Digest // by version
 	components                       *memory.Store
-	catalogs                         []*catalog.Snapshot // by the version in the channel
-	// withTemplate and withMeta contain the catalogs with one object of the adversary.
+	catalogs                         []*catalog.Snapshot // indexed by the version in the channel
+	// withTemplate and withMeta contain the catalogs with one additional object from the adversary.
 	withTemplate, withMeta [][]*catalog.Snapshot
 	schema                 *kymaschema.Schema
 	thiefs                 bundle.Documents
@@ -167,7 +167,7 @@ func (m modules) Open(string) (oras.ReadOnlyTarget, error) {
 func (m modules) Repository(string) string { return "modules.example/keda" }
 func (m modules) String() string           { return "modules.example" }
 
-// adversary is one random history: the real publisher and agent, and the expected state.
+// adversary runs one random history: it contains the real publisher and agent, and the expected state.
 type adversary struct {
 	*testing.T
 	*sharedInput
@@ -185,7 +185,7 @@ type adversary struct {
 	// bundles contains all pushed bundles, and reported contains all reports of the victim.
 	bundles, reported []bundle.Blob
 	malice            int64
-	// hostile contains the catalogs with an object of the adversary, or is nil.
+	// hostile contains the catalogs with the adversary's current object. It is nil if the adversary has not added one.
 	hostile []*catalog.Snapshot
 
 	// These fields count the operator's actions.
@@ -350,7 +350,7 @@ func (w *adversary) repository(name string) oras.Target {
 	return repository
 }
 
-// keep stores a pushed bundle, which the adversary can replay later.
+// keep stores a pushed bundle, so that the adversary can replay it later.
 func (w *adversary) keep(runtime string, outcome publish.Outcome) {
 	fetched, err := store.Fetch(w.Context(), w.repository(bundle.DesiredRepository(runtime)),
 		outcome.Published.Digest.String())
@@ -372,8 +372,9 @@ func (w *adversary) replay() {
 	}
 }
 
-// agentLooks polls once as the victim's agent. It returns the newly accepted bundle, or the reason for a refusal.
-func (w *adversary) agentLooks() (*bundle.Bundle, string) {
+// pollAsVictim polls once as the victim's agent. It returns the newly accepted bundle, or the reason why it refused a
+// bundle.
+func (w *adversary) pollAsVictim() (*bundle.Bundle, string) {
 	repository := w.repository(bundle.DesiredRepository("victim"))
 	fetched, err := store.Fetch(w.Context(), repository, bundle.TagDesired)
 	if errors.Is(err, store.ErrNotFound) {
@@ -439,8 +440,7 @@ func (w *adversary) send(to string, r bundle.Report, key stolenKey) bundle.Blob 
 	return blob
 }
 
-// pushFalseReports signs arbitrary reports with mallory's key and pushes them to the repository of mallory or of the
-// victim.
+// pushFalseReports signs arbitrary reports with mallory's key and pushes them to mallory's or the victim's repository.
 func (w *adversary) pushFalseReports() {
 	w.malice++
 	r := bundle.Report{

@@ -48,7 +48,7 @@ func TestFailingRepositoryDelaysOnlyItsRuntime(t *testing.T) {
 			t.Fatalf("got delays %s for r0 and %s for r1, want a delay for r0 only", b.remainingDelay(named("r0"), now),
 				b.remainingDelay(named("r1"), now))
 		}
-		b.recordSuccess(ctx, named("r1"), now, true, true) // a success of another runtime does not end the backoff
+		b.recordSuccess(ctx, named("r1"), now, true, true) // the success of another runtime must not end the backoff
 		now, last = now.Add(wait+fleetstate.MaxDelay), wait
 	}
 	if last < fleetstate.MaxDelay/4 {
@@ -97,7 +97,7 @@ func TestRegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// The registry refuses writes but allows reads. The delay before the next attempt must grow after each refused write.
+// The registry allows reads but refuses writes. The delay before the next attempt must grow after each refused write.
 func TestRefusedWriteIsNotRepeatedInEveryPoll(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	refusing := &refusingStore{Store: w.place}

@@ -17,7 +17,7 @@ import (
 func withoutEvent() *Changes { return &Changes{rereads: make(chan event.GenericEvent, 1)} }
 
 func TestCatalogIsNotReadDuringAPartialChange(t *testing.T) {
-	c := &Catalog{Changes: withoutEvent()} // a read would panic without a reader
+	c := &Catalog{Changes: withoutEvent()} // it has no reader, so a read would panic
 	first, second := c.Hold(), c.Hold()
 	for name, release := range map[string]func(){"two holds": func() {}, "one hold": first,
 		"hold released twice": first} {

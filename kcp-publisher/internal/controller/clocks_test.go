@@ -18,12 +18,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// The test sets the clock of the publisher or the agent to a wrong time. After the clock is corrected, the next bundle
-// must reach the runtime without an operator.
+// The test sets the clock of the publisher or the agent to a wrong time. After the clock is corrected, the runtime must
+// receive the next bundle without help from an operator.
 func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
-		publisher, agent time.Duration // how far the clock is ahead
+		publisher, agent time.Duration // how far each clock is ahead
 		want             refusal.Reason
 	}{
 		"publisher's clock is hours ahead":         {5 * time.Hour, 0, ""},
@@ -65,8 +65,8 @@ func TestRuntimesRecoverAfterTheirClocksAreCorrected(t *testing.T) {
 	}
 }
 
-// The clocks of the publisher and the agent are ahead and then corrected. Even a new epoch does not reset the agent's
-// verified time, so an operator must delete the agent's state.
+// The clocks of both the publisher and the agent were ahead and have been corrected. Even a new epoch does not reset
+// the agent's verified time, so an operator must delete the agent's state.
 func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	h := newHistory(t, nil)
 	right := h.now
@@ -91,7 +91,8 @@ func TestClocksAheadOnBothSidesNeedAnOperator(t *testing.T) {
 	}
 }
 
-// The control plane recognizes the agent by its recorded key. It needs a certificate only if it lost this record.
+// The control plane recognizes an agent by the recorded key. It needs the agent's certificate only if it has lost this
+// record.
 func TestAgentWithAnExpiredCertificateIsRecognized(t *testing.T) {
 	h := newHistory(t, nil)
 	snapshot, err := catalog.New(nil, nil)

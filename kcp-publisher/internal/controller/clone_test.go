@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// A module of a cloned runtime fails. The publisher publishes nothing to the runtime, even after a restart, but shows
-// the reported states.
+// A module fails in a cloned runtime. The publisher does not publish bundles to the runtime, even after a restart, but
+// shows the reported states.
 func TestStatesOfACloneAreShown(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 1)
 	w.must(w.api.Delete(t.Context(), w.policy()))

@@ -63,7 +63,7 @@ func (h *history) rotatePublisher(dropOld bool) {
 	h.model.roots = append(h.model.roots, next)
 }
 
-// revoke revokes a publisher key. It rotates a key that is in use first.
+// revoke revokes a publisher key. If the key is in use, revoke rotates it first.
 func (h *history) revoke() {
 	before := h.model.newestRoot()
 	revoked := one(h.random, h.stolen...).thumbprint
@@ -97,7 +97,7 @@ func (h *history) noteRoot(loaded publish.Keys) {
 	h.raw = []trust.Root{loaded.Root}
 	h.model = model{
 		roots: []root{{version: 1, epoch: 1, expires: h.now.AddDate(1, 0, 0), signer: key,
-			listed: map[string]bool{key: true}}}, published: map[string]*made{}, offered: map[int64]bool{},
+			listed: map[string]bool{key: true}}}, published: map[string]*madeBundle{}, offered: map[int64]bool{},
 	}
 	h.model.forget()
 }

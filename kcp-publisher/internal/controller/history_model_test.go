@@ -102,14 +102,14 @@ func (r root) next(now time.Time) root {
 	return r
 }
 
-// made describes a bundle that the publisher or the attacker created.
-type made struct {
+// madeBundle describes a bundle that the publisher or the attacker created.
+type madeBundle struct {
 	blob            bundle.Blob
 	key, runtime    string
 	epoch, sequence int64
 	issued, expires time.Time
-	// statement is the number of the bundle's statement, which is the same for equal statements. exchanged is true if the
-	// attacker has replaced a document after the bundle was signed.
+	// statement identifies the bundle's statement; equal statements have the same number. exchanged is true if the
+	// attacker replaced a document after the bundle was signed.
 	statement int
 	exchanged bool
 
@@ -120,18 +120,18 @@ type made struct {
 // model records the steps of a history and applies the rules of docs/concepts/verification.md to them.
 type model struct {
 	// roots contains the versions of the root of trust, with version 1 at index 0. offered contains the versions in the
-	// registry. forged is the number of a version that the attacker has replaced in the registry, or 0.
+	// registry. forged is the version that the attacker has replaced in the registry, or 0.
 	roots   []root
 	offered map[int64]bool
 	forged  int64
 	// used is the publisher's signing key. published contains the bundle in the status of each runtime's Kyma. lying is
-	// the bundle that is in the registry repository of runtime berlin.
+	// the bundle in the registry repository of runtime berlin.
 	used      string
-	published map[string]*made
-	bundles   []*made
-	lying     *made
+	published map[string]*madeBundle
+	bundles   []*madeBundle
+	lying     *madeBundle
 
-	// These fields contain the state that the agent must have.
+	// These fields contain the state that the agent is expected to have.
 	version int64
 	newest  time.Time
 	last    struct {

@@ -35,16 +35,16 @@ import (
 
 const (
 	fixedSeed     = 5
-	keyHistories  = 100 // number of histories that cover all cases of the test
+	keyHistories  = 100 // enough histories to cover all cases of the test
 	keySeed       = 7
 	steps         = 12
 	bundlesLive   = 7 * 24 * time.Hour
 	berlin, paris = "berlin", "paris"
 )
 
-// Each history has random steps of a publisher, an attacker and an agent. The attacker controls the registry and all
-// former publisher keys. A model that shares no code with the tested packages predicts the bundle that the agent
-// applies.
+// Each history is a random sequence of steps by a publisher, an attacker and an agent. The attacker controls the
+// registry and all former publisher keys. A model predicts the bundle that the agent applies. It does not share code
+// with the tested packages.
 func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	for name, run := range historiesToRun(t, keySeed, keyHistories) {
 		t.Run(name, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestRandomHistoriesFollowTheModel(t *testing.T) {
 	}
 }
 
-// history is one random history: the real publisher, attacker and agent, and the expected state.
+// history runs one random history: it contains the real publisher and agent, the attacker, and the expected state.
 type history struct {
 	*testing.T
 	random   *rand.Rand
@@ -187,13 +187,13 @@ func (h *history) run() {
 	}
 }
 
-// heal ends the attack and applies the steps of docs/security/keys.md. The agent must then accept the published bundle.
+// heal ends the attack and follows docs/security/keys.md. The agent must then accept the published bundle.
 func (h *history) heal() {
 	h.messages = append(h.messages, "the attacker leaves")
 	h.skew = 0
 	h.removeRoots(h.model.forged)
 	if h.model.newest.After(h.now) {
-		h.must(h.agent.forget()) // the verified time is in the future
+		h.must(h.agent.forget()) // the stored verified time is in the future
 		h.model.forget()
 	}
 	h.rotatePublisher(true)
@@ -278,12 +278,12 @@ func (h *history) publish(runtime string) {
 	h.must(err)
 	fetched, err := store.Fetch(h.Context(), repository, outcome.Published.Digest.String())
 	h.must(err)
-	made := h.made(bundle.Blob(fetched), outcome.Published.Predicate, h.model.used)
-	h.model.published[runtime] = made
+	madeBundle := h.madeBundle(bundle.Blob(fetched), outcome.Published.Predicate, h.model.used)
+	h.model.published[runtime] = madeBundle
 	if runtime == berlin {
-		h.model.lying = made
+		h.model.lying = madeBundle
 	}
-	h.model.offer(made.predicate.RootVersion)
+	h.model.offer(madeBundle.predicate.RootVersion)
 }
 
 // refusedExpired reports whether the root of trust has expired. If it has, err must be a refusal with this reason.
@@ -295,8 +295,8 @@ func (h *history) refusedExpired(err error) bool {
 	return expired
 }
 
-func (h *history) made(blob bundle.Blob, p bundle.Predicate, key string) *made {
-	m := &made{
+func (h *history) madeBundle(blob bundle.Blob, p bundle.Predicate, key string) *madeBundle {
+	m := &madeBundle{
 		blob: blob, key: key, runtime: p.Audience.Runtime, epoch: p.Epoch, sequence: p.Sequence,
 		issued: p.IssuedAt, expires: p.ExpiresAt, predicate: p, statement: len(h.model.bundles),
 	}
@@ -350,7 +350,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.messages = append(h.messages,
 		fmt.Sprintf("  %s sequence %d of epoch %d, issued %s, statement %d", key.thumbprint[:6], p.Sequence, p.Epoch,
 			p.IssuedAt, statement))
-	m := h.made(blob, p, key.thumbprint)
+	m := h.madeBundle(blob, p, key.thumbprint)
 	m.documents = &documents
 	for _, before := range h.model.bundles {
 		if statement < 0 && before.documents != nil &&
@@ -366,7 +366,7 @@ func (h *history) forged(documents bundle.Documents, p bundle.Predicate, key sto
 	h.put(blob)
 }
 
-// exchange replaces a document of an existing bundle without changing the bundle's signed statement.
+// exchange replaces a document of an existing bundle and keeps the bundle's signed statement.
 func (h *history) exchange() {
 	if h.model.lying == nil {
 		return
@@ -429,7 +429,7 @@ func (h *history) takeUpKeys() {
 // attacked is a registry that an attacker controls. The attacker can read all blobs and remove tags.
 type attacked struct {
 	*store.Memory
-	gone map[string]bool // repositories and their tags
+	gone map[string]bool // REPOSITORY:TAG of removed tags
 }
 
 func (a *attacked) untag(repository, tag string) { a.gone[repository+":"+tag] = true }

@@ -34,9 +34,9 @@ func TestTenThousandHostileReportsAreFreedFromMemory(t *testing.T) {
 	receiveHostileReports(t, 100, 100, 12)
 }
 
-// receiveHostileReports runs the controllers of a publisher with large reports that differ in each round. After the
-// runtimes send their usual reports again, the memory must return to its start. Requests of ordinary modules fill the
-// caches before the start, in warmRounds rounds, because caches keep entries up to their limits.
+// receiveHostileReports runs a publisher's controllers with large reports that differ in each round. After the runtimes
+// send their usual reports again, memory usage must return to its initial value. Caches keep entries up to their
+// limits, so requests for ordinary modules fill them before the first measurement, in warmRounds rounds.
 func receiveHostileReports(t *testing.T, runtimes, rounds, warmRounds int) {
 	t.Helper()
 	limit := debug.SetMemoryLimit(chartMemoryLimit)
@@ -80,7 +80,7 @@ func receiveHostileReports(t *testing.T, runtimes, rounds, warmRounds int) {
 	if peak > chartMemoryLimit {
 		t.Errorf("%d bytes were in use, must be at most %d", peak, chartMemoryLimit)
 	}
-	// A few reports do not fill the cache of shared parts, so the parts stay.
+	// A few reports do not fill the cache of shared parts, so their parts stay in the cache.
 	if parts > releaseBytes || end-parts > start+start/10 {
 		t.Errorf("%d bytes are in use after %d hostile reports, %d before: must grow by at most 10 %%", end,
 			runtimes*rounds, start)
@@ -96,8 +96,8 @@ func requestOrdinaryModules(report *bundle.Report, round int) {
 	}
 }
 
-// hostileFleet is a fleet whose runtimes send any report. It stores Kymas as the publisher's cache does, because a fake
-// client encodes the whole Kyma for every request.
+// hostileFleet is a fleet whose runtimes can send any report. It stores Kymas as the publisher's cache does, because a
+// fake client encodes the whole Kyma for every request.
 type hostileFleet struct {
 	*waves
 	random    *rand.Rand
@@ -173,7 +173,7 @@ func (f *hostileFleet) list(kymas *v1beta2.KymaList, opts []client.ListOption) {
 	}
 }
 
-// round sends a changed report of each runtime, and lets the publisher process all reports.
+// round sends a changed report from each runtime, and waits until the publisher has processed all reports.
 func (f *hostileFleet) round(change func(*bundle.Report)) {
 	f.Helper()
 	f.now = f.now.Add(2 * time.Minute)
@@ -221,7 +221,7 @@ func (f *hostileFleet) dropOldContent() {
 // replaceable is a registry whose content the test can replace.
 type replaceable struct{ store.Store }
 
-// makeHostile makes a report as large as the limits allow, with texts that no other report has.
+// makeHostile makes a report as large as the limits allow, with texts that are unique to this report.
 func (f *hostileFleet) makeHostile(report *bundle.Report) {
 	letters := func(n int) string {
 		text := make([]byte, n)

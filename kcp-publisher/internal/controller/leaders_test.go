@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/controller/fleetstate"
 )
 
-// For a short time after a Lease was lost, two publishers can run for one runtime.
+// For a short time after a publisher has lost its Lease, two publishers can reconcile the same runtime.
 func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)
 	w.must(w.api.Delete(t.Context(), w.policy()))
@@ -42,7 +42,7 @@ func TestFormerLeaderDoesNotOverwriteANewerStatus(t *testing.T) {
 	}
 
 	w.kymas = first
-	first.PollInterval = time.Hour // keep the known reports fresh
+	first.PollInterval = time.Hour // do not read the reports again
 	w.poll()
 	seen := read()
 	if was, is := newest.Status.Runtime, seen.Status.Runtime; is.Published.Sequence < was.Published.Sequence ||

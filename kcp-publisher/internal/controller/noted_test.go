@@ -121,7 +121,7 @@ func TestRootExpiryNoticesAreNotRepeatedByARestart(t *testing.T) {
 	var before time.Time
 	for now := noon; now.Before(expires.Add(48 * time.Hour)); now = now.Add(time.Hour) {
 		if now.Equal(expires.Add(-10 * 24 * time.Hour)) {
-			before = time.Time{} // another process
+			before = time.Time{} // as in another process
 		}
 		k.announceExpiry(root, before, now)
 		before = now

@@ -42,7 +42,7 @@ func TestRuntimesThatARolloutAwaitsAreReconciledFirst(t *testing.T) {
 	}
 }
 
-// The test queues a poll of one runtime while notifications about other runtimes arrive all the time.
+// The test queues a poll of one runtime while notifications about other runtimes arrive constantly.
 func TestConstantNotificationsDoNotBlockPolls(t *testing.T) {
 	k := &Kymas{Rollouts: &Rollouts{}}
 	k.Rollouts.view.Store(&plan.View{AwaitedRuntimes: map[string]bool{"canary": true}})

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// slowStore is a registry that calls during before it opens the repository of the given name for the first time.
+// slowStore is a registry that calls the function during before it opens the named repository for the first time.
 type slowStore struct {
 	store.Store
 	name   string

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// An operator moved a runtime from a suspended Kyma to another one, which is deleted later. The first Kyma is the only
-// one with the runtime ID, but it gets no bundle when it is resumed.
+// An operator moved a runtime from a suspended Kyma to another Kyma, which is deleted later. Then the first Kyma is the
+// only one with the runtime ID. When it is resumed, it must still not get a bundle.
 func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
 	for name, end := range map[string]func(next *v1beta2.Kyma){
 		"runtime without a cluster": func(next *v1beta2.Kyma) { next.Labels[v1beta2.LabelRuntimeGone] = v1beta2.True },
@@ -25,8 +25,8 @@ func TestFormerOwnerGetsNoBundleAfterADeletion(t *testing.T) {
 	}
 }
 
-// checkFormerOwner moves a runtime from a suspended Kyma to another one, which it deletes after a call of end. It then
-// checks the first Kyma.
+// checkFormerOwner moves a runtime from a suspended Kyma to another one, calls end, and deletes the second Kyma. It
+// then checks the first Kyma.
 func checkFormerOwner(t *testing.T, end func(next *v1beta2.Kyma)) {
 	t.Helper()
 	w := newWaves(t, newSurroundings(t), 1)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// plannerWithGit is a planner whose announcements are recorded.
+// plannerWithGit contains a planner and records its announcements.
 type plannerWithGit struct {
 	*Planner
 	last      shard.Announcement
@@ -23,7 +23,7 @@ type plannerWithGit struct {
 	reason    string
 	requested bool
 	compared  int
-	lost      error // the error of MayWrite
+	lost      error // returned by MayWrite
 }
 
 func newPlannerWithGit(t *testing.T) *plannerWithGit {
@@ -91,7 +91,7 @@ func TestPlannerAnnouncesNoStateWhileACommitIsApplied(t *testing.T) {
 	if err := w.Stop(ctx); err != nil || w.last.Held != w.reason || w.last.State != "" {
 		t.Errorf("hold: announced %+v, error %v", w.last, err)
 	}
-	announce(old, "s1") // an evaluation that began before the hold
+	announce(old, "s1") // this evaluation began before the hold
 	if w.announceAgain(ctx); w.last.State != "" {
 		t.Errorf("evaluation during the hold: announced %+v, want the hold", w.last)
 	}

@@ -42,7 +42,7 @@ func (r *requests) RoundTrip(request *http.Request) (*http.Response, error) {
 	return r.RoundTripper.RoundTrip(request)
 }
 
-// taken returns the number of manifest requests since the last call.
+// taken returns the numbers of manifest requests since the last call.
 func (r *requests) taken() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -52,7 +52,7 @@ func (r *requests) taken() map[string]int {
 	return was
 }
 
-// atRest returns an idle fleet with a real registry.
+// atRest returns an idle fleet with a real registry, and a counter of the registry's requests.
 func atRest(t *testing.T, runtimes int) (*waves, *requests) {
 	t.Helper()
 	w, asked := newWaves(t, newSurroundings(t), runtimes), &requests{by: map[string]int{}}
@@ -85,7 +85,7 @@ func TestStartedPublisherMakesOneRequestPerIdleRuntime(t *testing.T) {
 	w.restart()
 	w.poll()
 	wantAsked(t, "first pass", asked, map[string]int{"GET runtimes": runtimes})
-	w.poll() // a pass with another trigger
+	w.poll() // a reconcile with another trigger
 	wantAsked(t, "second pass soon after", asked, map[string]int{})
 	w.now = w.now.Add(maxRestingPoll)
 	w.poll()
@@ -162,7 +162,7 @@ func TestReportReadIsPostponedOnlyForIdleRuntimes(t *testing.T) {
 	w, _ := atRest(t, 2)
 	resting := &v1beta2.Kyma{}
 	w.must(w.api.Get(t.Context(), client.ObjectKey{Namespace: "kcp-system", Name: w.names[1]}, resting))
-	// The view in the tested reconcile can differ from the current view.
+	// The tested reconcile can use an older view than the current one.
 	awaiting := &plan.View{AwaitedRuntimes: map[string]bool{plan.RuntimeID(resting): true}}
 	noted := func(kyma *v1beta2.Kyma, ago time.Duration) {
 		kyma.Status.Runtime.Observed.Heard = new(metav1.NewTime(w.now.Add(-ago)))
@@ -281,8 +281,8 @@ func TestPollOfAnIdleRuntimeIsOneRequest(t *testing.T) {
 	asked.taken()
 	w.poll()
 	wantAsked(t, "heartbeat", asked, map[string]int{"HEAD reports": runtimes, "GET reports": 1})
-	// Another Kyma with the same runtime ID does not change the inputs of a settled reconcile, but the reconcile must not
-	// be skipped.
+	// Another Kyma with the same runtime ID does not change the inputs of the reconcile, but the reconcile must still
+	// not be skipped.
 	other := kymaNamed("other", "other", w.now.Add(-24*time.Hour))
 	other.Labels = map[string]string{v1beta2.LabelRuntimeID: w.names[1]}
 	w.must(w.api.Create(t.Context(), other))

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/permission"
 )
 
-// The test impersonates the publisher with the permissions of its chart.
+// The test impersonates the publisher with the permissions from its chart.
 func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("rbac", "publisher.yaml")
@@ -79,7 +79,7 @@ func TestPublisherPatchesOnlyItsPartOfKymas(t *testing.T) {
 	}
 }
 
-// The test impersonates the publisher with the permissions of its chart.
+// The test impersonates the publisher with the permissions from its chart.
 func TestPublisherWritesOnlyTheSecretOfItsWebhooks(t *testing.T) {
 	u, ctx := startUsers(t), t.Context()
 	u.apply("rbac", "webhooks.yaml")

@@ -17,7 +17,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // registers the storage driver
 	"github.com/go-logr/logr"
 	"github.com/sirupsen/logrus"
 	"golang.org/x/sync/errgroup"
@@ -64,7 +64,7 @@ func observedRegistry(t *testing.T, observe func(http.RoundTripper) http.RoundTr
 
 func quiet(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// race is a publisher of several runtimes. Its keys are rotated while agents poll.
+// race is a publisher with several runtimes. The test rotates its keys while agents poll.
 type race struct {
 	*testing.T
 	place     store.Store
@@ -180,8 +180,8 @@ func withRaceDetector() bool {
 	return info != nil && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// The root of trust lists the old key until all bundles are signed with the new one, so agents must accept all bundles.
-// In the end, all agents must have applied a bundle of the newest root of trust and key.
+// The root of trust lists the old key until all bundles are signed with the new one, so agents must never refuse a
+// bundle. In the end, all agents must have applied a bundle for the newest root of trust, signed with the newest key.
 func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 	for name, dropOld := range map[string]bool{"old key is kept for one rotation": false,
 		"old key is dropped immediately": true} {
@@ -228,7 +228,7 @@ func TestKeysRotateWhileBundlesArePublished(t *testing.T) {
 				}
 				working.Go(func() error { return errors.Join(r.rotate(ctx, dropOld), follower.reloadKeys(quiet(ctx))) })
 				if err := working.Wait(); err != nil {
-					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // an agent's refusal cancels the publishers
+					t.Fatal(errors.Join(context.Cause(looksUntil), err)) // the cause is an agent's refusal
 				}
 				// Publish to every runtime that needs a new bundle, as the controller does.
 				for _, agent := range agents {

@@ -56,7 +56,8 @@ func TestIrrecoverableStatusIsWrittenBeforeTheBundle(t *testing.T) {
 	}
 }
 
-// Before it publishes the next bundle, the publisher stores the agent's new key together with the report's sequence.
+// The publisher must store an agent's new key together with the sequence number of the report before it publishes the
+// next bundle.
 func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {
@@ -98,8 +99,8 @@ func TestNewKeyIsStoredWithReportedStates(t *testing.T) {
 	}
 }
 
-// The API server refuses a status that ends a runtime's silence. The publisher must not emit an Event for this status,
-// because the next reconcile would repeat it.
+// The API server rejects the status update that ends a runtime's silence. The publisher must not emit an Event for it
+// yet, because the next reconcile would emit the Event again.
 func TestUnwrittenStatusEmitsNoEvents(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1beta2.AddToScheme(scheme); err != nil {

@@ -66,7 +66,7 @@ type shardWithGit struct {
 	cached, direct client.Client
 	approvals      []byte
 	err            error
-	requests       int // for a comparison
+	requests       int // requests for a comparison with Git
 }
 
 func newShardWithGit(t *testing.T) *shardWithGit {
@@ -104,7 +104,7 @@ func newShardWithGit(t *testing.T) *shardWithGit {
 	return s
 }
 
-// want checks whether the shard can publish bundles, and which commit its bundles contain.
+// want checks whether the shard can publish bundles, and the commit in its bundles.
 func (s *shardWithGit) want(t *testing.T, when string, resolves bool, commit string) {
 	t.Helper()
 	if got := s.kymas.currentView() != nil; got != resolves {

@@ -53,8 +53,8 @@ func kymaOf(runtime string) *v1beta2.Kyma {
 	return &v1beta2.Kyma{ObjectMeta: metav1.ObjectMeta{Name: runtime, Namespace: "kcp-system", UID: "first"}}
 }
 
-// The test follows one runtime through unchanged reports, replayed reports and restarts. The publisher may write the
-// Kyma's status only once a day.
+// One runtime sends unchanged reports, an attacker replays old ones, and both programs restart. The publisher may write
+// the Kyma's status only once a day.
 func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	key, thumbprint := trusttest.PublicKey(t, signer), trusttest.Thumbprint(t, signer)
@@ -77,7 +77,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		}
 		return blob
 	}
-	poll := func(lies bundle.Blob) (got judged, wrote bool) {
+	poll := func(lies bundle.Blob) (got readResult, wrote bool) {
 		t.Helper()
 		if err := store.PushReport(t.Context(), place, "one", lies); err != nil {
 			t.Fatal(err)
@@ -93,7 +93,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		if wrote = ingest.NeedsUpdate(kyma.Status, after.Status); wrote {
 			kyma.Status = after.Status
 		}
-		return judged{newest.Refused != nil, r.lastReport(kyma).KnownAt}, wrote
+		return readResult{newest.Refused != nil, r.lastReport(kyma).KnownAt}, wrote
 	}
 	minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 	rewritten := func(b bundle.Blob) bundle.Blob {
@@ -106,26 +106,26 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 		at      time.Time
 		restart bool
 		lies    bundle.Blob
-		want    judged
+		want    readResult
 		writes  bool
 	}{
-		{"first report", minute(0), false, first, judged{false, minute(0)}, true},
-		{"first report is read again", minute(1), false, first, judged{false, minute(0)}, false},
-		{"heartbeat", minute(6), false, second, judged{false, minute(6)}, false},
-		{"heartbeat with other bytes", minute(7), false, rewritten(second), judged{false, minute(6)}, false},
-		{"replay of the first report", minute(8), false, first, judged{true, minute(6)}, false},
-		{"heartbeat after the replay", minute(11), false, third, judged{false, minute(11)}, false},
-		{"restart, arrival time is taken from the report", minute(30), true, third, judged{false, minute(10)}, false},
-		{"replay of an older heartbeat", minute(31), false, second, judged{true, minute(10)}, false},
-		{"heartbeat after the restart", minute(36), false, fourth, judged{false, minute(36)}, false},
-		{"restart with an older heartbeat in the registry", minute(40), true, second, judged{false, minute(5)}, false},
+		{"first report", minute(0), false, first, readResult{false, minute(0)}, true},
+		{"first report is read again", minute(1), false, first, readResult{false, minute(0)}, false},
+		{"heartbeat", minute(6), false, second, readResult{false, minute(6)}, false},
+		{"heartbeat with other bytes", minute(7), false, rewritten(second), readResult{false, minute(6)}, false},
+		{"replay of the first report", minute(8), false, first, readResult{true, minute(6)}, false},
+		{"heartbeat after the replay", minute(11), false, third, readResult{false, minute(11)}, false},
+		{"restart, arrival time is taken from the report", minute(30), true, third, readResult{false, minute(10)}, false},
+		{"replay of an older heartbeat", minute(31), false, second, readResult{true, minute(10)}, false},
+		{"heartbeat after the restart", minute(36), false, fourth, readResult{false, minute(36)}, false},
+		{"restart with an older heartbeat in the registry", minute(40), true, second, readResult{false, minute(5)}, false},
 		{
-			"newer heartbeat that the status does not record", minute(41), false, third, judged{false, minute(41)},
+			"newer heartbeat that the status does not record", minute(41), false, third, readResult{false, minute(41)},
 			false,
 		},
 		{
 			"heartbeat a day later", noon.Add(25 * time.Hour), false, report(5, noon.Add(25*time.Hour)),
-			judged{false, noon.Add(25 * time.Hour)}, true,
+			readResult{false, noon.Add(25 * time.Hour)}, true,
 		},
 	} {
 		now = step.at
@@ -146,7 +146,7 @@ func TestHeartbeatDoesNotWriteTheStatus(t *testing.T) {
 	}
 }
 
-// After a restart, the time of the next report is the time in the report, not its arrival time.
+// After a restart, the publisher must use the time inside the next report, not the time at which it reads the report.
 func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	place, signer, kyma := store.NewMemory(), trusttest.NewSigner(t), kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))
@@ -196,8 +196,8 @@ func TestDelayedReportDoesNotProveThatARuntimeIsAlive(t *testing.T) {
 	}
 }
 
-// judged is the result of reading a report.
-type judged struct {
+// readResult is the result of reading a report.
+type readResult struct {
 	refused    bool
 	lastReport time.Time
 }
@@ -299,7 +299,8 @@ func TestOnlyARegistryOutageDelaysAllRuntimes(t *testing.T) {
 	}
 }
 
-// A started publisher knows no report, so it fetches each report directly instead of reading its digest first.
+// A newly started publisher does not have any report yet, so it fetches each report directly instead of comparing
+// digests first.
 func TestStartedPublisherReadsEachReportOnce(t *testing.T) {
 	var asked []string
 	manifest := []byte(`{"schemaVersion":2}`)
@@ -363,7 +364,7 @@ func TestRepeatedRegistryErrorHasTheSameText(t *testing.T) {
 	}
 }
 
-// Checking the content of a report is expensive.
+// Checking the content of a report is expensive, so the publisher must not repeat the check for an accepted report.
 func TestReportContentIsCheckedUntilItIsAccepted(t *testing.T) {
 	place, signer, now, kyma := store.NewMemory(), trusttest.NewSigner(t), noon, kymaOf("one")
 	public, err := trust.EncodePublicKey(trusttest.PublicKey(t, signer))

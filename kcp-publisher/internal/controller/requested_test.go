@@ -55,7 +55,7 @@ func TestRequestedReconcileReadsTheRegistryAgain(t *testing.T) {
 	}
 	kyma.Annotations = map[string]string{v1beta2.AnnotationReconcileRequested: "now"}
 	w.must(w.api.Update(t.Context(), kyma))
-	poll() // the next pass writes the status
+	poll() // the next reconcile writes the status
 	if kyma = poll(); !asked() || there() == older.Descriptor.Digest || kyma.Status.LastHandledReconcileAt != "now" {
 		t.Errorf("after the request: got report read %t, bundle %s, handled request %q", asked(), there(),
 			kyma.Status.LastHandledReconcileAt)

@@ -10,7 +10,7 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Without the webhook, the API server accepts an expression that no agent can compile.
+// Without the webhook, the API server accepts an expression that agents cannot compile.
 func TestPolicyWithAnInvalidExpressionStartsNoRollout(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 4)
 	w.settle()

@@ -173,12 +173,11 @@ func TestImagePullSecretIsForAllRuntimes(t *testing.T) {
 				t.Errorf("%s: the Secret is restricted to module %s", name, s.Module)
 			}
 		}
-		// The other Secrets could not be read, so they must not be removed.
+		// The publisher could not read the other Secrets, so it must not remove them.
 		if !slices.Equal(got, c.want) || !slices.Equal(r.Secrets.KnownNames, c.want) {
 			t.Errorf("%s: got Secrets %v, known %v, want %v", name, got, r.Secrets.KnownNames, c.want)
 		}
-		// The runtime reports that it has applied all Secrets of the latest bundle, which does not contain the unread
-		// Secrets.
+		// The runtime reports that it has applied all Secrets in the latest bundle, which lacks the unread Secrets.
 		done := ingest.Facts{
 			Published: &plan.PublishedBundle{
 				Digest: "sha256:a", Predicate: bundle.Predicate{Sealed: &bundle.Sealed{Revision: "1"}},

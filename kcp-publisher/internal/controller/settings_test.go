@@ -107,7 +107,7 @@ func (u *users) apply(path ...string) {
 	}
 }
 
-// New roles and policies take effect with a delay.
+// eventually repeats an attempt, because new roles and policies take effect with a delay.
 func (u *users) eventually(what string, attempt func() error) {
 	u.t.Helper()
 	var err error
@@ -126,7 +126,7 @@ func kymaIn(namespace, name string) *v1beta2.Kyma {
 	}
 }
 
-// with returns a copy of the Kyma with another value of the setting. An empty value removes the setting.
+// with returns a copy of the Kyma with this value of the setting. An empty value removes the setting.
 func with(kyma *v1beta2.Kyma, s permission.Setting, value string) *v1beta2.Kyma {
 	kyma = kyma.DeepCopy()
 	values := kyma.Annotations

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A shard writes a status, and the planner then changes a Rollout because of it. The shard's cache can receive the
-// planner's change before the shard's own status.
+// A shard writes a status, and because of it, the planner changes a Rollout. The shard's cache can receive the
+// planner's change before it receives the shard's own status.
 func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	kyma := func(resourceVersion, rollout string) v1beta2.Kyma {
 		k := v1beta2.Kyma{
@@ -37,7 +37,7 @@ func TestShardUsesItsOwnWritesBeforeTheCacheHasThem(t *testing.T) {
 	}
 	again := after
 	again.ResourceVersion = "11"
-	s.keepWritten(after.Status, &again) // no version of a rollout differs
+	s.keepWritten(after.Status, &again) // the versions that rollouts selected do not differ
 	if got := seen(kyma("12", "keda-regular-2")); got != "keda-regular-2" {
 		t.Errorf("newer cache: got rollout %q, want keda-regular-2", got)
 	}

@@ -75,7 +75,7 @@ func TestEditedShardLabelDoesNotMoveARuntime(t *testing.T) {
 	if len((*RemotePlanner)(nil).ownKymas(shard.Share{}, []v1beta2.Kyma{*kyma})) != 1 {
 		t.Error("a publisher of the whole fleet does not own a runtime")
 	}
-	// The shard must be determined from the Kyma's original runtime ID.
+	// The Kyma's original runtime ID must determine its shard.
 	kyma.Status.Runtime = &v1beta2.RuntimeStatus{ID: "began"}
 	if shard.ShardOf(plan.ClaimedRuntimeID(kyma), 1000) != shard.ShardOf("began", 1000) {
 		t.Error("an edited runtime label moves the Kyma to another shard")

@@ -70,7 +70,7 @@ func TestMetricsCountRuntimesByHealthAndModulesByVersion(t *testing.T) {
 		fleet.Runtime{Health: fleet.NeverReported,
 			Modules: []fleet.RuntimeModule{{Name: "keda", State: v1beta2.StateProcessing}}}, offered{})
 	p.isReady = func() bool { return true }
-	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // an unchanged report, which did not change the status
+	p.fleet.Edit(name("one"), func(r *fleetstate.Runtime) { // as after an unchanged report
 		r.Report = fleetstate.Report{Accepted: &bundle.AcceptedReport{}, ArrivedAt: *at(9)}
 	})
 	health := func(failing, never, healthy float64) map[string]float64 {
@@ -141,7 +141,7 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 		s.setRuntime(first, name(kyma), healthy, offered{})
 	}
 	s.setRuntime(second, name("two"), healthy, offered{})
-	// The new shard of a Kyma can count the Kyma before the old shard drops it.
+	// When a Kyma moves to another shard, the new shard can count it before the old shard stops counting it.
 	s.setRuntime(second, name("moves"), healthy, offered{})
 	s.dropRuntime(first, name("moves"))
 	check := func(when string, runtimes, pending float64, oldest time.Time) {
@@ -156,7 +156,7 @@ func TestMetricsSumTheShardsOfAProcess(t *testing.T) {
 	check("two shards", 3, 2, noon)
 	s.removePart(first)
 	s.removePart(first)
-	s.setRuntime(first, name("one"), healthy, offered{}) // a pass that ends late
+	s.setRuntime(first, name("one"), healthy, offered{}) // as in a reconcile that ends late
 	check("one shard left", 2, 1, noon.Add(time.Hour))
 	s.removePart(second)
 	if got := collected(t, s); len(got) != 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/reconcile"
 )
 
-// The publisher has read a report, but cannot publish, because the registry is down. Later, the runtime counts as
+// The publisher has read a report but cannot publish, because the registry is down. Later, the runtime counts as
 // silent.
 func TestUnreachableRuntimeHasReportedStates(t *testing.T) {
 	w := newWaves(t, newSurroundings(t), 2)

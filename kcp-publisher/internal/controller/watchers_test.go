@@ -107,7 +107,7 @@ func TestManyWatchedChangesEmitFewEvents(t *testing.T) {
 	if len(notes[maxWatchEvents]) > 1100 {
 		t.Errorf("got an Event of %d bytes, want at most 1100", len(notes[maxWatchEvents]))
 	}
-	k.Events = events.NewFakeRecorder(0) // any Event would block
+	k.Events = events.NewFakeRecorder(0) // emitting any Event would block
 	kyma.Status.Runtime.ReportSequence = 20
 	k.announceWatched(kyma, nil, report)
 	kyma.Status.Runtime.ReportSequence = 15

@@ -33,7 +33,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// waves is a fleet for tests of rollouts. A test calls its controllers one after the other.
+// waves is a fleet for rollout tests. The tests call its controllers one after the other.
 type waves struct {
 	*testing.T
 	*sharedInput
@@ -171,7 +171,7 @@ func (w *waves) plan() {
 	ctx := quiet(w.Context())
 	_, err := w.kymas.Catalog.Reconcile(ctx, ctrl.Request{})
 	w.must(err)
-	for range 2 { // the second call sees the writes of the first
+	for range 2 { // the second call reads the writes of the first
 		_, err = w.kymas.Rollouts.Reconcile(ctx, ctrl.Request{})
 		w.must(err)
 	}
@@ -186,7 +186,7 @@ func (w *waves) poll() {
 				NamespacedName: client.ObjectKey{Namespace: "kcp-system", Name: name},
 			})
 			w.must(err)
-			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // a postponed status
+			again = result.RequeueAfter > 0 && result.RequeueAfter < time.Second // the status write was postponed
 		}
 	}
 	for len(w.kymas.Catalog.Reconciles) > 0 {
@@ -197,7 +197,8 @@ func (w *waves) poll() {
 	}
 }
 
-// agents makes all runtimes poll and report. The catalog of every new bundle must contain the installed versions.
+// agents polls and reports for all runtimes. It checks that the catalog in every new bundle contains the installed
+// versions.
 func (w *waves) agents() {
 	w.now = w.now.Add(10 * time.Second)
 	for _, name := range w.names {
@@ -292,7 +293,7 @@ func (w *waves) settle() {
 }
 
 func TestRolloutUpdatesOnlyTheRuntimesOfItsWaves(t *testing.T) {
-	const runtimes = 41 // one of them pins the module
+	const runtimes = 41 // one of the runtimes pins the module
 	w := newWaves(t, newSurroundings(t), runtimes)
 	w.settle()
 	w.counts()

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// regardingRecorder records the name and the UID of the object of each Event.
+// regardingRecorder records the name and UID of the object that each Event regards.
 type regardingRecorder struct {
 	*events.FakeRecorder
 	regarding []string

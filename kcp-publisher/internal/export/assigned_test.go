@@ -60,7 +60,7 @@ func TestBundleIsFoundByTimeThroughPreviousBundles(t *testing.T) {
 		}
 	}
 
-	// If a bundle cannot be read, the state of the runtime at that time is unknown and must not be empty.
+	// If a bundle cannot be read, the runtime's state at that time is unknown. It must not be returned as empty.
 	runtimes[0].Bundle = munich.String()
 	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon, noon.Add(1000*time.Hour))
 	f.must(err)
@@ -81,7 +81,7 @@ func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 		!strings.Contains(unread[0].Problem, "was not found in the registry") {
 		t.Errorf("got %+v, unread %+v", at, unread)
 	}
-	// The pruned bundle is not needed for later times.
+	// For later times, the pruned bundle is not needed.
 	at, unread, err = AssignedRuntimes(t.Context(), f.options(), runtimes, noon.Add(time.Hour), noon.Add(2*time.Hour))
 	f.must(err)
 	if len(at[0]) != 1 || len(at[1]) != 1 || len(unread) != 0 {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // registers the storage driver
 	"github.com/opencontainers/go-digest"
 	"github.com/opencontainers/image-spec/specs-go"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
@@ -36,7 +36,7 @@ import (
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 type fleet struct {
-	// later is the duration after noon at which publish issues the next bundles.
+	// later is the time after noon at which publish issues the next bundles.
 	later time.Duration
 	// values are the values in the next bundles.
 	values bundle.Values
@@ -114,8 +114,7 @@ func (f *fleet) push(repository string, blob bundle.Blob) {
 	f.must(store.PushBlob(f.t.Context(), to, blob))
 }
 
-// module pushes the content of a module to a repository other than the one for bundles, and returns the module's
-// manifest.
+// module pushes a module's content to a different repository than the bundles, and returns the module's manifest.
 func (f *fleet) module(name string, sizeBytes int, images ...string) bundle.Manifest {
 	f.t.Helper()
 	blob := bundle.NewBlob("application/x-tar", f.noise(sizeBytes))
@@ -207,7 +206,7 @@ func TestIncrementalExportContainsLittleMoreThanTheChange(t *testing.T) {
 	options.Since = map[string]digest.Digest{"berlin": first}
 	parcel := f.gather(options)
 
-	// The two bundles differ in two contents, the desired state and the manifest. They share the catalog.
+	// The two bundles differ in two blobs, the desired state and the manifest. They share the catalog.
 	repository, err := f.place.Reading(t.Context(), bundle.DesiredRepository("berlin"))
 	f.must(err)
 	newest, err := store.Fetch(t.Context(), repository, bundle.TagDesired)

@@ -90,8 +90,8 @@ func TestReferencesWithOneTagAndDifferentDigestsAreExported(t *testing.T) {
 	}
 }
 
-// The test exports two runtimes, then one of them, and then both again. An import would refuse the first list after the
-// second list.
+// The test exports two runtimes, then one of them, and then both again. For the third export, it must not reuse the
+// first list, because an import would refuse it as older than the second.
 func TestExportSignsImageListAgainAfterNewerList(t *testing.T) {
 	f := newFleet(t)
 	f.image("lab/keda:1", "linux/amd64")
@@ -220,7 +220,7 @@ func TestImageListNamesItsBundlesAndTime(t *testing.T) {
 		!made.ExpiresAt.After(made.IssuedAt) {
 		t.Errorf("got predicate %+v", made)
 	}
-	f.image("lab/keda:1", "linux/arm64") // the tag moves, the bundle does not change
+	f.image("lab/keda:1", "linux/arm64") // moves the tag, but does not change the bundle
 	options.Now = noon.Add(time.Minute)
 	second, later := list(options)
 	if second.Images[0].Digest == first.Images[0].Digest || !made.IsBefore(later) {

@@ -23,7 +23,7 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 	keda, mail := inventory.Module{Name: "keda", Version: "1.0.0"}, inventory.Module{Name: "mail", Version: "1.0.0"}
 	gone := inventory.Module{Name: "gone", Version: "1.0.0"}
 	before := f.publish("berlin", f.installed("keda", "lab/keda:1"), f.installed("mail"))
-	f.publish("berlin", f.installed("mail")) // the runtime has not reported this bundle
+	f.publish("berlin", f.installed("mail")) // the runtime has not reported this bundle yet
 	other := f.publish("munich", f.installed("keda", "lab/keda:1"))
 	rendered := 0
 	options := f.options()
@@ -53,7 +53,7 @@ func TestReportedVersionsUseContentOfReportedBundles(t *testing.T) {
 			rendered)
 	}
 
-	// If the bundle of one runtime is refused, Contents reads the bundle of another runtime.
+	// If one runtime's bundle is refused, Contents reads another runtime's bundle.
 	runtimes[0].Bundle = other.String()
 	got, err = Contents(t.Context(), options, runtimes)
 	f.must(err)

@@ -75,7 +75,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 		bundle.ReportRepository("munich")+"/manifests/"+bundle.TagLatest, bytes.NewReader(manifest))
 	f.must(err)
 	put.Header.Set("Content-Type", ocispec.MediaTypeImageManifest)
-	response, err := http.DefaultClient.Do(put) // the project's own client refuses to push such a manifest
+	response, err := http.DefaultClient.Do(put) // the project's own client would refuse to push such a manifest
 	f.must(err)
 	f.must(response.Body.Close())
 	if response.StatusCode != http.StatusCreated {
@@ -89,7 +89,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 	asked, options.KubernetesVersion = nil, "v1.36.3"
 	f.publish("munich", f.installed("mail"))
 	f.gather(options)
-	// module mail is rendered twice, because its two versions have different contents
+	// module mail is rendered twice, because its two versions have different content
 	if got := strings.Join(asked, ", "); got != "keda v1.36.3, mail v1.36.3, mail v1.36.3" {
 		t.Errorf("modules with different contents: got rendering requests %s", got)
 	}
@@ -145,7 +145,7 @@ func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	}
 }
 
-// An offered module is not installed in any runtime, so an invalid one must not block the export.
+// An offered module is not installed anywhere yet, so an invalid one must not block the export.
 func TestUnrenderableOfferIsListedAndExportContinues(t *testing.T) {
 	f := newFleet(t)
 	listed, _ := f.image("lab/offer:1", "linux/amd64")

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// These are the environment variables of the process to kill.
+// Environment variables that configure the process to kill.
 const (
 	killedFolder  = "KYMA_PULL_TEST_KILLED_FOLDER"
 	killedCommand = "KYMA_PULL_TEST_KILLED_COMMAND"
@@ -81,7 +81,7 @@ func rotated(role string, dropOld bool) func(Folder) error {
 	}
 }
 
-// drafted rotates the publisher key with only one of two required root keys. The result is a draft.
+// drafted rotates the publisher key and signs with only one of two required root keys, so the result is a draft.
 func drafted(f Folder) error {
 	return changed(f, func() []string { return []string{f.path(FileRootKey)} }, func(c *Change) error {
 		return c.Rotate(ctx, trust.RolePublisher, "", true)
@@ -207,7 +207,7 @@ func recovered(t *testing.T, f Folder, name string, c command) {
 		return
 	}
 	must(t, err)
-	checkSigner(t, f) // a starting publisher must find consistent keys
+	checkSigner(t, f) // a publisher that starts now must find consistent keys
 	done := root.Version == c.version
 	if name == "sign" && done {
 		must(t, f.WithLock(t.Context(), func(Folder) error { return nil }))
@@ -344,7 +344,7 @@ func TestExistingRootVersionIsNotReplaced(t *testing.T) {
 	}
 }
 
-// Older versions of the program wrote the files of a change one by one.
+// Older versions of the program wrote a change's files one by one.
 func TestRotationInterruptedInAnOlderVersionIsCompleted(t *testing.T) {
 	for name, left := range map[string]func(f, done Folder) error{
 		"new root in effect, key pending": func(f, done Folder) error {
@@ -429,8 +429,8 @@ func TestKeyChangeTakesEffectIfItsFileCannotBeMoved(t *testing.T) {
 	}
 }
 
-// wantInForce checks the error of a change that has taken effect. It must not wrap a system error, because after some
-// system errors, commands advise the user to run the command again.
+// wantInForce checks the error of a change that has taken effect. The error must not wrap a system error, because
+// commands advise users to retry after some system errors.
 func wantInForce(t *testing.T, err error, cause string) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), "is in effect, do not repeat it") ||
@@ -442,7 +442,7 @@ func wantInForce(t *testing.T, err error, cause string) {
 	}
 }
 
-// The test renames the folder before it is synchronized.
+// The test renames the folder before the change calls fsync on it.
 func TestKeyChangeTakesEffectIfItsFolderCannotBeSynced(t *testing.T) {
 	f := Folder{Dir: filepath.Join(t.TempDir(), "keys")}
 	must(t, begun(1, 1)(f))

@@ -100,7 +100,7 @@ func TestBundleFromAnotherPublisherIsAdoptedAfterConflict(t *testing.T) {
 	p, other, runtime := f.started(), f.started(), runtimeNamed("one")
 	first := f.publish(p, runtime, "regular")
 	runtime.RecordedBundle = after(first.Published)
-	p.RecheckInterval = time.Hour // detect the conflict only during the push
+	p.RecheckInterval = time.Hour // so that only the push detects the conflict
 	f.publish(p, runtime, "regular")
 	f.now = noon.Add(time.Minute)
 	theirs := f.publish(other, runtime, "fast")
@@ -178,7 +178,7 @@ func TestRestartedPublisherFetchesSharedDocumentsOnce(t *testing.T) {
 		checked != 1 {
 		t.Errorf("got %d fetches of the state, %d of the catalog and %d checked bundles, want 1 of each", n, m, checked)
 	}
-	// Within one RecheckInterval, the other documents are checked, too.
+	// Within one RecheckInterval, the publisher checks the other documents, too.
 	f.now = f.now.Add(time.Hour)
 	for _, runtime := range runtimes {
 		if again := f.publish(p, runtime, "regular"); !again.IsChecked {
@@ -198,7 +198,7 @@ func TestOutdatedBundleIsNotPushed(t *testing.T) {
 	if in.Catalog, err = catalog.New(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	for remaining := range 2 { // the decisions change before the documents are written, or before the manifest is
+	for remaining := range 2 { // 0: before the documents are pushed; 1: before the manifest is pushed
 		in.IsCurrent = func() bool {
 			remaining--
 			return remaining >= 0

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// During a promotion, many runtimes have an equal request.
+// During a promotion, many runtimes have equal requests.
 func BenchmarkResolveSharedRequest(b *testing.B) {
 	must := func(err error) {
 		if err != nil {

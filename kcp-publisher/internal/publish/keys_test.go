@@ -129,8 +129,8 @@ func (d duringSigning) SignMessage(message io.Reader, options ...signature.SignO
 	return d.Signer.SignMessage(message, options...)
 }
 
-// The keys are replaced while a bundle is being signed. The bundle must not be pushed, because agents would refuse its
-// revoked key.
+// An operator replaces the keys while the publisher signs a bundle. The publisher must not push this bundle, because
+// agents would refuse its revoked key.
 func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	f := newFleet(t)
 	rootKey, first, second := trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -161,8 +161,8 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 	}
 }
 
-// A standby process must replace its initial keys even while the registry is down, because they may be revoked when it
-// becomes the leader.
+// A standby process must load changed keys even while the registry is down. Otherwise, it could still use revoked keys
+// when it becomes the leader.
 func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	f := newFleet(t)
 	rootKey, second := trusttest.NewSigner(t), trusttest.NewSigner(t)
@@ -173,7 +173,7 @@ func TestStandbyReplacesKeysWithoutRegistry(t *testing.T) {
 	p := f.started()
 	newest := successor(t, rootKey, f.root, second)
 	keys := Keys{Signer: second, Root: newest, FormerRoots: []trust.Root{f.root}}
-	must(t, os.WriteFile(f.dir, nil, 0o600)) // a file at this path makes the registry unavailable
+	must(t, os.WriteFile(f.dir, nil, 0o600)) // a file in place of the folder makes the registry unavailable
 	if replaced, err := p.ReplaceKeys(t.Context(), keys); !replaced || err == nil {
 		t.Errorf("unavailable registry: got replaced %t, %v", replaced, err)
 	}

@@ -234,7 +234,7 @@ func TestForeignBundleIsReplaced(t *testing.T) {
 			f := newFleet(t)
 			f.puts("one", put(f))
 			runtime := runtimeNamed("one")
-			// The next bundle must be based on the bundle that is recorded in the Kyma's status.
+			// The publisher must base the next bundle on the one that is recorded in the Kyma's status.
 			runtime.RecordedBundle = &plan.RecordedBundle{
 				Epoch: 1, Sequence: noon.Add(time.Hour).UnixMilli(), Digest: digest.FromString("last"),
 			}
@@ -274,7 +274,7 @@ func TestFailedPushIsRetriedAndNotRecorded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The data of the registry is damaged and then restored from an older copy.
+	// The registry's data is damaged and then restored from an older copy.
 	if err := os.WriteFile(index, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ func (f *scalerFleet) started() *Publisher {
 	return p
 }
 
-// publish publishes to the runtime while both channels offer the given version of scaler. The spec is the runtime's
+// publish sets both channels to the given version of scaler and publishes to the runtime. spec is the runtime's
 // request.
 func (f *scalerFleet) publish(
 	p *Publisher, runtime plan.Runtime, version string, recorded *plan.RecordedBundle, spec v1beta2.KymaSpec,
@@ -97,8 +97,8 @@ func TestRestoredControlPlaneDoesNotDowngradeModules(t *testing.T) {
 	}
 }
 
-// The control plane is restored after the runtime's admin added or removed a module. The runtime's restarted agent is
-// not confirmed yet, so the publisher uses the request in the backup.
+// An operator restores the control plane from a backup after the runtime's admin added or removed a module. The
+// runtime's restarted agent is not confirmed yet, so the publisher uses the request in the backup.
 func TestOutdatedRequestChangesNoModulesUntilItIsVerified(t *testing.T) {
 	none, scaler := v1beta2.KymaSpec{Channel: "regular"}, scalerIn("regular")
 	for name, c := range map[string]struct {

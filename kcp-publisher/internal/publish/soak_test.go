@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// holds returns the number of entries and the size of each of the publisher's caches.
+// holds returns the number of entries in each of the publisher's caches, and the caches' sizes.
 func (p *Publisher) holds(records int) map[string]int {
 	found, bytesFound := p.contentsFound.Size()
 	needed, bytesNeeded := p.contentsNeeded.Size()
@@ -28,7 +28,7 @@ func (p *Publisher) holds(records int) map[string]int {
 	}
 }
 
-// Every twenty minutes of the simulated day, a version is promoted, and a runtime is created and deleted.
+// Every twenty minutes of the simulated day, the test promotes a version, and creates and deletes a runtime.
 func TestMemoryStaysConstantDuringDayOfPublishing(t *testing.T) {
 	const (
 		runtimes = 4

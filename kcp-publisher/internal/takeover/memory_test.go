@@ -110,7 +110,7 @@ func TestRecordedObjectsAreLimited(t *testing.T) {
 	}
 }
 
-// The names of the objects come from modules. Their records must fit into the Kyma's status.
+// Modules choose the names of their objects, so the records must fit into the Kyma's status for any name.
 func TestRecordedObjectsAreLimitedInBytes(t *testing.T) {
 	long := deployment
 	long.Name = strings.Repeat("k", 250)

@@ -29,7 +29,7 @@ func (r failingReader) List(context.Context, client.ObjectList, ...client.ListOp
 	return r.list
 }
 
-// A watch reports a missing warning as resolved, so a failed read must not remove a warning.
+// `status --watch` prints a missing warning as resolved, so a failed read must not remove warnings.
 func TestWatchKeepsWarningAfterFailedRead(t *testing.T) {
 	expires := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, api := range map[string]failingReader{

@@ -30,7 +30,7 @@ func TestUIReadsUnhealthyRuntimesFirst(t *testing.T) {
 		t.Errorf("read Kymas %v, want only the unhealthy Kyma", server.CompleteReads)
 	}
 
-	// If the table is not sufficient, readFirst reads nothing.
+	// If the table is not sufficient, readFirst must not read any Kyma.
 	server = controlplanetest.New(t, 100, func(_ int, kyma *v1beta2.Kyma) { kyma.Status.Runtime.HealthyUntil = nil })
 	api, table = server.Connect(t)
 	if err := f.readFirst(t.Context(), table, api,

@@ -33,9 +33,9 @@ func TestImagesCommandShowsTheAgeOfReports(t *testing.T) {
 	now := time.Now()
 	api, _ := controlplanetest.New(t, runtimes, func(i int, kyma *v1beta2.Kyma) {
 		switch i {
-		case 1: // the last report is three days old
+		case 1: // a runtime whose last report is three days old
 			kyma.Status.Runtime.Observed.Time = metav1.NewTime(now.Add(-72 * time.Hour))
-		case 2: // the runtime does not run the published version
+		case 2: // a runtime that does not run the published version
 			kyma.Status.Modules[1].Version = "1.6.0"
 		case 3:
 			kyma.Status.Runtime.Observed = nil
@@ -136,8 +136,8 @@ func versionsIn(runtimes []inventory.Runtime) map[inventory.Module]bool {
 	return modules
 }
 
-// BenchmarkImages measures one query for 10,000 runtimes with 10 modules each, without reading and rendering the
-// modules. The time includes the API server of the test.
+// BenchmarkImages measures one query for 10,000 runtimes with 10 modules each. It does not fetch and render the
+// modules. The time includes the test's API server.
 func BenchmarkImages(b *testing.B) {
 	api, table := controlplanetest.New(b, 10_000, controlplanetest.BreakSome).Connect(b)
 	contents := imagesOfModules()

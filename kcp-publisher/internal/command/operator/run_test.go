@@ -41,7 +41,7 @@ func TestOnlySelectedKymasAreWatched(t *testing.T) {
 	}
 }
 
-// Rarely changed values belong to the settings, to keep the help of `run` short.
+// To keep the help of `run` short, rarely changed values are settings instead of flags.
 func TestRunCommandHasFewFlags(t *testing.T) {
 	const most = 50
 	connection := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -42,7 +42,7 @@ func newRepository(t *testing.T) *repository {
 	return r
 }
 
-// push adds a commit that changes the files below fleet/ to a branch, and returns its hash.
+// push creates a commit with these changes below fleet/ on a branch, and returns its hash.
 func (r *repository) push(from, to string, files map[string][]byte) string {
 	r.T.Helper()
 	repository, err := git.Open(git.Options{URL: r.URL(), Branch: from, Path: "fleet"})
@@ -61,14 +61,14 @@ func (r *repository) push(from, to string, files map[string][]byte) string {
 	return hash
 }
 
-// TestExistingBranchMustContainOnlyThePromotion checks branches that have the name of a promotion's branch.
+// TestExistingBranchMustContainOnlyThePromotion creates branches with the name that `promote` would use.
 func TestExistingBranchMustContainOnlyThePromotion(t *testing.T) {
 	const branch = "train/keda-regular-2.0.0"
 	edited := []byte(strings.Replace(releasesYAML, "1.0.0", "2.0.0", 1))
 	file := func(content []byte) map[string][]byte { return map[string][]byte{"keda.yaml": content} }
 	readme := map[string][]byte{"readme.txt": []byte("other text\n")}
 	for name, c := range map[string]struct {
-		prepare func(r *repository) string // returns a hash in the error
+		prepare func(r *repository) string // returns the hash that the error must contain
 		want    string                     // "" if the branch contains only the promotion
 	}{
 		"promotion": {func(r *repository) string { return r.push("", branch, file(edited)) }, ""},

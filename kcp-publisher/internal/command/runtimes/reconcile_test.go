@@ -22,8 +22,8 @@ import (
 // manyRuntimes is the number of runtimes in a test. It is larger than the number of parallel requests.
 const manyRuntimes = 30
 
-// reconcileMany reconciles many runtimes. The publisher handles the requests after it has received handledAfter of
-// them. It returns the number of requests.
+// reconcileMany runs the command for many runtimes. The simulated publisher handles requests once it has received
+// handledAfter of them. reconcileMany returns the number of requests.
 func reconcileMany(ctx context.Context, t *testing.T, handledAfter int, timeout time.Duration) (int, string, error) {
 	t.Helper()
 	scheme, err := controlplane.NewScheme()

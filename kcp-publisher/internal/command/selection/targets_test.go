@@ -28,7 +28,7 @@ import (
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// runtimeIDs contains the runtime IDs of Kymas with another name.
+// runtimeIDs contains the runtime IDs of Kymas whose ID differs from their name.
 var runtimeIDs = map[string]string{"kyma-1": "9e3779b1", "kyma-2": "kyma-3", "kyma-3": "7f4a7c15"}
 
 // kymasIn returns a client with Kymas of these names. A Kyma whose name starts with "eu" has the label region=eu. A
@@ -198,7 +198,7 @@ func TestEndedContextStopsTheChange(t *testing.T) {
 	}
 }
 
-// runTargets suspends all runtimes of a control plane with n Kymas. It returns the output and the number of changed
+// runTargets suspends all runtimes in a control plane with n Kymas. It returns the output and the number of changed
 // Kymas.
 func runTargets(t *testing.T, n int, flags ...string) (out string, changed int, err error) {
 	t.Helper()
@@ -213,7 +213,7 @@ func runTargets(t *testing.T, n int, flags ...string) (out string, changed int, 
 	targets.Add(cmd)
 	cmd.SetOut(&output)
 	cmd.SetErr(&output)
-	cmd.SetIn(strings.NewReader("yes\n")) // only a terminal can confirm
+	cmd.SetIn(strings.NewReader("yes\n")) // not a terminal, so the answer must be ignored
 	cmd.SetArgs(append([]string{"--kubeconfig", server.Kubeconfig(t), "--all"}, flags...))
 	err = cmd.ExecuteContext(t.Context())
 	for i := range server.Kymas {

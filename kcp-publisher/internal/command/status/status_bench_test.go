@@ -27,8 +27,8 @@ func TestStatusReadsAFleetInPages(t *testing.T) {
 	}
 }
 
-// BenchmarkStatus measures `status` for 10,000 healthy runtimes, by default and with --all. It includes the time of the
-// test server.
+// BenchmarkStatus measures `status` for 10,000 healthy runtimes, by default and with --all. The time includes the
+// test's API server.
 func BenchmarkStatus(b *testing.B) {
 	api, table := controlplanetest.New(b, 10_000).Connect(b)
 	for name, all := range map[string]bool{"default": false, "all": true} {

@@ -169,7 +169,7 @@ func TestStatusFailsWithoutKymaCRD(t *testing.T) {
 	_, err := (&statusFlags{format: "table"}).readBy(t.Context(), api, table, controlplane.KymaSelector{
 		Namespace: controlplane.DefaultNamespace, Selector: labels.Everything(),
 	})
-	// a client that knows the cluster's kinds adds a hint
+	// only a client with a RESTMapper adds a hint to this error
 	if err == nil || !strings.HasPrefix(err.Error(), "list Kymas: ") {
 		t.Errorf("got %v, want an error about the list of Kymas", err)
 	}

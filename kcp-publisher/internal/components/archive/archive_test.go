@@ -61,7 +61,7 @@ func tag(t *testing.T, to oras.Target, desc ocispec.Descriptor, name string) {
 	}
 }
 
-// world returns a repository to copy from. It contains a component version with the tag "1.0.0", and an image for two
+// world returns a source repository. It contains a component version with the tag "1.0.0", and an image for two
 // platforms with the tag "v1".
 func world(t *testing.T) oras.Target {
 	t.Helper()
@@ -397,7 +397,7 @@ func TestInvalidContentIsNotWritten(t *testing.T) {
 func TestReadingADamagedBlobFailsAtTheLastByte(t *testing.T) {
 	for name, ending := range endings {
 		if strings.HasPrefix(name, "t") && strings.Contains(name, "gz") {
-			continue // the gzip checksum fails first
+			continue // in a compressed archive, the gzip checksum fails first
 		}
 		path := filepath.Join(t.TempDir(), ending)
 		archived(t, path)

@@ -369,7 +369,7 @@ func FuzzIndex(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = decodeIndex(data) })
 }
 
-// Random bytes almost never have a valid checksum, so FuzzTar builds the tar header from the fuzzed fields.
+// FuzzTar builds the tar header from fuzzed fields, because random bytes almost never have a valid checksum.
 func FuzzTar(f *testing.F) {
 	f.Add("blobs/sha256."+digest.FromString("x").Encoded(), byte(tar.TypeReg), int64(1), []byte("x"))
 	f.Add("x", byte(tar.TypeXHeader), int64(30), []byte("30 path=blobs/sha256.00000000\n"))

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/content/contenttest"
 )
 
-// TestAgentAcceptsAndRefusesSharedContents in package planning checks the same contents for agents.
+// TestAgentAcceptsAndRefusesSharedContents in package planning checks the same content for agents.
 func TestCreateAcceptsAndRefusesSharedContents(t *testing.T) {
 	for _, c := range contenttest.Cases() {
 		t.Run(c.Name, func(t *testing.T) {

@@ -195,7 +195,7 @@ func TestLeastRecentlyUsedFileIsDeletedFirst(t *testing.T) {
 		fetch(t, c, from, descs[i])
 	}
 	fetch(t, c, from, descs[0])
-	c = open(t, dir, 10_000) // the order survives a restart
+	c = open(t, dir, 10_000) // the order of use must survive a restart
 	for i := range 3 {
 		fetch(t, c, from, from.add(bytes.Repeat([]byte{byte(100 + i)}, 1000)))
 	}
@@ -360,7 +360,7 @@ func TestManifestByTagTakesOneRequest(t *testing.T) {
 	if s := c.Stats(); s.Hits != 2 || s.Misses != 1 {
 		t.Errorf("got stats %+v, want 2 hits and 1 miss", s)
 	}
-	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // has no media type
+	mute := from.tag("2.0.0", `{"schemaVersion":2}`) // a manifest without a mediaType field
 	for range 2 {
 		got, body, err := wrapped.FetchReference(t.Context(), mute.Digest.String())
 		if err != nil || got.MediaType != ocispec.MediaTypeImageManifest {

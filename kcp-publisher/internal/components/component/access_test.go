@@ -16,7 +16,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // registers the storage driver
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"github.com/sirupsen/logrus"
@@ -101,7 +101,7 @@ func (w *world) manifest(
 	return blob.Descriptor
 }
 
-// component pushes a component version. rest is appended to the YAML of its descriptor, after the version.
+// component pushes a component version. rest is YAML that is appended to its descriptor.
 func (w *world) component(repository, name, version, rest string, layers ...ocispec.Descriptor) ocispec.Descriptor {
 	w.Helper()
 	return w.described(repository, version,

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// The rule itself is covered by the tests of package store.
+// Package store tests the rule itself.
 func TestRegistryCannotRedirectIntoThisNetwork(t *testing.T) {
 	w := newWorld(t)
 	asked := false

@@ -36,8 +36,8 @@ func described(mediaType, content string) string {
 	return fmt.Sprintf(`{"mediaType":"`+mediaType+`","digest":%q,"size":%d}`, digest.FromString(content), len(content))
 }
 
-// honest returns a registry with a valid component version. Each test case breaks one part of it.
-func honest(descriptor string, layers ...string) *answers {
+// validRegistry returns a registry with a valid component version. Each test case breaks one part of it.
+func validRegistry(descriptor string, layers ...string) *answers {
 	pointer := `{"componentDescriptorLayer":` + describe(descriptor) + `}`
 	a := &answers{contentType: ocispec.MediaTypeImageManifest, blobs: map[string]string{}}
 	all := []string{describe(descriptor)}
@@ -61,7 +61,7 @@ func (a *answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", a.contentType)
 		w.Header().Set("Docker-Content-Digest", digest.FromString(content).String())
 	case !known:
-		content = "{}" // the registry never reports a missing object
+		content = "{}" // this registry never returns "not found"
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(content)))
 	_, _ = w.Write([]byte(content))
@@ -95,7 +95,7 @@ func blobs(names ...string) string {
 }
 
 func TestValidComponentVersionIsRead(t *testing.T) {
-	a := honest(blobs("raw-manifest", "tool", "tool"), "content")
+	a := validRegistry(blobs("raw-manifest", "tool", "tool"), "content")
 	source := serve(t, a)
 	reader := NewReader(Options{Sources: []Source{source}, Revalidate: time.Minute, RetryAfter: time.Minute})
 	c, err := reader.Component(t.Context(), scaler, "1.0.0")
@@ -184,7 +184,7 @@ func TestInvalidResponseOfRegistryIsRefused(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := honest(c.descriptor)
+			a := validRegistry(c.descriptor)
 			if c.change != nil {
 				c.change(a)
 			}

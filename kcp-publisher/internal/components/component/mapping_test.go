@@ -301,7 +301,7 @@ func TestRestartDoesNotRereadVersions(t *testing.T) {
 }
 
 func BenchmarkDescriptor(b *testing.B) {
-	a := honest(blobs("raw-manifest", "one", "two", "three"), "content")
+	a := validRegistry(blobs("raw-manifest", "one", "two", "three"), "content")
 	source := serve(b, a)
 	for b.Loop() {
 		if _, err := NewReader(Options{Sources: []Source{source}}).Component(b.Context(), scaler, "1.0.0"); err != nil {

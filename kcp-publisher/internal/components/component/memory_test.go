@@ -28,7 +28,8 @@ func (l largeComponents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		references = append(references,
 			fmt.Sprintf("{name: r%d, version: 1.0.0, componentName: %s}", i, largeComponent(i)))
 	}
-	honest(fmt.Sprintf("meta: {schemaVersion: v2}\ncomponent: {name: %s, version: 1.0.0, labels: [{name: a, value: %s}], "+
+	validRegistry(fmt.Sprintf("meta: {schemaVersion: v2}\n"+
+		"component: {name: %s, version: 1.0.0, labels: [{name: a, value: %s}], "+
 		"componentReferences: [%s]}\n", name, strings.Repeat("v", ocm.MaxDescriptorBytes-64<<10),
 		strings.Join(references, ", "))).ServeHTTP(w, r)
 }
@@ -104,7 +105,7 @@ func (i withIndexes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func TestManifestsOfCopiedComponentsAreLimitedInBytes(t *testing.T) {
 	for count, want := range map[int]bool{2: true, 24: false} {
-		registry := withIndexes{honest(fmt.Sprintf(good, "[]")), map[string]string{}}
+		registry := withIndexes{validRegistry(fmt.Sprintf(good, "[]")), map[string]string{}}
 		var manifest ocispec.Manifest
 		require.NoError(t, json.Unmarshal([]byte(registry.manifest), &manifest))
 		for i := range count {
@@ -131,7 +132,7 @@ func TestManifestsOfCopiedComponentsAreLimitedInBytes(t *testing.T) {
 	}
 }
 
-// pinned is a permanent record of digests.
+// pinned is an in-memory record of digests.
 type pinned map[string]digest.Digest
 
 func (p pinned) Pinned(name string) (digest.Digest, bool) {

@@ -17,7 +17,7 @@ func (c *clock) now() time.Time { return c.at }
 
 const revalidate, retryAfter = time.Hour, time.Minute
 
-// watched is a registry that counts the requests and can be set to return errors.
+// watched is a registry that counts requests. Tests can make it return errors.
 type watched struct {
 	*answers
 	heads, gets atomic.Int32
@@ -39,7 +39,7 @@ func (w *watched) ServeHTTP(to http.ResponseWriter, r *http.Request) {
 
 func newWatched(t *testing.T) (*watched, *Reader, *clock) {
 	t.Helper()
-	w := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
+	w := &watched{answers: validRegistry(fmt.Sprintf(good, "[]"))}
 	c := &clock{at: time.Unix(1_800_000_000, 0)}
 	reader := NewReader(Options{Sources: []Source{serve(t, w)}, Revalidate: revalidate, RetryAfter: retryAfter})
 	reader.now = c.now
@@ -143,9 +143,9 @@ func TestCanceledCallIsNotCached(t *testing.T) {
 }
 
 func TestSourcesAreTriedInOrder(t *testing.T) {
-	empty := &watched{answers: honest(fmt.Sprintf(good, "[]"))}
+	empty := &watched{answers: validRegistry(fmt.Sprintf(good, "[]"))}
 	empty.status.Store(http.StatusNotFound)
-	full := honest(fmt.Sprintf(good, "[]"))
+	full := validRegistry(fmt.Sprintf(good, "[]"))
 	first, second := serve(t, empty), serve(t, full)
 	c, err := NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0")
@@ -157,7 +157,7 @@ func TestSourcesAreTriedInOrder(t *testing.T) {
 	if !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), first.String()) {
 		t.Errorf("version in no source: got %v", err)
 	}
-	// If a source is unavailable, the next source must not be used, because the unavailable one may contain the version.
+	// If a source is unavailable, the next source must not be tried, because the first one may contain the version.
 	empty.status.Store(http.StatusServiceUnavailable)
 	if _, err = NewReader(Options{Sources: []Source{first, second}, Revalidate: revalidate, RetryAfter: retryAfter}).
 		Component(t.Context(), scaler, "1.0.0"); err == nil {

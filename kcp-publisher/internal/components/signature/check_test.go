@@ -158,7 +158,7 @@ func TestUnsignedComponentsAreRefused(t *testing.T) {
 	otherPart.Provider.Name = "somebody.else"
 	for name, c := range map[string]struct {
 		rules      string
-		components []ocm.Descriptor // Check runs on the first component.
+		components []ocm.Descriptor // the test checks the first component
 		want       string           // part of the error, or empty if accepted
 	}{
 		"component signed by the release key": {

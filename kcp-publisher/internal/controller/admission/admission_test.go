@@ -68,7 +68,7 @@ func TestCertificatesAreRenewedInTime(t *testing.T) {
 		if changed {
 			renewals++
 		}
-		// Old and new CAs and certificates must work together during a renewal.
+		// During a renewal, clients with the old CA must accept the new certificate, and the reverse.
 		for what, c := range map[string]struct {
 			authorities []byte
 			served      map[string][]byte

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/serve"
 )
 
-// endless is a request body: the start of an AdmissionReview, followed by spaces without an end.
+// endless is a request body that starts like an AdmissionReview and then continues with spaces forever.
 type endless struct {
 	start io.Reader
 	sent  int64
@@ -38,8 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestUnboundedReviewBodiesAreRefused sends a request without an end, because every client in the cluster can send
-// requests to the webhooks' port.
+// TestUnboundedReviewBodiesAreRefused sends an endless request, as any client in the cluster could do.
 func TestUnboundedReviewBodiesAreRefused(t *testing.T) {
 	scheme := k8sruntime.NewScheme()
 	if err := errors.Join(v1beta1.AddToScheme(scheme), v1beta2.AddToScheme(scheme)); err != nil {
@@ -72,7 +71,7 @@ func TestUnboundedReviewBodiesAreRefused(t *testing.T) {
 				if err == nil {
 					_ = response.Body.Close()
 				}
-				// Allow more data than the limit, because it can be in the buffers of both sockets.
+				// Allow more data than the limit, because socket buffers can contain part of it.
 				if body.sent > 64<<20 {
 					t.Errorf("%s: the server read %d MiB, want at most 64", path, body.sent>>20)
 				}

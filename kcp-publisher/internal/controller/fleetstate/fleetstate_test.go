@@ -72,8 +72,8 @@ func TestWorkIsPendingUntilABundleIsPublished(t *testing.T) {
 	}
 }
 
-// In random histories, a record must belong to one object and one runtime, and each dropped publish record must be
-// released once.
+// The test runs random histories. A record must always belong to one Kyma object and one runtime, and each dropped
+// publish record must be released exactly once.
 func TestPublishRecordIsResetWhenKymaOrRuntimeChanges(t *testing.T) {
 	random := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	for range 200 {

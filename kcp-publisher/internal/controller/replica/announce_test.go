@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// board returns a Board whose ConfigMap and Lease are in an API server in memory.
+// board returns a Board with its ConfigMap and Lease in an in-memory API server.
 func board(t *testing.T, member string, api client.Client) *Board {
 	t.Helper()
 	return NewBoard(api, "kcp-system", "lease", member, 3, nil)
@@ -75,11 +75,11 @@ func TestPlannerWaitsUntilEveryReplicaHasReadTheHold(t *testing.T) {
 		}
 		beat(t, 0, planner, other)
 		read(t, planner, other)
-		time.Sleep(OutdatedAfter) // until then, the ConfigMap can lack a live replica
+		time.Sleep(OutdatedAfter) // until then, a live replica can be missing from the ConfigMap
 		if err := planner.Announce(t.Context(), shard.Announcement{State: "s"}); err != nil {
 			t.Fatal(err)
 		}
-		read(t, other) // the older announcement
+		read(t, other) // reads the older announcement
 		if err := planner.Announce(t.Context(), shard.Announcement{Held: "commit c1"}); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +181,7 @@ func TestPlannerDoesNotWaitForKilledReplicas(t *testing.T) {
 func TestRestartedPlannerNeedsNewAcknowledgments(t *testing.T) {
 	api := memory(t, interceptor.Funcs{})
 	before, other := board(t, "planner", api), board(t, "other", api)
-	// The planner's clock was ahead when it wrote this announcement.
+	// The planner wrote this announcement while its clock was ahead.
 	ahead := shard.Announcement{Holder: "planner", Shards: 3, State: "s", Number: time.Now().Add(time.Hour).UnixNano()}
 	if err := before.writeAnnouncement(t.Context(), ahead); err != nil {
 		t.Fatal(err)

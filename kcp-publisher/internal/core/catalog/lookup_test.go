@@ -32,7 +32,7 @@ func versioned(module, version string) v1beta2.ModuleTemplate {
 	})
 }
 
-// older returns a ModuleTemplate in the older format, for a module without a ModuleReleaseMeta.
+// older returns a ModuleTemplate in the older format, in which modules do not have a ModuleReleaseMeta.
 func older(name, channel, component, version string, labels map[string]string) v1beta2.ModuleTemplate {
 	return template(name, func(t *v1beta2.ModuleTemplate) {
 		t.Labels, t.Spec.Channel = labels, channel
@@ -250,7 +250,7 @@ func TestHiddenModuleRequiresAllLabels(t *testing.T) {
 	}
 }
 
-// shown returns the catalog that a Kyma with these labels can see, as text.
+// shown returns the catalog that is visible to a Kyma with these labels, as text.
 func shown(t *testing.T, s *catalog.Snapshot, labels map[string]string) string {
 	t.Helper()
 	visible := s.VisibleCatalog(labels, nil)

@@ -193,7 +193,7 @@ func TestCertificateWarningListsFirstRuntimes(t *testing.T) {
 	for i := range 5 {
 		add(fmt.Sprint("r-", i), func(*world) {})
 	}
-	// A silent runtime cannot renew its certificate.
+	// Silent runtimes are not part of the warning, because they cannot renew a certificate.
 	add("silent", func(w *world) { w.lastReport = noon.Add(-2 * time.Hour) })
 	f := Assess(Input{Kymas: kymas, Now: noon})
 	if len(f.Warnings) != 1 ||

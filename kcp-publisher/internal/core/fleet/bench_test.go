@@ -91,7 +91,7 @@ func BenchmarkJudge(b *testing.B) {
 	}
 }
 
-// Judge must be cheap, because the publisher calls it after each report of a runtime.
+// Judge must be cheap, because the publisher calls it after each report.
 func TestRuntimeHealthNeedsFewAllocations(t *testing.T) {
 	in := benchFleet()
 	if allocations := testing.AllocsPerRun(100, func() { Judge(&in.Kymas[0], Rollouts{}, noon) }); allocations > 4 {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// rowOf returns the row of a Kyma in a table of the API server.
+// rowOf returns the row of a Kyma in the API server's table.
 func rowOf(kyma *v1beta2.Kyma) Row {
 	row := Row{
 		Namespace: kyma.Namespace, Name: kyma.Name, State: string(kyma.Status.State),
@@ -89,8 +89,8 @@ func TestIncompleteOrChangedTableRowIsNotHealthy(t *testing.T) {
 	}
 }
 
-// wantListed compares a runtime that was read from a table row with the result of evaluating its Kyma. free is true if
-// MayHold returned false, so that no rollout delays a version in the runtime.
+// wantListed compares a runtime from a table row with the same runtime from its Kyma. free is true if MayHold returned
+// false, so that rollouts cannot delay a version in the runtime.
 func wantListed(t *testing.T, got, want Runtime, free bool) {
 	t.Helper()
 	if got.Channel != want.Channel || got.Published != want.Published || got.InForce != want.InForce ||
@@ -107,7 +107,7 @@ func wantListed(t *testing.T, got, want Runtime, free bool) {
 	}
 }
 
-// The test evaluates random Kymas at random times.
+// The test assesses random Kymas at random times.
 func TestHealthyUntilIsNeverTooLate(t *testing.T) {
 	r := rand.New(rand.NewPCG(suite.Seed(t, 1), 1))
 	rollouts := NewRollouts(newWorld(t).rollout(v1alpha1.RolloutPaused).rollouts)

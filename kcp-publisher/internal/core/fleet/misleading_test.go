@@ -7,7 +7,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// misleading lists messages of modules that resemble messages about other problems.
+// misleading lists module messages that look like messages about other problems.
 var misleading = []string{
 	`admission webhook "policy" denied the request: latest tags: Pod x is forbidden`,
 	"Kafka: exceeded quota of 100 partitions",
@@ -46,7 +46,7 @@ func TestModuleMessageDoesNotChangeTheSituation(t *testing.T) {
 	}
 }
 
-// The messages of modules must not change situations that take precedence over those of modules.
+// A module's message must not change a situation that takes precedence over module problems.
 func TestModuleMessageDoesNotChangeEarlierSituations(t *testing.T) {
 	for _, scenes := range [][]scene{controlPlaneScenes, wayScenes} {
 		for _, s := range scenes {

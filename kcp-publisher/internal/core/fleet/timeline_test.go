@@ -90,7 +90,7 @@ func TestTimelinePrefersSignedData(t *testing.T) {
 			t.Errorf("%s: got\n%s\n\nwant\n%s", name, got, c.want)
 		}
 	}
-	// An older publisher wrote the status without a history, so the outcome of the bundles in the registry is unknown.
+	// An older publisher wrote the status without a history, so the results of the bundles in the registry are unknown.
 	want := "9 in force; not recorded; signed; signed true \n8 not recorded; not recorded; signed; signed true "
 	if got := outcomesOf(Timeline(sequences(9, 9),
 		Chain{Asked: true, Bundles: []bundle.BundleIdentity{identity(9), identity(8)}})); got != want {

@@ -38,9 +38,10 @@ type world struct {
 	rollouts []v1alpha1.Rollout
 	// lastReport is the time of the last report, and now is the time of the evaluation.
 	lastReport, now time.Time
-	// holding describes a Git commit that is partially applied, so that bundles are only renewed, or is empty.
+	// holding describes a partially applied Git commit, during which the publisher only renews bundles. It is empty if
+	// there is none.
 	holding string
-	// untouched is true if the status of kyma is already set and must not be computed from the facts.
+	// untouched is true if the test has set the Kyma's status itself, so that it must not be computed from the facts.
 	untouched bool
 }
 
@@ -102,7 +103,8 @@ func (w *world) never() *world {
 	return w
 }
 
-// pending makes the runtime not report the latest bundle. published is the time since the latest bundle was published.
+// pending simulates a runtime that has not reported the latest bundle. published is the time since that bundle was
+// published.
 func (w *world) pending(published time.Duration) *world {
 	w.facts.Report.Observed.Digest, w.facts.Report.Observed.Sequence = earlier, 6
 	w.facts.Published.Predicate.IssuedAt = w.now.Add(-published)
@@ -158,8 +160,8 @@ func (w *world) failed(err error) *world {
 	return w
 }
 
-// The catalog contains keda with version 1.0.0 in channel regular and version 1.1.0 without a template in channel fast,
-// and the beta module beta.
+// The catalog contains module keda and the beta module beta. Channel regular of keda has version 1.0.0. Channel fast
+// has version 1.1.0, for which no ModuleTemplate exists.
 func (w *world) asks(
 	m v1beta2.Module, contents map[resolve.ComponentRef]resolve.Content, changes ...func(*resolve.Request),
 ) *world {

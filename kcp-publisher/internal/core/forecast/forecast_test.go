@@ -59,7 +59,7 @@ func offers(t *testing.T, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// asking returns a Kyma that requests keda. output is the published version of keda, or empty.
+// asking returns a Kyma that requests keda. output is the published version of keda, or "" if none is published.
 func asking(output string, changes ...func(*v1beta2.Kyma)) *v1beta2.Kyma {
 	kyma := &v1beta2.Kyma{
 		Spec: v1beta2.KymaSpec{
@@ -104,8 +104,8 @@ func fleetOf(snapshot *catalog.Snapshot, kymas map[string]*v1beta2.Kyma) Fleet {
 
 func name(kyma *v1beta2.Kyma) string { return kyma.Name }
 
-// onSundays returns the request of a Kyma with a maintenance window on Sundays. If the Kyma skips maintenance windows,
-// the request has no window.
+// onSundays returns the request of a Kyma with a maintenance window on Sundays, or without a window if the Kyma skips
+// maintenance windows.
 func onSundays(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	sundays := &window.Schedule{Windows: []window.Window{{Days: []string{"Sun"}, Begin: "01:00:00Z", End: "05:00:00Z"}}}
 	windows := sundays

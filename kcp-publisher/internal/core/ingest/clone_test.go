@@ -8,13 +8,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// claim is a report of an agent. It arrives one second plus the duration after later than the previous report.
+// claim is an agent's report. The time after plus one second separates it from the previous report.
 type claim struct {
 	instance, twin      string
 	confirmed, enrolled bool
 	after               time.Duration
-	// counts is true if the publisher must apply the module request in the report. clone is true if it must have detected
-	// two agents.
+	// counts is true if the publisher must use the module request in the report. clone is true if the publisher must
+	// have detected two agents.
 	counts, clone bool
 }
 

@@ -57,7 +57,7 @@ func (m *fleetMember) poll() *fleetMember {
 	return m
 }
 
-// report simulates a report that lists the named bundle as applied and the modules as installed.
+// report simulates a report that lists the named bundle as applied and these modules as installed.
 func (m *fleetMember) report(name string, modules ...bundle.ReportedModule) *fleetMember {
 	report := *m.facts.Report
 	report.Sequence++
@@ -101,7 +101,7 @@ func pending(bundle int) []string {
 func TestBundleWithoutModuleChangesKeepsKymaReady(t *testing.T) {
 	m := member(t)
 	for i, change := range []func(*bundle.DesiredState){
-		nothing, // a renewed bundle, or one with another catalog
+		nothing, // a renewed bundle, or one with a new catalog
 		func(s *bundle.DesiredState) { s.Settings.PollInterval.Duration = time.Minute },
 		func(s *bundle.DesiredState) { s.Offers = []bundle.Manifest{module("else")} },
 	} {

@@ -102,8 +102,8 @@ func TestGatedModuleStaysReadyWithMessage(t *testing.T) {
 	}
 }
 
-// A version was published long before the runtime could install it. The deadline must begin only when the runtime
-// could.
+// A version was published long before the runtime could install it. The deadline must start only when the runtime could
+// install the version.
 func TestUpgradeDeadlineStartsWhenTheRuntimeCanUpgrade(t *testing.T) {
 	published := noon.Add(-4 * 24 * time.Hour)
 	for name, c := range map[string]struct {

@@ -96,7 +96,7 @@ func TestStatusUpdatesOfFleetAreSpread(t *testing.T) {
 	}
 }
 
-// Another publisher received these reports without writing their times to the status.
+// Another publisher received these reports but did not write their times to the status.
 func TestRestartKeepsReportTimes(t *testing.T) {
 	now := noon.Add(10 * time.Hour)
 	recorded := func(reportedAt time.Time) *v1beta2.RuntimeStatus {

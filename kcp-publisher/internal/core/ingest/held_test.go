@@ -132,8 +132,8 @@ func TestOtherErrorsRemainDuringACommitHold(t *testing.T) {
 	}
 }
 
-// unpublished returns the status after a report that arrives while the publisher cannot publish a bundle, for example
-// because two agents have the runtime's key.
+// unpublished returns the status after a report that arrives while the publisher cannot publish bundles, for example
+// because two agents use the runtime's key.
 func (s *scene) unpublished(change func(*Facts)) v1beta2.KymaStatus {
 	s.before = s.status()
 	report := *s.facts.Report

@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// Clients decode the API server's response into the sent status, while other goroutines read the bundle and
-// the report from which the status was computed.
+// A client decodes the API server's response into the status that it sent. At the same time, other goroutines read the
+// bundle and the report from which that status was computed.
 func TestStatusSharesNoMemoryWithItsInput(t *testing.T) {
 	s := healthy()
 	s.facts.Published.Predicate.Removals = []string{"old"}

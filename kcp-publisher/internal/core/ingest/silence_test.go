@@ -38,7 +38,7 @@ func TestRuntimeWithUnreadableReportsBecomesSilent(t *testing.T) {
 		later.Add(time.Hour)); !reflect.DeepEqual(again, after) {
 		t.Errorf("a longer outage changed the status: %s", outline(again))
 	}
-	// NextStatus must not change the status if the registry responds again and the runtime is still silent.
+	// If the registry responds again and the runtime is still silent, NextStatus must not change the status.
 	s.before = after
 	if judged := s.later(allowedSilence).status(); !reflect.DeepEqual(judged, after) {
 		t.Errorf("registry responds and the runtime is still silent: got\n%s\nwant\n%s", outline(judged),
@@ -128,7 +128,7 @@ func sorted(lines string) string {
 	return strings.Join(all, "\n")
 }
 
-// The runtime's clock and a restart must not change the report time.
+// Neither the runtime's clock nor a restart of the publisher may change the recorded report time.
 func TestReportTimeIsTheFirstArrival(t *testing.T) {
 	arrived := metav1.NewTime(noon)
 	report := func(sequence int64, reportedAt time.Time) bundle.AcceptedReport {
@@ -183,7 +183,7 @@ func TestDelayedReportIsReportedAsClockBehind(t *testing.T) {
 	if status := s.status(); status.State != v1beta2.StateReady {
 		t.Errorf("delay within the allowed clock difference: got %s", outline(status))
 	}
-	// The age of a carried report is based on its own time, not on its arrival.
+	// The age of an imported report is computed from the time in the report, not from its arrival.
 	s.before.Runtime.Observed.Time = metav1.NewTime(noon.Add(-80 * 24 * time.Hour))
 	s.facts.SilenceTimeout, s.facts.IsCarried = 90*24*time.Hour, true
 	if status := s.status(); status.State != v1beta2.StateReady {

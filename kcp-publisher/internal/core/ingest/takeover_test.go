@@ -23,7 +23,7 @@ func TestTakeoverReportAppliesOnlyToLatestBundle(t *testing.T) {
 		"adopted module": {published: bundle.TakeoverAdopt, reported: &bundle.ReportedTakeover{
 			Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"},
 		},
-			adopted: []string{"keda", "mail"}}, // mail has no recorded objects
+			adopted: []string{"keda", "mail"}}, // no objects are recorded for mail
 		"all modules adopted": {
 			published: bundle.TakeoverAdopt,
 			reported:  &bundle.ReportedTakeover{Phase: bundle.TakeoverAdopt, Adopted: []string{"keda"}, Done: true},

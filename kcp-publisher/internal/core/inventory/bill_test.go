@@ -21,7 +21,7 @@ func (f schemaFolder) Load(url string) (any, error) {
 	case "jsf-0.82.schema.json":
 		name = "jsf-0.82.schemax.json" // the library renames this schema
 	case "cryptography-defs.schema.json":
-		return map[string]any{"definitions": map[string]any{ // the library does not contain this schema
+		return map[string]any{"definitions": map[string]any{ // the library lacks this schema
 			"algorithmFamiliesEnum": true, "ellipticCurvesEnum": true,
 		}}, nil
 	}

@@ -20,8 +20,8 @@ var hostileParts = []string{
 	"image:", "fleet", " ", "\xff", "../", "?tag=x&", "%00", strings.Repeat("x", 300), "]]>", "<b>",
 }
 
-// Images, modules and problems have hostile texts. The bills of materials stay valid, and each image and module version
-// has its own component.
+// Images, modules and problems contain hostile texts. The bills of materials must still be valid, with one component
+// for each image and module version.
 func TestHostileTextsDoNotForgeBillsOfMaterials(t *testing.T) {
 	random := rand.New(rand.NewPCG(44, 3))
 	text := func() string {
@@ -90,7 +90,7 @@ func TestHostileTextsDoNotForgeBillsOfMaterials(t *testing.T) {
 	}
 }
 
-// An attacker who chooses the names of two images can find a collision of 64 bits in 2^32 steps.
+// An attacker who can choose the names of two images needs only 2^32 attempts to find a 64-bit collision.
 func TestIdentifiersOfPackagesDoNotCollide(t *testing.T) {
 	if id := elementID("image:registry.example/kyma/keda"); len(id) < len("image-")+64 {
 		t.Errorf("identifier %s contains less than a whole SHA-256 digest", id)
@@ -117,7 +117,7 @@ func TestSpellingDoesNotHideAnImage(t *testing.T) {
 	}
 }
 
-// A module with as many images as allowed runs in many runtimes.
+// A module with the maximum number of images runs in many runtimes.
 func TestImagesOfManyRuntimesNeedLittleMemory(t *testing.T) {
 	m, many := Module{"keda", "1.8.0"}, make([]string, 1000)
 	for i := range many {

@@ -65,7 +65,7 @@ func TestGitRoleContainsAllVerbs(t *testing.T) {
 	}
 }
 
-// A publisher must detect that an older chart's policy is incomplete.
+// The revision lets a publisher detect that an older chart's policy is incomplete.
 func TestPolicyRevisionIncreasesWithNewSettings(t *testing.T) {
 	digests := []string{"becc0330", "5b9dfcb3"}
 	var keys strings.Builder
@@ -78,7 +78,7 @@ func TestPolicyRevisionIncreasesWithNewSettings(t *testing.T) {
 	}
 }
 
-// exempt lists the annotations, labels and fields that need no permission, by reason.
+// exempt lists the annotations, labels and fields that do not require permission, by reason.
 var exempt = map[string][]string{
 	"only requests modules; large removals wait for approval": {
 		"LabelSync",
@@ -306,7 +306,7 @@ func TestProbeResultDependsOnPolicyRevision(t *testing.T) {
 	}
 }
 
-// The page does not change restricted settings of Kymas, so its roles need none of these verbs.
+// The UI does not change restricted settings of Kymas, so its roles do not need these verbs.
 func TestRolesOfTheUIContainNoRestrictedVerbs(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(root, "charts/kcp-publisher/rbac/ui.yaml"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
-	kyma := living("one")
+	kyma := readyKyma("one")
 	kyma.DeletionTimestamp, kyma.Labels = &metav1.Time{Time: noon},
 		map[string]string{v1beta2.LabelForceDeletion: v1beta2.True}
 	if reason, _ := FinalizeReason(kyma, PublishedBundle{}, nil, time.Hour, noon.Add(2*time.Hour)); reason != "" {
@@ -34,11 +34,11 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 		want   string
 	}{
 		"Kyma without a bundle":         {nil, nil, 0, v1beta2.ReasonNothingToRemove},
-		"runtime that applied a bundle": {living("one").Status.Runtime, nil, 0, ""},
+		"runtime that applied a bundle": {readyKyma("one").Status.Runtime, nil, 0, ""},
 		"runtime that never reported":   {silent, nil, 0, v1beta2.ReasonRuntimeNeverReported},
-		"runtime whose cluster is gone": {living("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
+		"runtime whose cluster is gone": {readyKyma("one").Status.Runtime, gone, 0, v1beta2.ReasonRuntimeGone},
 		"deletion longer than its timeout": {
-			living("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout,
+			readyKyma("one").Status.Runtime, nil, 2 * time.Hour, v1beta2.ReasonDeletionTimeout,
 		},
 	} {
 		refused.Status.Runtime, refused.Labels = c.status, c.labels
@@ -49,7 +49,7 @@ func TestDeletedKymaIsFinalizedAfterItsRuntimeWasNotified(t *testing.T) {
 }
 
 func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
-	kyma := living("one")
+	kyma := readyKyma("one")
 	kyma.DeletionTimestamp = &metav1.Time{Time: noon}
 	last := PublishedBundle{Predicate: bundle.Predicate{Deleting: true, IssuedAt: noon.Add(72 * time.Hour)}}
 	for after, want := range map[time.Duration]string{72 * time.Hour: "", 74 * time.Hour: v1beta2.ReasonDeletionTimeout} {
@@ -60,7 +60,7 @@ func TestDeletionTimeoutStartsWithTheLastBundle(t *testing.T) {
 }
 
 func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
-	kyma := living("one")
+	kyma := readyKyma("one")
 	if reason, _ := FinalizeReasonUnnotified(kyma); reason != "" {
 		t.Errorf("existing cluster: got %s", reason)
 	}
@@ -81,7 +81,7 @@ func TestDeletedKymaDoesNotWaitForDeletedCluster(t *testing.T) {
 
 func TestInvalidAnnotationsDoNotBlockDeletion(t *testing.T) {
 	rules := Rules{Settings: bundle.Settings{PollInterval: metav1.Duration{Duration: time.Minute}}}
-	kyma := living("one")
+	kyma := readyKyma("one")
 	kyma.Annotations = map[string]string{
 		v1beta2.AnnotationAutonomy: "Nonsense", v1beta2.AnnotationAgentImage: "latest",
 		v1beta2.AnnotationMaintenanceWindows: "{",

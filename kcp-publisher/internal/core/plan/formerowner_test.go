@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// An operator moved a runtime from one Kyma to another one, and the other Kyma was deleted later. Only an operator's
-// new decision makes the first Kyma the owner again.
+// An operator moved a runtime to another Kyma, which was deleted later. The first Kyma must not become the owner again
+// without a new decision by an operator.
 func TestFormerOwnerNeedsANewDecision(t *testing.T) {
 	tokens := trust.TokenSecrets{[]byte(strings.Repeat("s", 32))}
 	for name, owned := range map[string]func(*v1beta2.RuntimeStatus){
@@ -43,7 +43,7 @@ func TestFormerOwnerNeedsANewDecision(t *testing.T) {
 				t.Errorf("deletion of the former owner: got reason %q, want %q", event, v1beta2.ReasonHandedOver)
 			}
 
-			// A second Kyma does not change the reason.
+			// A second Kyma must not change the reason.
 			mallory := claiming("mallory", nil)
 			two := NewOwners([]v1beta2.Kyma{*former, *mallory})
 			if err := two.Check(former); reason.Of(err) != reason.RuntimeHandedOver {
@@ -125,8 +125,8 @@ func TestFormerOwnerWithAChangedLabelStaysFormerOwner(t *testing.T) {
 	}
 }
 
-// Kymas are created, relabeled, reconciled and deleted at random. A Kyma that names the runtime of another Kyma becomes
-// the owner only by a decision.
+// The test creates, relabels, reconciles and deletes Kymas at random. A Kyma that names another Kyma's runtime must
+// become the owner only by an operator's decision.
 func TestRandomHistoriesChangeTheOwnerOnlyByDecisions(t *testing.T) {
 	random := rand.New(rand.NewPCG(44, 4))
 	for history := range 5000 {

@@ -30,7 +30,7 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 		"arrival time with an invalid annotation":      {at(noon.Add(-time.Hour), &arrived), "always", noon},
 		"creation time without an arrival time":        {at(noon.Add(-time.Hour), nil), "", noon.Add(-time.Hour)},
 	} {
-		kyma := living("one")
+		kyma := readyKyma("one")
 		kyma.Status.Runtime.Observed = c.observed
 		if c.carried != "" {
 			kyma.Annotations = map[string]string{v1beta2.AnnotationCarried: c.carried}
@@ -44,10 +44,10 @@ func TestLastReportTimeIsArrivalOrCreationTime(t *testing.T) {
 	}
 }
 
-// A removal is only confirmed by a report that does not omit modules.
+// Only a report that does not omit modules confirms a removal.
 func TestModuleOmittedFromReportStaysInRemovals(t *testing.T) {
 	report := &bundle.AcceptedReport{Report: bundle.Report{Observed: &bundle.Observed{Digest: "sha256:newest"}}}
-	kyma := living("one")
+	kyma := readyKyma("one")
 	published := PublishedBundle{
 		Digest: "sha256:newest", Predicate: bundle.Predicate{Deleting: true, Removals: []string{"mail"}},
 	}

@@ -19,7 +19,7 @@ var padding = strings.Repeat("x", 280)
 // hostileRequest returns a Kyma whose runtime requests the largest possible list of modules, with unknown modules that
 // differ in every request.
 func hostileRequest(name string, request int, snapshot *catalog.Snapshot) v1beta2.Kyma {
-	kyma := living(name)
+	kyma := readyKyma(name)
 	kyma.UID, kyma.ResourceVersion = types.UID(name), fmt.Sprint(request)
 	requested := &v1beta2.RequestedSpec{Spec: v1beta2.KymaSpec{Channel: "regular"}}
 	for i := range 440 {
@@ -53,13 +53,13 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 		t.Fatalf("the request of %d bytes does not fit a report: %v", len(text), err)
 	}
 	cache := &MemberCache{}
-	members := cache.Members([]v1beta2.Kyma{*living("honest"), one}, snapshot)
+	members := cache.Members([]v1beta2.Kyma{*readyKyma("honest"), one}, snapshot)
 	if len(members) != 2 || len(members[0].FollowedChannels) == 0 || len(members[1].FollowedChannels) == 0 {
 		t.Fatalf("got %d members %+v, want two members that follow modules", len(members), members)
 	}
 	before := liveBytes()
 	for request := 1; request <= 2000; request++ {
-		cache.Members([]v1beta2.Kyma{*living("honest"), hostileRequest("hostile", request, snapshot)}, snapshot)
+		cache.Members([]v1beta2.Kyma{*readyKyma("honest"), hostileRequest("hostile", request, snapshot)}, snapshot)
 	}
 	if entries, bytes := cache.follows.Size(); entries > 3 || bytes > 64<<10 {
 		t.Errorf("2,000 requests of one runtime occupy %d entries with %d bytes", entries, bytes)
@@ -81,10 +81,10 @@ func TestHostileRequestsDoNotFillMemory(t *testing.T) {
 	runtime.KeepAlive(cache)
 }
 
-// Entries that the cache has dropped because of its size limit must be computed again with the same result.
+// If the cache has evicted an entry, computing it again must return the same result.
 func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	snapshot := offering(t, "keda")
-	kyma := living("one")
+	kyma := readyKyma("one")
 	kyma.UID, kyma.ResourceVersion = "one", "1"
 	cache := &MemberCache{}
 	for range 2 {
@@ -97,7 +97,7 @@ func TestEvictedCacheEntriesAreComputedAgain(t *testing.T) {
 	}
 }
 
-// If the parts of these requests were concatenated without their lengths, the texts would be equal.
+// If a cache key concatenated the parts of these requests without their lengths, the keys would be equal.
 func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 	snapshot, seen := offering(t, "keda"), map[requestKey]string{}
 	for _, modules := range [][]v1beta2.Module{
@@ -105,7 +105,7 @@ func TestCacheKeysOfRequestsAreUnambiguous(t *testing.T) {
 		{{Name: "a"}, {Name: "b"}},
 		{{Name: "a", ControllerName: "b"}}, {{Name: "a", Channel: "b", Managed: true}}, {{Name: "a b"}},
 	} {
-		kyma := living("one")
+		kyma := readyKyma("one")
 		kyma.Spec.Modules = modules
 		request, err := parseRequest(kyma)
 		if err != nil {

@@ -43,8 +43,8 @@ func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 	return snapshot
 }
 
-// living returns a Kyma whose runtime has reported keda 2.0.0 as ready.
-func living(name string) *v1beta2.Kyma {
+// readyKyma returns a Kyma whose runtime has reported keda 2.0.0 as ready.
+func readyKyma(name string) *v1beta2.Kyma {
 	kyma := kymaOf(name)
 	kyma.Spec = v1beta2.KymaSpec{Channel: "regular", Modules: []v1beta2.Module{{Name: "keda", Managed: true}}}
 	kyma.Status.Modules = []v1beta2.ModuleStatus{{Name: "keda", State: v1beta2.StateReady, Version: "2.0.0"}}
@@ -119,7 +119,7 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 		"Runtime never reported": {func(k *v1beta2.Kyma) { k.Status.Runtime = nil }, rollout.Runtime{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kyma := living("one")
+			kyma := readyKyma("one")
 			c.change(kyma)
 			got := moduleRuntime(kyma, "one", "keda", LastReport(kyma, nil, time.Time{}))
 			got.Selection, got.Labels, got.ID = nil, nil, ""
@@ -130,7 +130,8 @@ func TestRolloutFactsComeFromKymaStatus(t *testing.T) {
 	}
 }
 
-// No rollout counts the runtime of a deleted Kyma. It keeps its modules while their removal waits for approval.
+// Rollouts do not count the runtime of a deleted Kyma. The runtime keeps its modules while their removal waits for
+// approval.
 func TestDeletedKymaGetsNoUpgrade(t *testing.T) {
 	for name, c := range map[string]struct {
 		isDeleted, hasRollout bool
@@ -143,7 +144,7 @@ func TestDeletedKymaGetsNoUpgrade(t *testing.T) {
 		"deleted, without the module":       {true, true, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			kyma, view := living("one"), &View{Catalog: offering(t, "keda")}
+			kyma, view := readyKyma("one"), &View{Catalog: offering(t, "keda")}
 			kyma.Status.Runtime.Published.Versions = map[string]string{"keda": c.published}
 			if c.isDeleted {
 				kyma.DeletionTimestamp = new(metav1.NewTime(noon))
@@ -166,13 +167,14 @@ func TestDeletedKymaGetsNoUpgrade(t *testing.T) {
 }
 
 func TestRolloutTracksContainOnlyManagedRuntimes(t *testing.T) {
-	leaving, skipped, twin, elsewhere := living("leaving"), living("skipped"), living("twin"), living("elsewhere")
+	leaving, skipped := readyKyma("leaving"), readyKyma("skipped")
+	twin, elsewhere := readyKyma("twin"), readyKyma("elsewhere")
 	leaving.DeletionTimestamp = &metav1.Time{Time: noon}
 	skipped.Labels = map[string]string{v1beta2.LabelSkipReconciliation: v1beta2.True}
 	twin.Labels = map[string]string{v1beta2.LabelRuntimeID: "one"}
 	twin.CreationTimestamp = metav1.NewTime(noon)
 	elsewhere.Spec.Channel = "fast"
-	one := living("one")
+	one := readyKyma("one")
 	one.Status.Runtime.Key = &v1beta2.RuntimeKey{Thumbprint: "t"}
 	tracks := Tracks(Members([]v1beta2.Kyma{*twin, *one, *leaving, *skipped, *elsewhere}, offering(t, "keda")), nil)
 	if len(tracks) != 1 || len(tracks[keda].Runtimes) != 1 || tracks[keda].Runtimes[0].ID != "one" ||
@@ -208,7 +210,7 @@ func TestKymaChangeThatAffectsRolloutsIsDetected(t *testing.T) {
 				v1beta2.ModuleStatus{Name: "serverless", Version: "1.0.0", State: v1beta2.StateReady})
 		}, true},
 	} {
-		before := living("one")
+		before := readyKyma("one")
 		before.Status.Runtime.Published.Versions["serverless"] = "1.0.0"
 		after := before.DeepCopy()
 		c.change(after)
@@ -220,7 +222,7 @@ func TestKymaChangeThatAffectsRolloutsIsDetected(t *testing.T) {
 
 func fleetOf10000(b *testing.B) ([]v1beta2.Kyma, *catalog.Snapshot) {
 	var modules []string
-	first := living("runtime")
+	first := readyKyma("runtime")
 	first.Spec.Modules, first.Status.Modules = nil, nil
 	for i := range 50 {
 		m := fmt.Sprint("module-", i)
@@ -249,7 +251,7 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// All tracks except one are at rest.
+// Only one module and channel has a rollout in progress.
 func BenchmarkMembersOfOneRollout(b *testing.B) {
 	kymas, snapshot := fleetOf10000(b)
 	cache := &MemberCache{}
@@ -264,7 +266,7 @@ func BenchmarkMembersOfOneRollout(b *testing.B) {
 }
 
 func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
-	one := living("one")
+	one := readyKyma("one")
 	one.UID, one.ResourceVersion = "one", "1"
 	cache, before := &MemberCache{}, offering(t, "keda")
 	follows := func(kyma *v1beta2.Kyma, with *catalog.Snapshot) int {
@@ -284,7 +286,7 @@ func TestMemberCacheIsInvalidatedByChanges(t *testing.T) {
 }
 
 func TestChannelWithoutPendingRolloutListsNoRuntimes(t *testing.T) {
-	all := Members([]v1beta2.Kyma{*living("one")}, offering(t, "keda"))
+	all := Members([]v1beta2.Kyma{*readyKyma("one")}, offering(t, "keda"))
 	resting := Tracks(all, func(track rollout.Track, channel string) bool {
 		return track == keda && channel == "2.0.0"
 	})

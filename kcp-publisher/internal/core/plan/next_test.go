@@ -250,7 +250,7 @@ func TestSequencesIncreaseAfterRegistryDataLoss(t *testing.T) {
 	}
 }
 
-// A thief has used a stolen publisher key to publish a bundle with the highest possible sequence number.
+// An attacker has published a bundle with the highest possible sequence number with a stolen publisher key.
 func TestNewEpochRestartsSequences(t *testing.T) {
 	ahead := publishedAt(t, noon, nil, "keda")
 	ahead.Predicate.Sequence = math.MaxInt64 - 1
@@ -266,7 +266,7 @@ func TestNewEpochRestartsSequences(t *testing.T) {
 		t.Fatalf("got reason %q, sequence %d of epoch %d, want %s, %d of epoch 2", reason, predicate.Sequence,
 			predicate.Epoch, ReasonEpochChanged, noon.UnixMilli())
 	}
-	// The Kyma's status has not been updated yet and contains a bundle of the old epoch.
+	// The Kyma's status has not been updated yet and still contains a bundle of the old epoch.
 	last := &PublishedBundle{Predicate: predicate, StateBlob: ahead.StateBlob, CatalogBlob: ahead.CatalogBlob}
 	if predicate, reason := NextBundle(after(last),
 		ResolvedBundle{Documents: documents(t, "keda"), RequestedNames: []string{"keda"}}, r,

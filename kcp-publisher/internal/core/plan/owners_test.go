@@ -41,7 +41,7 @@ func foreign(s *v1beta2.RuntimeStatus) { enrolled(s); s.ID = "mallory" }
 func TestOwnershipIsDecidedOnlyByOperators(t *testing.T) {
 	for name, c := range map[string]struct {
 		a, b func(*v1beta2.RuntimeStatus)
-		// owner is the name of the Kyma that must own the runtime, or empty if no Kyma must.
+		// owner is the name of the Kyma that must own the runtime, or "" if the runtime must not have an owner.
 		owner string
 	}{
 		"two Kymas without a key or an assignment":       {nil, nil, ""},
@@ -312,7 +312,7 @@ func TestReportFromAnotherKymaRequiresANewerToken(t *testing.T) {
 		t.Error("the former owner still owns the runtime")
 	}
 
-	// The clock of the operator who moved the runtime last was wrong.
+	// The operator who moved the runtime last had a wrong clock.
 	moved, latest := claiming("moved", decided(noon.AddDate(100, 0, 0).UnixMilli())), claiming("latest", denied)
 	enrolled(moved.Status.Runtime)
 	all = []v1beta2.Kyma{*moved, *latest}

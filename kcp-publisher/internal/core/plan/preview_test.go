@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The report time in the status is updated only once a day, so the preview must not use it.
+// The publisher updates the report time in the status only once a day, so the preview must not use it.
 func TestPreviewDetectsSilentRuntimesByConditionReporting(t *testing.T) {
 	policy := fleet.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "all"},
 		Spec: fleet.RolloutPolicySpec{Modules: []string{"keda"}, Course: fleet.Course{
@@ -28,7 +28,7 @@ func TestPreviewDetectsSilentRuntimesByConditionReporting(t *testing.T) {
 		"runtime whose reports are carried by hand":    {metav1.ConditionTrue, v1beta2.ReasonCarried, "1.0.0"},
 		"runtime whose condition Reporting is Unknown": {metav1.ConditionUnknown, "", "1.0.0"},
 	} {
-		kyma := living("one")
+		kyma := readyKyma("one")
 		reportedAt := metav1.NewTime(noon.Add(-20 * time.Hour))
 		kyma.Status.Runtime.Observed = &v1beta2.ObservedBundle{Time: reportedAt, Heard: &reportedAt}
 		kyma.Status.Runtime.Published = &v1beta2.PublishedBundle{Versions: map[string]string{"keda": "1.0.0"}}

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// A recreated cluster has another UID, and its agent has another key. The agent can enroll only with a newer token.
+// A recreated cluster has a new UID, and its agent has a new key. The agent can enroll only with a newer token.
 func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 	secrets := trust.TokenSecrets{make([]byte, 32)}
 	enroll := func(expires time.Time) trust.Enrollment {
@@ -32,7 +32,7 @@ func TestRecreatedClusterIsEnrolledAgain(t *testing.T) {
 		}
 		return trust.Enrollment{PublicKey: encoded, Proof: proof, TokenExpires: token.Expires.Unix()}
 	}
-	kyma := living("one")
+	kyma := readyKyma("one")
 	kyma.Status.Runtime.Key = &v1beta2.RuntimeKey{
 		Thumbprint: "of the cluster before", TokenExpires: metav1.NewTime(noon.Add(time.Hour)),
 	}

@@ -31,7 +31,7 @@ func TestAnnotationsAndLabelsChangeTheRequest(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change  func(*v1beta2.Kyma)
-		request func(*resolve.Request) // difference from the request of a Kyma without annotations and labels
+		request func(*resolve.Request) // changes to the request of a Kyma without annotations and labels
 		runtime func(*Runtime)
 	}{
 		"Kyma without annotations and labels": {func(*v1beta2.Kyma) {}, func(*resolve.Request) {}, func(*Runtime) {}},
@@ -259,7 +259,7 @@ func TestSettingsIgnoredWithoutAControlPlaneAreListed(t *testing.T) {
 		},
 		"setting that works offline": {set(annotations, v1beta2.AnnotationCarried, v1beta2.True), ""},
 	} {
-		kyma := living("one")
+		kyma := readyKyma("one")
 		c.change(kyma)
 		known, ignored := PrepareOffline(kyma)
 		if known.Status.Runtime != nil || !known.DeletionTimestamp.IsZero() || kyma.Status.Runtime == nil {

@@ -61,8 +61,8 @@ func TestRunningVersionIsRecordedAfterFailedUpgrade(t *testing.T) {
 	}
 }
 
-// The runtime chose 2.0.0 while it was offline, but 2.0.0 failed and 1.0.0 still runs. Its agent refuses every older
-// version until it has applied a bundle with 2.0.0.
+// While the runtime was offline, its admin chose 2.0.0. This version failed, and 1.0.0 still runs. The agent refuses
+// every older version until it has applied a bundle with 2.0.0.
 func TestMinimumVersionComesFromRefusedManifest(t *testing.T) {
 	status := &v1beta2.RuntimeStatus{
 		Published: &v1beta2.PublishedBundle{

@@ -129,7 +129,7 @@ func TestRemovalsAboveLimitsWait(t *testing.T) {
 	}
 }
 
-// The removals that are allowed without approval within one window must never exceed the limits.
+// Within one window, the number of removals that are allowed without approval must never exceed the limits.
 func TestRandomHistoriesStayWithinTheLimits(t *testing.T) {
 	for seed := range uint64(2_000) {
 		random := rand.New(rand.NewPCG(seed, 1))

@@ -20,7 +20,7 @@ func TestControllerNameSelectsTemplates(t *testing.T) {
 	}
 	const not = " does not have the controller name "
 	const fix = ": set its label operator.kyma-project.io/controller-name, or correct spec.modules[].controller"
-	for name, c := range map[string]story{
+	for name, c := range map[string]resolveCase{
 		"Request without a controller name accepts all templates": {
 			world: blue().ask("keda"), want: []string{"keda@1.0.0 regular"},
 		},

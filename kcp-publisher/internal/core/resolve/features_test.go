@@ -12,14 +12,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// wireFields maps JSON field names to the features of the fields.
+// wireFields maps JSON field names to the features that the fields require.
 var wireFields = map[string]bundle.Feature{
 	"takeover": bundle.FeatureTakeover, "inherited": bundle.FeatureTakeover,
 	"imagePullSecret": bundle.FeatureImagePullSecret,
 	"namespaceLabels": bundle.FeatureNamespaceLabels, "nextRegistry": bundle.FeatureNextRegistry,
 }
 
-// refusedField returns the name of a field in the document that requires one of the features in lacks, or "".
+// refusedField returns the first field in the document that requires a feature in lacks, or "".
 func refusedField(document any, lacks []bundle.Feature) string {
 	switch d := document.(type) {
 	case []any:

@@ -72,7 +72,7 @@ func TestDeeplyNestedTemplateIsOmitted(t *testing.T) {
 	}
 }
 
-// No Kyma requests the module, but its ModuleTemplate would be in the catalog of the bundles.
+// Kymas do not request the module, but without the limit, its ModuleTemplate would be in the bundles' catalog.
 func TestDeeplyNestedTemplateIsOmittedFromTheCatalog(t *testing.T) {
 	for _, w := range []*world{
 		usualWorld().template("deep", "1.0.0", nested(80)).meta("deep", "regular=1.0.0"),

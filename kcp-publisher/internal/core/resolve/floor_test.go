@@ -11,7 +11,7 @@ import (
 func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 	undo := func(of string) rollout.Decision { return rollout.Decision{Version: "1.0.0", ReplacedVersion: of} }
 	for name, c := range map[string]struct {
-		kept     bool // the last bundle is known and contains keda 1.0.0
+		kept     bool // the last bundle can be read and contains keda 1.0.0
 		gate     *rollout.Decision
 		versions map[string]string
 		manifest string
@@ -78,7 +78,7 @@ func TestModulesNeverGoBelowTheirMinimumVersion(t *testing.T) {
 func TestOnlyNeededComponentsAreRead(t *testing.T) {
 	for name, c := range map[string]struct {
 		channel   string
-		published string // the channel of the last bundle
+		published string // the channel in the last bundle
 		versions  map[string]string
 		want      []string
 	}{

@@ -194,7 +194,7 @@ func TestRuntimeKeepsItsModulesUntilItsRequestIsKnown(t *testing.T) {
 		!slices.Equal(got.RequestedNames, []string{"keda"}) {
 		t.Errorf("got %q and asked modules %v, want only keda", lines, got.RequestedNames)
 	}
-	w.request.LastState.Takeover = bundle.TakeoverRelease // lifecycle-manager can have changed the version since then
+	w.request.LastState.Takeover = bundle.TakeoverRelease // since then, lifecycle-manager may have changed the version
 	if lines := outline(w.resolve(t)); len(lines) != 0 {
 		t.Errorf("got manifests %q of modules that were given back", lines)
 	}

@@ -154,7 +154,7 @@ func TestManifestsAreNeverDowngradedOrLost(t *testing.T) {
 	})
 }
 
-// inAnotherOrder shuffles a list. It draws positions instead of objects, because these are more readable in failures.
+// inAnotherOrder shuffles a list. It draws positions instead of objects, so that failures are easier to read.
 func inAnotherOrder[T any](t *rapid.T, in []T, label string) []T {
 	positions := make([]int, len(in))
 	for i := range positions {

@@ -16,15 +16,15 @@ import (
 
 const prefix = "kyma-pull.dev/module/"
 
-// story is a test case: a world with the expected manifests and problems.
-type story struct {
+// resolveCase is a test case: a world with the expected manifests and problems.
+type resolveCase struct {
 	world *world
 	// then changes the world after the first bundle. If it is nil, the test checks the first bundle.
 	then func(*world)
 	want []string
 }
 
-func (s story) check(t *testing.T) {
+func (s resolveCase) check(t *testing.T) {
 	if s.then != nil {
 		s.then(s.world.published(t))
 	}
@@ -34,7 +34,7 @@ func (s story) check(t *testing.T) {
 }
 
 func TestRequestedModulesAreResolvedToVersions(t *testing.T) {
-	for name, c := range map[string]story{
+	for name, c := range map[string]resolveCase{
 		"A module without a channel follows the Kyma's": {world: usualWorld(), want: []string{"keda@1.0.0 regular"}},
 		"A module's own channel wins over the Kyma's": {
 			world: usualWorld().askNothingBut("keda", inChannel("fast")), want: []string{"keda@1.1.0 fast"}},

@@ -12,8 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// regional returns a world whose catalog has two modules: keda, whose default CR uses runtime values, and nats, which
-// does not use any.
+// regional returns a world with two modules: the default CR of keda uses runtime values, and nats does not use any.
 func regional(used, text string) *world {
 	return newWorld().template("keda", "1.0.0", annotated(v1beta2.AnnotationUsesValues, used),
 		func(t *v1beta2.ModuleTemplate) {

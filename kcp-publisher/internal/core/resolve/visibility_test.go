@@ -13,7 +13,7 @@ import (
 const removed = "; its installed objects are removed"
 
 func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
-	for name, c := range map[string]story{
+	for name, c := range map[string]resolveCase{
 		"A channel that moves to a beta version removes nothing": {
 			world: newWorld().template("keda", "1.0.0").
 				template("keda", "1.1.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)).
@@ -181,7 +181,8 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 	}
 }
 
-// The version of a hidden module must not stay recorded, so that a later request can install an older version.
+// The publisher must not keep the version of a hidden module as its minimum. A later request can then install an older
+// version.
 func TestHiddenModuleIsRemoved(t *testing.T) {
 	w := usualWorld().channel("fast").published(t)
 	w.request.Versions = map[string]string{"keda": "1.1.0"}

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The first rollout to 2.0.0 has the given state. Afterwards, the test sets each version of the field channel
-// in the channel and evaluates the track once.
+// The first rollout to 2.0.0 has the given state. Then the test sets the channel to each of the versions in the field
+// channel, and evaluates the track once after each change.
 func TestPromotionAfterAnEndedRolloutCreatesANewRollout(t *testing.T) {
 	for name, c := range map[string]struct {
 		state    fleet.RolloutState
@@ -266,8 +266,8 @@ func TestEarlierRolloutProvesItsVersion(t *testing.T) {
 	}
 }
 
-// For longer than offlineAfter, the publisher cannot publish to the first of three runtimes. The rollout must continue
-// with the others.
+// The publisher has been unable to publish to the first of three runtimes for longer than offlineAfter. The rollout
+// must continue with the others.
 func TestUnpublishableRuntimeStopsCountingTowardMaxConcurrent(t *testing.T) {
 	spec := twoWaves()
 	spec.Waves = spec.Waves[1:]

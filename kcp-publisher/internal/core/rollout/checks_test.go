@@ -162,7 +162,7 @@ func TestWaveWithChecksWaitsForAgentsWithSupport(t *testing.T) {
 	}
 }
 
-// An earlier rollout has updated the runtime, so its agent has run no checks of the current rollout.
+// An earlier rollout has updated the runtime, so its agent has not run the checks of the current rollout.
 func TestMissingMeasurementsDoNotProveAWave(t *testing.T) {
 	spec := checkedWaves()
 	dev := grantedAgo(at("dev", "dev", ""), 5)
@@ -240,7 +240,7 @@ func TestUnchangedCheckResultsCauseNoWrites(t *testing.T) {
 		t.Errorf("results without a change updated the status from %+v to %+v", stored[0].Status, again[0].Status)
 	}
 	writes := writesWithin(policy, stored[0], runtimes[:2_000], 100)
-	if writes > 4 { // the counts of the smaller fleet, the end of the soak time, and a passed estimate
+	if writes > 4 { // new counts after the fleet shrank, the end of the soak time, and an exceeded estimate
 		t.Errorf("results without a change caused %d writes in 100 minutes, want at most 4", writes)
 	}
 	runtimes[0].Selection.Checks[0].Result = v1beta2.CheckInconclusive
@@ -280,7 +280,7 @@ func TestRemovedChecksAreRemovedFromSelectedRuntimes(t *testing.T) {
 	}
 }
 
-// A rollout was stopped because of a failed check. Its retry must not treat the runtime as unaffected.
+// A rollout stopped because of a failed check. Its retry must still wait for the runtime with the failed check.
 func TestRetryWaitsForFailedChecksOfTheStoppedRollout(t *testing.T) {
 	const retry = "keda-regular-2"
 	fine := v1beta2.CheckOutcome{Name: "errors", Result: v1beta2.CheckPassed}

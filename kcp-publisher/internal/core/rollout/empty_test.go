@@ -127,7 +127,7 @@ func TestRuntimeOfASkippedWaveMustShowTheVersion(t *testing.T) {
 	plan(34, fleet.RolloutProgressing, "wave production", "2.0.0", "2.0.0")
 }
 
-// The first wave contains all runtimes when the rollout starts, so the second wave has none. A runtime that joins later
+// The first wave contains all runtimes when the rollout starts, so the second wave is empty. A runtime that joins later
 // belongs to the last wave.
 func TestWaveThatNeverHadRuntimesIsSkippedAfterProof(t *testing.T) {
 	spec := twoWaves()

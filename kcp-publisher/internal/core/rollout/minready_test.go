@@ -86,7 +86,7 @@ func TestInconclusiveCheckFreesItsSlotIfMinReadyAllowsIt(t *testing.T) {
 	}
 }
 
-// No runtime can meet minReady in an empty wave.
+// minReady cannot be met in an empty wave.
 func TestMinReadyDoesNotStopAWaveWithoutRuntimesToUpdate(t *testing.T) {
 	spec := checkedWaves()
 	spec.Waves[0].MinReady = new(intstr.FromInt32(1))
@@ -104,7 +104,7 @@ func TestMinReadyDoesNotStopAWaveWithoutRuntimesToUpdate(t *testing.T) {
 	}
 }
 
-// After a takeover of the publisher, an unread report can contain a failed check.
+// When another publisher has taken over, a report that it has not read yet can contain a failed check.
 func TestMinReadyDoesNotSkipUnreadReports(t *testing.T) {
 	spec := checkedWaves()
 	spec.Waves[0].MinReady = new(intstr.FromInt32(1))

@@ -66,8 +66,8 @@ func (w *world) checkProof(r *fleet.Rollout, step Step, wave int, facts []Runtim
 	}
 }
 
-// checkEmptyWave fails the test if a wave without runtimes counts as proven, although no runtime of an earlier wave
-// that it also selects has shown the version.
+// checkEmptyWave fails the test if a wave without runtimes counts as proven too early: it also selects runtimes of
+// earlier waves, and none of these has proven the version.
 func (w *world) checkEmptyWave(r *fleet.Rollout, step Step, wave int, p *plan) {
 	spec := r.Spec.Waves[wave]
 	if spec.AllowEmpty || approvedWithoutChecks(r, wave) || isProven(r, w.rollouts) {
@@ -111,8 +111,8 @@ func (w *world) checkDeferred(r *fleet.Rollout, status fleet.WaveStatus, wave in
 	}
 }
 
-// checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed. minReady
-// allows it after the time of the checks.
+// checkChecks fails the test if a wave counts as proven although the check of a ready runtime has not passed. This is
+// allowed only if minReady is set and the time for the checks has ended.
 func (w *world) checkChecks(r *fleet.Rollout, status fleet.WaveStatus, wave int, m *simulatedRuntime, has string) {
 	mine := has == r.Spec.To && m.known.Given[keda.Module].Rollout == r.Name && m.known.Given[keda.Module].Ready
 	broken := m.reported == m.knownDigest && m.saidState == v1beta2.StateError // the runtime has failed

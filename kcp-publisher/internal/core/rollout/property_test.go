@@ -112,9 +112,9 @@ func (w *world) live() {
 			newest.Spec.Paused = false
 			newest.Spec.Waves = slices.Clone(newest.Spec.Waves)
 			for i, wave := range newest.Spec.Waves {
-				newest.Spec.Waves[i].MinReady = nil // it can be larger than the wave
+				newest.Spec.Waves[i].MinReady = nil // minReady can be larger than the wave
 				if wave.Approval {
-					newest.Spec.Waves[i].AllowEmpty = true // an approval to start does not accept an empty wave
+					newest.Spec.Waves[i].AllowEmpty = true // an approval to start a wave does not accept an empty wave
 				}
 				newest.Spec.ApprovedWaves = append(
 					newest.Spec.ApprovedWaves[:len(newest.Spec.ApprovedWaves):len(newest.Spec.ApprovedWaves)],
@@ -179,7 +179,7 @@ func (w *world) stir() {
 			}
 		case 5: // the runtime reports the bundle of another runtime
 			m.reported, m.saidState, m.lastReport = -1, v1beta2.StateReady, w.now
-		case 6: // other content of the bundle changes
+		case 6: // other parts of the bundle change
 			w.push(m)
 		case 7: // the publisher crashes between the push and the status update
 			known, digest := *m.known.DeepCopy(), m.knownDigest

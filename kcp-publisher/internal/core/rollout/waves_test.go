@@ -31,7 +31,7 @@ func TestMaxFailuresDefaultsToOnePercent(t *testing.T) {
 	}
 }
 
-// The runtime's reports are not recorded, for example because another agent uses its identity.
+// The publisher does not record the runtime's reports, for example because another agent uses its identity.
 func TestUnpublishableRuntimeDoesNotStopAWave(t *testing.T) {
 	for name, c := range map[string]struct {
 		unpublishable, minutes, started int  // minutes since the publish failure and since the start of the wave

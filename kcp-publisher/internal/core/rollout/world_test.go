@@ -25,7 +25,8 @@ type simulatedRuntime struct {
 	// version and digest describe the newest bundle of the runtime in the registry.
 	version string
 	digest  int
-	// known and the following fields are in the status of the runtime's Kyma: the recorded bundle and the last report.
+	// known and the following fields are part of the status of the runtime's Kyma: the recorded bundle and the last
+	// report.
 	known       v1beta2.PublishedBundle
 	knownDigest int
 	reported    int // the bundle in the last report
@@ -49,7 +50,7 @@ type simulatedRuntime struct {
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
 	// the Kyma's status records.
 	broken, unresolved string
-	// The following fields record events, so that the test can check decisions. givenBy is the rollout that published
+	// The following fields record events, so that the test can check decisions. givenBy is the rollout that selected
 	// the runtime's version.
 	givenBy string
 	bundles map[int]string  // rollout and version by digest
@@ -91,12 +92,13 @@ type world struct {
 	gone     []*simulatedRuntime
 	created  int
 	rollouts []*fleet.Rollout
-	// continued counts the waves that were proven without their deferred runtimes.
+	// continued counts the waves that were proven although some of their runtimes were deferred.
 	continued int64
-	// without counts the runtimes without passed checks in waves that minReady proved.
+	// without counts the runtimes whose checks have not passed although their wave counts as proven, which minReady
+	// allows.
 	without int64
 	gates   Gates
-	wild    bool   // the registry can refuse bundles, and the channel can get a version between two existing versions
+	wild    bool   // simulate also refused pushes and promotions of intermediate versions
 	problem string // the first violated guarantee
 }
 
@@ -260,7 +262,8 @@ func (w *world) report(m *simulatedRuntime) {
 	}
 }
 
-// shown reports whether any runtime was ever ready with a version, or an operator approved a wave of the version.
+// shown reports whether a version was ever proven: a runtime was ready with it, or an operator approved one of its
+// waves.
 func (w *world) shown(version string) bool {
 	if version == "1.0.0" {
 		return true

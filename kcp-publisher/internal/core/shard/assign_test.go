@@ -29,7 +29,7 @@ func TestReplicasGetEqualSharesWithFewMoves(t *testing.T) {
 	for range 5000 {
 		n, members := 1+random.IntN(20), named(1+random.IntN(9))
 		held := map[int]string{}
-		for shard := range n { // held by members, by members that are gone, and unassigned
+		for shard := range n { // some shards are held by current members, some by former members, and some by none
 			if at := random.IntN(14); at < 12 {
 				held[shard] = fmt.Sprint("pod-", at)
 			}

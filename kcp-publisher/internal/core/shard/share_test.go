@@ -71,7 +71,7 @@ func TestEveryKymaBelongsToExactlyOneShard(t *testing.T) {
 				continue
 			}
 			owners++
-			if s.Count > 1 { // the planner's label
+			if s.Count > 1 { // the planner sets this label
 				kyma[v1beta2.LabelShard] = LabelValue(ShardOf(runtime, s.Count), s.Count)
 			}
 			if !s.CacheSelector().Matches(labels.Set(kyma)) {

@@ -18,14 +18,15 @@ import (
 
 var chainOf = []string{"dev", "fast", "regular"}
 
-// history is a simulated control plane. It records the events, to check the results of Plan.
+// history is a simulated control plane. It records all events, so that the test can check the promotions that Plan
+// returns.
 type history struct {
 	t        *rapid.T
 	policy   fleet.PromotionPolicy
 	now      time.Time
 	versions map[string]string    // by channel; empty if the channel's entry was removed
 	last     map[string]string    // the last version of each channel
-	changed  map[string]time.Time // when each channel got its version
+	changed  map[string]time.Time // the time at which each channel got its version
 	rollouts []fleet.Rollout
 	revision int64
 	newest   int // minor version
@@ -91,7 +92,7 @@ func (h *history) end(r *fleet.Rollout, state fleet.RolloutState) {
 	}
 }
 
-// Events that should happen more often are listed several times.
+// Events that must happen more often are listed several times.
 var (
 	events = []string{
 		"time", "time", "time", "time", "time", "time", "release", "finish", "finish", "finish", "finish", "finish",

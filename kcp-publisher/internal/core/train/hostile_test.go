@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// The author of other modules writes ModuleTemplates with random names, labels and versions. The train of the module
-// must not change.
+// The author of other modules creates ModuleTemplates with random names, labels and versions. They must not affect the
+// module's train.
 func TestTemplatesOfOtherModulesDoNotChangeATrain(t *testing.T) {
 	random := rand.New(rand.NewPCG(44, 1))
 	pick := func(all ...string) string { return all[random.IntN(len(all))] }
@@ -52,7 +52,7 @@ func TestTemplatesOfOtherModulesDoNotChangeATrain(t *testing.T) {
 	}
 }
 
-// The longest messages of the largest policy fit into its status.
+// Even the longest messages of the largest policy must fit into its status.
 func TestStatusOfTheLargestPolicyFits(t *testing.T) {
 	in := Input{Now: monday, Fleet: Fleet{}}
 	p := policy()

@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// journey is a control plane with the channels dev, fast and regular, and an injected clock.
-type journey struct {
+// threeChannels is a control plane with the channels dev, fast and regular, and an injected clock.
+type threeChannels struct {
 	*testing.T
 	in       Input
 	now      time.Time
@@ -17,12 +17,12 @@ type journey struct {
 	revision int64
 }
 
-// set gives a channel another version.
-func (j *journey) set(channel int, version string) { j.versions[channel] = version }
+// set changes the version of a channel.
+func (j *threeChannels) set(channel int, version string) { j.versions[channel] = version }
 
 // until sets the clock, plans once and performs the due promotions. The version of the given channel must then wait for
 // the given reason.
-func (j *journey) until(now time.Time, channel int, version string, reason fleet.WaitReason) fleet.TrainVersion {
+func (j *threeChannels) until(now time.Time, channel int, version string, reason fleet.WaitReason) fleet.TrainVersion {
 	j.Helper()
 	j.now = now
 	j.in.Now, j.in.Metas = now, []v1beta2.ModuleReleaseMeta{metaOf(j.versions[0], j.versions[1], j.versions[2])}
@@ -45,8 +45,8 @@ func (j *journey) until(now time.Time, channel int, version string, reason fleet
 	return found
 }
 
-// rollout adds a rollout of a channel's version that has ended in the given state.
-func (j *journey) rollout(channel int, state fleet.RolloutState) {
+// rollout adds an ended rollout of a channel's version, in the given state.
+func (j *threeChannels) rollout(channel int, state fleet.RolloutState) {
 	j.revision++
 	j.in.Rollouts = append(j.in.Rollouts,
 		rolloutOf(chainOf[channel], j.versions[channel], j.revision, state, roundUp(j.now)))
@@ -59,7 +59,7 @@ func TestVersionIsPromotedThroughThreeChannels(t *testing.T) {
 		TimeZone: "Europe/Berlin", NotOn: []fleet.Weekday{"Fri"},
 		Freezes: []fleet.Freeze{{Name: "audit", From: "2026-12-01", Until: "2026-12-03"}},
 	}
-	j := &journey{T: t, versions: [3]string{"1.7.0", "1.7.0", "1.7.0"}, in: Input{
+	j := &threeChannels{T: t, versions: [3]string{"1.7.0", "1.7.0", "1.7.0"}, in: Input{
 		Policies: []fleet.PromotionPolicy{p}, Templates: []v1beta2.ModuleTemplate{
 			template("1.7.0"), template("1.8.0"), template("1.9.0"), template("1.10.0"),
 		},
@@ -71,8 +71,8 @@ func TestVersionIsPromotedThroughThreeChannels(t *testing.T) {
 	}
 	at := func(day, hour int) time.Time { return time.Date(2026, 12, day, hour, 0, 0, 0, berlin) }
 
-	// Version 1.8.0 is promoted to channel fast after a day. Its waiting time of a week in this channel ends during a
-	// freeze. Afterwards, its ModuleTemplate holds the version.
+	// Version 1.8.0 is promoted to channel fast after a day. Its week in this channel ends during a freeze. After the
+	// freeze, an annotation on its ModuleTemplate holds the version.
 	j.set(dev, "1.8.0")
 	arrival := j.until(monday.Add(time.Minute), dev, "1.8.0", fleet.WaitTimeNotReached).Arrival
 	j.until(arrival.Time, dev, "1.8.0", fleet.WaitDue)

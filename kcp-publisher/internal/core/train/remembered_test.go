@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// A rollout is rolled back and deleted while the module has no ModuleReleaseMeta.
+// While the module's ModuleReleaseMeta is missing, a rollout is rolled back and deleted.
 func TestRollbackIsRecordedWithoutAModuleReleaseMeta(t *testing.T) {
 	in := due()
 	metas := in.Metas

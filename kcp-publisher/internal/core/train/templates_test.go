@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// A train counts the ModuleTemplates that lookups of the version use. Otherwise, the author of another module could
-// stop it with an object whose name looks like a ModuleTemplate of the module.
+// A train considers only the ModuleTemplates that a lookup of the version would use. Otherwise, the author of another
+// module could stop the train with a ModuleTemplate that has a similar name.
 func TestForeignModuleTemplateDoesNotStopATrain(t *testing.T) {
 	foreign := v1beta2.ModuleTemplate{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: module + "-1.8.0"},

@@ -442,7 +442,7 @@ func TestPromotedVersionIsRejectedAfterChannelWasReverted(t *testing.T) {
 	if got := entry(t, out, "fast"); got.Reason != fleet.WaitPromoted || out.Status.LastPromotion == nil {
 		t.Errorf("channel fast: got %+v and last promotion %v, want 1.8.0 promoted", got, out.Status.LastPromotion)
 	}
-	in.Policies[0].Status = out.Status // another tool reverted the edit of the ModuleReleaseMeta
+	in.Policies[0].Status = out.Status // another tool has reverted the edit of the ModuleReleaseMeta
 	again := Plan(in)[0]
 	if got := entry(t, again, "fast"); got.Reason != fleet.WaitRejected || len(again.Due) > 0 {
 		t.Errorf("reverted channel: got %+v and due promotions %+v, want 1.8.0 rejected", got, again.Due)

@@ -119,8 +119,8 @@ func freezeUntil(until string) *fleet.PromotionCalendar {
 	}
 }
 
-// stuckInFast changes the result of due: dev has the newer version 1.9.0, and too few runtimes of fast have 1.8.0,
-// which the channel has had for the given time.
+// stuckInFast changes the result of due. Channel dev has the newer version 1.9.0. Channel fast has had version 1.8.0
+// since the given time, but too few of its runtimes run this version.
 func stuckInFast(in *Input, since time.Duration) {
 	in.Metas[0] = metaOf("1.9.0", "1.8.0", "1.7.0")
 	in.Fleet = ready(in.Metas[0], 5)

@@ -45,7 +45,7 @@ func TestApprovalOfACommitEndsWithTheCommit(t *testing.T) {
 		t.Error("the approval covers a Kyma or module that the commit does not remove")
 	}
 	at := f.ApprovedAt("uid-berlin", "")
-	f.recordApproved("c1", Survey{}) // a later poll finds nothing to prune
+	f.recordApproved("c1", Survey{}) // a later poll does not find objects to prune
 	check("after another poll of the commit", true)
 	if !f.ApprovedAt("uid-berlin", "").Equal(at) {
 		t.Error("another poll renewed the approval")
@@ -86,8 +86,8 @@ func TestApprovalCoversOnlyModulesWithoutAMandatoryVersion(t *testing.T) {
 	}
 }
 
-// The approvals must be stored first. Otherwise, a crash during the removals would lose the approval of objects that
-// are already deleted.
+// The follower must store the approvals first. Otherwise, a crash during the removals would lose the approvals for
+// objects that are already deleted.
 func TestReplicasReceiveApprovalsBeforeObjectRemoval(t *testing.T) {
 	stopped := errors.New("the planner stops the other replicas")
 	f := &Follower{Options: Options{

@@ -154,7 +154,7 @@ func TestDeletedRecordDoesNotEndTheHold(t *testing.T) {
 	if err := f.restoreState(t.Context()); err != nil || holds != 1 || f.partial != "c2" {
 		t.Errorf("deleted record: got %d holds, commit %q, error %v, want one hold and c2", holds, f.partial, err)
 	}
-	// Another client removed the applying commit from the record.
+	// Another client has removed the commit in progress from the record.
 	r := &record{corev1.ConfigMap{Data: map[string]string{fieldCommit: "c1"}}}
 	f.holdIfPartial(r)
 	if holds != 1 || f.failureFields("X", "why", "", r)[fieldApplying] != "c2" {

@@ -81,7 +81,7 @@ func inForce(t *testing.T, documents ...string) (map[Key]*unstructured.Unstructu
 	return live, plan.Inventory
 }
 
-// limits are the default limits of the flags.
+// limits are the defaults of the flags.
 var limits = Pruning{MaxPercent: 10, MaxCount: 5}
 
 func owns(manager string, operation metav1.ManagedFieldsOperationType, fields string) metav1.ManagedFieldsEntry {
@@ -278,7 +278,7 @@ func TestCommitThatRemovesAllObjectsIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		commit []string
 		want   string // part of the refusal
-		pruned int    // allowed by an operator
+		pruned int    // number of removals that an operator allowed
 	}{
 		"commit without objects": {nil, "check the path", 3},
 		"commit of new objects":  {[]string{a("three")}, "the commit removes all 3 objects of earlier commits", 3},

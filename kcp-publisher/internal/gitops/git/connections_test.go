@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The publisher opens a repository for each poll.
+// The publisher opens the repository again for each poll.
 func TestPollsLeaveNoConnectionsBehind(t *testing.T) {
 	var begun, open atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -202,7 +202,7 @@ func TestSSHServerCannotSendReferencesWithoutEnd(t *testing.T) {
 	}
 }
 
-// sendReferences serves one session and returns the number of bytes that it could send.
+// sendReferences serves one session, sends references until the client disconnects, and returns the number of bytes.
 func sendReferences(conn net.Conn, config *ssh.ServerConfig) (bytes int64) {
 	_, channels, requests, err := ssh.NewServerConn(conn, config)
 	if err != nil {

@@ -41,7 +41,7 @@ type fixture struct {
 	host     string
 	location string
 	password func(user string) string
-	// front handles a request before the registry. If it returns true, the registry does not get the request.
+	// front receives each request before the registry. If it returns true, it has handled the request itself.
 	front func(http.ResponseWriter, *http.Request) bool
 }
 
@@ -376,7 +376,7 @@ func TestCheckDeletesItsObjects(t *testing.T) {
 	}
 }
 
-// contents returns the digests of all tags that a check could change.
+// contents returns the digest of each tag that a check could change.
 func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	t.Helper()
 	place, err := store.Open(f.location, f.registries(t, user))
@@ -403,7 +403,7 @@ func (f *fixture) contents(t *testing.T, user string) map[string]string {
 	return all
 }
 
-// The registry leaked during the earlier check and isolates runtimes now.
+// The registry leaked data during the earlier check, but isolates runtimes now.
 func TestObjectsFromEarlierChecksAreNotLeaks(t *testing.T) {
 	f := withTokens(t)
 	options := f.options(t, "a", "b")

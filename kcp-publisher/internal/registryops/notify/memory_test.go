@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/registryops/token"
 )
 
-// envClients is an environment variable that makes the test program run as the clients of a test. Its value contains
-// the number of clients, the address of the server, and whether to use TLS.
+// envClients is the name of an environment variable. If it is set, the test binary runs as a test's clients. The value
+// contains the number of clients, the server's address, and whether to use TLS.
 const envClients = "KYMA_PULL_TEST_CLIENTS"
 
 func TestMain(m *testing.M) {
@@ -134,7 +134,7 @@ func usage(t testing.TB) (heap, rss int64) {
 	return int64(stats.HeapInuse + stats.StackInuse), rss << 10
 }
 
-// costs is the cost of one idle connection for a server.
+// costs is the cost of idle connections for a server.
 type costs struct {
 	heap, rss  int64
 	goroutines float64
@@ -142,8 +142,8 @@ type costs struct {
 	delivered time.Duration
 }
 
-// memoryOf measures the memory of a server with idle connections. The agents run in another process, so their memory is
-// not included.
+// memoryOf measures the memory of a server with idle connections. The clients run in another process, so their memory
+// is not included.
 func memoryOf(t testing.TB, count int, secured bool) costs {
 	t.Helper()
 	e := start(t, count, secured)
@@ -208,7 +208,7 @@ func TestIdleConnectionUsesLittleMemory(t *testing.T) {
 	}
 }
 
-// One iteration is sufficient: -benchtime 1x.
+// One iteration is sufficient, so run it with -benchtime 1x.
 func BenchmarkTenThousandConnections(b *testing.B) {
 	for _, secured := range []bool{false, true} {
 		b.Run(fmt.Sprintf("TLS=%v", secured), func(b *testing.B) {

@@ -35,7 +35,7 @@ type endpoint struct {
 	address string
 	secure  *tls.Config // configuration of the clients, or nil without TLS
 	standby atomic.Bool
-	lowest  atomic.Int64 // lowest valid password generation
+	lowest  atomic.Int64 // lowest valid generation of passwords
 }
 
 func start(t testing.TB, connections int, secured bool) *endpoint {
@@ -189,7 +189,7 @@ func TestRuntimeReceivesOnlyItsOwnNotifications(t *testing.T) {
 		e.Notify("two")
 		two.next(t, "data: bundle")
 		e.Notify("one")
-		one.next(t, "data: bundle") // the runtime has not received the two earlier notifications
+		one.next(t, "data: bundle") // this includes the two earlier notifications, which the runtime has not received
 		e.idle(t)
 		e.keepAlive(time.Now().Add(commentInterval))
 		one.next(t, ":")
@@ -235,7 +235,7 @@ func TestPasswordsOfOtherRuntimesAreRefused(t *testing.T) {
 	}
 	e.standby.Store(false)
 	e.lowest.Store(1)
-	e.connect(t, "one") // a correct password is accepted during the flood
+	e.connect(t, "one") // the server accepts a correct password during the flood
 	if n := e.connected(); n != 1 {
 		t.Errorf("got %d connections, want 1", n)
 	}
@@ -268,7 +268,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	fourth := e.connect(t, "one") // replaces a connection of the same runtime
 	second.ended(t)
 	_ = third.conn.Close()
-	for range 100 { // a failed write detects the disconnected client
+	for range 100 { // the server detects a disconnected client by a failed write
 		if e.connected() == 2 {
 			break
 		}
@@ -302,7 +302,7 @@ func TestClosedConnectionMustAuthenticateAgain(t *testing.T) {
 	e.idle(t)
 	e.keepAlive(time.Now().Add(maxConnectionAge - time.Minute))
 	for _, a := range agents {
-		a.next(t, ":") // all connections last at least this long
+		a.next(t, ":") // no connection ends before this time
 	}
 	e.mu.Lock()
 	ends := map[time.Time]bool{}
@@ -347,13 +347,13 @@ func TestReconnectsOfARuntimeAreLimited(t *testing.T) {
 	if codes[http.StatusOK] > most || codes[http.StatusOK]+codes[http.StatusTooManyRequests] != 10*connectsAtOnce {
 		t.Errorf("got %v, want at most %d accepted and the others deferred", codes, most)
 	}
-	e.connect(t, "two") // another runtime is not limited
+	e.connect(t, "two") // the limit does not apply to another runtime
 	e.keepAlive(time.Now().Add(commentInterval))
 	if e.mu.Lock(); len(e.connects) != 0 {
 		t.Errorf("got expired limiters %v, want none", e.connects)
 	}
 	e.mu.Unlock()
-	e.connect(t, "one") // half a minute later, by the clock of the limiter
+	e.connect(t, "one") // on the limiter's clock, half a minute later
 }
 
 func TestSlowReaderDoesNotDelayOthers(t *testing.T) {

@@ -32,7 +32,7 @@ func (s *registryFolder) used() (manifests int, bytes int64) {
 		}
 		data, err := os.ReadFile(filepath.Join(s.dir, ocispec.ImageBlobsDir, "sha256", m.Digest.Encoded()))
 		if errors.Is(err, os.ErrNotExist) {
-			continue // removed, which the folder's index does not record
+			continue // already removed, although the folder's index still lists it
 		}
 		s.must(err)
 		manifests++
@@ -47,8 +47,8 @@ func (s *registryFolder) used() (manifests int, bytes int64) {
 	return manifests, bytes
 }
 
-// For two months, two runtimes get new modules every day, and a third runtime exists for a week. Pruning must bound the
-// size.
+// For two months, two runtimes get new modules every day, and a third runtime exists for a week. Pruning must limit the
+// registry's size.
 func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 	const days, keep = 60, 10
 	s := newShelf(t)
@@ -72,7 +72,7 @@ func TestDailyPruningBoundsRegistrySize(t *testing.T) {
 		s.must(err)
 		var gone []string
 		if day == 20 {
-			gone = []string{"passing"} // a folder has no list of repositories
+			gone = []string{"passing"} // a folder cannot list repositories
 		}
 		planned := Decide(s.read(func(source *Source) { source.Kymas, source.Rules, source.Gone = kymas, rules, gone }),
 			noted, rules)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/distribution/distribution/v3/configuration"
 	"github.com/distribution/distribution/v3/registry/handlers"
-	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // storage driver
+	_ "github.com/distribution/distribution/v3/registry/storage/driver/inmemory" // registers the storage driver
 	"github.com/opencontainers/go-digest"
 	"github.com/sirupsen/logrus"
 

@@ -172,7 +172,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		return unused
 	}
 
-	// Only the newest part of the chain is read. The applied bundle is kept.
+	// Prune reads only the newest part of the chain and keeps the applied bundle.
 	inventory := s.read(three)
 	if len(inventory.Unknown) > 0 || len(inventory.Runtimes) != 1 || inventory.Runtimes[0].Truncated ||
 		len(inventory.Runtimes[0].Bundles) != 4 {
@@ -186,7 +186,7 @@ func TestRuntimeWithVeryManyBundlesDoesNotBlockOthers(t *testing.T) {
 		t.Errorf("plan removes %q, want the oldest bundle that was read", got)
 	}
 
-	// If a runtime changed very often recently, the chain is truncated and no bundle is removed.
+	// If a runtime changed very often recently, prune reads only part of its chain and does not remove any bundle.
 	for range 3 {
 		last = s.pushAfter(last, s.signer, s.documents("newest"), "a", 1)
 	}

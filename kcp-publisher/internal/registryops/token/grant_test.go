@@ -135,7 +135,7 @@ func TestTokenGrantsOnlyTheUsersPermissions(t *testing.T) {
 			asked, err := parseScopes([]string{c.asked})
 			if err != nil {
 				if c.want == "" {
-					return // invalid scopes are refused earlier
+					return // the service refuses invalid scopes earlier
 				}
 				t.Fatal(err)
 			}
@@ -215,7 +215,7 @@ func TestPoliciesThatIncludeFleetRepositoriesAreRefused(t *testing.T) {
 	}
 }
 
-// No runtime may have access to the repositories of another runtime, regardless of their IDs.
+// A runtime must not have access to another runtime's repositories, regardless of their IDs.
 func TestTokensDoNotGrantAccessToOtherRuntimes(t *testing.T) {
 	policy := fleetPolicy(t, "modules/**")
 	id := rapid.StringMatching(`[ab1]([ab1.]{0,2}[ab1])?(-[ab1])?`)

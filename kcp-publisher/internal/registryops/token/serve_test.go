@@ -330,7 +330,7 @@ func TestPasswordsSurviveOneRotationOfTheirSecret(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		secrets trust.TokenSecrets
-		want    map[int]int // by the secrets former, newest and third
+		want    map[int]int // HTTP status by secret: former, newest and third
 	}{
 		"password before a rotation":   {trust.TokenSecrets{former}, map[int]int{0: 200, 1: 401, 2: 401}},
 		"password after one rotation":  {trust.TokenSecrets{newest, former}, map[int]int{0: 200, 1: 200, 2: 401}},

@@ -95,7 +95,7 @@ func triedTokens(t *testing.T, w *world, good string) {
 	if refused == 0 {
 		t.Error("60 simultaneous attempts are not limited")
 	}
-	v.get(t, "/").has(t, http.StatusOK, shown) // an existing session is not affected
+	v.get(t, "/").has(t, http.StatusOK, shown) // the attack does not affect an existing session
 }
 
 func triedCodes(t *testing.T, w *world) {

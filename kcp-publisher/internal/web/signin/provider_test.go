@@ -36,7 +36,7 @@ type provider struct {
 	mu     sync.Mutex // guards the fields below
 	claims map[string]any
 	forge  func(claims map[string]any) // changes the claims of ID tokens, or nil
-	signer *ecdsa.PrivateKey           // not the published key
+	signer *ecdsa.PrivateKey           // replaces the published key, or nil
 	codes  map[string]url.Values       // authorization requests, by code
 	down   bool
 }

@@ -49,7 +49,7 @@ var chart = filepath.Join("..", "..", "..", "..", "charts", "kcp-publisher")
 
 type world struct {
 	admin    client.Client
-	page     *rest.Config // of the page's ServiceAccount
+	page     *rest.Config // authenticates as the page's ServiceAccount
 	provider *provider
 	scheme   *runtime.Scheme
 }
@@ -108,8 +108,8 @@ func (w *world) create(t *testing.T, object client.Object) {
 	require.NoError(t, w.admin.Create(t.Context(), object))
 }
 
-// account creates a ServiceAccount. It returns a token of the account, and the Secret that the token is bound to. The
-// token becomes invalid when the Secret is deleted.
+// account creates a ServiceAccount and returns its token, and the Secret to which the token is bound. The token becomes
+// invalid when the Secret is deleted.
 func (w *world) account(t *testing.T, name, audience string) (string, *corev1.Secret) {
 	t.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}

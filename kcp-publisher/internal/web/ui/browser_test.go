@@ -78,7 +78,7 @@ func (b *browser) until(expression string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		// During a navigation, the evaluation fails and is repeated.
+		// The evaluation fails during a navigation, so repeat it.
 		if is, err := chromedp.Run(limited, chromedp.Evaluate[bool]("!!("+expression+")")); err == nil && is {
 			return
 		}
@@ -259,7 +259,7 @@ func TestWaveIsApprovedOnThePage(t *testing.T) {
 	b.until(`document.querySelector(".waves tbody").innerText.includes("91/100")`)
 }
 
-// layoutFaults is a script that returns the visible faults of a page's layout.
+// layoutFaults is a script that returns the visible faults in a page's layout.
 //
 //go:embed testdata/layout.js
 var layoutFaults string
@@ -315,8 +315,7 @@ func (b *browser) checkPage(one layout, axe string) {
 	s.CloseClientConnections()
 }
 
-// checkFaults checks the layout with the longest and with the shortest text that the page shows for the state of its
-// connection.
+// checkFaults checks the layout twice: with the longest and with the shortest text for the connection state.
 func (b *browser) checkFaults(name string) {
 	b.Helper()
 	for _, state := range []string{"Connecting", "Live"} {
@@ -327,8 +326,8 @@ func (b *browser) checkFaults(name string) {
 	}
 }
 
-// checkAccessibility fails the test for each serious finding of axe-core. The debugger runs the script, because the
-// page's Content-Security-Policy would block it.
+// checkAccessibility fails the test for each serious axe-core finding. It runs the script through the debugger, because
+// the page's Content-Security-Policy would block it.
 func (b *browser) checkAccessibility(name, axe string) {
 	b.Helper()
 	read[int](b, axe+"\n;0")

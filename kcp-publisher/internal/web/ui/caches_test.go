@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
-// Runtimes and authors of modules choose the size of each entry, so the caches of the pages have limits in bytes.
+// Runtimes and module authors can choose the size of each entry, so the UI's caches are limited in bytes.
 func TestCachesOfPagesAreLimitedInBytes(t *testing.T) {
 	large := strings.Repeat("x", 1<<20)
 	reports, origins := newReports(), newOriginCache()

@@ -6,7 +6,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The script replaces the browser's clipboard, because a browser without a window has none.
+// The script replaces the browser's clipboard, because a headless browser does not have one.
 func TestCopyButtonCopiesTheCommandOrSelectsIt(t *testing.T) {
 	b := newBrowser(t)
 	s := serve(t, sampleFleet(120, false), nil)

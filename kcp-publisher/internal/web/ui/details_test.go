@@ -62,7 +62,7 @@ func TestRuntimePageShowsObjectsAndExcerpts(t *testing.T) {
 	}
 }
 
-// reportPages returns pages that count reads of reports, and a request of a viewer.
+// reportPages returns pages that count how often they read a report, and a viewer's request.
 func reportPages(missing string, unchecked error) (p *pages, r pageRequest, reads *atomic.Int32) {
 	reads = &atomic.Int32{}
 	p = &pages{reports: newReports(), known: newOriginCache(), Options: Options{

@@ -26,9 +26,9 @@ type click struct{ button, shows string }
 
 const accountLabel = "kyma-project.io/global-account-id"
 
-// sampleUUID returns the UUID of a runtime in the result of sampleUUIDs.
+// sampleUUID returns the UUID of the i-th runtime in the result of sampleUUIDs.
 func sampleUUID(i int) string {
-	n := uint32(i) * 2654435761 // spreads the digits
+	n := uint32(i) * 2654435761 // so that the digits of the UUIDs differ
 	return fmt.Sprintf("%08x-%04x-4%03x-a%03x-%07x%05d", n, n>>7&0xffff, n>>11&0xfff, n>>17&0xfff, n>>3&0xfffffff, i)
 }
 
@@ -123,7 +123,7 @@ func TestLabelColumnsAreVisibleInAllWidths(t *testing.T) {
 		if want := []string{first[accountLabel], first[regionLabel]}; !slices.Equal(shown, want) {
 			t.Errorf("%d pixels: the first row shows labels %q, want %q", width, shown, want)
 		}
-		// Without the first label, the second one is the first.
+		// After the first label is removed, the second one moves to the first column.
 		read[bool](b, `(() => { const list = document.querySelector("select[name=column]");
 			list.focus(); list.value = ""; return list.dispatchEvent(new Event("input", {bubbles: true})) })()`)
 		b.until(`document.querySelectorAll(".runtimes tbody tr:first-child .c-label").length === 1`)

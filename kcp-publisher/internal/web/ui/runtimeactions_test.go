@@ -35,7 +35,7 @@ func selectionIn(t *testing.T, s *served, path, action string) string {
 	return selection
 }
 
-// more contains further fields, each after an ampersand.
+// confirm confirms an action on a page. more contains further form fields, each after an ampersand.
 func (s *served) confirm(t *testing.T, path, action, more string) (int, string, http.Header) {
 	t.Helper()
 	return s.post(t, path, "action="+action+"&confirmed=yes&selection="+selectionIn(t, s, path, action)+more)

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// hostile combines the ways to break out of a text in a runtime's report.
+// hostile combines several ways in which text in a runtime's report could break out of its element.
 const hostile = `</title></td><script>document.title="owned"</script><img src=x onerror="document.title='owned'"> "'&{{.}}` + "\u202e\x1b[31m"
 
 const regionLabel = "topology.kubernetes.io/region"

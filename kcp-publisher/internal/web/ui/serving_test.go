@@ -90,7 +90,7 @@ func TestLocalUIRequiresTokenOfItsURL(t *testing.T) {
 
 func TestUIRespondsBeforeAllKymasAreRead(t *testing.T) {
 	s := serve(t, sampleFleet(100, false), nil)
-	s.source.current = nil // the state before the first read of the control plane
+	s.source.current = nil // as before the control plane was first read
 	if status, body, header := s.get(t, "/"); status != http.StatusServiceUnavailable || header.Get("Refresh") == "" ||
 		strings.Contains(body, "r-0000") {
 		t.Errorf("before the first read: got status %d\n%s", status, body)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// lateCache starts when a caller waits for it.
+// lateCache is a cache that starts only when a caller waits for it.
 type lateCache struct {
 	cache.Cache
 	started bool

@@ -40,7 +40,7 @@ func TestFormOffersBothLabelColumns(t *testing.T) {
 	const plan = "kyma-project.io/plan"
 	s := serve(t, sampleFleet(9, true), nil)
 	for form, want := range map[string]struct {
-		chosen  []string // in the lists of labels
+		chosen  []string // labels that the form's lists show as selected
 		columns int
 	}{
 		"/":                                {[]string{""}, 0},
