@@ -18,7 +18,7 @@ func TestOutageEmitsOneEventForItsStartAndEnd(t *testing.T) {
 		{time.Minute, down, true},
 		{2 * time.Minute, errors.New("timeout"), false},
 		{3 * time.Minute, nil, true},
-		{4 * time.Minute, down, false}, // the last Event for an outage is three minutes old
+		{4 * time.Minute, down, false}, // the last outage Event is three minutes old
 		{5 * time.Minute, nil, false},
 		{6 * time.Minute, down, true},
 		{7 * time.Minute, nil, true},

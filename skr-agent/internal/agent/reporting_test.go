@@ -36,8 +36,8 @@ func (discardClient) Update(context.Context, client.Object, ...client.UpdateOpti
 
 func (discardClient) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// The control plane refuses reports whose sequence decreases. If the clock was set back, the time of the newest
-// bundle is a lower limit.
+// The control plane refuses reports with a decreasing sequence number. If the clock was set back, the agent uses at
+// least the time of the newest bundle.
 func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	signer, key, place := trusttest.NewSigner(t), trusttest.NewSigner(t), store.NewMemory()
 	root := trusttest.RootFor(t, signer)
@@ -111,8 +111,8 @@ func TestReportsAreAcceptedAfterClockChanges(t *testing.T) {
 	}
 }
 
-// The clock was hours ahead and is correct after a restart. The registry lost the last report, so the agent must
-// continue from the sequence in the cluster.
+// The clock was hours ahead, and is correct after a restart. The registry has lost the last report, so the agent must
+// continue from the sequence number that it stored in the cluster.
 func TestReportsAreAcceptedAfterRegistryDataLoss(t *testing.T) {
 	key, identity := trusttest.NewSigner(t), func() *age.X25519Identity {
 		identity, err := age.GenerateX25519Identity()

@@ -18,8 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// If the agent did not restore the CRDs during its start, the start would hang, because the controllers wait for their
-// kinds.
+// The controllers wait for their kinds. If the agent did not restore the CRDs while it starts, it would hang.
 func TestDefinitionsDeletedDuringStartAreRestored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		api := fake.NewClientBuilder().Build()

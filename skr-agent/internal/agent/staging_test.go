@@ -84,7 +84,7 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 		require.NoError(t, a.prune(t.Context(), facts))
 	}
 	round(bundle.DesiredState{})
-	// Another bundle stores contents. Then the agent applies the first bundle again.
+	// The agent stores content for another bundle. Then it applies the first bundle again.
 	a.stagedKey, a.staging = "others", a.Puller.StartStaging(bundle.DesiredState{}, nil)
 	api.items = []metav1.PartialObjectMetadata{
 		{
@@ -100,8 +100,8 @@ func TestContentOfReplacedBundleIsPruned(t *testing.T) {
 	require.Equal(t, []string{"left"}, api.deleted, "a second round must not prune again")
 }
 
-// While the CRD of Manifests is deleted, the agent sees no Manifests. It restores them later, and an upgrade can wait
-// for a maintenance window, so it still needs the content of the installed version.
+// While the Manifest CRD is deleted, the agent cannot read Manifests, but restores them later. An upgrade can then
+// still wait for a maintenance window, so the agent needs the content of the installed version.
 func TestContentOfDeletedManifestIsKeptUntilItIsRestored(t *testing.T) {
 	held := digest.FromString("held version")
 	api := &server{items: []metav1.PartialObjectMetadata{{ObjectMeta: metav1.ObjectMeta{

@@ -45,7 +45,8 @@ func TestAgentDetectsItsClone(t *testing.T) {
 	}
 }
 
-// Notifications cause polls at any time. A second agent replaces the report within one poll interval.
+// Notifications can cause polls at any time, so only polls one interval apart count. Within that interval, a second
+// agent would have replaced the report.
 func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 	const interval = 10 * time.Second
 	start := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
@@ -74,7 +75,8 @@ func TestOnlyPollsOneIntervalApartConfirmTheAgent(t *testing.T) {
 	}
 }
 
-// While the agents of a cluster are down, a copy can become the only agent and remove modules.
+// While a cluster's agents are down, a copy of the cluster can become the only one with a running agent, and its admin
+// can remove modules.
 func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
 	const saved = 5
 	for name, c := range map[string]struct {
@@ -104,8 +106,8 @@ func TestAgentHoldsBundlesAfterReportsOfAnUnknownAgent(t *testing.T) {
 	}
 }
 
-// The sequences of one of two agents are ahead of the clock, for example because this agent continues after reserved
-// sequences.
+// The sequence numbers of one of two agents are ahead of the clock, for example because this agent has skipped reserved
+// numbers.
 func TestEachOfTwoAgentsCanReportTheOther(t *testing.T) {
 	key, place := trusttest.NewSigner(t), store.NewMemory()
 	public, err := key.PublicKey()

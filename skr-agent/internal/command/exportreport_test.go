@@ -27,7 +27,7 @@ func TestExportReportRefusesReportFromAnotherRuntime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, repository := range []string{"berlin", "tokyo"} { // berlin's report in tokyo's repository
+	for _, repository := range []string{"berlin", "tokyo"} { // the repository tokyo contains a report from berlin
 		if err := store.PushReport(t.Context(), store.NewLayout(folder), repository, manifest); err != nil {
 			t.Fatal(err)
 		}

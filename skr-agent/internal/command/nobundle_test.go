@@ -13,7 +13,7 @@ import (
 
 func TestErrorListsOtherRuntimesThatHaveABundle(t *testing.T) {
 	f := newFleet(t)
-	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // for berlin
+	f.publish(time.Now(), f.module("keda", f.release), f.module("nats", f.release)) // publishes to berlin
 	for runtime, want := range map[string]string{
 		"berln": "the registry has no bundle of runtime berln: did you mean berlin?\n",
 		"tokyo": "the registry has no bundle of runtime tokyo, only bundles of berlin\n",

@@ -27,7 +27,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// fleet publishes bundles of runtime berlin into an OCI layout. Its root of trust has a release key.
+// fleet publishes bundles for runtime berlin to an OCI layout. Its root of trust lists a release key.
 type fleet struct {
 	*testing.T
 	maker      *trusttest.RootFixture
@@ -119,7 +119,7 @@ func (f *fleet) module(name string, signer *rsa.PrivateKey) bundle.Manifest {
 	}
 }
 
-// share stores a blob in the content repository of the fleet.
+// share stores a blob in the fleet's content repository.
 func (f *fleet) share(name string, blob bundle.Blob) bundle.Content {
 	f.Helper()
 	f.must(store.ShareBlob(f.Context(), f.place, blob))

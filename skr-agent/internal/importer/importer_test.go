@@ -57,7 +57,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// next returns a file with the next bundle. A delta omits the content of previous files.
+// next exports the next bundle and returns the file's path. A delta omits the content of previous files.
 func (s *sender) next(sequence int64, delta bool, modules ...string) string {
 	s.t.Helper()
 	layout := s.layout(sequence, delta, modules...)
@@ -128,7 +128,7 @@ func sequenceAt(t *testing.T, i Importer) int64 {
 	return last.Sequence
 }
 
-// whole checks that the target has the content of the modules.
+// whole checks that the target has the complete content of the modules.
 func whole(t *testing.T, i Importer, modules ...string) {
 	t.Helper()
 	for _, module := range modules {
@@ -324,7 +324,7 @@ func TestInterruptedImportContinues(t *testing.T) {
 	must(t, err)
 	for killed := 0; ; killed++ {
 		ctx, kill := context.WithCancel(t.Context())
-		left := 1 + random.IntN(8) // each blob is read to verify it, and again to write it
+		left := 1 + random.IntN(8) // the import reads each blob twice: to verify it and to write it
 		dying := i
 		dying.OnProgress = func(int64) {
 			if left--; left == 0 {
@@ -343,7 +343,7 @@ func TestInterruptedImportContinues(t *testing.T) {
 			t.Fatalf("got bundle %d at the target of an interrupted import, want 1", got)
 		}
 		whole(t, i, "keda")
-		if killed == 20 { // complete the import
+		if killed == 20 { // let the last run complete
 			_, err := i.Import(t.Context(), []string{second})
 			must(t, err)
 			break
@@ -386,9 +386,9 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 	for n, step := range []struct {
 		drop, from, want string
 	}{
-		{"a-second.tar", second, "[]"}, // can be an incomplete copy
+		{"a-second.tar", second, "[]"}, // could still be an incomplete copy
 		{"", "", "[a-second.tar Incomplete]"},
-		{"", "", "[]"}, // the refusal is reported once
+		{"", "", "[]"}, // the scan reports each refusal once
 		{"b-first.tar", first, "[]"},
 		{"notes.txt", first, "[b-first.tar taken a-second.tar taken]"},
 		{"", "", "[]"},
@@ -396,7 +396,7 @@ func TestFolderImportsFilesInOrder(t *testing.T) {
 		{"", "", "[c-late.tar Rollback]"},
 		{"", "", "[]"},
 		{"d-parts.tar.002", first, "[]"},
-		{"e-third.tar", third, "[d-parts.tar.002 Incomplete]"}, // does not block other files
+		{"e-third.tar", third, "[d-parts.tar.002 Incomplete]"}, // an incomplete file does not block other files
 		{"", "", "[e-third.tar taken]"},
 		{"d-parts.tar.001", first, "[]"},
 		{"", "", "[d-parts.tar.002 Malformed]"},

@@ -32,9 +32,9 @@ func image(t *testing.T, content string) (bundle.CarriedImage, []airgap.Item) {
 	}, []airgap.Item{airgap.InMemory(config), airgap.InMemory(layer), airgap.InMemory(manifest)}
 }
 
-// journey returns a file with the runtime's next bundle and an image. The function change modifies the list of images
-// before it is signed.
-func (s *sender) journey(
+// nextFile returns a file with the runtime's next bundle and an image. change modifies the image list before it is
+// signed.
+func (s *sender) nextFile(
 	sequence int64, content string, change func(*bundle.CarriedPredicate, *[]bundle.CarriedBundle),
 ) airgap.Layout {
 	s.t.Helper()
@@ -146,7 +146,7 @@ func TestImageListMustBelongToItsFile(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSender(t)
 			i := s.importer(filepath.Join(t.TempDir(), "target"))
-			_, err := i.Import(t.Context(), []string{s.packed(s.journey(1, "good", c.change))})
+			_, err := i.Import(t.Context(), []string{s.packed(s.nextFile(1, "good", c.change))})
 			if c.reason == "" {
 				must(t, err)
 				return
@@ -159,9 +159,9 @@ func TestImageListMustBelongToItsFile(t *testing.T) {
 func TestOlderImageListIsRefused(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	old := s.journey(1, "vulnerable", nil)
+	old := s.nextFile(1, "vulnerable", nil)
 	first := s.packed(old)
-	second := s.journey(2, "patched", nil)
+	second := s.nextFile(2, "patched", nil)
 	for _, path := range []string{first, s.packed(second)} {
 		_, err := i.Import(t.Context(), []string{path})
 		must(t, err)
@@ -174,7 +174,7 @@ func TestOlderImageListIsRefused(t *testing.T) {
 	_, err = i.Import(t.Context(), []string{first})
 	refusedFor(t, err, refusal.Rollback, "")
 
-	// A new bundle with the list and image of the first file.
+	// The file contains a new bundle, but the image list and image from the first file.
 	third := s.layout(3, false, "keda")
 	for _, r := range old.References {
 		if !strings.HasPrefix(r.Name, "runtimes/") {
@@ -205,7 +205,7 @@ func cloned(l airgap.Layout) airgap.Layout {
 func TestFileForAnotherRuntimeKeepsNewerImages(t *testing.T) {
 	s := newSender(t)
 	i := s.importer(filepath.Join(t.TempDir(), "target"))
-	_, err := i.Import(t.Context(), []string{s.packed(s.journey(5, "patched", nil))})
+	_, err := i.Import(t.Context(), []string{s.packed(s.nextFile(5, "patched", nil))})
 	must(t, err)
 	patched := imageAt(t, i)
 
@@ -242,7 +242,7 @@ func TestImageListFromAnotherSignerIsIgnored(t *testing.T) {
 	s := newSender(t)
 	dir := filepath.Join(t.TempDir(), "target")
 	i := s.importer(dir)
-	_, err := i.Import(t.Context(), []string{s.packed(s.journey(1, "good", nil))})
+	_, err := i.Import(t.Context(), []string{s.packed(s.nextFile(1, "good", nil))})
 	must(t, err)
 	list, err := bundle.NewCarried(nil, []bundle.CarriedBundle{{Runtime: "berlin", Digest: s.last.Digest}})
 	must(t, err)
@@ -258,6 +258,6 @@ func TestImageListFromAnotherSignerIsIgnored(t *testing.T) {
 		}
 	}
 	must(t, store.PushManifest(t.Context(), to, forged, bundle.CarriedLastTag("berlin")))
-	_, err = i.Import(t.Context(), []string{s.packed(s.journey(2, "better", nil))})
+	_, err = i.Import(t.Context(), []string{s.packed(s.nextFile(2, "better", nil))})
 	must(t, err)
 }

@@ -40,7 +40,7 @@ func TestFirstImportPinsItsRoot(t *testing.T) {
 	}
 }
 
-// A target can have lost the older versions of the root of trust.
+// The target registry may have lost older versions of the root of trust.
 func TestImportStartsFromOldestRootInTheRegistry(t *testing.T) {
 	for _, version := range []int64{1, trust.MaxRootHops, trust.MaxRootHops + 1, 1000} {
 		s, stranger := newSender(t), newSender(t)

@@ -157,7 +157,7 @@ func TestDriftOfAppliedVersionIsCorrectedAfterRefusedUpgrade(t *testing.T) {
 	allow()
 	require.True(t, w.exists(claim, home, "fixed-data"))
 	before := claim.DeepCopy()
-	claim.Finalizers = nil // no controller removes the finalizer pvc-protection
+	claim.Finalizers = nil // the controller that removes finalizer pvc-protection does not run
 	require.NoError(t, w.client.Patch(ctx, claim, client.MergeFrom(before)))
 	w.eventually("all objects are deleted", func() bool {
 		return !w.exists(&v1beta2.Manifest{}, home, "fixed") && !w.exists(&corev1.ConfigMap{}, home, "fixed-a")
@@ -181,7 +181,7 @@ func (w *world) reason(name, condition string) string {
 	return ""
 }
 
-// denies creates a policy that denies an operation on ConfigMaps if the expression is false. allow removes the
+// denies creates a policy that denies an operation on ConfigMaps if the CEL expression is false. allow removes the
 // policy.
 func (w *world) denies(operation admissionv1.OperationType, expression, name string) (allow func()) {
 	w.Helper()
@@ -229,7 +229,7 @@ func (w *world) denies(operation admissionv1.OperationType, expression, name str
 		require.NoError(w, w.client.Delete(w.Context(), policy))
 		w.eventually("the policy is no longer enforced", func() bool {
 			err := try()
-			// The agent can delete the object as soon as the policy is removed.
+			// The object can be gone already, because the agent deletes it as soon as the policy is removed.
 			return err == nil || apierrors.IsNotFound(err)
 		})
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The API server refuses to apply a custom resource whose managedFields contain a version that its CRD lost.
+// The API server rejects server-side apply for a custom resource if its managedFields refer to a version that the CRD
+// does not have anymore.
 func TestCustomResourceIsUpdatedAfterCRDVersionRemoval(t *testing.T) {
 	w := newWorld(t)
 	crdVersion := func(name, storage string) string {

@@ -64,7 +64,7 @@ func attachmentOf(secret string) string {
 		"[ReadOnlyMany], csi: {driver: d.example.org, volumeHandle: h, " + secret + "}}}}}"
 }
 
-// annotatedIn returns a cluster-scoped storage object with annotations. kind contains the API version and the kind.
+// annotatedIn returns a cluster-scoped storage object with annotations. kind is APIVERSION/KIND.
 func annotatedIn(kind, annotations string) string {
 	end := strings.LastIndex(kind, "/")
 	fields := map[string]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The CRDs of another module define the kinds of the custom resources.
+// Another module contains the CRDs of the custom resources.
 func TestUnservedKindBlocksRemovalOnlyIfItsOwnCRDExists(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()
@@ -42,7 +42,7 @@ func TestUnservedKindBlocksRemovalOnlyIfItsOwnCRDExists(t *testing.T) {
 	for _, module := range []string{"orphaned", "tools"} {
 		w.remove(module)
 	}
-	// Without its Manifest, the module crds is not installed anymore, so the agent does not restore the CRDs.
+	// After its Manifest is deleted, module crds is not installed anymore, so the agent does not restore the CRDs.
 	require.NoError(t, w.client.Delete(ctx, w.manifest("crds")))
 	require.NoError(t, w.client.Patch(ctx, w.manifest("crds"),
 		client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))

@@ -25,7 +25,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// input returns a file with module content that caused failures in other tools.
+// input returns a file from testdata/inputs: module content that other tools could not handle.
 func input(t *testing.T, path ...string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(append([]string{"testdata", "inputs"}, path...)...))

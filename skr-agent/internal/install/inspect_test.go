@@ -30,8 +30,8 @@ kind: ConfigMap
 metadata: {name: settings}
 `
 
-// pod creates a Pod with the Deployment's labels and a container that does not start. A nil owner means that the Pod
-// does not belong to the Deployment.
+// pod creates a Pod with the Deployment's labels and a container that does not start. If owner is nil, the Pod does not
+// belong to the Deployment.
 func (w *world) pod(name string, owner *metav1.OwnerReference) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/planning"
 )
 
-// failingAPI is an API server that contains every object. It returns unread for reads and refused for writes.
+// failingAPI is an API server in which every object exists. It returns the error unread for reads and the error refused
+// for writes.
 type failingAPI struct {
 	client.Client
 	unread, refused error

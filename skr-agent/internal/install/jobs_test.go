@@ -79,8 +79,8 @@ func TestPodRunsOncePerVersion(t *testing.T) {
 	w.eventually("the module is gone", func() bool { return !w.exists(&v1beta2.Manifest{}, home, "migration") })
 }
 
-// The Job completes and Kubernetes deletes it while the agent does not run. Another object of the module cannot be
-// applied, so the version is not applied completely.
+// While the agent is down, the Job completes and Kubernetes deletes it. The agent cannot apply another object of the
+// module, so it has not applied the version completely.
 func TestJobThatExpiredWhileTheAgentWasDownDoesNotRunAgain(t *testing.T) {
 	w := newWorld(t)
 	job := &batchv1.Job{}

@@ -20,8 +20,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// startOldest starts the oldest supported API server. upgrade replaces it with the usual version, which uses the same
-// etcd and address.
+// startOldest starts the oldest supported API server. upgrade replaces it with the usual version, with the same etcd
+// and address.
 func startOldest(t *testing.T) (config *rest.Config, upgrade func()) {
 	t.Helper()
 	oldest, usual := assets.CachedLimit("oldest"), os.Getenv(assets.EnvDir)
@@ -34,7 +34,7 @@ func startOldest(t *testing.T) (config *rest.Config, upgrade func()) {
 		}, ErrorIfCRDPathMissing: true, UseExistingCluster: new(false), ControlPlaneStopTimeout: time.Minute,
 	}
 	api := env.ControlPlane.GetAPIServer()
-	api.Path, api.CertDir = oldest, t.TempDir() // envtest keeps the certificates in a folder that it did not create
+	api.Path, api.CertDir = oldest, t.TempDir() // envtest does not delete this folder
 	api.Configure().Set("disable-admission-plugins", "ServiceAccount").
 		Set("shutdown-watch-termination-grace-period", "1s")
 	config, err := pristine.Start(env)

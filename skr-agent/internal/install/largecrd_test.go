@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// largeCRD returns a CRD with more than 2 MB in YAML and 0.8 MB in JSON. With the managed fields of a server-side apply,
-// it is close to etcd's limit of 1.5 MB.
+// largeCRD returns a CRD of more than 2 MB in YAML, or 0.8 MB in JSON. With managed fields, it is close to etcd's limit
+// of 1.5 MB.
 func largeCRD() string {
 	var text strings.Builder
 	text.WriteString(strings.NewReplacer("Sample", "Large", "sample", "large").Replace(`

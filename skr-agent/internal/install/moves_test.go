@@ -93,7 +93,7 @@ func TestDefaultCRMovesWithoutDeletion(t *testing.T) {
 	const group = "moving.example.org"
 	w.wants("crds", crdOf("Mover", group), version("1.0.0"))
 	w.state("crds", v1beta2.StateReady, "")
-	// An object is part of a module's content, is its default CR, or is neither.
+	// role is an object's role in a module version: part of the content, the default CR, or none.
 	type role int
 	const (
 		unused role = iota
@@ -102,8 +102,8 @@ func TestDefaultCRMovesWithoutDeletion(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		name string
-		// before and after are the roles in the first module's versions. taker is the role in the second module's second
-		// version.
+		// before and after are the object's roles in the two versions of the first module. taker is its role in the
+		// second version of the second module.
 		before, after, taker role
 		isRemoved            bool
 	}{

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/guard"
 )
 
-// podsWebhook returns a webhook for pods in namespaces with a label, as in Istio.
+// podsWebhook returns a webhook for pods in labeled namespaces, like Istio's webhook.
 func podsWebhook(name, label, objectSelector string) string {
 	return "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {name: " +
 		name + "}\n" +

@@ -75,8 +75,8 @@ func TestPodWithImmutableFieldsIsRecreatedOnlyWithPermission(t *testing.T) {
 	})
 }
 
-// A response of the API server that was saved as a manifest makes a library panic. The agent also plans such a module
-// when it prunes objects of other modules.
+// If an API server response was saved as a manifest, a library panics on it. The agent also plans this module when it
+// prunes other modules' objects.
 func TestSavedAPIResponseInContentAffectsOnlyItsModule(t *testing.T) {
 	w := newWorld(t)
 	w.wants("other", aConfigMap("dropped"), version("1.0.0"))

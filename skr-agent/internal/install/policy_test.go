@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// as returns a client of a user with exactly these permissions in all namespaces.
+// as returns a client for a user with exactly these permissions in all namespaces.
 func (w *world) as(user string, rules ...rbacv1.PolicyRule) client.Client {
 	w.Helper()
 	w.grants("rights-of-"+user[strings.LastIndex(user, ":")+1:], rbacv1.Subject{Kind: rbacv1.UserKind, Name: user},
@@ -102,7 +102,7 @@ func TestTenantsCannotChangeTheAgent(t *testing.T) {
 		return first != nil && second != nil
 	})
 
-	// All writes are dry runs, so that every client sees the same state.
+	// All writes are dry runs, so that every client starts from the same state.
 	written := func(c client.Client, yaml string) error {
 		return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(w.object(yaml)), client.FieldOwner("test"),
 			client.ForceOwnership, client.DryRunAll)

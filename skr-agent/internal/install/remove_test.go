@@ -92,7 +92,7 @@ func TestModuleBecomesUnmanagedOnlyByASignedRecord(t *testing.T) {
 	require.Empty(t, config.Annotations[v1beta2.AnnotationOwnedBy])
 }
 
-// The content of modules that the agent does not install contains an object and a webhook of module owner.
+// Modules that the agent refuses to install contain the same object and webhook as module owner.
 func TestRefusedModuleDoesNotBlockRemovalOfOtherModules(t *testing.T) {
 	w := newWorld(t)
 	const (
@@ -165,7 +165,8 @@ func TestRemovedInventoryEntriesAreRestored(t *testing.T) {
 	require.Len(t, w.manifest("staying").Status.Synced, 2)
 }
 
-// The agent stops, another client clears the inventories, and the next process of the agent knows them from its memory.
+// The agent stops and another client clears the inventories. The next agent process must restore them from the agent's
+// memory.
 func TestInventoryClearedDuringARestartIsRestored(t *testing.T) {
 	w := newWorld(t)
 	for _, module := range []string{"leaving", "dropping"} {

@@ -90,8 +90,8 @@ func (c *requestCount) applied() (sum int) {
 	return sum
 }
 
-// A typical module has 27 objects of 17 kinds. The bounds include discovery, the watches' first lists and Events. The
-// number of requests does not depend on the speed of the machine.
+// A typical module has 27 objects of 17 kinds. The limits include discovery, the initial lists of watches, and Events.
+// The number of requests does not depend on the machine's speed.
 func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	w := newWorld(t)
 	w.halt()
@@ -112,7 +112,7 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	}
 	settled := func(what string) int {
 		w.state("lantern", v1beta2.StateReady, "")
-		time.Sleep(2 * time.Second) // watches report the installer's own writes with a delay
+		time.Sleep(2 * time.Second) // watches receive the installer's own writes with a delay
 		return count.take(t, what)
 	}
 	for _, step := range []struct {
@@ -148,7 +148,7 @@ func TestInstallerSendsFewRequestsForTypicalModule(t *testing.T) {
 	}
 }
 
-// runsVersion makes the Deployment ready once its image has a version.
+// runsVersion makes the Deployment ready once its image has this version.
 func (w *world) runsVersion(namespace, name, version string) {
 	w.Helper()
 	d := &unstructured.Unstructured{}

@@ -398,7 +398,7 @@ func TestAdmissionPoliciesEnforceGuardRules(t *testing.T) {
 			w.object("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: skr-agent}\n"))
 		return first != nil && second != nil
 	})
-	// compare returns the guard rule that refuses an object, and fails the test if the admission policies decide
+	// compare returns the guard rule that refuses an object. It fails the test if the admission policies decide
 	// differently.
 	compare := func(t *testing.T, yaml string) string {
 		o := w.object(yaml)

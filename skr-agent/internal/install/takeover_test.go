@@ -50,7 +50,7 @@ spec:
     spec: {containers: [{name: manager, image: "example.org/keda:1.8"}]}
 `
 
-// installedByLifecycleManager applies content as lifecycle-manager does, with the given mark.
+// installedByLifecycleManager applies content as lifecycle-manager would, with the given owner annotation.
 func (w *world) installedByLifecycleManager(content, mark string) {
 	w.Helper()
 	for _, o := range objects(w.T, content) {

@@ -34,7 +34,7 @@ func TestTemporaryErrorIsRecordedAfterAMinute(t *testing.T) {
 			require.False(t, known.mustRecordRetry(at(2), err, start))
 			require.False(t, known.mustRecordRetry(at(2), err, start.Add(59*time.Second)))
 			require.True(t, known.mustRecordRetry(at(2), err, start.Add(time.Minute)))
-			known.failingSince = time.Time{} // a reconciliation succeeds
+			known.failingSince = time.Time{} // as after a successful reconciliation
 			require.False(t, known.mustRecordRetry(at(2), err, start.Add(2*time.Minute)))
 		})
 	}

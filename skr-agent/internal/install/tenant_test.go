@@ -175,7 +175,7 @@ func (w *world) may(c client.Client, verb, resource string) bool {
 	return review.Status.Allowed
 }
 
-// The test impersonates the agent with the permissions of its chart.
+// The test impersonates the agent with the permissions from its chart.
 func TestAgentGetsNoTokensOfOtherAccounts(t *testing.T) {
 	w := newWorld(t)
 	ctx := t.Context()

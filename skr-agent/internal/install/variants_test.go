@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/account"
 )
 
-// crdOf returns a CRD with one version, v1. kind must be capitalized and form its plural with an s.
+// crdOf returns a CRD with one version, v1. kind must be capitalized, and its plural must end with s.
 func crdOf(kind, group string) string {
 	return strings.NewReplacer("Sample", kind, "sample", strings.ToLower(kind), "example.kyma-project.io", group).
 		Replace(sampleCRD)
@@ -123,7 +123,7 @@ func TestScaledAndExpandedObjectsKeepTheirSize(t *testing.T) {
 	size := func(text string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(text)}
 	}
-	// The agent writes the claim at the same time, so use patches, which cannot conflict.
+	// The agent also writes the claim, so use patches, which cannot conflict.
 	patch := func(change func()) {
 		before := claim.DeepCopy()
 		change()

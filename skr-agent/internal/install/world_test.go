@@ -46,7 +46,7 @@ const home = v1beta2.RuntimeNamespace
 // world is an API server with a running installer.
 type world struct {
 	*testing.T
-	installer *Installer // the last started installer
+	installer *Installer // the installer that was started last
 	client    client.Client
 	content   *contentstore.Store
 	config    *rest.Config
@@ -187,7 +187,7 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 		_, err := ctrl.CreateOrUpdate(w.Context(), w.client, m, func() error {
 			m.Labels = map[string]string{v1beta2.LabelModuleName: name}
 			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationFQDN, componentOf(name))
-			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationKymas, kymaOfRuntime)
+			metav1.SetMetaDataAnnotation(&m.ObjectMeta, v1beta2.AnnotationKymas, runtimeKyma)
 			m.Spec.Remote = true
 			m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: source}}
 			for _, f := range change {
@@ -200,14 +200,14 @@ func (w *world) wantsDigest(name string, d digest.Digest, change ...func(*v1beta
 	require.NoError(w, err)
 }
 
-// kymaOfRuntime is the name of the runtime's Kyma in the control plane.
-const kymaOfRuntime = "kcp-system/some-kyma"
+// runtimeKyma is the name of the runtime's Kyma in the control plane.
+const runtimeKyma = "kcp-system/some-kyma"
 
 func componentOf(module string) string { return "kyma-project.io/module/" + module }
 
-// lifecycleManagersMark returns lifecycle-manager's mark on the objects of a module.
+// lifecycleManagersMark returns the annotation that lifecycle-manager sets on the objects of a module.
 func lifecycleManagersMark(module string) string {
-	return takeover.OwnerAnnotations(kymaOfRuntime, componentOf(module), module)[0]
+	return takeover.OwnerAnnotations(runtimeKyma, componentOf(module), module)[0]
 }
 
 func (w *world) manifest(name string) *v1beta2.Manifest {
@@ -246,7 +246,7 @@ func (w *world) eventually(what string, holds func() bool) {
 			}
 			w.Fatalf("timed out waiting: %s", what)
 		}
-		// Frequent requests would slow down the installer, so the interval increases.
+		// Increase the interval, because frequent requests would slow down the installer.
 		time.Sleep(pause)
 	}
 }
@@ -269,7 +269,7 @@ func (w *world) exists(o client.Object, namespace, name string) bool {
 	return err == nil
 }
 
-// The sample module of installtest.
+// Parts of the sample module in package installtest.
 const (
 	sampleCRD   = installtest.SampleCRD
 	sampleRest  = installtest.SampleRest

@@ -31,7 +31,7 @@ func TestFailedObjectHasOwnBackoff(t *testing.T) {
 	require.Len(t, out.Failures, 1)
 	require.InDelta(t, time.Second, out.Retry, float64(150*time.Millisecond))
 
-	// A busy agent writes every 100 ms for 10 minutes.
+	// A busy agent tries to write every 100 ms for 10 minutes.
 	for after := 100 * time.Millisecond; after < 10*time.Minute; after += 100 * time.Millisecond {
 		out = round("one", after, "a", "b")
 		require.Len(t, out.Failures, 1, "every round must report the failure")

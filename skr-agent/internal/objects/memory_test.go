@@ -54,9 +54,9 @@ func TestDeletedObjectsAreRestored(t *testing.T) {
 		live     []v1beta2.Manifest
 		removals []string
 		again    bool     // the Kyma is created again
-		release  []string // released Manifests
-		restore  []string // recreated Manifests
-		keeps    int      // Manifests in memory
+		release  []string // Manifests that must be released
+		restore  []string // Manifests that must be recreated
+		keeps    int      // number of Manifests in memory
 		bundle   string   // module of the last accepted bundle; default keda, "-" for no bundle
 	}{
 		"no object is missing": {
@@ -197,8 +197,9 @@ func TestDeletedManifestWithoutRemovalMarkIsRestored(t *testing.T) {
 		"the annotation was set, cleared and set again")
 }
 
-// A Manifest can be deleted after a round has restored deleted Manifests and before the round writes the bundle. A new
-// Manifest with the next version would have no inventory, so the next version would not prune any objects.
+// A user can delete a Manifest after a round has restored deleted Manifests and before the round writes the bundle. If
+// the agent then created a new Manifest for the next version, its inventory would be empty, and the upgrade would not
+// prune any objects.
 func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	w := newWorld(t)
 	ctx := context.Background() // also used during cleanup
@@ -227,8 +228,8 @@ func TestManifestDeletedDuringARoundKeepsItsInventory(t *testing.T) {
 	require.Equal(t, "2.0.0", keda.Spec.Version)
 }
 
-// A user deletes the CRD of Manifests, and the next bundle removes a module. Without its Manifest, the module would
-// leave its objects behind.
+// A user deletes the Manifest CRD, and the next bundle removes a module. If the agent did not restore the module's
+// Manifest, the module's objects would stay.
 func TestMissingManifestIsRestoredForItsRemoval(t *testing.T) {
 	for _, deleting := range []bool{false, true} {
 		t.Run(fmt.Sprint("Kyma is deleted: ", deleting), func(t *testing.T) {
@@ -307,7 +308,7 @@ func TestRemovalContinuesAfterInterruptedRestore(t *testing.T) {
 	}
 }
 
-// full is a client that refuses to create Secrets, as with an exceeded quota.
+// full is a client that fails to create Secrets, as with an exceeded quota.
 type full struct{ client.Client }
 
 func (f full) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
@@ -357,7 +358,7 @@ func signer(t *testing.T) trust.Signer {
 	return signer
 }
 
-// deleteMemory deletes the agent's memory now and after the test, because each test has another key.
+// deleteMemory deletes the agent's memory now and after the test, because each test uses a different key.
 func deleteMemory(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())

@@ -30,7 +30,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/secrets"
 )
 
-// cluster is the API server for all tests of this package. Nil if kube-apiserver is not available.
+// cluster is the API server for all tests of this package. It is nil if kube-apiserver is not available.
 var cluster client.Client
 
 func TestMain(m *testing.M) {
@@ -212,7 +212,7 @@ func TestDroppedLabelsAreRemovedAndUserLabelsStay(t *testing.T) {
 		map[string]string{"team": "b", "mine": "too", "taken": "by-me", v1beta2.LabelManagedBy: v1beta2.ManagedByKyma},
 		theirs)
 
-	// An older agent did not set a field manager.
+	// An older agent created the object without a field manager.
 	before := kyma.DeepCopy()
 	kyma.Labels["beta"] = "true"
 	require.NoError(t, cluster.Patch(ctx, kyma, client.MergeFrom(before), client.FieldOwner(defaultOwner)))

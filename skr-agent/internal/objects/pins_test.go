@@ -36,7 +36,7 @@ func TestRestoredKymaKeepsPinnedVersions(t *testing.T) {
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: MemorySecret},
 		})
 	}
-	forget() // a Secret of another test
+	forget() // deletes the Secret of another test
 	t.Cleanup(forget)
 	b := bundleOf()
 	b.State.Kyma.Spec = kymaWith([3]string{"keda", "", "1.7.0"}, [3]string{"nats", "fast", ""}).Spec

@@ -236,7 +236,7 @@ func TestResultsContinueAfterRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Set([]Target{target("1.0.0", true, cel)})
-		pass(40 * time.Second) // two measurements
+		pass(40 * time.Second) // time for two measurements
 		records, unsaved := w.UnsavedRecords()
 		require.True(t, unsaved)
 		w.MarkSaved(records)

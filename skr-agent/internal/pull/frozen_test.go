@@ -11,7 +11,7 @@ import (
 
 func TestBundleIsFrozenWhenItExpiresOrLosesItsTrust(t *testing.T) {
 	w := newWorld(t)
-	// old and bundleKey are the root of trust and the publisher key of the bundle.
+	// old is the root of trust at the time of the bundle, and bundleKey is the key that signed it.
 	var old trust.Root
 	for name, c := range map[string]struct {
 		change func()

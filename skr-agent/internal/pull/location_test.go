@@ -133,7 +133,7 @@ func TestAgentUsesAnnouncedLocation(t *testing.T) {
 	m.pushTo(m.after)
 	m.pull(true, m.after)
 
-	// The operator did not configure the new location before the announcement ended.
+	// The announcement ended before the operator configured the new location.
 	m.settings.NextRegistry = nil
 	m.pushTo(m.after)
 	m.pull(true, m.after)
@@ -201,8 +201,8 @@ func TestFolderIgnoresAnnouncedLocation(t *testing.T) {
 	require.Equal(t, w.place.String(), w.puller.Location().String())
 }
 
-// The former control plane announced a location. The next control plane uses the configured location, for example
-// because an operator rebuilt it after a theft of all keys.
+// The former control plane announced a location. The next control plane, which an operator rebuilt after a theft of all
+// keys, uses the configured location.
 func TestReplacedControlPlaneLeavesNoLocation(t *testing.T) {
 	m := newMoved(t)
 

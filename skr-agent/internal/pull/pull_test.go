@@ -98,8 +98,8 @@ func TestPreviewVerifiesWithoutWriting(t *testing.T) {
 	w := newWorld(t)
 	preview := func(thumbprint string) *Puller {
 		p := New(Options{
-			ConfiguredLocation: w.place, Client: &dying{Client: w.client}, Namespace: w.namespace,
-			Store: contentstore.New(w.client, &dying{Client: w.client}, w.namespace), Preview: true,
+			ConfiguredLocation: w.place, Client: &failingClient{Client: w.client}, Namespace: w.namespace,
+			Store: contentstore.New(w.client, &failingClient{Client: w.client}, w.namespace), Preview: true,
 			Trust: bundle.Trust{
 				Root:          w.pinned,
 				Runtime:       runtimeID,
@@ -155,7 +155,7 @@ func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 			next := w.publish()
 			died := 0
 			for writes := 0; ; writes++ {
-				_, err := w.started(&dying{w.client, writes}).Pull(t.Context())
+				_, err := w.started(&failingClient{w.client, writes}).Pull(t.Context())
 				restarted := w.started(w.client)
 				if err == nil {
 					require.Equal(t, next, inForce(restarted))
@@ -170,7 +170,7 @@ func TestCrashDuringAcceptKeepsOneCompleteBundle(t *testing.T) {
 	}
 }
 
-// Cluster users can edit Secrets.
+// Users of the cluster can edit the Secret with the saved state.
 func TestTamperedStateIsNotRestored(t *testing.T) {
 	w := newWorld(t)
 	w.publish()

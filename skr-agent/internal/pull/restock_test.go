@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// The content store loses all contents. The agent must then store the documents and the proof of release of the last
+// The content store loses all content. The agent must then store the documents and the release proofs of the last
 // accepted bundle again.
 func TestLostDocumentsAndProofsAreStoredAgain(t *testing.T) {
 	w := newWorld(t)

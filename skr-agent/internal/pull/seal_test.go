@@ -33,7 +33,7 @@ func (w *world) forge(root trust.Root, publisher trust.Signer) {
 	require.Equal(w, d, inForce(attacker))
 }
 
-// requireUnsigned restarts the agent, and requires that it restores no bundle and only the pinned root.
+// requireUnsigned restarts the agent. It requires that the agent restores only the pinned root, but not a bundle.
 func (w *world) requireUnsigned() {
 	w.Helper()
 	w.puller = w.unrestored(w.client)
@@ -86,13 +86,14 @@ func TestForgedStateIsNotRestored(t *testing.T) {
 			w.T = t
 			forge()
 			w.requireUnsigned()
-			w.sequence += 10 // the agent does not accept a bundle older than the forged one
+			w.sequence += 10 // the agent does not accept a bundle that is older than the forged one
 			w.requireRecovered()
 		})
 	}
 }
 
-// An agent of an earlier version, and an agent whose key was replaced, leave a state without a valid signature.
+// The saved state does not have a valid signature if an earlier agent version wrote it, or if the agent's key was
+// replaced.
 func TestUnsignedStateKeepsTheSequence(t *testing.T) {
 	w := newWorld(t)
 	w.publish()

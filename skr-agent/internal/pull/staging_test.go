@@ -25,7 +25,7 @@ import (
 type counting struct {
 	client.Client
 	lists, gets, creates, updates, deletes atomic.Int64
-	// unlisted is the error of list requests, or nil to send them to the API server.
+	// unlisted is the error that list requests return. If it is nil, the API server handles them.
 	unlisted error
 }
 
@@ -57,8 +57,8 @@ func (c *counting) Delete(ctx context.Context, o client.Object, opts ...client.D
 	return c.Client.Delete(ctx, o, opts...)
 }
 
-// narrow is a client with a quota for content Secrets. The first writes wait for each other, so each of them writes
-// the first part of another content.
+// narrow is a client with a quota for content Secrets. The first writes wait for each other, so that each of them
+// stores the first part of a different blob.
 type narrow struct {
 	client.Client
 	most, first int
@@ -94,7 +94,7 @@ func TestFetchedContentIsStoredUnderATightQuota(t *testing.T) {
 	repository, err := w.place.Repository(ctx, bundle.ContentRepository)
 	require.NoError(t, err)
 	var state bundle.DesiredState
-	const contents = 4 // the agent fetches at most 4 MiB at a time
+	const contents = 4 // number of blobs; the agent fetches at most 4 MiB at a time
 	for i := range contents {
 		text := make([]byte, 1<<20)
 		source := rand.NewChaCha8([32]byte{byte(i)})
@@ -112,7 +112,7 @@ func TestFetchedContentIsStoredUnderATightQuota(t *testing.T) {
 		})
 	}
 	require.NoError(t, w.puller.Store.Prune(ctx, nil))
-	tight := &narrow{Client: w.client, most: 3 * contents / 2, first: contents} // two chunks and an index per content
+	tight := &narrow{Client: w.client, most: 3 * contents / 2, first: contents} // two chunks and an index each
 	tight.waiting.Add(contents)
 	w.puller.Store = contentstore.New(tight, tight, w.namespace)
 	staging := w.puller.StartStaging(state, nil)

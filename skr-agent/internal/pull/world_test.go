@@ -33,29 +33,29 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 )
 
-// dying is a client that fails after a number of writes, like a crashed process.
-type dying struct {
+// failingClient is a client that fails after a number of writes, like a crashed process.
+type failingClient struct {
 	client.Client
 	left int
 }
 
 var errDied = errors.New("died")
 
-func (d *dying) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
+func (d *failingClient) Create(ctx context.Context, o client.Object, opts ...client.CreateOption) error {
 	if d.left--; d.left < 0 {
 		return errDied
 	}
 	return d.Client.Create(ctx, o, opts...)
 }
 
-func (d *dying) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
+func (d *failingClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	if d.left--; d.left < 0 {
 		return errDied
 	}
 	return d.Client.Update(ctx, o, opts...)
 }
 
-// world is a runtime's API server, a folder as the registry, and the keys of a fleet.
+// world contains a runtime's API server, a folder in place of the registry, and the keys of a fleet.
 type world struct {
 	*testing.T
 	client    client.Client
@@ -66,7 +66,7 @@ type world struct {
 	publisher trust.Signer
 	agentKey  trust.Signer
 	pinned    trust.Root
-	root      trust.Root // the newest version
+	root      trust.Root // the newest version of the root of trust
 	sequence  int64
 	made      []bundle.Blob
 	puller    *Puller
@@ -151,7 +151,7 @@ func (w *world) newFleet() {
 	w.pinned = w.root
 }
 
-// unrestored returns the Puller of an agent that has started, but not restored its state.
+// unrestored returns the Puller of an agent that has started but has not restored its state yet.
 func (w *world) unrestored(c client.Client) *Puller {
 	w.Helper()
 	p := New(Options{
@@ -201,7 +201,7 @@ func (w *world) publishRoot(change func(draft *trust.RootDraft)) {
 	require.NoError(w, store.PushRoot(w.Context(), w.place, w.root))
 }
 
-// signed pushes the next bundle with a changed signed statement.
+// signed changes the statement of the next bundle, signs it and pushes it.
 func (w *world) signed(by trust.Signer, change func(*bundle.Predicate)) digest.Digest {
 	w.Helper()
 	documents, err := bundle.NewDocuments(

@@ -114,7 +114,7 @@ func TestLargeRecordOmitsImagesAndIsLimited(t *testing.T) {
 	require.Equal(t, text, m.Annotations[v1beta2.AnnotationRecord], "a refused record must not replace the known one")
 }
 
-// formerSignature signs the applied version in the format of version 0.1.0.
+// formerSignature signs the applied version as agent version 0.1.0 did.
 func (b Store) formerSignature(t *testing.T, m *v1beta2.Manifest) string {
 	t.Helper()
 	text := "kyma-pull applied version v1\n" + m.Namespace + "/" + m.Name + "\n" + m.Annotations[formerApplied]
@@ -153,7 +153,7 @@ func TestAnnotationsOfVersion010AreReadUntilFirstChange(t *testing.T) {
 	require.Len(t, m.Annotations, 2, "the record must replace the former annotations")
 }
 
-// The digest of a version is stored in runtimes.
+// Runtimes store the digest of a version, so it must never change.
 func TestDigestOfRequestedVersionIsStable(t *testing.T) {
 	m := manifest()
 	m.Spec.Install = v1beta2.InstallInfo{Name: "raw-manifest", Source: runtime.RawExtension{Raw: []byte(`{"ref":"b"}`)}}
@@ -192,7 +192,7 @@ func TestConcurrentChangesOfARecordAreKept(t *testing.T) {
 	require.Equal(t, want, book.Read(third))
 }
 
-// at returns a copy of a Manifest as the API server stores it later.
+// at returns a copy of a Manifest with a later resource version and these annotations.
 func at(m *v1beta2.Manifest, version string, annotations map[string]string) *v1beta2.Manifest {
 	m = m.DeepCopy()
 	m.ResourceVersion, m.Annotations = version, annotations

@@ -208,7 +208,7 @@ func TestAgentReconcilesSealedSecrets(t *testing.T) {
 	require.Empty(t, keeper.Reconcile(ctx, all, false).Trouble)
 	require.Equal(t, value, string(there("later", "login").Data["password"]))
 
-	// Unchanged Secrets are checked only on request, and are not written.
+	// The agent checks unchanged Secrets only on request, and does not write them.
 	written := there("default", "login")
 	require.Empty(t, keeper.Reconcile(ctx, all, true).Trouble)
 	require.Equal(t, written.ResourceVersion, there("default", "login").ResourceVersion)
@@ -218,7 +218,7 @@ func TestAgentReconcilesSealedSecrets(t *testing.T) {
 	keeper.Reconcile(ctx, all, true)
 	require.NotNil(t, there("default", "login"))
 
-	// Removing the label does not protect a changed value.
+	// The agent corrects a changed value even if the label was removed.
 	stripped := there("default", "login")
 	stripped.Labels, stripped.Data = nil, map[string][]byte{"password": []byte("tenant")}
 	require.NoError(t, api.Update(ctx, stripped))
@@ -226,7 +226,7 @@ func TestAgentReconcilesSealedSecrets(t *testing.T) {
 	require.Equal(t, value, string(there("default", "login").Data["password"]))
 	require.Equal(t, v1beta2.True, there("default", "login").Labels[v1beta2.LabelSealed])
 
-	// A Secret with another type is deleted and created again.
+	// The agent deletes and recreates a Secret with a different type.
 	other := login()
 	other.Type, other.Data, other.Revision = corev1.SecretTypeBasicAuth, map[string][]byte{
 		"username": []byte("u"),
@@ -245,7 +245,7 @@ func TestAgentReconcilesSealedSecrets(t *testing.T) {
 	require.NotNil(t, there("default", "tenants"))
 	require.NotNil(t, there("later", "login"))
 
-	// Secrets for another agent or runtime change nothing.
+	// The agent must not write Secrets that are encrypted for another agent or runtime.
 	stranger, err := age.GenerateX25519Identity()
 	require.NoError(t, err)
 	foreign, err := bundle.Secrets{Removals: []string{"later/login"}}.Seal("one", stranger.Recipient().String())

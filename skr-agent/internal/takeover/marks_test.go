@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The marks were recorded from lifecycle-manager, see integration/landscape/recorded.
+// The expected marks come from objects that lifecycle-manager wrote, see integration/landscape/recorded.
 func TestMarksMatchLifecycleManager(t *testing.T) {
 	for module, mark := range map[string]string{
 		"scaler": "kcp-system/one-scaler-3258028532",

@@ -28,7 +28,7 @@ type world struct {
 	admin   kubernetes.Interface
 	watches *Watches
 	woken   chan time.Duration
-	// reports counts the reports. It is also their parameter sequence, which must increase.
+	// reports counts the reports. It is also passed as the report's sequence number, which must increase.
 	reports int64
 }
 
@@ -95,7 +95,7 @@ func (w *world) report(watcher string) bundle.ReportedWatch {
 	return bundle.ReportedWatch{}
 }
 
-// until waits until seen returns true for the report of a watcher.
+// until waits until seen returns true for a watcher's report.
 func (w *world) until(watcher, what string, seen func(bundle.ReportedWatch) bool) {
 	w.Helper()
 	limit := time.After(2 * time.Minute)

@@ -66,7 +66,7 @@ func TestNotificationRequestsPoll(t *testing.T) {
 	connections, polls := run(t, 90*time.Second, func(ctx context.Context) (io.ReadCloser, error) {
 		return sends(ctx, 20*time.Second, ":\n\n", "data: bundle\n\n", ": data: no\n\n", "id: 7\ndata: bundle\n\n"), nil
 	})
-	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // the connection and two notifications
+	want := []time.Duration{0, 40 * time.Second, 80 * time.Second} // for the connection and for two notifications
 	if connections != 1 || len(polls) != len(want) {
 		t.Fatalf("got %d connections and polls after %v, want 1 connection and polls after %v", connections, polls,
 			want)
@@ -95,7 +95,7 @@ func TestAgentFindsTheReplicaOfItsRuntime(t *testing.T) {
 		}
 		return sends(ctx, time.Hour), nil
 	})
-	// If the intervals grew, this many attempts would take half an hour.
+	// If the intervals increased, this many attempts would take half an hour.
 	if len(polls) == 0 || polls[0] > 2*maxSearches*searchPause {
 		t.Errorf("the agent polled after %v, want a connection after %d attempts", polls, maxSearches)
 	}
@@ -196,7 +196,7 @@ func TestClosedConnectionIsNotLogged(t *testing.T) {
 		time.Sleep(24 * time.Hour)
 		cancel()
 		<-ended
-		time.Sleep(time.Hour) // the last connection ends
+		time.Sleep(time.Hour) // by then, the last connection has ended
 	})
 	for i := 1; i < len(opened); i++ {
 		if pause := opened[i] - opened[i-1] - 40*time.Minute; pause > reconnectSpread {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// deploymentOnTrial returns a client with a Deployment whose image is new, and a function that returns its image and
-// the counted starts.
+// deploymentOnTrial returns a client with a Deployment whose image is not proven yet, and a function that returns the
+// image and the counted starts.
 func deploymentOnTrial(t *testing.T) (client.Client, func() (image, counted string)) {
 	t.Helper()
 	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 )
 
-// targetImage returns the image of a bundle that allows no rollback.
+// targetImage returns a target with this image, without an allowed rollback.
 func targetImage(image string) Target {
 	return Target{Image: image, AllowsRollback: func(_, _ string) bool { return false }}
 }
@@ -19,8 +19,8 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		known          Snapshot
 		start, overdue bool          // selects onStart or onDeadline instead of onReconciled
-		unreachable    bool          // the registry failed
-		again          time.Duration // selects onRestart; the time since the agent's start
+		unreachable    bool          // the registry is not reachable
+		again          time.Duration // selects onRestart: the time since the agent's start
 		wanted         string
 		well           time.Duration
 		want           State
@@ -221,8 +221,8 @@ func TestImageMustProveItselfOrIsRolledBack(t *testing.T) {
 	}
 }
 
-// Bundles request random images. Some crash, never become ready, or fail. A working image must lead at the end of
-// each upgrade.
+// Bundles request random images. Some crash, never become ready, or fail. At the end of each upgrade, an agent with a
+// working image must hold the lease.
 func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -238,7 +238,7 @@ func TestWorkingAgentSurvivesUpgrades(t *testing.T) {
 			images[wanted] = image{random.IntN(3) == 0, random.IntN(3) == 0, random.IntN(3) == 0}
 			for range 4 * MaxStarts {
 				if next := images[d.TemplateImage]; d.TemplateImage != leading && !next.unready {
-					leading = d.TemplateImage // the new Pod became ready, and the old Pod ended
+					leading = d.TemplateImage // the new Pod became ready, so Kubernetes ended the old one
 				}
 				known := d
 				known.RunningImage, known.IsStuck = leading, d.TemplateImage != leading
@@ -286,7 +286,7 @@ func TestRollbackIsReportedWithoutABundleImage(t *testing.T) {
 	}
 }
 
-// A webhook can replace the registry in the image of the agent's Pod.
+// A webhook can replace the registry host in the image of the agent's Pod.
 func TestPodImageFromAnotherRegistryMatchesDeployment(t *testing.T) {
 	pin := func(c string) string { return "@sha256:" + strings.Repeat(c, 64) }
 	for name, c := range map[string]struct {

@@ -21,7 +21,8 @@ func manifest(module, channel, version string) bundle.Manifest {
 	return m
 }
 
-// lastBundle returns a bundle with module keda, the mandatory module watcher, and offers of keda, nats and gone.
+// lastBundle returns a bundle that installs module keda and the mandatory module watcher, and offers keda, nats and
+// gone.
 func lastBundle() *bundle.Bundle {
 	b := &bundle.Bundle{}
 	b.Statement.Predicate.KymaGeneration = 1
@@ -71,8 +72,8 @@ func textOf(f Result) string {
 const mandatoryRemark = "module watcher is mandatory and installed without a request: remove it from spec.modules, " +
 	"which has no effect on it"
 
-// Users try to change mandatory modules in three ways: a Manifest that is not in the bundle, a module whose Manifest
-// has the same name, and the policy for default CRs.
+// A user tries to change mandatory modules in three ways: with a Manifest that is not in the bundle, with a module
+// whose Manifest has the same name, and with the default CR policy.
 func TestRuntimeKymaCannotChangeMandatoryModules(t *testing.T) {
 	installed := v1beta2.Manifest{ObjectMeta: metav1.ObjectMeta{Name: "guard", Labels: map[string]string{
 		v1beta2.LabelModuleName: "guard", v1beta2.LabelMandatoryModule: v1beta2.True,
@@ -211,7 +212,7 @@ func TestBundleIsUnchangedWithoutAutonomy(t *testing.T) {
 	}
 }
 
-// installed returns Manifests for arguments of the form "module@version".
+// installed returns a Manifest for each argument, which has the form "module@version".
 func installed(all ...string) (manifests []v1beta2.Manifest) {
 	for _, one := range all {
 		name, version, _ := strings.Cut(one, "@")

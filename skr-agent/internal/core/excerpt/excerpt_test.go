@@ -101,7 +101,7 @@ func FuzzExcerpts(f *testing.F) {
 	})
 }
 
-// The text of Python's secrets.token_urlsafe is a common form of tokens.
+// Tokens often have the format of Python's secrets.token_urlsafe.
 func TestRandomTextIsMasked(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for name, c := range map[string]struct {

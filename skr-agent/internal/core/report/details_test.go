@@ -28,7 +28,7 @@ func largest(failing bool) *bundle.ModuleDetails {
 }
 
 func TestDetailsOfMostUrgentModulesAreKept(t *testing.T) {
-	facts := crowd(30, 0, 0)
+	facts := manyModules(30, 0, 0)
 	facts.Details = map[string]*bundle.ModuleDetails{}
 	for i := range facts.Manifests {
 		m := &facts.Manifests[i]
@@ -63,7 +63,7 @@ func TestDetailsOfMostUrgentModulesAreKept(t *testing.T) {
 }
 
 func TestDetailsAreDroppedBeforeModules(t *testing.T) {
-	facts := crowd(500, 0, 0)
+	facts := manyModules(500, 0, 0)
 	facts.Details = map[string]*bundle.ModuleDetails{facts.Manifests[0].Name: largest(true)}
 	r := New("one", facts)
 	if len(r.Modules) != 500 || r.Modules[0].Details != nil || r.Truncated == nil || !r.Truncated.Details {
@@ -71,7 +71,7 @@ func TestDetailsAreDroppedBeforeModules(t *testing.T) {
 	}
 }
 
-// The author of a module's content chooses the names, logs and conditions of its objects.
+// The author of a module can choose the names, logs and conditions of its objects.
 func TestModuleCannotDisplaceDetailsOfOtherModules(t *testing.T) {
 	for name, hostile := range map[string]*bundle.ModuleDetails{
 		"failing objects with long logs": largest(true),
@@ -81,7 +81,7 @@ func TestModuleCannotDisplaceDetailsOfOtherModules(t *testing.T) {
 		}}, bundle.MaxFailingObjects)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := crowd(bundle.MaxDetailedModules, 0, 0)
+			facts := manyModules(bundle.MaxDetailedModules, 0, 0)
 			facts.Details = map[string]*bundle.ModuleDetails{}
 			for i := range facts.Manifests {
 				m := &facts.Manifests[i]

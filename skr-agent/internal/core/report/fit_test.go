@@ -18,9 +18,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust/trusttest"
 )
 
-// crowd returns a runtime with many modules, each with a long error message. Its Kyma requests these modules and some
-// unknown modules.
-func crowd(modules, unknown, nameLength int) Facts {
+// manyModules returns a runtime with many modules, each with a long error message. Its Kyma requests these modules and
+// some unknown modules.
+func manyModules(modules, unknown, nameLength int) Facts {
 	name := func(kind string, i int) string {
 		base := fmt.Sprintf("%s-%04d", kind, i)
 		return base + strings.Repeat("x", max(0, nameLength-len(base)))
@@ -59,29 +59,29 @@ func TestEveryReportFits(t *testing.T) {
 		facts Facts
 		want  bundle.Truncated
 	}{
-		"20 failing modules":                {crowd(20, 0, 0), bundle.Truncated{}},
-		"90 failing modules":                {crowd(90, 0, 0), bundle.Truncated{}},
-		"500 failing modules with messages": {crowd(500, 0, 0), bundle.Truncated{Messages: true}},
+		"20 failing modules":                {manyModules(20, 0, 0), bundle.Truncated{}},
+		"90 failing modules":                {manyModules(90, 0, 0), bundle.Truncated{}},
+		"500 failing modules with messages": {manyModules(500, 0, 0), bundle.Truncated{Messages: true}},
 		"500 modules and requests of 600 unknown modules": {
-			crowd(500, 600, 0), bundle.Truncated{Messages: true, Requested: 1100},
+			manyModules(500, 600, 0), bundle.Truncated{Messages: true, Requested: 1100},
 		},
-		"5 modules and requests of 611 unknown modules": {crowd(5, 611, 0), bundle.Truncated{Requested: 616}},
+		"5 modules and requests of 611 unknown modules": {manyModules(5, 611, 0), bundle.Truncated{Requested: 616}},
 		"modules over the limit of a report": {
-			crowd(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Requested: 520},
+			manyModules(520, 0, 0), bundle.Truncated{Messages: true, Modules: 20, Requested: 520},
 		},
-		"500 modules with long names": {crowd(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
+		"500 modules with long names": {manyModules(500, 0, 60), bundle.Truncated{Messages: true, Objects: true}},
 		"500 modules with names of maximum length": {
-			crowd(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{
+			manyModules(500, 0, bundle.MaxModuleNameBytes), bundle.Truncated{
 				Messages: true, Objects: true, Modules: 50, Requested: 500,
 			},
 		},
 		"requested module with a name over the limit": {
-			crowd(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Requested: 1},
+			manyModules(0, 1, bundle.MaxModuleNameBytes+1), bundle.Truncated{Requested: 1},
 		},
 		"installed module with a name over the limit": {
-			crowd(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Requested: 1},
+			manyModules(1, 0, bundle.MaxModuleNameBytes+1), bundle.Truncated{Modules: 1, Requested: 1},
 		},
-		"100 modules and requests of 450 unknown modules": {crowd(100, 450, 0), bundle.Truncated{Requested: 550}},
+		"100 modules and requests of 450 unknown modules": {manyModules(100, 450, 0), bundle.Truncated{Requested: 550}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, err := json.Marshal(c.facts)
@@ -128,7 +128,7 @@ func TestEveryReportFits(t *testing.T) {
 	}
 }
 
-// A report is too large only if the modules have default CRs. It then omits objects.
+// With 500 modules, the report is too large only if they have default CRs. The report then omits objects.
 func TestFiveHundredModulesAreReported(t *testing.T) {
 	signer, ctx := trusttest.NewSigner(t), t.Context()
 	folder, err := store.Open(store.LayoutScheme+filepath.Join(t.TempDir(), "registry"), nil)
@@ -147,7 +147,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 		}}, folder, &bundle.Truncated{Objects: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			facts := crowd(bundle.MaxManifests, 0, 16)
+			facts := manyModules(bundle.MaxManifests, 0, 16)
 			for i := range facts.Manifests {
 				m := &facts.Manifests[i]
 				m.Generation, m.Status.State, m.Status.Conditions, m.Spec.Resource = 3, v1beta2.StateReady, nil,
@@ -193,7 +193,7 @@ func TestFiveHundredModulesAreReported(t *testing.T) {
 }
 
 func TestUrgentModulesAreOmittedLast(t *testing.T) {
-	facts := crowd(3, 0, 0)
+	facts := manyModules(3, 0, 0)
 	for i, state := range []v1beta2.State{v1beta2.StateReady, v1beta2.StateError, v1beta2.StateReady} {
 		facts.Manifests[i].Status.State, facts.Manifests[i].Status.Conditions = state, nil
 	}
@@ -210,7 +210,7 @@ func TestUrgentModulesAreOmittedLast(t *testing.T) {
 }
 
 func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
-	facts := crowd(2, 0, 0)
+	facts := manyModules(2, 0, 0)
 	facts.Manifests[0].Labels[v1beta2.LabelModuleName], facts.Manifests[1].Labels[v1beta2.LabelModuleName] = "keda",
 		"keda"
 	facts.Manifests[0].Status.State = v1beta2.StateReady
@@ -220,9 +220,9 @@ func TestTwoManifestsOfOneModuleAreReportedOnce(t *testing.T) {
 	}
 }
 
-// A module with a long controller name must not be reported without a controller.
+// The agent must not shorten a long controller name to an empty one.
 func TestLongControllerNameMatchesNoController(t *testing.T) {
-	facts := crowd(1, 0, 0)
+	facts := manyModules(1, 0, 0)
 	facts.Kyma.Spec.Modules[0].ControllerName = strings.Repeat("x", 10*bundle.MaxModuleNameBytes)
 	got := New("one", facts).Kyma.Spec.Modules[0].ControllerName
 	if len(got) != bundle.MaxModuleNameBytes {
@@ -235,7 +235,7 @@ func TestAdminCanReduceTooManyModules(t *testing.T) {
 	signer := trusttest.NewSigner(t)
 	for _, installed := range []int{200, 1000} {
 		for _, nameLength := range []int{0, 60, bundle.MaxModuleNameBytes} {
-			facts := crowd(installed, 0, nameLength)
+			facts := manyModules(installed, 0, nameLength)
 			facts.Kyma.Spec.Modules = facts.Kyma.Spec.Modules[:100]
 			facts.Trouble = &bundle.ReportedTrouble{
 				Reason:  v1beta2.ReasonObjectRefused,

@@ -16,7 +16,7 @@ const pollInterval = time.Minute
 // results contains the result of each action. An action without an entry returns Yes.
 type results map[Action]Result
 
-// run executes a round. observe sets the facts that an action reads.
+// run executes a round. observe sets the facts that each action reads.
 func run(f Facts, r results, observe func(*Facts, Action)) (Facts, State, []Action) {
 	var taken []Action
 	for range 30 {
@@ -208,7 +208,7 @@ type runtime struct {
 	now                         time.Time
 	isFirst                     bool
 	accepted, released, deleted bool
-	// mustUpgrade is true from a poll until the agent reconciled its image.
+	// mustUpgrade is true from a poll until the agent has reconciled its image.
 	mustUpgrade           bool
 	hasFolder, hasControl bool
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/object"
 )
 
-// failing is a client whose reads fail.
+// failing is a client that fails all reads.
 type failing struct {
 	client.Client
 	err    error

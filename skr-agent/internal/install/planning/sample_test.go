@@ -11,7 +11,7 @@ import (
 
 const home = v1beta2.RuntimeNamespace
 
-// The sample module of installtest.
+// Parts of the sample module in package installtest.
 const (
 	sampleCRD   = installtest.SampleCRD
 	sampleRest  = installtest.SampleRest

@@ -80,7 +80,7 @@ func TestModuleStateIsMostSevereState(t *testing.T) {
 	}
 }
 
-// Reports contain the messages of the modules' objects, and all readers of the registry can read reports.
+// Reports contain messages from the modules' objects, and anyone with read access to the registry can read reports.
 func TestModuleStateContainsNoSecretsOfObjects(t *testing.T) {
 	const secret = "hunter2Hunter2"
 	see := func(yaml string, checks ...v1beta2.CustomStateCheck) []Observation {
@@ -144,7 +144,7 @@ func TestCustomStateChecksDetermineState(t *testing.T) {
 			o := contenttest.Object(t, "apiVersion: a.kyma-project.io/v1\nkind: A\nmetadata: {name: a}\nstatus: "+c.status)
 			got := ModuleState([]Observation{{Key: guard.KeyOf(o), Object: o, Checks: checks}})
 			require.Equal(t, c.state, got.State, got.Message)
-			if c.state != v1beta2.StateReady { // the message of a ready module is fixed
+			if c.state != v1beta2.StateReady { // the message of a ready module is constant
 				require.Contains(t, got.Message, c.message)
 			}
 		})
