@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// history returns the checker of a healthy fleet. Three non-canary runtimes have scaler 1.0.0, and version 1.1.0 is
-// promoted.
+// history returns a checker that has observed a healthy fleet. Three non-canary runtimes have scaler 1.0.0, and version
+// 1.1.0 is promoted.
 func history() (*Checker, func(id string, sequence int64, version string) Push) {
 	c := NewChecker("scaler", 2)
 	c.Promoted("scaler", "1.0.0", false)
@@ -329,7 +329,7 @@ func TestCheckerAllowsTwoLeadersBriefly(t *testing.T) {
 	c.TookLease(time.Second)
 	c.Pushed(2*time.Second, push("sim-5", 12, "1.0.0"))
 	c.Pushed(3*time.Second, push("sim-5", 11, "1.1.0"))
-	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // the runtime has not pulled bundle 12
+	c.Present(3*time.Second, "sim-5", map[string]string{"scaler": "1.1.0"}) // the runtime has not pulled bundle 12 yet
 	c.Recorded(3*time.Second, Record{
 		Runtime: "sim-5", UID: "u", Epoch: 1, Published: 12, Observed: 10, Key: "k", Report: 5,
 	})

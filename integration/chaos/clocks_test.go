@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The test builds a small program with the overlay of ShiftablePrograms.
+// The test builds a small program with the same overlay as ShiftablePrograms, and then shifts its clock.
 func TestClockOfARunningProgramIsShifted(t *testing.T) {
 	dir := t.TempDir()
 	overlay, err := writeOverlay(t.Context(), dir)

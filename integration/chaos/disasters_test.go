@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A restore or the deletion of the Manifests' CRD must not hide lost objects from the checker.
+// The checker must report lost objects even after a restore or a deletion of the Manifest CRD.
 func TestCheckerDetectsLossesAfterDisasters(t *testing.T) {
 	violations := func(do func(*Checker)) []Invariant {
 		c := NewChecker(scaler, 3)

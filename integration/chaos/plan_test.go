@@ -34,7 +34,7 @@ func TestPlanOfAnHourHasEveryKindOfFault(t *testing.T) {
 	}
 }
 
-// Steps remove only existing objects, and disturbances of one object do not overlap.
+// Steps remove only objects that exist, and faults on the same object do not overlap.
 func TestPlanCanBeExecuted(t *testing.T) {
 	for seed := range uint64(50) {
 		length := 10 * time.Minute

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// promised returns the checker of a fleet in which three runtimes have scaler 1.0.0, and the rollout of 1.1.0 begins.
+// promised returns a checker that has observed three runtimes with scaler 1.0.0 and the start of the rollout of 1.1.0.
 // The canaries have not reported 1.1.0 yet.
 func promised() (*Checker, func(id string, sequence int64, version string) Push) {
 	c, push := history()
@@ -18,27 +18,26 @@ func promised() (*Checker, func(id string, sequence int64, version string) Push)
 	return c, push
 }
 
-// canaryReady passes the checker a report in which a canary has the version in the state Ready, as after the first
-// wave.
+// canaryReady passes the checker a canary's report in which the version is Ready, as after the first wave.
 func canaryReady(c *Checker, version string) {
 	c.Reported(1, Reported{
 		Runtime: "sim-0", Sequence: 6, Epoch: 1, Observed: 10, Ready: map[string]string{"scaler": version},
 	})
 }
 
-// stands passes an observation of the rollout of 1.1.0 to the checker.
+// stands passes the state of the rollout of 1.1.0 to the checker.
 func stands(c *Checker, at time.Duration, state string, granted ...string) {
 	c.Rollouts(at, []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: state, Granted: granted}})
 }
 
-// staysSucceeded passes two observations of the succeeded rollout, after which each return to an older version must be
-// explained.
+// staysSucceeded passes the state Succeeded twice. After that, the checker requires a reason for every return to an
+// older version.
 func staysSucceeded(c *Checker, at time.Duration) {
 	stands(c, at, "Succeeded")
 	stands(c, at+maxUnexplainedTime, "Succeeded")
 }
 
-// reportWith returns a report of sim-5 about its bundle with this sequence.
+// reportWith returns a report from sim-5 about the bundle with sequence number observed.
 func reportWith(sequence, observed int64, change func(*Reported)) Reported {
 	r := Reported{Runtime: "sim-5", Sequence: sequence, Epoch: 1, Observed: observed}
 	change(&r)
@@ -55,8 +54,8 @@ func issued(at time.Duration, p Push) Push {
 	return p
 }
 
-// returnsAfter passes the checker a bundle with version 1.1.0, then losses of records, and then a bundle with version
-// 1.0.0 and these rollbacks.
+// returnsAfter passes the checker a bundle with version 1.1.0, the given losses of records, and then a bundle that
+// returns to version 1.0.0 and lists the given rollbacks.
 func returnsAfter(
 	c *Checker, push func(string, int64, string) Push, lose func(), rollbacks ...bundle.Rollback,
 ) {
@@ -69,8 +68,7 @@ func returnsAfter(
 	staysSucceeded(c, 6)
 }
 
-// Each case is a promise to operators. broken is a history that breaks the promise, and kept is a similar history that
-// keeps it.
+// Each case tests one guarantee. The history broken violates it. The similar history kept does not.
 func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 	type happens = func(c *Checker, push func(string, int64, string) Push)
 	for name, test := range map[string]struct {
@@ -207,7 +205,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 			kept: func(c *Checker, push func(string, int64, string) Push) {
 				canaryReady(c, "1.1.0")
 				stands(c, 2, "Paused", "sim-6")
-				c.Pushed(3, push("sim-6", 11, "1.1.0")) // granted before the pause
+				c.Pushed(3, push("sim-6", 11, "1.1.0")) // the rollout allowed this version before the pause
 				stands(c, 4, "Paused")
 				c.Pushed(5, push("sim-5", 11, "1.1.0"))
 				stands(c, 6, "Progressing") // a user resumed it
@@ -256,7 +254,7 @@ func TestCheckerDetectsBrokenGuarantees(t *testing.T) {
 			kept: func(c *Checker, push func(string, int64, string) Push) {
 				c.Incomplete("1.1.0")
 				canaryReady(c, "1.1.0")
-				c.Pushed(1, push("sim-5", 11, "1.0.0")) // a renewal
+				c.Pushed(1, push("sim-5", 11, "1.0.0")) // the publisher renewed the bundle
 				c.Complete()
 				c.Pushed(2, push("sim-5", 12, "1.1.0"))
 			},

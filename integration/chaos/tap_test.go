@@ -86,8 +86,7 @@ func TestObserverReportsBundleOfUnknownKey(t *testing.T) {
 	p.wantBroken("runtimes must refuse it")
 }
 
-// rotate applies roots of trust that list one key each. If revoke is true, each root revokes the key of its
-// predecessor.
+// rotate applies roots of trust that list one key each. If revoke is true, each root revokes the previous root's key.
 func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	p.Helper()
 	maker := trusttest.NewRootFixture(p)
@@ -108,7 +107,7 @@ func (p *pushes) rotate(revoke bool, keys ...trust.Signer) {
 	}
 }
 
-// A publisher signs with the earlier root until the registry accepts the newest root.
+// A publisher signs with the key in the previous root until the registry accepts the newest root.
 func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	p := newPushes(t, keys[0])
@@ -119,7 +118,7 @@ func TestObserverAcceptsBundleBetweenTwoRotations(t *testing.T) {
 	}
 }
 
-// Agents use the earlier root until the registry accepts a new one.
+// Agents use the previous root until the registry accepts a new one.
 func TestObserverAcceptsBundleOfConcurrentlyRevokedKey(t *testing.T) {
 	keys := []trust.Signer{trusttest.NewSigner(t), trusttest.NewSigner(t)}
 	for name, c := range map[string]struct {

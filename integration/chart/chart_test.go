@@ -81,7 +81,7 @@ func objectsOf(t *testing.T, r Release) []*unstructured.Unstructured {
 	return objects
 }
 
-// pick decodes the only object of a kind into into.
+// pick finds the only object of a kind and decodes it into the argument into.
 func pick(t *testing.T, objects []*unstructured.Unstructured, kind string, into any) {
 	t.Helper()
 	at := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == kind })
@@ -201,7 +201,7 @@ func TestFilesNamedInFlagsAreMounted(t *testing.T) {
 	}
 }
 
-// part returns the publisher's component that an object with this name belongs to.
+// part returns the component of the publisher to which an object with this name belongs.
 func part(name string) string {
 	for _, suffix := range []string{"-token-service", "-ui"} {
 		if strings.HasSuffix(name, suffix) {

@@ -103,7 +103,7 @@ func gitOpsReleases(t *testing.T) map[string]Release {
 	return found
 }
 
-// kustomized returns the objects of the example overlays with the bases of a release.
+// kustomized builds the example overlays on the bases of a release and returns their objects.
 func kustomized(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
@@ -207,7 +207,7 @@ func gitOpsDefinitions(t *testing.T) (files []string) {
 	t.Helper()
 	for module, names := range gitOpsModules {
 		download := exec.CommandContext(t.Context(), "go", "mod", "download", "-json", module)
-		download.Dir = t.TempDir() // outside of the project's module
+		download.Dir = t.TempDir() // outside this project's Go module
 		output, err := download.Output()
 		if err != nil {
 			t.Skipf("%s is not available: %v %s", module, err, output)

@@ -76,7 +76,7 @@ func (o *operator) output(script string) string {
 	return string(output)
 }
 
-// steps runs the shell blocks of a page that have this name.
+// steps runs the shell blocks with this name on a page.
 func (o *operator) steps(page, name string) {
 	o.Helper()
 	blocks := guides.Named(guideBlocks(o.T, page), name)
@@ -86,7 +86,7 @@ func (o *operator) steps(page, name string) {
 	}
 }
 
-// notes runs the kubectl commands in Helm's notes of each chart.
+// notes runs the kubectl commands in the NOTES.txt of each chart.
 func (o *operator) notes() {
 	o.Helper()
 	kyma := o.hold("Kyma", "kyma-system", "default", "", false)
@@ -107,7 +107,7 @@ func (o *operator) notes() {
 	require.NoError(o, o.api.Delete(o.Context(), kyma))
 }
 
-// uninstall runs the shell blocks with this name in the guide on uninstalling.
+// uninstall runs the shell blocks with this name in docs/guides/uninstall.md.
 func (o *operator) uninstall(name string) {
 	o.Helper()
 	o.steps("guides/uninstall.md", name)
@@ -124,8 +124,8 @@ func (o *operator) images() (all []string) {
 	return all
 }
 
-// hold creates an object with a finalizer, or without one if finalizer is empty. If deleted is true,
-// it also deletes the object, which then stays because of its finalizer.
+// hold creates an object with a finalizer, or without one if finalizer is empty. If deleted is true, it also deletes
+// the object, which then remains until the finalizer is removed.
 func (o *operator) hold(kind, namespace, name, finalizer string, deleted bool) *unstructured.Unstructured {
 	o.Helper()
 	spec := map[string]any{"channel": "regular"}
@@ -162,8 +162,8 @@ func (o *operator) gone(objects ...client.Object) {
 	}
 }
 
-// The test runs every command of both guides, and the Helm commands of the guide on upgrades, in one cluster. The
-// publisher and the agent do not run there, so finalizers stay on deleted objects.
+// The test runs every command in the guides to install and uninstall, and the Helm commands in the guide to upgrade, in
+// one cluster. The publisher and the agent do not run there, so nothing removes finalizers from deleted objects.
 func TestGuidesOnInstallingAndUninstallingWork(t *testing.T) {
 	suite.Long(t) // the short suite runs TestHelmInstallsUpgradesAndRemovesTheCharts
 	o, ctx := newOperator(t), t.Context()

@@ -92,7 +92,7 @@ func (g *testCluster) hasCurrentCRD() bool {
 	return len(g.definition().Spec.Versions[1].AdditionalPrinterColumns) > 0
 }
 
-// older returns a copy of the publisher's chart whose Kyma CRD has no printer columns.
+// older returns a copy of the publisher's chart in which the Kyma CRD lacks printer columns, as in an older version.
 func older(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "kcp-publisher")
@@ -149,7 +149,7 @@ func TestHelmInstallsUpgradesAndRemovesTheCharts(t *testing.T) {
 
 	// The control plane's cluster is also a runtime.
 	g.must("install", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--create-namespace")
-	// Modules have their own accounts in this installation.
+	// In this installation, each module has its own ServiceAccount.
 	require.NoError(t, g.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "platform"}}))
 	g.must("upgrade", "skr-agent", "charts/skr-agent", "--namespace", "kyma-system", "--values",
 		"integration/chart/testdata/skr-agent-full.values.yaml", "--set", "metrics.enabled=true", "--set",

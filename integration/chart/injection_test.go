@@ -11,7 +11,7 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 )
 
-// texts calls visit for each text in values. set replaces the text.
+// texts calls visit for each string in values. visit can call set to replace it.
 func texts(values any, path string, visit func(path, text string, set func(string))) {
 	switch values := values.(type) {
 	case map[string]any:
@@ -31,7 +31,7 @@ func texts(values any, path string, visit func(path, text string, set func(strin
 	}
 }
 
-// A text in a value must not add fields to an object or break its YAML.
+// A string in a chart value must not add fields to a rendered object or break its YAML.
 func TestTextsInValuesCannotAddFields(t *testing.T) {
 	const field = "injected"
 	for name, r := range cases(t) {

@@ -17,12 +17,12 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schemas converts the API server's OpenAPI schemas to schemas for kubeconform, which forbid unknown fields.
+// schemas converts the API server's OpenAPI schemas for kubeconform, with unknown fields forbidden.
 type schemas struct {
 	*testCluster
 	dir   string
 	paths map[string]openapi.GroupVersion
-	// written records for each kind whether it has a schema. read contains the schema definitions of each API path.
+	// written records whether each kind has a schema. read caches the schema definitions by API path.
 	written map[string]bool
 	read    map[string]map[string]any
 }
@@ -38,7 +38,7 @@ func newSchemas(g *testCluster) *schemas {
 	return &schemas{g, g.TempDir(), paths, map[string]bool{}, map[string]map[string]any{}}
 }
 
-// location is the path of a kind's schema for kubeconform.
+// location returns the path template with which kubeconform finds the schema of a kind.
 func (s *schemas) location() string {
 	return filepath.Join(s.dir, "{{.Group}}_{{.ResourceAPIVersion}}_{{.ResourceKind}}.json")
 }
@@ -92,7 +92,7 @@ func (s *schemas) definitions(path string) map[string]any {
 	return s.read[path]
 }
 
-// closeObjects forbids fields that a schema does not list.
+// closeObjects changes a schema so that it forbids fields that it does not list.
 func closeObjects(of any) {
 	schema, ok := of.(map[string]any)
 	if !ok {
@@ -149,7 +149,7 @@ func (s *schemas) conform(objects map[string][]*unstructured.Unstructured) (judg
 	return judged, faults
 }
 
-// conforms checks the objects of the charts with kubeconform.
+// conforms checks the charts' rendered objects with kubeconform.
 func (g *testCluster) conforms() {
 	g.Helper()
 	s, rendered := newSchemas(g), map[string][]*unstructured.Unstructured{}

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/manager"
 )
 
-// The names in the Role must be those that the publisher uses.
+// The Role must allow the Lease names that the publisher uses.
 func TestRolesIncludeTheLeasesOfTheSelector(t *testing.T) {
 	const base = "kcp-publisher.kyma-pull.dev"
 	for _, selector := range []string{"", "sharding.fluxcd.io/shard=one"} {

@@ -90,7 +90,7 @@ func rules(t *testing.T) map[string][]alerts.Alert {
 // metricNames matches metrics of the project and of its libraries.
 var metricNames = regexp.MustCompile(`\b(kyma_pull|process|go|workqueue|controller_runtime|rest_client)_[a-z0-9_]+\b`)
 
-// documented returns the metrics on the reference page.
+// documented returns the names of the metrics on the reference page.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, "docs", "reference", "metrics.md"))
@@ -132,7 +132,7 @@ var (
 	legends   = regexp.MustCompile(`\{\{\s*([a-zA-Z_]+)\s*\}\}`)
 )
 
-// unknownLabels returns the labels in a query or its legend that its metrics do not have.
+// unknownLabels returns the labels in a query or its legend that the queried metrics do not have.
 func unknownLabels(expr, legend string, labels map[string][]string) []string {
 	known := []string{"pod", "namespace", "job", "instance", "container", "cluster", "le"}
 	var strange, named []string
@@ -252,8 +252,8 @@ const (
 	ofAgent     = "kyma_pull_agent_"
 )
 
-// replace returns a copy of the healthy series in which some series have different values. others contains the name and
-// the new value of each of these series, one after the other.
+// replace returns a copy of the healthy series with different values for some of them. others alternates between a
+// series name and its new value.
 func replace(healthy map[string]string, others ...string) map[string]string {
 	series := maps.Clone(healthy)
 	for i := 0; i < len(others); i += 2 {

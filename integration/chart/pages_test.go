@@ -31,7 +31,7 @@ func (g *testCluster) nameContexts(path string, names ...string) {
 	require.NoError(g, clientcmd.WriteToFile(*config, path))
 }
 
-// define creates a CRD that another project owns. Its schema accepts every object.
+// define creates a CRD in place of another project's CRD. Its schema accepts every object.
 func (g *testCluster) define(group, kind, plural string) {
 	g.Helper()
 	require.NoError(g, g.api.Create(g.Context(), &apiextensionsv1.CustomResourceDefinition{
@@ -61,7 +61,7 @@ func (g *testCluster) define(group, kind, plural string) {
 	}))
 }
 
-// otherPages runs the commands of further pages on a cluster with the charts. It replaces names on the pages with the
+// otherPages runs the commands on the remaining pages in a cluster with the charts. It replaces example names with the
 // names of objects in the cluster.
 func (o *operator) otherPages() {
 	o.Helper()
@@ -91,7 +91,7 @@ func (o *operator) otherPages() {
 		"kyma-pull.dev/module/",
 		"--components registry.example/modules",
 		"--components ctf:modules",
-		// Without pods, the test checks only the Service.
+		// This cluster does not run pods, so the test checks only that the Service exists.
 		"port-forward service/kcp-publisher-ui 8085:80",
 		"get service/kcp-publisher-ui",
 	)

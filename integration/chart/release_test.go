@@ -48,7 +48,7 @@ func buildRelease(t *testing.T, version string) string {
 	return dir
 }
 
-// unpack extracts a program from an archive of a release.
+// unpack extracts a program from a release archive.
 func unpack(t *testing.T, archive, program, to string) {
 	t.Helper()
 	file, err := os.Open(archive)
@@ -69,7 +69,7 @@ func unpack(t *testing.T, archive, program, to string) {
 	}
 }
 
-// The test uses only files of a release, and no files of the checkout.
+// The test uses only release files, and no files from the checkout.
 func TestReleaseInstallsWithoutCheckout(t *testing.T) {
 	suite.Long(t)
 	const version = "0.1.0"

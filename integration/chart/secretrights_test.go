@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// A role of the publisher's chart that reads Secrets names them, or is the only role in a namespace other than the
-// release's namespace, which contains private keys.
+// A role that can read Secrets must list their names. The only exception is a role in a namespace of its own, because
+// the release namespace contains private keys.
 func TestRolesReadOnlyTheirOwnSecrets(t *testing.T) {
 	charts := cases(t)
 	for name, values := range map[string]map[string]any{
@@ -32,7 +32,7 @@ func TestRolesReadOnlyTheirOwnSecrets(t *testing.T) {
 		if r.Name != "kcp-publisher" {
 			continue
 		}
-		readers := map[string]string{} // the reader of each namespace's Secrets or of a named Secret
+		readers := map[string]string{} // the role that can read a namespace's Secrets, or one named Secret
 		for _, o := range objectsOf(t, r) {
 			for _, rule := range rulesOnSecrets(t, o) {
 				secrets := []string{o.GetNamespace() + "/*"}
@@ -55,7 +55,7 @@ func TestRolesReadOnlyTheirOwnSecrets(t *testing.T) {
 	}
 }
 
-// rulesOnSecrets returns the rules of a role that grant reading Secrets.
+// rulesOnSecrets returns a role's rules that allow reading Secrets.
 func rulesOnSecrets(t *testing.T, o *unstructured.Unstructured) (found []rbacv1.PolicyRule) {
 	t.Helper()
 	if o.GetKind() != "Role" && o.GetKind() != "ClusterRole" {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// scalars returns texts that YAML reads as a number or boolean. It maps each text to one of the same form that YAML
-// reads as a string. The short suite renders all charts only with the number.
+// scalars returns texts that YAML parses as a number or boolean. It maps each text to a similar text that YAML parses
+// as a string. The short suite renders the charts only with the number.
 func scalars() map[string]string {
 	if suite.Selected() {
 		return map[string]string{"123": "12x", "true": "trux"}
@@ -27,7 +27,7 @@ func scalars() map[string]string {
 func TestTextsInValuesStayStrings(t *testing.T) {
 	for name, r := range cases(t) {
 		if strings.HasSuffix(name, "-default") || strings.HasSuffix(name, "-takeover") {
-			continue // the other cases set more values
+			continue // the other cases cover these values
 		}
 		renderer := newTextRenderer(t, r.Dir)
 		values, err := chartutil.CoalesceValues(renderer.chart, r.Values)

@@ -27,7 +27,7 @@ type decodedFile struct {
 	err     error
 }
 
-// newTextRenderer loads a chart without its largest files, which contain no values.
+// newTextRenderer loads a chart without its largest files, which do not use chart values.
 func newTextRenderer(t *testing.T, dir string) *textRenderer {
 	t.Helper()
 	loaded, err := loader.LoadDir(dir)
@@ -49,8 +49,7 @@ func newTextRenderer(t *testing.T, dir string) *textRenderer {
 	return &textRenderer{chart: loaded, schema: schema, decoded: map[string]decodedFile{}}
 }
 
-// render returns the YAML files that the templates render to. It returns false if the schema or a template refuses the
-// values.
+// render returns the rendered YAML files. It returns false if the schema or a template rejects the values.
 func (r *textRenderer) render(t *testing.T, values map[string]any, options chartutil.ReleaseOptions) (
 	map[string]string, bool,
 ) {

@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// refused creates a ConfigMap with a label without storing it, and returns the API server's refusal.
+// refused tries to create a labeled ConfigMap in a dry run, and returns the API server's error.
 func refused(ctx context.Context, api kubernetes.Interface, label string) error {
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "refused-", Labels: map[string]string{"left": label},
@@ -24,8 +24,7 @@ func refused(ctx context.Context, api kubernetes.Interface, label string) error 
 	return err
 }
 
-// leaveAdmissionRules creates a webhook and a policy that refuse labeled ConfigMaps, and waits until the API server
-// enforces both.
+// leaveAdmissionRules creates a webhook and a policy that reject labeled ConfigMaps, and waits until both are enforced.
 func leaveAdmissionRules(t *testing.T, api kubernetes.Interface) {
 	t.Helper()
 	ctx := t.Context()

@@ -201,7 +201,7 @@ func TestReturnedClusterIsResetAndLentAgain(t *testing.T) {
 			t.Errorf("the reset cluster refuses an object with label %s: %v", label, err)
 		}
 	}
-	// The same names, kinds and addresses can be used again.
+	// The next borrower can use the same names, kinds and addresses.
 	must(nil, installCRDs(again.Config, []fs.FS{os.DirFS("testdata")}))
 	must(nil, things.Create(ctx, thingOf("held")))
 	must(

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// With --help, the program parses each command line without executing it.
+// With --help, the program parses a command line but does not execute it.
 func TestClosingCommandsOfDemoAreValid(t *testing.T) {
 	binaries, err := fleet.Build()
 	if err != nil {

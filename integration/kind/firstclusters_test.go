@@ -91,7 +91,7 @@ func provideRegistry(t *testing.T, p packer, programs string) {
 	require.NoError(t, err)
 }
 
-// waiting is a shell function that repeats a command until its output contains a text.
+// waiting is a shell function that repeats a command until it prints the expected text.
 const waiting = `
 until_shows() {
   for i in $(seq 120); do
@@ -102,8 +102,8 @@ until_shows() {
 }
 `
 
-// tutorialWaits lists the waits and repeated commands that the tutorial describes in its text. block is a part of the
-// shell block that precedes the commands.
+// tutorialWaits lists commands that wait or repeat a step, as the tutorial's text asks the reader to do. block is part
+// of the shell block that precedes the commands.
 var tutorialWaits = []struct{ block, commands string }{
 	{"config use-context kind-kcp", "until_shows '2 healthy' 'kcp-publisher status'"},
 	{"offer 1.1.0", "until_shows 'regular-1 .*Waiting' 'kcp-publisher rollout list'"},
@@ -119,7 +119,7 @@ var tutorialWaits = []struct{ block, commands string }{
 
 var tutorialVersion = regexp.MustCompile(`(?m)^VERSION=\S+`)
 
-// tutorialScript returns one script with the commands of the tutorial and its waits, for a version of the release.
+// tutorialScript returns a script with the tutorial's commands and waits for one release version.
 func tutorialScript(t *testing.T, blocks []guides.Block, version string) string {
 	t.Helper()
 	var script strings.Builder

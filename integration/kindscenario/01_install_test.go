@@ -20,7 +20,7 @@ func TestInstalledModuleHasRunningPods(t *testing.T) {
 	untilReconciled(t, stage.berlin)
 }
 
-// untilReconciled waits until the module's operator has handled the default CR.
+// untilReconciled waits until the module's operator has reconciled the default CR.
 func untilReconciled(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, "the operator in "+r.ID+" has handled the default CR", func() (bool, string) {

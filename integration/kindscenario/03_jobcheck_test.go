@@ -17,8 +17,8 @@ import (
 
 const labelStage = "kyma-pull.dev/stage"
 
-// failingJob is the list of checks that the version ships. The Job's Pod has no token for the API server, so the
-// operator in it logs an error and ends.
+// failingJob declares a check that runs the operator's image as a Job. The Job's pod does not have a token for the API
+// server, so the operator logs an error and exits.
 const failingJob = `
 checks:
 - name: conformance
@@ -38,7 +38,7 @@ checks:
             securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
 `
 
-// Only kind clusters run Jobs and have the logs of their Pods.
+// Only kind clusters run Jobs and return pod logs.
 func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	startScenario(t)
 	ctx, canary, other := t.Context(), stage.berlin, stage.tokyo
@@ -75,8 +75,8 @@ func TestFailedJobCheckRollsBackTheCanary(t *testing.T) {
 	}
 	must(t, canary.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
 	must(t, other.UntilState(ctx, samplemodule.Module, before, v1beta2.StateReady))
-	// The deletion of the policy gives the runtimes the rejected version, which works apart from its check. Do not
-	// change the channel here: the publisher could process that change after the deletion of the policy.
+	// After the policy is deleted, the runtimes get the rejected version, which works except for its check. Do not
+	// change the channel here: the publisher could process that change after the deletion.
 }
 
 // setStage labels the Kyma of runtime berlin in the control plane until the end of the scenario.

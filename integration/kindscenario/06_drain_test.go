@@ -81,7 +81,7 @@ func TestEvictedAgentAndModuleRecover(t *testing.T) {
 		must(t, r.API.List(ctx, &pods, client.InNamespace(v1beta2.RuntimeNamespace),
 			client.MatchingLabels{name: value}))
 		for _, p := range pods.Items {
-			// kubectl drain also retries while the disruption budget refuses the eviction.
+			// Like kubectl drain, retry while the disruption budget does not allow the eviction.
 			must(t, fleet.Until(ctx, time.Minute, "pod "+p.Name+" can be evicted", func() (bool, string) {
 				err := evict(ctx, r.API, p.Namespace, p.Name)
 				return client.IgnoreNotFound(err) == nil, fmt.Sprint(err)

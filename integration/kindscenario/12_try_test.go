@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/try"
 )
 
-// This test runs the steps of docs/tutorials/try-a-module.md with KIND=1. On clusters of its own, it would take minutes
-// longer.
+// This test runs the steps of docs/tutorials/try-a-module.md with KIND=1, on the clusters of the other scenarios.
+// Creating clusters for it would take minutes.
 func TestSampleModulePassesTrialWithPods(t *testing.T) {
 	suite.Long(t) // the short suite runs TestInstalledModuleHasRunningPods
 	startScenario(t)

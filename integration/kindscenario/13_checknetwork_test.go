@@ -74,7 +74,7 @@ func TestNetworkPolicyLimitsRequestsOfChecks(t *testing.T) {
 	must(t, r.UntilState(ctx, samplemodule.Module, version, v1beta2.StateReady))
 }
 
-// allow adds an egress rule for a port to the program's NetworkPolicy, until the end of the scenario.
+// allow adds an egress rule for a port to the program's NetworkPolicy and removes it when the scenario ends.
 func (p policedProgram) allow(t *testing.T, port int32) {
 	t.Helper()
 	var before networkingv1.NetworkPolicy

@@ -27,15 +27,15 @@ func TestChartNetworkPoliciesBlockUnneededTraffic(t *testing.T) {
 	}
 }
 
-// policedProgram is a program whose chart has a NetworkPolicy.
+// policedProgram is a program to which a NetworkPolicy from its chart applies.
 type policedProgram struct {
 	cluster         string
 	api             client.Client
 	namespace, name string
 }
 
-// checkBlocked checks that the policy blocks unneeded traffic. It compares the connections of a test pod that has the
-// program's labels with the connections of the pod without these labels.
+// checkBlocked checks that the policy blocks unneeded traffic. It opens the same connections from a test pod with the
+// program's labels, and from one without them.
 func (p policedProgram) checkBlocked(t *testing.T) {
 	labels := p.labels(t)
 	const metrics, probes, registry, unknown = 8080, 8081, 5000, 5001
@@ -56,7 +56,7 @@ func (p policedProgram) checkBlocked(t *testing.T) {
 	untilAll("after the labels are removed from the test pod", answers)
 }
 
-// labels returns the pod labels that the policy selects. The program's own pod must have them.
+// labels returns the policy's pod selector, and checks that it matches the program's own pod.
 func (p policedProgram) labels(t *testing.T) map[string]string {
 	t.Helper()
 	var policy networkingv1.NetworkPolicy

@@ -63,7 +63,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 	}
 }
 
-// An admission policy must protect the agent's objects from a user with all permissions in kyma-system.
+// An admission policy must protect the agent's objects even from a user who has all permissions in kyma-system.
 func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	startScenario(t)
 	ctx, r := t.Context(), stage.berlin
@@ -101,8 +101,8 @@ func TestChartProtectsTheAgentsObjectsFromTenants(t *testing.T) {
 	}
 }
 
-// ownerReferenceModule returns a module with an object whose owner references would make Kubernetes' garbage
-// collector delete namespace kyma-system.
+// ownerReferenceModule returns a module with an object that is set as an owner of namespace kyma-system, so that
+// Kubernetes' garbage collector would delete the namespace.
 func ownerReferenceModule() sample.Version {
 	return sample.Version{Module: "thief", Version: "1.0.0", Manifest: `apiVersion: v1
 kind: Namespace
@@ -178,7 +178,7 @@ func clusterAdmin(name string, subject rbacv1.Subject) *rbacv1.ClusterRoleBindin
 	}
 }
 
-// employModules creates the ServiceAccount for modules in a runtime, with the permissions of module beacon.
+// employModules creates the ServiceAccount for modules in a runtime, with the permissions that module beacon needs.
 func employModules(ctx context.Context, r *fleet.Runtime) error {
 	all := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{rbacv1.VerbAll}}

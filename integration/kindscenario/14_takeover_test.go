@@ -123,7 +123,7 @@ func onlyPod(t *testing.T) types.UID {
 	return pods.Items[0].UID
 }
 
-// ask runs `kcp-publisher takeover`.
+// ask runs `kcp-publisher takeover` and returns its output.
 func ask(t *testing.T, args ...string) string {
 	t.Helper()
 	output, err := stage.fleet.Ask(t.Context(), append([]string{"takeover"}, args...)...)

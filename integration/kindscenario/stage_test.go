@@ -117,7 +117,7 @@ func prepareEnvironment() error {
 	if err := os.RemoveAll(stage.failures); err != nil {
 		return err
 	}
-	// After a loss of its API server, a client retries at increasing intervals of up to a minute.
+	// After an API server outage, clients retry at increasing intervals of up to a minute.
 	stage.fleet = fleet.New(fleet.Options{
 		Dir: stage.dir, Environment: stage.kind, Progress: os.Stderr, SingleCluster: true, Links: true,
 		TimeLimit: 4 * time.Minute,
@@ -173,7 +173,7 @@ func removeAll() error {
 	return errors.Join(stage.fleet.Close(), os.RemoveAll(stage.dir))
 }
 
-// removeAfterInterrupt is like removeAll, but is called after an interrupt during a scenario.
+// removeAfterInterrupt calls removeAll after an interrupted scenario.
 func removeAfterInterrupt() error {
 	if *keep {
 		fmt.Printf("kept the kind clusters; their kubeconfigs are in %s\n", stage.dir)
@@ -182,7 +182,8 @@ func removeAfterInterrupt() error {
 	return errors.Join(stage.kind.Close(), os.RemoveAll(stage.dir))
 }
 
-// startScenario starts a scenario. At its end, it gathers diagnostics of a failure and then runs the cleanup steps.
+// startScenario starts a scenario. When the scenario ends, it gathers diagnostics if the scenario failed, and then runs
+// the cleanup steps.
 func startScenario(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -202,7 +203,7 @@ func startScenario(t *testing.T) {
 // addCleanup registers a cleanup step for the end of the running scenario. The steps run in reverse order.
 func addCleanup(step func(context.Context) error) { stage.undo = append(stage.undo, step) }
 
-// gather collects diagnostics of a failure and returns their folder.
+// gather collects diagnostics after a failure and returns their folder.
 func gather(ctx context.Context, name string) string {
 	dir := filepath.Join(stage.failures, name)
 	if err := stage.kind.Gather(ctx, dir); err != nil {

@@ -96,7 +96,7 @@ func runnable(command string, targets []string) bool {
 
 // .ci/run and the workflow for changes must run the same steps. The first two steps of .ci/run prepare the machine.
 func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
-	steps := stepsOfCI(t)
+	steps := ciSteps(t)
 	steps = slices.DeleteFunc(steps, func(step string) bool {
 		return step == "make prepare" || step == "make kind-nodes"
 	})
@@ -111,8 +111,8 @@ func TestWorkflowForChangesRunsTheStepsOfCI(t *testing.T) {
 	}
 }
 
-// stepsOfCI returns the calls of make in .ci/run.
-func stepsOfCI(t *testing.T) []string {
+// ciSteps returns the make commands in .ci/run.
+func ciSteps(t *testing.T) []string {
 	t.Helper()
 	var steps []string
 	for _, step := range regexp.MustCompile(`(?m)^ *(?:step|background) ([a-z].*)$`).
@@ -138,7 +138,7 @@ func TestCIStepsHaveTimeBudgets(t *testing.T) {
 			budgeted = append(budgeted, fields[0])
 		}
 	}
-	for _, step := range stepsOfCI(t) {
+	for _, step := range ciSteps(t) {
 		targets = append(targets, strings.Fields(step)[1])
 	}
 	slices.Sort(budgeted)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// constructors maps each file that creates an HTTP client or transport to its reason. All other files must use
+// constructors maps each file that can create an HTTP client or transport to the reason. All other files must use
 // store.NewClient, which limits redirects and addresses.
 var constructors = map[string]string{
 	"bundle/store/outgoing.go":                    "store.NewClient",
@@ -96,7 +96,7 @@ func setsRedirects(e ast.Expr) bool {
 	return is && key.Name == "CheckRedirect"
 }
 
-// isHTTP reports whether an expression is a name of net/http.
+// isHTTP reports whether an expression refers to this identifier in package net/http.
 func isHTTP(e ast.Expr, name string) bool {
 	selector, is := e.(*ast.SelectorExpr)
 	if !is || selector.Sel.Name != name {

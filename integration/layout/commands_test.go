@@ -12,7 +12,7 @@ import (
 // notRun marks blocks whose commands are parsed but not run.
 const notRun = "TestCommandsInDocsAreValid"
 
-// Tests that run the blocks of several pages.
+// Names of tests that run shell blocks on several pages.
 const (
 	operators   = "TestOperatorGuidesWork"
 	takenOver   = "TestLifecycleManagerLandscapeIsTakenOverInSteps"
@@ -119,7 +119,7 @@ func TestDocumentedCommandsRunInTests(t *testing.T) {
 	}
 }
 
-// checkClaim fails the test unless the test with this name exists and refers to the block's page.
+// checkClaim fails unless the test that is claimed to run a block exists and refers to the block's page.
 func checkClaim(t *testing.T, b clitest.Block, name string, tests map[string]reader) {
 	t.Helper()
 	test, ok := tests[name]

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// trimpathPrefixes lists the beginnings of lines that can contain -trimpath. Go compiles all packages again for this
-// flag, so the Makefile sets it for all targets. Only the builds of releases ignore the environment and set it again.
+// trimpathPrefixes lists the prefixes of Makefile lines that can contain -trimpath. Go compiles all packages again if
+// this flag changes, so the Makefile sets it once for all targets. Only release builds ignore the environment and set
+// it again.
 var trimpathPrefixes = []string{
 	".goreleaser.yaml:", "hack/release/artifacts_test.go:",
 	"CONTRIBUTING.md:",
@@ -41,7 +42,7 @@ func TestMakeTargetsCompileWithTrimpath(t *testing.T) {
 	}
 }
 
-// The suite compiles only for Linux, but releases contain programs for macOS.
+// The test suite compiles only for Linux, but releases also contain programs for macOS.
 func TestPlatformFilesDefineTheSameFunctions(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^func (\w+)\(`)
 	for _, path := range tracked(t, "**/*_other.go") {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shippedCRDs lists the folder of each chart's CRDs.
+// shippedCRDs lists each chart and the folder with its CRDs.
 var shippedCRDs = []struct{ chart, folder string }{
 	{"kcp-publisher", "charts/kcp-publisher/files/crds"}, {"skr-agent", "charts/skr-agent/crds"},
 }
@@ -239,7 +239,7 @@ func kindOf(schema apiextensionsv1.JSONSchemaProps) string {
 	return strings.TrimSpace(kind)
 }
 
-// limitsOf describes the validation and default of a field.
+// limitsOf describes a field's validation rules and default.
 func limitsOf(schema apiextensionsv1.JSONSchemaProps) string {
 	var all []string
 	add := func(format string, values ...any) { all = append(all, fmt.Sprintf(format, values...)) }
@@ -304,7 +304,7 @@ func text(raw []byte) string {
 	return string(raw)
 }
 
-// inTable returns a text as a table cell.
+// inTable escapes a text for a table cell.
 func inTable(text string) string {
 	return strings.NewReplacer("|", `\|`, "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))
 }

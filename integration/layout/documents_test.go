@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// leastTests maps pages whose tables name tests to the minimum number of named tests.
+// leastTests maps pages with tables of tests to the minimum number of tests that they must name.
 var leastTests = map[string]int{
 	"docs/kyma-compatibility.md": 100, "docs/reference/attacks.md": 300, "docs/security/guarantees.md": 25,
 }
 
-// A row without its test would prove nothing.
+// A table row must not refer to a test that does not exist.
 func TestTestsNamedOnPagesExist(t *testing.T) {
 	tests := testSources(t)
 	for _, page := range pages(t) {

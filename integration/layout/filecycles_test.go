@@ -28,16 +28,16 @@ const largePackage = 2500
 // must never increase.
 var fileCycles = map[string]int{}
 
-// uses maps each file to the files that it uses, and each of these to the name of a used declaration.
+// uses maps each file to the files that it uses, with the name of one used declaration for each.
 type uses map[string]map[string]string
 
-// TestLargePackagesHaveNoFileCycles requires that the files of a large package can be read in one order, from the files
-// that use others to the files that use none.
+// TestLargePackagesHaveNoFileCycles requires that the files of a large package use each other in one direction only, so
+// that a reader can read them in one order.
 //
 // File A uses file B if A's code refers to a function, method, type or variable that B declares at package level. Two
-// references do not count, because one subject often needs several files: a method's reference to its own receiver type
-// or to another method of this type, and a reference to a constant. A cycle is a set of files that use each other
-// directly or through other files of the set.
+// kinds of references do not count, because one topic often needs several files: references to constants, and
+// references of a method to its receiver type or to other methods of this type. A cycle is a set of files that use each
+// other directly or through other files of the set.
 func TestLargePackagesHaveNoFileCycles(t *testing.T) {
 	large := map[string]goPackage{}
 	for _, p := range packages(t) {
@@ -163,7 +163,7 @@ func usesIn(fset *token.FileSet, path string, parsed []*ast.File, dependencies t
 	return files, nil
 }
 
-// origin returns the declared function of an instance of a generic type or function.
+// origin returns the generic declaration of an instantiated function, or the object itself if it is not generic.
 func origin(object types.Object) types.Object {
 	if function, is := object.(*types.Func); is {
 		return function.Origin()
@@ -172,7 +172,7 @@ func origin(object types.Object) types.Object {
 }
 
 // isUse reports whether a reference to the declaration counts as a use. receiver is the receiver type of the method
-// that contains the reference, or nil if a method does not contain it.
+// that contains the reference, or nil outside of methods.
 func isUse(object types.Object, scope *types.Scope, receiver *types.TypeName) bool {
 	switch object := object.(type) {
 	case *types.Func:

@@ -129,7 +129,8 @@ func TestImportsOfAHigherLayerAreRefused(t *testing.T) {
 	}
 }
 
-// importProblem returns the problem of an import between two top-level folders, or "" if the import is allowed.
+// importProblem explains why an import between two top-level folders is not allowed. It returns "" if the import is
+// allowed.
 func importProblem(from, to string) string {
 	target, ours := strings.CutPrefix(to, module+"/")
 	if !ours {
@@ -152,9 +153,9 @@ func importProblem(from, to string) string {
 	return ""
 }
 
-// levels contains the level of each folder in the internal folder of each program. A folder imports only from folders
-// with a lower level. The folder for takeovers has its own levels, because the core and the command line call parts of
-// it. In the publisher's command folder, levels 0 and 1 are shared packages, and the packages of level 2 contain the
+// levels maps the folders below each program's internal folder to their level. A folder imports only from folders with
+// a lower level. The takeover folder has several levels, because both the core and the command line call parts of it.
+// In the publisher's command folder, levels 0 and 1 are shared packages, and each package at level 2 contains the
 // commands of one topic.
 var levels = map[string]map[string]int{
 	"kcp-publisher/internal/": {
@@ -167,7 +168,7 @@ var levels = map[string]map[string]int{
 		"controlplanetest": 1, "keyfolder": 1, "preview": 1, "reports": 1, "selection": 1,
 		"check": 2, "component": 2, "diff": 2, "enrollment": 2, "events": 2, "export": 2, "fleetui": 2, "images": 2,
 		"keyring": 2, "operator": 2, "promote": 2, "publish": 2, "registry": 2, "removals": 2, "rollout": 2, "status": 2,
-		"runtimes": 3, // prints the status of a reconciled runtime
+		"runtimes": 3, // imports status to print the status of a runtime after reconcile
 	},
 	"skr-agent/internal/": {
 		"record": 0, "takeover": 1, "contentstore": 2, "core": 2, "intake": 2, "secrets": 2, "watch": 2,
@@ -213,7 +214,8 @@ func TestLowerLayersCannotImportHigherLayers(t *testing.T) {
 	}
 }
 
-// levelProblem returns the problem of an import between two folders of one program, or "" for an allowed import.
+// levelProblem explains why an import between two folders of one program is not allowed. It returns "" if the import is
+// allowed.
 func levelProblem(from, to string) string {
 	for prefix, order := range levels {
 		source, inProgram := strings.CutPrefix(from, module+"/"+prefix)
@@ -357,7 +359,7 @@ func packages(t *testing.T) []goPackage {
 	return own
 }
 
-// linked returns the import paths of all packages that a package of the project links, including itself.
+// linked returns the import paths of all packages that one of the project's packages links, including its own.
 func linked(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	all, found := allPackages(t), map[string]bool{}

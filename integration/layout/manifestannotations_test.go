@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	// maxManifestAnnotations limits the annotations that the agent itself sets on Manifests.
+	// maxManifestAnnotations limits the number of annotations that the agent itself sets on Manifests.
 	maxManifestAnnotations = 5
 	onManifest             = "set on a Manifest by the agent"
 )
 
-// annotationsOfAgent maps each annotation that the code for Manifests reads or writes to its use. A new field of a
-// Manifest usually belongs in record.Record, not in an annotation.
-var annotationsOfAgent = map[string]string{
+// agentAnnotations maps each annotation that the agent reads from or writes to Manifests to its purpose. A new field of
+// a Manifest usually belongs in record.Record, not in an annotation.
+var agentAnnotations = map[string]string{
 	"AnnotationImages": onManifest, "AnnotationKymas": onManifest, "AnnotationModule": onManifest,
 	"AnnotationRecord": onManifest, "AnnotationValues": onManifest,
 
@@ -38,8 +38,8 @@ var annotationsOfAgent = map[string]string{
 	"AnnotationUnmanaged":         "of lifecycle-manager",
 }
 
-// literalsOfAgent lists the files that can contain a name with the project's prefix as a string.
-var literalsOfAgent = map[string]string{
+// allowedLiterals maps each file that can contain a string literal with the prefix kyma-pull.dev/ to the reason.
+var allowedLiterals = map[string]string{
 	"skr-agent/internal/record/former.go":         "annotations of version 0.1.0, which the agent only reads",
 	"skr-agent/internal/install/drift/watches.go": "marks in the cache of watches, which the cluster does not store",
 	"internal/guard/interception.go":              "prefix of labels",
@@ -60,7 +60,7 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 		}
 	}
 	own := 0
-	for name, use := range annotationsOfAgent {
+	for name, use := range agentAnnotations {
 		if !used[name] {
 			t.Errorf("v1beta2.%s is not used: remove it from annotationsOfAgent", name)
 		}
@@ -69,7 +69,7 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(used)) {
-		if annotationsOfAgent[name] == "" {
+		if agentAnnotations[name] == "" {
 			t.Errorf("v1beta2.%s is not in annotationsOfAgent: keep the agent's state in record.Record", name)
 		}
 	}
@@ -78,7 +78,8 @@ func TestAgentSetsFewAnnotationsOnManifests(t *testing.T) {
 	}
 }
 
-// annotationsIn adds the annotations of package v1beta2 that a file uses. It refuses other annotations of the project.
+// annotationsIn adds the v1beta2 annotation constants that a file uses to used. It returns an error if the file defines
+// an annotation of the project itself.
 func annotationsIn(t *testing.T, path string, used map[string]bool) error {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
@@ -93,7 +94,7 @@ func annotationsIn(t *testing.T, path string, used map[string]bool) error {
 				used[n.Sel.Name] = true
 			}
 		case *ast.BasicLit:
-			if strings.HasPrefix(n.Value, `"kyma-pull.dev/`) && literalsOfAgent[name] == "" {
+			if strings.HasPrefix(n.Value, `"kyma-pull.dev/`) && allowedLiterals[name] == "" {
 				t.Errorf("%s: %s must be a constant of package v1beta2", name, n.Value)
 			}
 		}

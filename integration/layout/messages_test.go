@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// matchers lists the functions that search for a text in another text.
+// matchers lists the functions that search a string for another string.
 var matchers = []string{
 	"strings.Contains", "strings.ContainsAny", "strings.HasPrefix", "strings.HasSuffix", "strings.Index",
 	"strings.LastIndex", "strings.Cut", "strings.CutPrefix",
@@ -72,7 +72,7 @@ func TestNoCodeMatchesErrorMessages(t *testing.T) {
 	}
 }
 
-// matchesMessage reports whether a call searches in an error message.
+// matchesMessage reports whether a call searches the text of an error message.
 func matchesMessage(call *ast.CallExpr) bool {
 	function, is := call.Fun.(*ast.SelectorExpr)
 	if !is {

@@ -64,7 +64,7 @@ func TestReferenceOfConditionsAndReasonsIsCurrent(t *testing.T) {
 	checkReference(t, "docs/reference/conditions-and-reasons.md", page.String())
 }
 
-// The reasons are a label of a metric and a field in the output of publish.
+// The reasons are values of a metric label and of a field in the output of `publish`.
 func TestReferenceListsTheReasonsForBundles(t *testing.T) {
 	const page, begin, end = "docs/reference/metrics.md", "<!-- reasons of bundles -->\n",
 		"<!-- end of reasons of bundles -->\n"
@@ -149,7 +149,7 @@ func apiConstants(t *testing.T, folder string, some int) []constant {
 	return found
 }
 
-// onAPage matches the names of the constants that the reference pages list.
+// onAPage matches the names of constants that must be listed on a reference page.
 var onAPage = regexp.MustCompile(`^(Annotation|Label|Finalizer|Condition|Reason|State|Rollout|Wave)[A-Z]`)
 
 // constantSpecs returns the declarations of constants and their comments.

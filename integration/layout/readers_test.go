@@ -20,15 +20,14 @@ type reader struct {
 // declaration contains the names and string literals in a function or variable.
 type declaration struct{ uses, texts []string }
 
-// names reports whether the test refers to a page by name. The reference can also be in a function of its package that
-// the test calls.
+// names reports whether the test, or a function of its package that it calls, refers to a page by name.
 func (r reader) names(page string) bool {
 	seen, next := map[string]bool{r.test: true}, []string{r.test}
 	for len(next) > 0 {
 		d := r.declared[next[0]]
 		next = next[1:]
 		for _, text := range d.texts {
-			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // README.md is not unique
+			if text == page || page != "README.md" && strings.HasSuffix(text, "/"+page) { // many README.md exist
 				return true
 			}
 		}
@@ -42,8 +41,8 @@ func (r reader) names(page string) bool {
 	return false
 }
 
-// pageName returns the name of a page in tests. This is its file name, with the name of the chart if several charts have
-// a file with this name.
+// pageName returns the name by which tests refer to a page: its file name, prefixed with the chart if several charts
+// have a file with this name.
 func pageName(page string) string {
 	switch path.Base(page) {
 	case "README.md":

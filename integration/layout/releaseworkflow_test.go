@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A release is pushed and published only after its files were installed on kind clusters.
+// The workflow must install the release files on kind clusters before it pushes and publishes the release.
 func TestReleaseWorkflowInstallsTheReleaseFirst(t *testing.T) {
 	jobs := workflows(t)[".github/workflows/release.yaml"].Jobs
 	for job, want := range map[string]string{"publish": "push", "push": "install", "install": "build"} {

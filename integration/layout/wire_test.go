@@ -42,7 +42,7 @@ func TestReferenceOfTheWireFormatIsCurrent(t *testing.T) {
 	checkReference(t, wirePage, page)
 }
 
-// Names in the wire format are contracts. The page must list exactly the names in bundle/names.go.
+// Names in the wire format must never change. The page must list exactly the names in bundle/names.go.
 func TestWireFormatPageListsAllNames(t *testing.T) {
 	page := readFile(t, wirePage)
 	known := map[string]bool{bundle.MediaTypeSigstoreBundle: true}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// privateWords maps project-specific expressions to standard terms, which operators would search for.
+// privateWords lists project-specific expressions and the standard terms that operators would search for instead.
 var privateWords = []struct{ word, instead string }{
 	{`lives? by`, "has applied"},
 	{`liv(e|ing) by`, "has applied"},

@@ -39,8 +39,8 @@ type recorder struct {
 	before   map[string]map[string]*unstructured.Unstructured // objects of the previous step by cluster
 }
 
-// The test records lifecycle-manager again and compares the result with the stored recording, or updates it with
-// -update.
+// The test records lifecycle-manager again and compares the result with the stored recording. With -update, it replaces
+// the recording.
 func TestRecordingMatchesLifecycleManager(t *testing.T) {
 	suite.Long(t)
 	program := Program(t)
@@ -187,8 +187,7 @@ func (r *recorder) until(what string, is func(*v1beta2.Kyma) bool) {
 	}))
 }
 
-// settled reports whether all conditions of the Kyma are True, and whether the Kyma has the given number of Manifests,
-// all of them Ready.
+// settled reports whether all conditions of the Kyma are True and the given number of Manifests exist and are Ready.
 func (r *recorder) settled(kyma *v1beta2.Kyma, manifests int) bool {
 	var all v1beta2.ManifestList
 	if err := r.control.List(r.t.Context(), &all); err != nil || len(all.Items) != manifests {
@@ -212,7 +211,7 @@ func (r *recorder) record(step string) {
 	r.t.Helper()
 	for name, of := range map[string]Cluster{"kcp": r.kcp, "skr": r.skr} {
 		var text string
-		// Lifecycle-manager can still write after its status is final, so a failed comparison is repeated.
+		// Lifecycle-manager can still write objects after the Kyma's status is final, so repeat a failed comparison.
 		path := filepath.Join(folder, step+"."+name+".yaml")
 		want, err := os.ReadFile(path)
 		if err != nil && (!*update || !errors.Is(err, fs.ErrNotExist)) {

@@ -35,8 +35,8 @@ const runtime = "r-17"
 
 var issued = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// judged is an attestation that the project's verifier and sigstore-go check.
-type judged struct {
+// testCase is an attestation for the project's verifier and for sigstore-go.
+type testCase struct {
 	attestation []byte
 	// artifact is the blob that the attestation describes. Both verifiers trust only key.
 	artifact []byte
@@ -46,9 +46,9 @@ type judged struct {
 }
 
 // written returns all attestations that package bundle writes: bundles and reports, each signed with every kind of key.
-func written(t *testing.T) map[string]judged {
+func written(t *testing.T) map[string]testCase {
 	t.Helper()
-	found := map[string]judged{}
+	found := map[string]testCase{}
 	for name, signer := range signers(t) {
 		key, err := signer.PublicKey()
 		if err != nil {
@@ -56,17 +56,17 @@ func written(t *testing.T) map[string]judged {
 		}
 		documents := documents(t)
 		for i, blob := range [][]byte{documents.State.Bytes, documents.Catalog.Bytes} {
-			found[fmt.Sprintf("bundle signed with %s, blob %d", name, i)] = judged{
+			found[fmt.Sprintf("bundle signed with %s, blob %d", name, i)] = testCase{
 				attestation: annotation(t, composed(t, documents, signer), bundle.AnnotationAttestation),
 				artifact:    blob, key: key, ours: verifyBundle(t, documents, signer),
 			}
 		}
 		manifest := composed(t, documents, signer)
-		found["report about a bundle signed with "+name] = judged{
+		found["report about a bundle signed with "+name] = testCase{
 			attestation: annotation(t, report(t, &manifest, signer), bundle.AnnotationReport), artifact: manifest.Bytes,
 			key: key, ours: verifyReport(t, &manifest, signer),
 		}
-		found["first report signed with "+name] = judged{
+		found["first report signed with "+name] = testCase{
 			attestation: annotation(t, report(t, nil, signer), bundle.AnnotationReport), artifact: []byte("{}"),
 			key: key, ours: verifyReport(t, nil, signer),
 		}
@@ -192,7 +192,7 @@ func TestBothVerifiersAcceptEquivalentECDSASignature(t *testing.T) {
 	}
 }
 
-func wantBothRefuse(t *testing.T, j judged) {
+func wantBothRefuse(t *testing.T, j testCase) {
 	t.Helper()
 	if _, err := theirs(j); err == nil {
 		t.Error("sigstore-go accepts the attestation")
@@ -203,7 +203,7 @@ func wantBothRefuse(t *testing.T, j judged) {
 }
 
 // theirs verifies an attestation with sigstore-go and returns its predicate type.
-func theirs(j judged) (string, error) {
+func theirs(j testCase) (string, error) {
 	var read sigbundle.Bundle
 	if err := read.UnmarshalJSON(j.attestation); err != nil {
 		return "", err
@@ -340,7 +340,7 @@ func verifyReport(t *testing.T, about *bundle.Blob, signer trust.Signer) func([]
 	}
 }
 
-// carrying returns a copy of the manifest with another attestation in an annotation.
+// carrying returns a copy of the manifest with the given attestation in an annotation.
 func carrying(t *testing.T, manifest bundle.Blob, annotation string, attestation []byte) bundle.Fetched {
 	t.Helper()
 	var shape ocispec.Manifest
@@ -381,7 +381,7 @@ func marshal(t *testing.T, v any) []byte {
 	return bytes.TrimSpace(data)
 }
 
-// otherForm returns the equivalent signature (r, n-s) for the signature (r, s).
+// otherForm returns the signature (r, n-s), which is equivalent to the signature (r, s).
 func otherForm(t *testing.T, key *ecdsa.PublicKey, sig []byte) []byte {
 	t.Helper()
 	var parts struct{ R, S *big.Int }

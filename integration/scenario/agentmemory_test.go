@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/samplemodule"
 )
 
-// The test measures the resident memory of the real agent, without pages of the program file, which the kernel can
+// The test measures the resident memory of the real agent. It excludes pages of the executable, which the kernel can
 // drop.
 func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	suite.Long(t)
@@ -29,7 +29,7 @@ func TestAgentMemoryStaysBelowLimit(t *testing.T) {
 	}
 	peak, err := agent.PeakMemoryBytes()
 	must(t, err)
-	time.Sleep(20 * time.Second) // the agent is idle afterwards
+	time.Sleep(20 * time.Second) // after this time, the agent is idle
 	idle, err := agent.MemoryBytes()
 	must(t, err)
 	anonymous, err := agent.AnonymousMemoryBytes()

@@ -95,7 +95,7 @@ func runProgram(t *testing.T, want int, binary string, args ...string) string {
 	return output
 }
 
-// untilOwn waits until the runtime's own Kyma shows the modules as ready in these versions.
+// untilOwn waits until the Kyma in the runtime lists these module versions as ready.
 func untilOwn(t *testing.T, r *fleet.Runtime, versions map[string]string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has installed versions %v", r.ID, versions), func() (bool, string) {
@@ -124,7 +124,7 @@ func conditionOf(t *testing.T, r *fleet.Runtime, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// pushImage pushes an image that a sample module refers to.
+// pushImage pushes the image that a sample module uses.
 func pushImage(t *testing.T, registries *store.Registries, repository, tag string) bundle.Blob {
 	t.Helper()
 	to, err := registries.Repository(repository)
@@ -143,7 +143,7 @@ func pushImage(t *testing.T, registries *store.Registries, repository, tag strin
 	return image
 }
 
-// Runtime ship has its own registry, and runtime bunker a folder. Their programs cannot connect to the fleet's
+// Runtime ship has its own registry, and runtime bunker has a folder instead. Neither can connect to the fleet's
 // registry.
 func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	suite.Long(t) // the short suite runs TestImportedReportOfFailedCheckTriggersRollback and TestDeltasAreImportedInOrder
@@ -153,7 +153,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	own, err := registry.Start(ctx, registry.Options{})
 	must(t, err)
 	t.Cleanup(func() { _ = own.Close() })
-	var written atomic.Int64 // writes to the ship's registry, except by its agent
+	var written atomic.Int64 // writes to the ship's registry by programs other than its agent
 	own.Intercept(func(_ http.ResponseWriter, request *http.Request) bool {
 		if request.Method != http.MethodGet && request.Method != http.MethodHead &&
 			!strings.Contains(request.URL.Path, "/reports/") {
@@ -204,7 +204,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 				strings.Contains(c.Message, "the latest is from 20"), c.Message
 		})
 	})
-	// The report contained the runtime's key, cluster UID and Kyma, so the next bundle contains them.
+	// The next bundle contains the runtime's key, cluster UID and Kyma from the report.
 	sinceReport := v.file("report-1.json")
 	promote(t, f, "1.8.0")
 	second := v.published(ship, map[string]string{"scaler": "1.8.0", "mailer": "1.0.0"})
@@ -215,7 +215,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	must(t, release(ctx, f, mailerWithImage(host, "1.1.0")))
 	last := map[string]string{"scaler": "1.8.0", "mailer": "1.1.0"}
 	v.published(ship, last)
-	// With --renderer none, the export does not find the image of scaler.
+	// With --renderer none, the export cannot find scaler's image.
 	v.export("three.tar", "ship", "--since", second, "--images", "--renderer", "none")
 
 	t.Run("import of a delta without its base names the missing content", func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 			t.Errorf("import of an older report is not refused:\n%s", output)
 		}
 		unwritten(t, writes)
-		// The newest report can be from before the Deployment became ready.
+		// The latest report can be older than the Deployment's readiness.
 		until(t, 60*time.Second, "an imported report shows that all modules are ready", func() (bool, string) {
 			v.report(ship, harbor, "report-3.json")
 			record, err := ship.Record(ctx)
@@ -300,7 +300,7 @@ func TestRuntimeIsManagedByFilesOnly(t *testing.T) {
 	})
 }
 
-// mailerWithImage is a version whose component lists its image.
+// mailerWithImage returns a version of mailer whose component descriptor lists the image.
 func mailerWithImage(host, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Resources = []sample.Resource{

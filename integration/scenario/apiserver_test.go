@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// faultyProxy is a proxy to an API server. It responds to each request with the configured status. With status 0 it
-// forwards requests, and with a negative status it closes the connection.
+// faultyProxy is a proxy to an API server. It responds to each request with the configured status code. If the status
+// is 0, it forwards requests. If the status is negative, it closes the connection.
 type faultyProxy struct {
 	*httptest.Server
 	status atomic.Int64
@@ -41,7 +41,7 @@ func startFaulty(t *testing.T, kubeconfig string) *faultyProxy {
 	must(t, err)
 	target, err := url.Parse(config.Host)
 	must(t, err)
-	// The client sends its own token.
+	// The proxy forwards the client's own token.
 	transport, err := rest.TransportFor(rest.AnonymousClientConfig(config))
 	must(t, err)
 	through := &httputil.ReverseProxy{

@@ -31,7 +31,7 @@ func decodeManifest(t *testing.T, data []byte) ocispec.Manifest {
 	return m
 }
 
-// altered returns a manifest with one change that the registry's owner could make.
+// altered returns a copy of a manifest with one change, as the owner of the registry could make it.
 func altered(t *testing.T, data []byte, change func(*ocispec.Manifest)) bundle.Blob {
 	t.Helper()
 	m := decodeManifest(t, data)
@@ -50,8 +50,8 @@ func flip(text string, field string) string {
 	return text[:at] + string(flipped) + text[at+1:]
 }
 
-// forged returns a bundle with the documents that are in the registry. The signed predicate is changed, or another key
-// signs it.
+// forged returns a bundle that refers to documents in the registry. Its signed predicate is changed, or it is signed
+// with another key.
 func forged(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime, signer trust.Signer, change func(*bundle.Predicate),
 ) bundle.Blob {
@@ -74,8 +74,7 @@ func forged(
 	return composed
 }
 
-// signAgain returns a copy of a manifest with a changed and newly signed statement. An attacker or a later
-// publisher could create it.
+// signAgain changes the statement of a manifest and signs it again, as an attacker or a later publisher could.
 func signAgain(t *testing.T, manifest []byte, signer trust.Signer, change func(predicate map[string]any)) bundle.Blob {
 	t.Helper()
 	return altered(t, manifest, func(m *ocispec.Manifest) {

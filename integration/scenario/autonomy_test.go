@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// editModules changes the requested modules as the runtime's admin: scaler in channel fast, and mailer.
+// editModules requests scaler from channel fast, and mailer, as the runtime's admin.
 func editModules(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
@@ -159,7 +159,7 @@ func TestAutonomousRuntimeNeverDowngradesModules(t *testing.T) {
 		"stays at version 1.8.0: the last accepted bundle has 1.7.0, which is older", runtime)
 	notDowngraded("after the change to channel regular")
 
-	// The control plane did not receive a report about version 1.8.0 yet, so its next bundle has version 1.7.0.
+	// The control plane has not received a report about version 1.8.0 yet, so its next bundle has version 1.7.0.
 	current, err := r.Desired(ctx)
 	must(t, err)
 	next := pushNewer(t, f, r, documentsOf(t, f, r, bundle.Blob(current)), publisherKey(t, f), func(*bundle.Predicate) {})

@@ -16,13 +16,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// faultyModule is a module with one fault, and the messages that the fault must cause.
+// faultyModule is a module with one fault, and the expected messages.
 type faultyModule struct {
 	module string
 	state  v1beta2.State
-	// situation is the cause that `kcp-publisher why` prints.
+	// situation is the cause that `kcp-publisher why` must print.
 	situation string
-	// want lists texts in the module's message. MODULE stands for the module's name in the share.
+	// want lists texts that the module's message must contain. MODULE stands for the module's name in the share.
 	want  []string
 	offer func(context.Context, *fleet.Fleet) error
 }
@@ -198,7 +198,7 @@ func TestBrokenUpgradeKeepsLastGoodVersion(t *testing.T) {
 	})
 	t.Run("upgrade waits for content that cannot be fetched", func(t *testing.T) {
 		f.Registry.Intercept(func(w http.ResponseWriter, req *http.Request) bool {
-			// The publisher reads only descriptors. A fault of the content therefore affects only agents.
+			// The publisher reads only descriptors, so faulty content affects only agents.
 			if strings.HasSuffix(req.URL.Path, "/blobs/"+sample.Scaler("1.8.0").ContentDigest().String()) {
 				http.Error(w, "gone", http.StatusNotFound)
 				return true

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The bundles and reports of runtime ship are carried as files. A connected runtime is in the next wave.
+// Operators carry the bundles and reports of runtime ship as files. The next wave contains a connected runtime.
 func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})
@@ -42,7 +42,7 @@ func TestImportedReportOfFailedCheckTriggersRollback(t *testing.T) {
 		untilOwn(t, ship, versions)
 	}
 	carry("1.7.0")
-	v.report(ship, cellar, "report.json") // contains the features of the agent
+	v.report(ship, cellar, "report.json") // the report lists the agent's features
 	untilSettled(t, other, "1.7.0")
 
 	must(t, f.CreatePolicy(ctx, "scaler", stages(func(canaries, _ *v1alpha1.Wave) {

@@ -98,7 +98,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 				d.exportArgs("cut.tar")...) {
 				cuts++
 			}
-			// The export can be complete before the kill.
+			// The export can complete before the signal.
 			if cut, err := os.ReadFile(d.file("cut.tar")); err == nil {
 				if !bytes.Equal(cut, whole) {
 					t.Fatal("an incomplete file has its final name")
@@ -122,7 +122,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 			if through && code != 0 {
 				t.Fatalf("the import has finished, but the bundle does not verify: exit code %d", code)
 			}
-			if code == 0 { // the bundle is visible, so all its blobs must exist
+			if code == 0 { // the import has written the bundle's tag, so all its blobs must exist
 				d.checkAllBlobs("cut")
 			}
 			if through {
@@ -142,7 +142,7 @@ func TestKilledExportAndImportResume(t *testing.T) {
 	})
 }
 
-// checkAllBlobs checks that a folder has all blobs of an uninterrupted import.
+// checkAllBlobs checks that a folder contains the same blobs as after an uninterrupted import.
 func (d imageRegistry) checkAllBlobs(name string) {
 	d.t.Helper()
 	blobs, err := os.ReadDir(filepath.Join(d.file("whole"), "blobs", "sha256"))
@@ -169,9 +169,9 @@ func TestExportFileCanBeCompressedAndSplit(t *testing.T) {
 		t.Fatalf("export wrote unexpected files %v", got.Files)
 	}
 	target := store.LayoutScheme + d.file("volumes")
-	without := append([]string{}, got.Files[:2]...)
+	removeModule := append([]string{}, got.Files[:2]...)
 	if output := d.run(3, d.binaries.Agent,
-		d.importArgs(target, append(without, got.Files[3:]...)...)...); !strings.Contains(output,
+		d.importArgs(target, append(removeModule, got.Files[3:]...)...)...); !strings.Contains(output,
 		fmt.Sprintf("volume %s is missing", got.Files[2])) {
 		t.Errorf("output does not name the missing volume:\n%s", output)
 	}

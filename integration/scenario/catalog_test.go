@@ -112,7 +112,7 @@ func TestMandatoryModulesAreAddedAndRemoved(t *testing.T) {
 	must(t, f.Offer(ctx, watch))
 	mandatory := sample.Release("watchdog", watch.Component())
 	mandatory.Spec.Mandatory = &v1beta2.Mandatory{Version: "1.0.0"}
-	// The finalizer is from lifecycle-manager.
+	// lifecycle-manager set this finalizer.
 	mandatory.Finalizers = []string{v1beta2.LifecycleManagerFinalizerMandatory}
 	must(t, f.Control.Create(ctx, mandatory))
 	left := &v1beta2.Manifest{

@@ -45,7 +45,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 		slices.Contains(left, holders["cleo"]) {
 		t.Errorf("want holders %v, got after the last command:\n%s", holders, shown)
 	}
-	// The signature of the removed holder's key must not complete a draft.
+	// A signature with the removed holder's key must not count toward the threshold.
 	s.run("kcp-publisher keys rotate --keys keys && cp keys/root-6.draft.json keys/root.json ada/ && " +
 		"kcp-publisher keys sign ada/root-6.draft.json --passphrase-file passphrase --keys ada")
 	if _, err := os.Stat(filepath.Join(s.dir, "ada", "root-6.json")); err == nil {
@@ -53,7 +53,7 @@ func TestKeyCeremonyGuideWorks(t *testing.T) {
 	}
 }
 
-// checkCeremony checks the documented results of a section.
+// checkCeremony checks that a section of the guide had the documented result.
 func (s shell) checkCeremony(section string, holders map[string]string) {
 	s.t.Helper()
 	switch section {
@@ -99,7 +99,7 @@ func (s shell) shownKeys() []ceremonyKey {
 	return shown.Keys
 }
 
-// note records the thumbprint of each holder's key. The guide defines the order in which the holders sign.
+// note records the thumbprint of each holder's key, from the order in which the holders sign in the guide.
 func (s shell) note(holders map[string]string) {
 	s.t.Helper()
 	draft, complete := filepath.Join(s.dir, "ada", "root-2.draft.json"), filepath.Join(s.dir, "bob", "root-2.json")
@@ -116,7 +116,7 @@ func (s shell) note(holders map[string]string) {
 	}
 }
 
-// signers returns the thumbprints of the keys that signed a root, or none if the file does not exist.
+// signers returns the thumbprints of the keys that signed a root, or nil if the file does not exist.
 func (s shell) signers(path string) (thumbprints []string) {
 	s.t.Helper()
 	if !exists(path) {

@@ -34,7 +34,7 @@ import (
 // chartNamespaces maps each chart to its installation namespace.
 var chartNamespaces = map[string]string{"kcp-publisher": sample.Namespace, "skr-agent": v1beta2.RuntimeNamespace}
 
-// byChart makes the programs run as the ServiceAccounts of their charts. values contains the chart values by program.
+// byChart runs the programs as the ServiceAccounts from their charts. values contains the chart values by program.
 func byChart(values map[string]map[string]any) fleet.Account {
 	return func(ctx context.Context, program string, admin *rest.Config) ([]byte, error) {
 		objects, err := renderChart(program, values[program])
@@ -70,7 +70,7 @@ func byChart(values map[string]map[string]any) fleet.Account {
 	}
 }
 
-// createNamespace creates a namespace if it does not exist. The chart expects that an operator has created it.
+// createNamespace creates a namespace if it does not exist, because the charts do not create it.
 func createNamespace(ctx context.Context, cluster client.Client, name string) error {
 	if name == "" {
 		return nil
@@ -131,8 +131,7 @@ func refused(t *testing.T, attempts map[string]error) {
 	}
 }
 
-// checkAdmitted checks that the API server accepts the pod of the namespace's Deployment under the strictest Pod
-// Security Standard.
+// checkAdmitted checks that the pod template of the namespace's Deployment passes the restricted Pod Security Standard.
 func checkAdmitted(t *testing.T, cluster client.Client, namespace string) {
 	t.Helper()
 	strict := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
@@ -190,7 +189,8 @@ func applyRole(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, versions ...sampl
 	}
 }
 
-// The chart's default permissions cover no modules. The generated role allows the agent to install only its modules.
+// The chart's default permissions do not allow the agent to install modules. The generated role allows it to install
+// only its own modules.
 func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -255,8 +255,8 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	})
 }
 
-// The publisher serves webhooks and requires signatures. The agent installs scaler with the permissions of an
-// account. A bundle sets the agent's image.
+// The publisher serves webhooks and requires signatures. The agent installs scaler as a separate ServiceAccount, and a
+// bundle sets the agent's image.
 func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 	suite.Long(t) // the short suite runs TestDefaultChartRightsSufficeForAModule
 	ctx, address := t.Context(), freeAddress(t)
@@ -266,7 +266,7 @@ func TestChartValuesGrantTheRightsTheyNeed(t *testing.T) {
 		0o600))
 	publisher := minimal()
 	publisher["webhook"] = map[string]any{"enabled": true}
-	// The chart mounts this value as the file policy.
+	// The chart mounts this value as the signature policy file.
 	publisher["signaturePolicy"] = map[string]any{
 		"apiVersion": "kyma-pull.dev/v1", "kind": "SignaturePolicy",
 		"rules": []any{map[string]any{"components": "*", "required": false}},

@@ -118,7 +118,7 @@ func TestChecksReportProblemsBeforeProgramsRun(t *testing.T) {
 		"enrollment":    {"Passed", "knows the agent's key"},
 		"root of trust": {"Passed", "version 2"}, "definition " + kymaDefinition + ", v1beta2": {"Passed", ""},
 	})
-	// The account of the modules lacks permissions.
+	// The ServiceAccount for modules lacks permissions.
 	got = runCheck(t, 0, f.Binaries().Agent, append(agent, "--module-service-account", "modules")...)
 	findings(t, got, map[string][2]string{
 		"rights, module-account":                                   {"Passed", ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// checkedStages returns a course with a check in the canary wave.
+// checkedStages returns rollout settings with a check in the canary wave.
 func checkedStages() v1alpha1.Course {
 	return stages(func(canaries, _ *v1alpha1.Wave) {
 		canaries.Checks = []v1alpha1.Check{{Name: "works", CEL: &v1alpha1.CELCheck{Expression: "true"}}}

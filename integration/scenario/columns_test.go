@@ -28,8 +28,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stateHistory records the state and the condition Ready of the Kymas in one API server after each change. It is safe
-// for concurrent use.
+// stateHistory records the state and the Ready condition of an API server's Kymas after each change. It is safe for
+// concurrent use.
 type stateHistory struct {
 	mu   sync.Mutex // guards the fields below
 	seen []string
@@ -58,7 +58,7 @@ func watchKymas(t *testing.T, kubeconfig, namespace string) *stateHistory {
 	return s
 }
 
-// different returns the recorded states without consecutive duplicates.
+// different returns the recorded states and drops consecutive duplicates.
 func (s *stateHistory) different() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,7 +104,7 @@ func table(t *testing.T, kubeconfig, path string) []map[string]string {
 	return rows
 }
 
-// kstatusOf returns the kstatus of an object. Tools wait for this status.
+// kstatusOf returns the status of an object that tools compute with kstatus.
 func kstatusOf(t *testing.T, object client.Object) status.Status {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
@@ -262,7 +262,7 @@ func checkKubectl(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, kyma *v1beta2.
 	}
 }
 
-// checkEvents checks that each change caused exactly one Event, although the publisher was killed.
+// checkEvents checks that each change caused exactly one Event, even though the publisher was killed.
 func checkEvents(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	want := map[string]int{"Enrolled": 1, "Published": 2, "Failed": 0, "RuntimeSilent": 0, "RolledBack": 0}

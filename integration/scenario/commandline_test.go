@@ -95,7 +95,7 @@ func TestPublishingAFolderTwicePushesOnce(t *testing.T) {
 	run(2, binaries.Publisher, "publish", "--no-such-flag")
 }
 
-// The test runs the README's commands that need no Kubernetes.
+// The test runs those commands in the README that do not need Kubernetes.
 func TestReadmeCommandsWork(t *testing.T) {
 	runInQueue(t)
 	readme, err := os.ReadFile(filepath.Join(checkout, "README.md"))
@@ -121,7 +121,7 @@ func TestReadmeCommandsWork(t *testing.T) {
 	}
 }
 
-// The test runs the tutorials that need no Kubernetes, each in an empty folder.
+// The test runs each tutorial that does not need Kubernetes in an empty folder.
 func TestTutorialCommandsWork(t *testing.T) {
 	runInQueue(t)
 	binaries, err := fleet.Build()

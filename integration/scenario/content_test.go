@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// offer adds versions of one module to the catalog, and releases the first version to channel regular.
+// offer adds versions of a module to the catalog and sets channel regular to the first one.
 func offer(t *testing.T, f *fleet.Fleet, versions ...sample.Version) {
 	t.Helper()
 	must(t, f.Offer(t.Context(), versions...))
@@ -133,8 +133,8 @@ func TestChartsAndOverlaysAreInstalledLikeManifests(t *testing.T) {
 	})
 }
 
-// endlessCharts contains modules whose charts use processors or memory without end. Depending on the machine, the time
-// limit or the memory limit ends the rendering.
+// endlessCharts contains modules with charts that use CPU or memory without end. The time limit or the memory limit
+// stops the rendering, depending on the machine.
 var endlessCharts = map[string]hostileModule{
 	"looping": {sample.Chart("looping", `{{- range $i := until 1000000000 }}{{ end }}`), "chart"},
 	"growing": {
@@ -150,7 +150,7 @@ func TestNonterminatingTemplatesAffectOnlyTheirModule(t *testing.T) {
 	checkOtherModulesWork(t, endlessCharts)
 }
 
-// checkOtherModulesWork checks that the modules fail and that another module is upgraded.
+// checkOtherModulesWork checks that the hostile modules fail and that another module can still be upgraded.
 func checkOtherModulesWork(t *testing.T, hostile map[string]hostileModule) {
 	t.Helper()
 	ctx := t.Context()
@@ -185,7 +185,7 @@ func checkOtherModulesWork(t *testing.T, hostile map[string]hostileModule) {
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 }
 
-// hostileModule is a module with one resource, and a part of the message that it must cause.
+// hostileModule is a module with one resource, and part of the expected error message.
 type hostileModule struct {
 	resource sample.Resource
 	want     string
@@ -320,7 +320,7 @@ func TestSignaturePolicyRejectsUnsignedComponents(t *testing.T) {
 	demand("required: false")
 	must(t, r.UntilState(ctx, "overlay", "1.1.0", v1beta2.StateReady))
 	demand(signing)
-	expect("", "not signed") // the bundle no longer contains the module, but the module stays installed
+	expect("", "not signed") // the next bundle omits the module, but the module stays installed
 	must(t, release(ctx, f, signed("1.2.0")))
 	expect("", `signature "release"`)
 	must(t, release(ctx, f, signed("1.3.0")))

@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// The test sends the dashboard's JSON patches, which set a module's channel and version. Then it writes the whole
-// Kyma as Kyma's CLI does, without fields that the CLI does not know.
+// The test sends the dashboard's JSON patches, which set a module's channel and version. Then it replaces the whole
+// Kyma as Kyma's CLI does, which drops fields that the CLI does not define.
 func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{
@@ -87,7 +87,7 @@ func TestAdminWorksWithTheKymaDashboard(t *testing.T) {
 	must(t, err)
 	change(t, r.API, kyma, func(kyma *v1beta2.Kyma) {
 		for i := range kyma.Spec.Modules {
-			kyma.Spec.Modules[i].Version = "" // the CLI does not know the field
+			kyma.Spec.Modules[i].Version = "" // the CLI drops this field
 		}
 		kyma.Spec.Modules = kyma.Spec.Modules[:1]
 	})

@@ -31,7 +31,8 @@ type definitions struct {
 	blocks map[string][]guides.Block
 }
 
-// follow runs the guide's blocks with this name. It uses the charts of a commit, or the current charts for "".
+// follow runs the guide's blocks with this name. It uses the charts from a commit, or the current charts if commit is
+// "".
 func (d *definitions) follow(name, commit string) {
 	d.t.Helper()
 	folder := map[string]string{"definitions": "charts", "definitions-back": "older"}[name]
@@ -55,7 +56,7 @@ func (d *definitions) follow(name, commit string) {
 	}
 }
 
-// publish stops the publisher and starts the publisher of the given programs.
+// publish replaces the running publisher with the publisher from other binaries.
 func (d *definitions) publish(programs fleet.Binaries) {
 	d.t.Helper()
 	must(d.t, d.f.Publisher().Stop())
@@ -91,7 +92,7 @@ func (d *definitions) checkModuleChanges(mailer bool) {
 	})
 }
 
-// userFields returns the fields that users wrote in the stored objects, and the status of a rollout.
+// userFields returns the fields of stored objects that users wrote, and a rollout's status.
 func (d *definitions) userFields() map[string]any {
 	d.t.Helper()
 	all := map[string]any{}
@@ -122,8 +123,8 @@ func (d *definitions) wantAsked(want map[string]any) {
 	}
 }
 
-// untilNothingIsWritten waits until the Kyma has not changed for two seconds. A publisher that does not recognize its
-// own write would repeat it forever.
+// untilNothingIsWritten waits until the Kyma has not changed for two seconds. A publisher that reads its own write as a
+// difference would write forever.
 func (d *definitions) untilNothingIsWritten() {
 	d.t.Helper()
 	version, since := "", time.Now()
@@ -137,7 +138,7 @@ func (d *definitions) untilNothingIsWritten() {
 	})
 }
 
-// The programs of the oldest release and the current programs use the same stored objects.
+// Programs from the oldest supported release and the current programs take turns on the same stored objects.
 func TestDefinitionsGuideUpgradesAndRollsBack(t *testing.T) {
 	suite.Long(t)
 	oldest := releases(t)[0].commit

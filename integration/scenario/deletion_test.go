@@ -30,7 +30,7 @@ func untilForgotten(t *testing.T, r *fleet.Runtime, limit time.Duration) {
 	})
 }
 
-// untilEmpty waits until the runtime has no Kyma, Manifests, ModuleTemplates and module objects.
+// untilEmpty waits until all Kymas, Manifests, ModuleTemplates and module objects are deleted in the runtime.
 func untilEmpty(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	until(t, 40*time.Second, r.ID+" has no module objects", func() (bool, string) {
@@ -102,7 +102,7 @@ func TestSilentRuntimeDoesNotBlockKymaDeletion(t *testing.T) {
 	})
 	untilForgotten(t, r, 40*time.Second)
 	must(t, r.API.Get(ctx, inKyma("scaler-manager"), &appsv1.Deployment{}))
-	must(t, r.StartAgent()) // the agent of the deleted runtime starts again later
+	must(t, r.StartAgent()) // later, the deleted runtime's agent starts again
 	untilEmpty(t, r)
 }
 

@@ -35,7 +35,8 @@ func guide(t *testing.T, page string) map[string][]guides.Block {
 	return blocks
 }
 
-// createDeployment creates a Deployment for a program that runs as a process, so that kubectl can restart it.
+// createDeployment creates a Deployment in place of a program that runs as a process, so that the guide's kubectl
+// commands work.
 func createDeployment(t *testing.T, where client.Client, namespace, name string) {
 	t.Helper()
 	labels := map[string]string{"app": name}
@@ -58,11 +59,11 @@ type disaster struct {
 	s      shell
 	blocks map[string][]guides.Block
 	ran    []string
-	// mounted is the publisher's folder with the content of Secret fleet-keys.
+	// mounted is the folder in which the publisher reads the content of Secret fleet-keys.
 	mounted string
 }
 
-// mount writes Secret fleet-keys to the publisher's folder, as the kubelet would.
+// mount writes the content of Secret fleet-keys to the publisher's folder, as the kubelet would.
 func (d *disaster) mount() {
 	d.t.Helper()
 	var secret corev1.Secret
@@ -121,8 +122,8 @@ spec:
   - {name: others, percent: 100, approval: true}
 `
 
-// The test causes each loss that docs/guides/disaster-recovery.md describes, one after the other, and follows the
-// guide. A rollout waits for approval during this time.
+// The test causes each loss in docs/guides/disaster-recovery.md, one after the other, and recovers with the guide's
+// commands. During all of this, a rollout waits for approval.
 func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	suite.Long(t) // the short suite runs TestRestartedPublisherAdoptsPushedBundle and TestNewEpochSupersedesForgedSequences
 	ctx, repo := t.Context(), newRepository(t)
@@ -183,7 +184,7 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	d.recover("kcp-lost", steps[0])
 	must(t, f.StartPublisher())
 	d.recover("kcp-lost", steps[1:]...)
-	// The version in the runtime is newer than the version in the channel.
+	// The restored channel has an older version than the runtime.
 	must(t, d.r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateWarning))
 	untilSettled(t, munich, "1.7.0")
 	d.promote(repo, files, "1.7.0", "1.8.0")
@@ -214,12 +215,12 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 		"root-keys-lost"}; !slices.Equal(slices.Compact(slices.Sorted(slices.Values(d.ran))), want) {
 		t.Errorf("ran sections %v, want %v", d.ran, want)
 	}
-	if len(d.blocks) != 6 { // registryRecovered runs the section registry-lost in another test
+	if len(d.blocks) != 6 { // recoverRegistry runs section registry-lost in another test
 		t.Errorf("the guide has commands for %d disasters, want 6", len(d.blocks))
 	}
 }
 
-// afterTheBackup makes changes after the backup was taken: new keys of the publisher and the agent, a promotion,
+// afterTheBackup makes changes that the backup does not contain: new keys for the publisher and the agent, a promotion,
 // another module, and another runtime.
 func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	t, ctx := d.t, d.t.Context()
@@ -251,7 +252,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 	d.untilWaiting()
 }
 
-// promote commits another version of scaler for the channel and returns the commit.
+// promote commits another scaler version for the channel and returns the commit.
 func (d *disaster) promote(repo *repository, files map[string]string, from, to string) (commit string) {
 	d.t.Helper()
 	const channel = "regular, version: "
@@ -288,7 +289,7 @@ func (d *disaster) checkRolloutUnchanged(munich *fleet.Simulated) {
 	must(t, d.f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "oslo"}, &oslo))
 }
 
-// recoverLostRoot follows the guide for lost root keys, which starts a new root of trust in a new location.
+// recoverLostRoot follows the guide's section on lost root keys, which starts a new root of trust at a new location.
 func (d *disaster) recoverLostRoot(flags func(...string) []string) {
 	t := d.t
 	t.Helper()
@@ -307,7 +308,7 @@ func (d *disaster) recoverLostRoot(flags func(...string) []string) {
 	must(t, d.r.UntilState(t.Context(), "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// recoverRegistry follows the guide for a registry that lost its data.
+// recoverRegistry follows the guide's section on a registry that lost its data.
 func recoverRegistry(t *testing.T, f *fleet.Fleet, runtime string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// unlistedImageModule contains the files of a module whose component does not list its image. Only rendering the
-// chart finds the image.
+// unlistedImageModule contains the files of a module whose component descriptor does not list its image. An export
+// finds the image only by rendering the chart.
 var unlistedImageModule = map[string]string{
 	"horn/Chart.yaml": "apiVersion: v2\nname: horn\nversion: 1.0.0\n",
 	"horn/templates/horn.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: horn, namespace: kyma-system}\nspec:\n  " +
@@ -28,7 +28,7 @@ var unlistedImageModule = map[string]string{
 		"version: 1.0.0}]\n",
 }
 
-// The test exports a runtime's bundle as docs/guides/airgap.md describes, with skr-agent as the renderer.
+// The test follows docs/guides/airgap.md to export a runtime's bundle, and uses skr-agent as the renderer.
 func TestExportContainsImagesFoundByRendering(t *testing.T) {
 	runInQueue(t)
 	binaries, err := fleet.Build()

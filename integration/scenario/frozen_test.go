@@ -15,7 +15,7 @@ import (
 
 // An operator revokes the key that signed a bundle while an upgrade in the bundle waits for a maintenance window. The
 // runtime receives the new root of trust, but no newer bundle. The upgrade must not start, even if the runtime's admin
-// chooses a time for it.
+// schedules it.
 func TestOperatorRevokesKeyWhileUpgradeWaitsForWindow(t *testing.T) {
 	ctx := t.Context()
 	f := startFleetWithWindows(t)

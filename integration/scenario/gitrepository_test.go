@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// repository is a bare Git repository that git serves, with a team's clone.
+// repository is a bare Git repository behind a Git server, and a team's clone of it.
 type repository struct {
 	t         *testing.T
 	bare, dir string
@@ -107,7 +107,7 @@ func (r *repository) flags() []string {
 	}
 }
 
-// pageFlags returns the publisher's flags in docs/guides/git.md for this repository.
+// pageFlags returns the publisher flags from docs/guides/git.md, changed for this repository.
 func (r *repository) pageFlags() []string {
 	r.t.Helper()
 	words := wordsOf(r.t, blocksOf(r.t, "docs/guides/git.md", 4)[0], "https://git.example/kyma/fleet.git", r.url,
@@ -176,7 +176,8 @@ func untilCommit(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// untilCommitRefused waits until the newest commit is refused for the reason, and checks that no object changed.
+// untilCommitRefused waits until the publisher refuses the newest commit with this reason, and checks that no object
+// changed.
 func untilCommitRefused(t *testing.T, f *fleet.Fleet, before map[string]string, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the commit is refused: "+reason, func() (bool, string) {
@@ -215,7 +216,7 @@ func versions(t *testing.T, f *fleet.Fleet) map[string]string {
 	return all
 }
 
-// startFollowing starts a fleet whose control plane follows the repository.
+// startFollowing starts a fleet whose publisher follows the repository.
 func startFollowing(t *testing.T, flags []string) *fleet.Fleet {
 	t.Helper()
 	f := startFleet(t, fleet.Options{
@@ -239,7 +240,7 @@ func bundleSource(t *testing.T, f *fleet.Fleet, runtime string) string {
 	return strings.Fields(source)[0]
 }
 
-// scraped returns the metrics at an address with a name prefix.
+// scraped returns the metrics at an address whose names have the prefix.
 func scraped(t *testing.T, address, prefix string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/metrics", nil)

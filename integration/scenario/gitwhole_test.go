@@ -41,7 +41,7 @@ func untilPartial(t *testing.T, f *fleet.Fleet, hash string) {
 	})
 }
 
-// Because of a quota, the API server accepts a commit in the dry run and then refuses a part of it.
+// Because of a quota, the API server accepts the commit's dry run, but then rejects some of its objects.
 func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	suite.Long(t) // the short suite runs TestPublishingStopsOnlyDuringPartialCommits
 	ctx, repo := t.Context(), newRepository(t)
@@ -55,7 +55,7 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady))
 	untilQuiet(t, f)
 	must(t, f.Publisher().Stop())
-	// The new leader has the flags of the previous publisher, so that it does not change any bundle.
+	// The new leader has the same flags as the previous one. Otherwise, it would change bundles.
 	flags := append(repo.flags(), "--set", "git-poll-interval=500ms", "--agent-poll-interval", "300ms",
 		"--agent-report-interval", "2s")
 	leader := startCandidate(t, f, "leader", flags...)
@@ -158,8 +158,8 @@ func TestCommitIsPublishedCompletelyOrNotAtAll(t *testing.T) {
 	})
 }
 
-// untilNotFollowed waits until the publisher's record and an Event report why the repository is not followed, and
-// checks that no object changed.
+// untilNotFollowed waits until the publisher's record and an Event contain the reason why the repository cannot be
+// followed, and checks that no object changed.
 func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, reason, message string) {
 	t.Helper()
 	until(t, time.Minute, "the repository is not followed: "+reason, func() (bool, string) {
@@ -170,7 +170,7 @@ func untilNotFollowed(t *testing.T, f *fleet.Fleet, before map[string]string, re
 	untilEvent(t, f, "kyma-pull-git", reason, "")
 }
 
-// A user changes and deletes objects that Git manages, and pushes mistaken commits.
+// A user changes and deletes objects that are managed by Git, and pushes wrong commits.
 func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 	suite.Long(t) // the short suite runs TestEditsFromOtherClientsAreDetected and TestLargePruneWaitsForPermission
 	ctx, repo := t.Context(), newRepository(t)
@@ -259,9 +259,9 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		must(t, f.Control.Patch(ctx, adopted, client.MergeFrom(earlier)))
 		untilCommit(t, f, repo.git("rev-parse", "HEAD"))
 		before := versions(t, f)
-		without := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
+		removeModule := repo.push(map[string]string{"fleet/kymas/one.yaml": "", "fleet/kymas/adopted.yaml": ""})
 		command := fmt.Sprintf("kubectl annotate configmap -n %s kyma-pull-git --overwrite %s=%s", sample.Namespace,
-			v1beta2.AnnotationAllowPrune, without)
+			v1beta2.AnnotationAllowPrune, removeModule)
 		untilNotFollowed(t, f, before, v1beta2.ReasonPruneNotAllowed,
 			"1 Kymas with a live runtime, which would be emptied: Kyma one: no part of the commit is applied; to "+
 				"allow this commit: "+command)
@@ -272,9 +272,9 @@ func TestGitOwnsItsObjectsAndConfirmsMassRemoval(t *testing.T) {
 		config := &corev1.ConfigMap{}
 		must(t, f.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: "kyma-pull-git"}, config))
 		was := config.DeepCopy()
-		config.Annotations = map[string]string{v1beta2.AnnotationAllowPrune: without}
+		config.Annotations = map[string]string{v1beta2.AnnotationAllowPrune: removeModule}
 		must(t, f.Control.Patch(ctx, config, client.MergeFrom(was)))
-		untilCommit(t, f, without)
+		untilCommit(t, f, removeModule)
 		until(t, time.Minute, "Kyma one is deleted and its runtime is empty", func() (bool, string) {
 			_, err := r.Record(ctx)
 			_, there := settings(ctx, r)

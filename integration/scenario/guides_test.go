@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
-// blocksOf returns the shell blocks of a page. The test fails if the page has another number of blocks.
+// blocksOf returns the shell blocks of a page, and fails the test unless their number is want.
 func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	t.Helper()
 	for _, b := range clitest.Shell(t, checkout) {
@@ -37,7 +37,7 @@ func blocksOf(t *testing.T, page string, want int) (scripts []string) {
 	return scripts
 }
 
-// wordsOf returns the words of the only command in a script, with replaced names.
+// wordsOf splits the only command in a script into words and replaces names in it.
 func wordsOf(t *testing.T, script string, replaced ...string) []string {
 	t.Helper()
 	calls := clitest.Block{Script: strings.NewReplacer(replaced...).Replace(script)}.Calls(t)
@@ -58,7 +58,7 @@ type guideRunner struct {
 	rollout string
 }
 
-// on runs a script with the kubeconfig of another cluster.
+// on runs a script with a different kubeconfig.
 func (w *guideRunner) on(kubeconfig, script string) string {
 	w.Helper()
 	other := w.s
@@ -94,14 +94,14 @@ func (w *guideRunner) until(script string, wants ...string) (first string) {
 	return first
 }
 
-// lines returns the commands of a script without comments.
+// lines returns the lines of a script without comments.
 func lines(script string) []string {
 	all := strings.Split(strings.TrimSpace(strings.ReplaceAll(script, "\\\n", "")), "\n")
 	return slices.DeleteFunc(all, func(line string) bool { return strings.HasPrefix(line, "#") })
 }
 
-// The test runs docs/tutorials/first-rollout.md on a fleet in the state after the demo, and then the commands of
-// other pages.
+// The test runs docs/tutorials/first-rollout.md on a fleet in the same state as after the demo, and then the commands
+// on other pages.
 func TestOperatorGuidesWork(t *testing.T) {
 	suite.Long(t) // the short suite runs TestOperatorReadsStatusAndControlsOneRuntime
 	ctx := t.Context()
@@ -175,8 +175,8 @@ func (w *guideRunner) rollouts() {
 	w.prints("kubectl apply -f - <<'END'\n"+policy+"END\n", "configured")
 }
 
-// rolloutBlocks returns the commands of docs/guides/rollouts.md: the commands that show rollouts, the actions by name,
-// and the why command.
+// rolloutBlocks returns the commands in docs/guides/rollouts.md: those that show rollouts, the actions by name, and the
+// `why` command.
 func (w *guideRunner) rolloutBlocks() (reads []string, actions map[string]string, why string) {
 	blocks := blocksOf(w.T, "docs/guides/rollouts.md", 3)
 	actions = map[string]string{}

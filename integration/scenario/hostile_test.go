@@ -26,7 +26,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// False times, sequences and modules in a report affect only that runtime's status, until the next correct report.
+// False times, sequence numbers and modules in a report affect only that runtime's status, and only until the next
+// correct report.
 func TestCorrectReportReplacesFalseReport(t *testing.T) {
 	suite.Long(t) // the short suite runs TestPublisherRefusesHostileReports
 	f := startFleet(t, fleet.Options{Silence: 15 * time.Second})
@@ -137,7 +138,7 @@ func TestCorrectReportReplacesFalseReport(t *testing.T) {
 		asked := watchFetches(f)
 		must(t, store.PushReport(t.Context(), f.Place, r.id, blob))
 		asked.until(t, blob.Descriptor.Digest)
-		// The publisher processes this report after the previous one.
+		// Once the publisher has processed this report, it has also processed the previous one.
 		r.pushReport(func(report *bundle.Report) { report.Kyma.Spec.Channel = "" })
 		after := r.untilReporting("spec.channel")
 		if a, b := after.Status.Runtime.Observed.Heard, before.Status.Runtime.Observed.Heard; !a.Equal(b) {
@@ -236,7 +237,7 @@ func TestHostileReportsDoNotFillThePublishersMemory(t *testing.T) {
 				asked.until(t, d)
 			}
 		}
-		for _, thief := range thieves { // honest reports replace the hostile data in the statuses
+		for _, thief := range thieves { // valid reports replace the hostile data in the statuses
 			thief.pushReport(func(*bundle.Report) {})
 		}
 		for _, thief := range thieves {
@@ -275,7 +276,7 @@ func liveHeap(t *testing.T, address string) int64 {
 	return bytes
 }
 
-// makeHostile makes a report as expensive as possible for the publisher.
+// makeHostile changes a report so that it costs the publisher as much memory as possible.
 func makeHostile(report *bundle.Report, random *rand.Rand) {
 	letters := func(n int) string {
 		text := make([]byte, n)

@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// relabel gives a Kyma of the control plane another runtime ID.
+// relabel changes the runtime ID of a Kyma in the control plane.
 func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 	t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, v1beta2.LabelRuntimeID, runtime)
@@ -28,7 +28,7 @@ func relabel(t *testing.T, f *fleet.Fleet, kyma, runtime string) error {
 		client.RawPatch(types.MergePatchType, []byte(patch)))
 }
 
-// untilReadyBecause waits until a Kyma has the state, and its condition Ready contains the words.
+// untilReadyBecause waits until a Kyma has the state and the message of its Ready condition contains the words.
 func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.State, words string) {
 	t.Helper()
 	until(t, 30*time.Second, fmt.Sprintf("Kyma %s is %s because %q", name, state, words), func() (bool, string) {
@@ -42,7 +42,7 @@ func untilReadyBecause(t *testing.T, f *fleet.Fleet, name string, state v1beta2.
 	})
 }
 
-// An attacker can edit the oldest of the Kymas.
+// The attacker can edit the oldest Kyma.
 func TestRuntimeStaysWithTheKymaOfItsEnrollment(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)

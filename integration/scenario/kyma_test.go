@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// without removes a module from the runtime's Kyma.
-func without(t *testing.T, r *fleet.Runtime, module string) {
+// removeModule removes a module from the runtime's Kyma.
+func removeModule(t *testing.T, r *fleet.Runtime, module string) {
 	t.Helper()
 	must(t, r.EditKyma(t.Context(), func(spec *v1beta2.KymaSpec) {
 		for i, m := range spec.Modules {
@@ -61,7 +61,7 @@ func TestModuleIsUpgradedDuringItsDeletion(t *testing.T) {
 	before := cr.DeepCopy()
 	cr.SetFinalizers([]string{"sample.kyma-pull.dev/busy"})
 	must(t, r.API.Patch(ctx, cr, client.MergeFrom(before)))
-	without(t, r, f.Own("scaler"))
+	removeModule(t, r, f.Own("scaler"))
 	untilModule(t, "the control plane names the blocking finalizer",
 		func() (*v1beta2.Kyma, error) { return r.Record(ctx) }, f.Own("scaler"), func(m v1beta2.ModuleStatus) bool {
 			return m.State == v1beta2.StateDeleting && strings.Contains(m.Message, "sample.kyma-pull.dev/busy")
@@ -173,7 +173,7 @@ spec:
 	must(t, r.UntilState(ctx, f.Own("deployment"), "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, f.Own("statefulset"), "1.0.0", v1beta2.StateReady))
 	must(t, r.UntilState(ctx, f.Own("deployment-broken"), "1.0.0", v1beta2.StateProcessing))
-	without(t, r, f.Own("deployment-broken"))
+	removeModule(t, r, f.Own("deployment-broken"))
 	must(t, r.UntilGone(ctx, f.Own("deployment-broken")))
 }
 
@@ -225,7 +225,7 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
-	without(t, r, "mailer")
+	removeModule(t, r, "mailer")
 	must(t, r.UntilGone(ctx, "mailer"))
 	// The control plane and the runtime are namespaces of one cluster, each with its own ModuleTemplates.
 	var templates v1beta2.ModuleTemplateList
@@ -239,7 +239,7 @@ func TestSingleClusterModeInstallsAndRemovesModules(t *testing.T) {
 			count++
 		}
 	}
-	// No channel contains scaler 1.7.0 anymore, so the runtime's catalog omits it.
+	// No channel contains scaler 1.7.0 anymore, so the catalog in the runtime omits it.
 	if offered != 3 || count != 2 {
 		t.Errorf("got %d ModuleTemplates in the control plane and %d in the runtime, want 3 and 2", offered, count)
 	}

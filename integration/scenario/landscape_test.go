@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// landscapeOf is a control plane with objects of lifecycle-manager.
+// landscapeOf is a control plane with lifecycle-manager's objects.
 type landscapeOf struct {
 	t *testing.T
 	f *fleet.Fleet
@@ -123,7 +123,7 @@ func (l landscapeOf) create(r *fleet.Runtime, o *unstructured.Unstructured, mana
 		})
 }
 
-// definition returns one of lifecycle-manager's CRDs.
+// definition returns lifecycle-manager's CRD for a kind.
 func (l landscapeOf) definition(kind string) *unstructured.Unstructured {
 	l.t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "..", "apis", "operator", "v1beta2", "testdata", "kyma-crds",
@@ -161,7 +161,7 @@ func inKCP(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: sample.Namespace, Name: name}
 }
 
-// deleteManifest deletes one of lifecycle-manager's Manifests, as an operator could.
+// deleteManifest deletes a Manifest that lifecycle-manager created, as an operator could.
 func (l landscapeOf) deleteManifest(ctx context.Context, name string) {
 	l.t.Helper()
 	manifest := &v1beta2.Manifest{}

@@ -35,7 +35,7 @@ func startCandidate(t *testing.T, f *fleet.Fleet, name string, flags ...string) 
 	return runCandidate(t, f, name, fleet.Command{Args: flags})
 }
 
-// runCandidate starts a candidate with further arguments and environment variables.
+// runCandidate starts a candidate with additional arguments and environment variables.
 func runCandidate(t *testing.T, f *fleet.Fleet, name string, c fleet.Command) *candidate {
 	t.Helper()
 	c.Binary, c.Log = f.Binaries().Publisher, filepath.Join(f.Dir, name+".log")
@@ -71,7 +71,7 @@ func (c *candidate) untilLogged(t *testing.T, text string) {
 	})
 }
 
-// The process of the leader is suspended until another candidate holds the Lease.
+// The test suspends the leader's process until another candidate holds the Lease.
 func TestPublisherWithoutItsLeasePushesNothing(t *testing.T) {
 	f := newFleet(t, fleet.Options{})
 	must(t, f.Publisher().Stop())
@@ -194,7 +194,7 @@ func TestLeaderRegainsADeletedOrTakenLease(t *testing.T) {
 	case <-time.After(fleet.LongTimeout):
 		t.Fatal("the leader did not exit after it lost the Lease")
 	}
-	startCandidate(t, f, "second") // restart the process, as Kubernetes restarts a container
+	startCandidate(t, f, "second") // start the process again, as Kubernetes restarts a container
 	must(t, f.Control.Create(ctx, fleet.NewKyma("two", "regular", "scaler")))
 	untilPublished("two", "1.8.0")
 }

@@ -135,7 +135,7 @@ func TestAgentCorrectsOwnedFieldsAndKeepsOthers(t *testing.T) {
 	change(t, r.API, cr, func(cr *unstructured.Unstructured) {
 		must(t, unstructured.SetNestedField(cr.Object, int64(5), "spec", "interval"))
 	})
-	drift(t, r) // after the agent has corrected another drift, it has also processed the edit
+	drift(t, r) // once the agent has corrected this drift, it has also processed the edit
 	until(t, 20*time.Second, "the agent restores the setting", func() (bool, string) {
 		config, err := settings(ctx, r)
 		return err == nil && config.Data["level"] == "info", fmt.Sprint(config.Data, err)
@@ -212,8 +212,7 @@ func TestSilentRuntimeIsNotReadyUntilItReports(t *testing.T) {
 		})
 	}
 	reporting(metav1.ConditionTrue, true)
-	// The status does not change with each report, even if the reports continue for longer than the time after which a
-	// runtime counts as silent.
+	// The publisher does not update the status for each report, and the runtime still does not count as silent.
 	untilHeartbeats(t, f, r.ID, 9)
 	record, err := r.Record(ctx)
 	must(t, err)

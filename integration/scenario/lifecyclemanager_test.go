@@ -65,7 +65,7 @@ func TestTakeoverFromRunningLifecycleManager(t *testing.T) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == "scaler" })
 	}))
 	must(t, one.UntilGone(t.Context(), "scaler"))
-	untilNone(t, one, scalerOfModule(), "default")
+	untilNone(t, one, moduleScaler(), "default")
 	untilNone(t, one, &appsv1.Deployment{}, "scaler-manager")
 
 	t.Log("a deleted Kyma leaves an empty runtime")
@@ -84,7 +84,7 @@ func TestKymaDeletedWhileLifecycleManagerRuns(t *testing.T) {
 	l.untilAdopted(3)
 	deleteKyma(t, l.f, one)
 	untilForgotten(t, one, fleet.LongTimeout)
-	untilNone(t, one, scalerOfModule(), "default")
+	untilNone(t, one, moduleScaler(), "default")
 	untilNone(t, one, &appsv1.Deployment{}, "scaler-manager")
 	untilNone(t, one, &appsv1.Deployment{}, "mailer")
 	untilNone(t, one, &corev1.ConfigMap{}, "guard-settings")
@@ -131,7 +131,7 @@ func newManagedLandscape(t *testing.T, program string) (landscapeOf, *fleet.Runt
 	return l, one
 }
 
-// release adds a version of scaler to channel regular.
+// release sets channel regular to a new version of scaler.
 func (l landscapeOf) release(version string) {
 	l.t.Helper()
 	must(l.t, l.f.Release(l.t.Context(), "scaler", sample.Scaler("").Component(), sample.Channel("regular", version)))
@@ -175,7 +175,7 @@ func (l landscapeOf) untilManaged(version string, modules ...string) {
 	})
 }
 
-// untilAdopted waits until the runtime has adopted the given number of modules.
+// untilAdopted waits until the agent has adopted the given number of modules.
 func (l landscapeOf) untilAdopted(modules int) {
 	l.t.Helper()
 	want := fmt.Sprintf("%d/%d", modules, modules)
@@ -192,7 +192,7 @@ func (l landscapeOf) running(r *fleet.Runtime) string {
 	return version
 }
 
-// watchVersion checks until stop is called that the version of scaler never decreases.
+// watchVersion checks that scaler is never downgraded. The check runs until stop is called.
 func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 	ended, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -218,8 +218,8 @@ func (l landscapeOf) watchVersion(r *fleet.Runtime) (stop func()) {
 	return func() { close(ended); <-done }
 }
 
-// untilTakenOver waits until no object of lifecycle-manager remains for a runtime, and checks that the running
-// lifecycle-manager does not recreate these objects.
+// untilTakenOver waits until all of lifecycle-manager's objects for a runtime are deleted, and checks that the running
+// lifecycle-manager does not recreate them.
 func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(time.Second) {
@@ -235,7 +235,7 @@ func (l landscapeOf) untilTakenOver(r *fleet.Runtime) {
 	}
 }
 
-// untilNone waits until an object in kyma-system does not exist anymore.
+// untilNone waits until an object in kyma-system is deleted.
 func untilNone(t *testing.T, r *fleet.Runtime, o client.Object, name string) {
 	t.Helper()
 	until(t, fleet.LongTimeout, name+" is deleted", func() (bool, string) {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// watchedLink counts an agent's registry requests, and lists those that bypass the link.
+// watchedLink counts an agent's registry requests and records those that did not go through the link.
 type watchedLink struct {
 	mu     sync.Mutex // guards the fields below
 	byLink int

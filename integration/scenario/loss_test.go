@@ -22,10 +22,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// packedZot is the path of the zot binary, relative to the repository root.
+// packedZot is the path of the compressed zot binary.
 const packedZot = checkout + "/../shared/oracles/zot.gz"
 
-// volume gives a test access to the data of a registry, so that it can remove parts of the data.
+// volume is the stored data of a registry, from which a test can remove parts.
 type volume struct {
 	host string
 	// data is the registry's folder. repositories contains one folder per repository.
@@ -34,14 +34,14 @@ type volume struct {
 	blob func(digest.Digest) string
 	// change runs a function that changes the data while the registry is stopped.
 	change func(t *testing.T, change func())
-	// live is true if the test can remove data while the registry runs.
+	// live is true if data can be removed while the registry runs.
 	live bool
 	// intercept responds to requests instead of the registry. It is nil if the registry does not support that.
 	intercept func(func(http.ResponseWriter, *http.Request) bool)
 }
 
-// replace removes files and folders of the registry. If other is not empty, it then copies that folder to the first
-// removed path.
+// replace removes files and folders from the registry's data. If other is not empty, it then copies the folder other to
+// the first removed path.
 func (v volume) replace(t *testing.T, other string, lost ...string) {
 	t.Helper()
 	away := t.TempDir()
@@ -90,7 +90,7 @@ func zotVolume(t *testing.T) volume {
 	return volume{
 		host: z.Host(), data: z.Data(), repositories: z.Data(),
 		blob: func(d digest.Digest) string { return filepath.Join("blobs", d.Algorithm().String(), d.Encoded()) },
-		// zot also has state in memory and in a database.
+		// zot also keeps state in memory and in a database, so restart it without them.
 		change: func(t *testing.T, change func()) {
 			must(t, z.Stop())
 			change()
@@ -137,8 +137,7 @@ func losesItsData(t *testing.T, v volume) {
 
 	repository := func(name string) string { return filepath.Join(v.repositories, "fleet", name) }
 	own, copied := bundle.DesiredRepository(r.ID), "component-descriptors/"+courier.Component()
-	// blobOf returns the paths of a bundle's document in all repositories, because zot links blobs across
-	// repositories.
+	// blobOf returns the paths of a bundle's document in all repositories, because zot hard-links equal blobs.
 	blobOf := func(choose func(bundle.Verified) digest.Digest) func() []string {
 		return func() []string {
 			fetched, err := r.Desired(ctx)
@@ -154,11 +153,11 @@ func losesItsData(t *testing.T, v volume) {
 	only := func(path string) func() []string { return func() []string { return []string{path} } }
 	for _, c := range []struct {
 		name string
-		// lost returns the paths of the lost data.
+		// lost returns the paths that the test removes.
 		lost func() []string
 		// other is a folder that replaces the first lost path. It can be empty.
 		other string
-		// message is a text in the publisher's log.
+		// message is a text that the publisher must log.
 		message string
 	}{
 		{"roots of trust lost", only(repository(bundle.TrustRepository)), "", "root of trust versions [1 2]"},
@@ -190,7 +189,7 @@ func losesItsData(t *testing.T, v volume) {
 				return strings.Contains(log, c.message), string(last([]byte(log), 1000))
 			})
 			until(t, 30*time.Second, "the registry contains all data again", func() (bool, string) {
-				missing := lacking(t, f, r, "1.8.0")
+				missing := firstMissing(t, f, r, "1.8.0")
 				return missing == "", missing
 			})
 			must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -232,9 +231,9 @@ func losesItsData(t *testing.T, v volume) {
 	must(t, r.UntilState(ctx, "scaler", "1.9.0", v1beta2.StateReady))
 }
 
-// lacking describes the first object that a new agent needs and that is missing in the registry. It returns "" if all
+// firstMissing describes the first object that a new agent needs but that the registry lacks. It returns "" if all
 // exist.
-func lacking(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
+func firstMissing(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, scaler string) string {
 	t.Helper()
 	ctx, root := t.Context(), rootOf(t, f)
 	for version := int64(1); version <= root.Version; version++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The agent of a real runtime, the canary, runs a rollout's check. The check fails, so the runtime in the next wave
+// The canary is a real runtime, whose agent runs the rollout's check. The check fails, so the runtime in the next wave
 // must never get the version.
 func TestAgentCheckDecidesRollout(t *testing.T) {
 	ctx := t.Context()

@@ -22,7 +22,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// hidden responds to requests for components with MANIFEST_UNKNOWN.
+// hidden hides components: it responds to requests for them with MANIFEST_UNKNOWN.
 func hidden(w http.ResponseWriter, request *http.Request) bool {
 	if !strings.HasPrefix(request.URL.Path, "/v2/modules/") || !strings.Contains(request.URL.Path, "/manifests/") {
 		return false
@@ -89,8 +89,8 @@ func deviations(t *testing.T, address, reason string) bool {
 	return scraped(t, address, `kyma_pull_publisher_registry_deviations_total{reason="`+reason+`"}`) != ""
 }
 
-// The publisher must not copy content from an attacker's bundle. The attacker can be the owner of the registry, or a
-// thief of a rotated key.
+// The publisher must not reuse content from a bundle that an attacker pushed. The attacker is the owner of the
+// registry, or has stolen a key before its rotation.
 func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
@@ -111,7 +111,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 	promote(t, f, "1.8.0")
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 	untilQuiet(t, f)
-	// stays checks that the runtime did not change and that the control plane still records its published version.
+	// stays checks that the runtime did not change and that the control plane still records the published version.
 	stays := func(t *testing.T, before string) {
 		t.Helper()
 		if after := objectVersions(t, r); after != before {
@@ -244,7 +244,7 @@ func TestRegistryIsNeverTrustedForContent(t *testing.T) {
 			return len(back) == 1 && back[0] == bundle.Rollback{Module: "scaler", From: "1.8.0", To: "1.7.0"},
 				fmt.Sprint(back)
 		})
-		// label makes the publisher publish further bundles, which the stopped agent misses.
+		// label changes a setting, so that the publisher publishes further bundles, which the stopped agent misses.
 		label := func(value string) {
 			record, err := r.Record(ctx)
 			must(t, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// deadWebhook intercepts the agent's writes and never responds.
+// deadWebhook is a webhook that intercepts the agent's writes and never responds.
 const deadWebhook = `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
 metadata: {name: %s}
@@ -34,7 +34,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [%s]}
 `
 
-// labelsHome returns the agent's namespace with labels, for the content of a module.
+// labelsHome returns module content that sets labels on the agent's namespace.
 func labelsHome(labels string) string {
 	return "apiVersion: v1\nkind: Namespace\nmetadata: {name: kyma-system, labels: {" + labels + "}}\n"
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// A registry can redirect blob requests, but only to a storage host that is allowed. No other response can make a
-// program connect to another address or print control characters.
+// A registry can redirect blob requests, but only to an allowed storage host. No other response can make a program
+// connect to another address or print control characters.
 func TestRegistryOwnerCannotRedirectPrograms(t *testing.T) {
 	ctx := t.Context()
 	var registry, inside atomic.Pointer[string]

@@ -20,7 +20,7 @@ import (
 
 const distributionEvents = "application/vnd.docker.distribution.events.v2+json"
 
-// pushOf returns a distribution registry's notification of a push to a repository.
+// pushOf returns the notification that a distribution registry sends after a push to a repository.
 func pushOf(repository string) string {
 	return fmt.Sprintf(`{"events":[{"action":"push","target":{"repository":%q,"tag":"latest"}}]}`, repository)
 }
@@ -38,7 +38,7 @@ func notifyAs(t *testing.T, n *fleet.Notifications, token, body string) int {
 	return answer.StatusCode
 }
 
-// listen requests notifications as a user and returns the HTTP status.
+// listen subscribes to notifications as a user and returns the HTTP status.
 func listen(t *testing.T, n *fleet.Notifications, user, password string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.AgentsURL(), nil)
@@ -116,7 +116,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		untilQuiet(t, f)
 		after, err := one.Record(ctx)
 		must(t, err)
-		// The publisher reads the runtime's report at most once every two seconds, with a few requests each time.
+		// The publisher reads the runtime's report at most once every two seconds, and each read takes a few requests.
 		if most := 10 + 5*int64(time.Since(began)/time.Second); f.Registry.Requests()-asked > most {
 			t.Errorf("got %d requests for 1,500 notifications in %s, want at most %d", f.Registry.Requests()-asked,
 				time.Since(began), most)
@@ -129,7 +129,7 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 		must(t, f.Publisher().Kill())
 		liar := startFalseNotifier(t, n.Agents)
 		must(t, f.RestartPublisher())
-		// The agent would read the shorter interval only at its next poll, in ten minutes.
+		// Without a restart, the agent would learn the shorter interval only at its next poll, in ten minutes.
 		must(t, one.CrashAgent())
 		until(t, 30*time.Second, "the agent connects to the false endpoint", func() (bool, string) {
 			return liar.Load() > 0, "not yet"
@@ -139,8 +139,8 @@ func TestPromotionArrivesByNotificationOrPoll(t *testing.T) {
 	})
 }
 
-// startFalseNotifier starts a server that sends endless false notifications at the publisher's address. It returns a
-// counter of the server's requests.
+// startFalseNotifier starts a server at the publisher's address that sends endless false notifications. It returns the
+// server's request counter.
 func startFalseNotifier(t *testing.T, address string) *atomic.Int64 {
 	t.Helper()
 	var asked atomic.Int64

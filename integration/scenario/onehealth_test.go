@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// healthOf maps the ID of a runtime to the health that all outputs must show for it. It contains one runtime for each
-// health.
+// healthOf maps the ID of a runtime to the health that all outputs must show for it. It has one runtime for each health
+// value.
 var healthOf = map[string]string{
 	"healthy": "Healthy", "failing": "Failing", "unresolved": "Failing", "silent": "Silent", "never": "NeverReported",
 	"suspended": "Suspended", "deleting": "Deleting", "behind": "Behind",
@@ -33,7 +33,7 @@ func TestStatusUIMetricsAndAlertsShowTheSameHealth(t *testing.T) {
 		},
 	})
 	o := newOperator(t, f)
-	runtimesOfEveryHealth(t, f, o)
+	createRuntimeForEachHealth(t, f, o)
 
 	until(t, 2*time.Minute, "status shows the health of each runtime", func() (bool, string) {
 		output := o.run(0, "status", "-o", "json", "--context", "kcp")
@@ -60,8 +60,8 @@ func TestStatusUIMetricsAndAlertsShowTheSameHealth(t *testing.T) {
 	checkAlerts(t, exportedHealth(t, metrics), attention)
 }
 
-// runtimesOfEveryHealth adds the runtimes of healthOf and brings each into its state.
-func runtimesOfEveryHealth(t *testing.T, f *fleet.Fleet, o operator) {
+// createRuntimeForEachHealth adds the runtimes in healthOf and brings each into its state.
+func createRuntimeForEachHealth(t *testing.T, f *fleet.Fleet, o operator) {
 	t.Helper()
 	ctx := t.Context()
 	simulated := map[string]*fleet.Simulated{}
@@ -112,7 +112,7 @@ func attentionByExitCode(t *testing.T, o operator) map[string]bool {
 
 var runtimeLinks = regexp.MustCompile(`href="/runtimes/([a-z]+)`)
 
-// checkPage checks the runtimes that the page lists for each health.
+// checkPage checks that the page lists each runtime under its health.
 func checkPage(t *testing.T, p *localPage, verdict string) {
 	t.Helper()
 	until(t, time.Minute, "the page shows the control plane's data", func() (bool, string) {
@@ -142,7 +142,7 @@ func checkPage(t *testing.T, p *localPage, verdict string) {
 
 const healthSeries = `kyma_pull_publisher_runtime_health{health="%s"}`
 
-// exportedHealth returns a scrape of the publisher whose numbers of runtimes by health equal healthOf.
+// exportedHealth scrapes the publisher until its runtime counts by health match healthOf, and returns that scrape.
 func exportedHealth(t *testing.T, address string) map[string]float64 {
 	t.Helper()
 	want := map[string]float64{}
@@ -165,8 +165,8 @@ func exportedHealth(t *testing.T, address string) map[string]float64 {
 	return scrape
 }
 
-// checkAlerts checks that the chart has one alert for each health that needs attention, and that no alert fires for
-// runtimes of another health.
+// checkAlerts checks that the chart has one alert for each health that needs attention, and that alerts fire only for
+// runtimes with that health.
 func checkAlerts(t *testing.T, scrape map[string]float64, attention map[string]bool) {
 	t.Helper()
 	file := alerts.File(filepath.Join("..", ".."), "kcp-publisher")

@@ -94,7 +94,7 @@ func TestRestartedPublisherAdoptsPushedBundle(t *testing.T) {
 	}
 }
 
-// untilQuiet waits until the publisher has published no bundle for the fleet's runtimes for two seconds.
+// untilQuiet waits until the publisher has not published bundles for the fleet's runtimes for two seconds.
 func untilQuiet(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	published := -1
@@ -107,7 +107,7 @@ func untilQuiet(t *testing.T, f *fleet.Fleet) {
 	})
 }
 
-// publications counts the bundles in the publisher's log for runtimes of the fleet.
+// publications counts the bundles for the fleet's runtimes in the publisher's log.
 func publications(f *fleet.Fleet) int {
 	count := 0
 	for line := range strings.Lines(f.Publisher().Log()) {
@@ -159,8 +159,8 @@ func TestRegistryOutageDelaysPublishingAndIsLoggedOnce(t *testing.T) {
 	}
 }
 
-// untilRegistry waits until the registry condition of the runtime's Kyma has the status and reason, and for exactly
-// one Event with the reason.
+// untilRegistry waits until the runtime's Kyma has a Registry condition with the status and reason, and exactly one
+// Event with the reason.
 func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 60*time.Second, "the runtime reports "+reason, func() (bool, string) {
@@ -180,7 +180,7 @@ func untilRegistry(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus
 	})
 }
 
-// eventsOf returns the Events of a runtime with a reason.
+// eventsOf returns a runtime's Events with this reason.
 func eventsOf(t *testing.T, r *fleet.Runtime, reason string) []corev1.Event {
 	t.Helper()
 	var events corev1.EventList
@@ -248,7 +248,7 @@ func TestIdleFleetWritesNothing(t *testing.T) {
 	})
 }
 
-// untilHeartbeats waits until the publisher has read some further reports of a runtime.
+// untilHeartbeats waits until the publisher has read count more reports from a runtime.
 func untilHeartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	t.Helper()
 	asked, read := watchFetches(f), map[digest.Digest]bool{}
@@ -263,7 +263,7 @@ func untilHeartbeats(t *testing.T, f *fleet.Fleet, id string, count int) {
 	})
 }
 
-// kymaPatches returns the number of patches of Kymas and their statuses in the control plane.
+// kymaPatches returns the number of patch requests for Kymas and their statuses in the control plane.
 func kymaPatches(t *testing.T, f *fleet.Fleet) (patches int) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(f.Dir, "kcp.kubeconfig"))

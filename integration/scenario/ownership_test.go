@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// attackerKyma returns an attacker's Kyma that names another Kyma's runtime and sets an agent image.
+// attackerKyma returns a Kyma in which an attacker names another Kyma's runtime and sets an agent image.
 func attackerKyma(f *fleet.Fleet, name, runtime string) *v1beta2.Kyma {
 	kyma := fleet.NewKyma(f.Own(name), "regular")
 	kyma.Labels[v1beta2.LabelRuntimeID] = runtime
@@ -140,13 +140,13 @@ func TestOperatorDecidesWhichKymaOwnsARuntime(t *testing.T) {
 	}
 }
 
-// A second cluster has the Secrets and the UID of the first one, as if both were restored from one snapshot.
+// A second cluster has the same Secrets and UID as the first one, as if both were restored from one snapshot.
 func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "original", map[string]string{"mailer": "1.0.0"})
 	untilQuiet(t, f)
-	report := reporterOfCopy(t, f, original)
+	report := reportAsCopy(t, f, original)
 
 	t.Log("The admin of the copy removes all modules there.")
 	report()
@@ -173,13 +173,14 @@ func TestClonedRuntimeDoesNotRemoveModulesFromOriginal(t *testing.T) {
 	checkModuleStays(t, original, f.Own("mailer"))
 }
 
-// While the original's agent is down, a copy is confirmed as the only agent, and its admin removes all modules.
+// While the original's agent is down, an operator confirms a copy as the only agent, and the copy's admin removes all
+// modules.
 func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	original := runtimeWith(t, f, "outage", map[string]string{"mailer": "1.0.0"})
 	untilQuiet(t, f)
-	report := reporterOfCopy(t, f, original)
+	report := reportAsCopy(t, f, original)
 	must(t, original.Agent().Kill())
 	until(t, time.Minute, "the publisher removes the module", func() (bool, string) {
 		report()
@@ -204,9 +205,9 @@ func TestOriginalKeepsModulesThatACopyRemovedMeanwhile(t *testing.T) {
 	checkModuleStays(t, original, f.Own("mailer"))
 }
 
-// reporterOfCopy returns a function that sends a report of a confirmed copy of a runtime. The copy does not request
+// reportAsCopy returns a function that sends a report from a confirmed copy of a runtime. The copy does not request
 // modules.
-func reporterOfCopy(t *testing.T, f *fleet.Fleet, original *fleet.Runtime) func() {
+func reportAsCopy(t *testing.T, f *fleet.Fleet, original *fleet.Runtime) func() {
 	t.Helper()
 	copied := copyOf(t, f, original)
 	record, err := original.Record(t.Context())
@@ -219,7 +220,7 @@ func reporterOfCopy(t *testing.T, f *fleet.Fleet, original *fleet.Runtime) func(
 	}
 }
 
-// checkModuleStays checks that the Manifest of a module exists and is not being deleted.
+// checkModuleStays checks that a module's Manifest exists and is not being deleted.
 func checkModuleStays(t *testing.T, r *fleet.Runtime, module string) {
 	t.Helper()
 	manifest := &v1beta2.Manifest{}

@@ -39,7 +39,7 @@ func openPage(t *testing.T, f *fleet.Fleet, args ...string) *localPage {
 		filepath.Join(f.Dir, "kcp.kubeconfig"))
 	command := exec.CommandContext(ctx, f.Binaries().Publisher,
 		append(append(words[1:], "--bind-address", "127.0.0.1:0"), args...)...)
-	browser := t.TempDir() // folder in $PATH with a browser command that does nothing
+	browser := t.TempDir() // a folder for $PATH with a browser command that does nothing
 	must(t, os.WriteFile(filepath.Join(browser, "xdg-open"), []byte("#!/bin/sh\n"), 0o700))
 	command.Env = append(os.Environ(), "PATH="+browser+":"+os.Getenv("PATH"))
 	printed, err := command.StdoutPipe()

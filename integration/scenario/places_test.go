@@ -39,13 +39,13 @@ var longest = []string{
 type scenarioQueue struct {
 	beside  int // maximum number of concurrent scenarios
 	mu      sync.Mutex
-	changed sync.Cond // signals changes of ended
+	changed sync.Cond // signaled after each change to ended
 	order   []*testing.T
 	ended   int
 }
 
-// queue is the queue of all scenarios. By default, it runs four at the same time, because more would exceed time
-// limits on two slow cores.
+// queue is the queue of all scenarios. By default, it runs four at a time, because more would exceed their time limits
+// on two slow cores.
 var queue = newLine(4)
 
 func newLine(beside int) *scenarioQueue {
@@ -54,8 +54,8 @@ func newLine(beside int) *scenarioQueue {
 	return l
 }
 
-// replaceFlag uses the value of -parallel as the limit of the queue. It then raises -parallel, because package testing
-// would otherwise start the scenarios in another order.
+// replaceFlag uses the value of -parallel as the queue's limit. It then raises -parallel, because package testing would
+// otherwise decide the order of the scenarios.
 func (l *scenarioQueue) replaceFlag(parallel *flag.Flag) error {
 	if output := parallel.Value.String(); output != parallel.DefValue {
 		var err error
@@ -79,7 +79,7 @@ func runInQueue(t *testing.T) {
 	})
 }
 
-// join adds a scenario to the queue in order of run time.
+// join adds a scenario to the queue. The queue is sorted by run time, longest first.
 func (l *scenarioQueue) join(t *testing.T) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,7 +26,8 @@ type postedEvents struct {
 	seen []string
 }
 
-// eventsWebhook starts a webhook. With the returned flags, a publisher posts Events with the given reasons to it.
+// eventsWebhook starts a webhook and returns the flags with which a publisher posts Events with the given reasons to
+// it.
 func eventsWebhook(t *testing.T, reasons ...string) (*postedEvents, []string) {
 	t.Helper()
 	posted := &postedEvents{reasons: reasons}

@@ -40,8 +40,8 @@ func prune(t *testing.T, f *fleet.Fleet, args ...string) (string, int) {
 	}, args...)...)
 }
 
-// history pushes bundles that are older than a runtime's newest bundle. No other bundle uses the content of the first
-// one.
+// history pushes bundles that are older than a runtime's newest bundle. The first of them refers to content that other
+// bundles do not use.
 func history(
 	t *testing.T, f *fleet.Fleet, r *fleet.Runtime,
 ) (old []bundle.Blob, documents bundle.Documents, content bundle.Blob) {
@@ -91,7 +91,7 @@ func documentsIn(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, fetched bundle.
 	}
 }
 
-// backdate changes the record of unused manifests, so that prune seems to have found them unused long ago.
+// backdate changes the record of unused manifests as if prune had recorded them long ago.
 func backdate(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()
@@ -203,7 +203,8 @@ func TestPruneRemovesOnlyUnneededContent(t *testing.T) {
 		t.Errorf("content was removed when first found unused\n%s", output)
 	}
 
-	// A month later, prune removes unused shared manifests and manifests of runtimes that were declared gone.
+	// A month later, prune removes unused shared manifests, and the manifests of runtimes that an operator declared
+	// gone.
 	backdate(t, f)
 	if output, code = prune(t, f, "--gone", "tokyo"); code != 0 {
 		t.Fatalf("registry prune: exit code %d\n%s", code, output)

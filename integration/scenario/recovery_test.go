@@ -34,13 +34,13 @@ func untilShown(t *testing.T, r *fleet.Runtime, module, version string, state v1
 		})
 }
 
-// stored returns the agent's Secrets by name, except Secrets with keys.
+// stored returns the agent's Secrets by name, except those with keys.
 func stored(t *testing.T, r *fleet.Runtime) map[string]corev1.Secret {
 	t.Helper()
 	var all corev1.SecretList
 	must(t, r.API.List(t.Context(), &all, client.InNamespace(v1beta2.RuntimeNamespace)))
 	found := map[string]corev1.Secret{}
-	const changes = "report-sequence" // changes with every report
+	const changes = "report-sequence" // a Secret that changes with every report
 	for _, s := range all.Items {
 		if strings.HasPrefix(s.Name, "kyma-pull-content-") || s.Name == "skr-agent-state" ||
 			s.Name == "skr-agent-memory" {
@@ -78,8 +78,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 		})
 	}
 
-	// If a part of a stored content is missing, the agent also deletes the other parts, possibly before the test
-	// deletes them.
+	// If part of stored content is missing, the agent also deletes the other parts, possibly before the test does.
 	gone := func(secret corev1.Secret) {
 		t.Helper()
 		must(t, client.IgnoreNotFound(r.API.Delete(ctx, &secret)))
@@ -149,7 +148,7 @@ func TestAgentRestoresItsDeletedSecretsWithoutRestart(t *testing.T) {
 	})
 }
 
-// definitionOf returns an empty CRD object for one of the agent's kinds.
+// definitionOf returns an empty CRD object with the name for one of the agent's kinds.
 func definitionOf(kind string) *unstructured.Unstructured {
 	return definition(kind + "." + v1beta2.Group)
 }
@@ -211,7 +210,7 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	must(t, r.UntilGone(ctx, "mailer"))
 	untilQuiet(t, f)
 	f.Publisher().Stop()
-	must(t, f.Registry.Stop()) // the agent can use only its own records
+	must(t, f.Registry.Stop()) // the agent can use only its stored records
 	before, started := installedObjects(t, r), countStarts(r)
 	if !strings.Contains(before, "scaler-settings") {
 		t.Fatalf("no module objects are installed:\n%s", before)
@@ -310,8 +309,8 @@ func TestAgentRestoresDeletedKymaManifestsAndCRDs(t *testing.T) {
 	})
 }
 
-// emptyNamespace deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted.
-// Without an agent, the command in docs/guides/repair.md must remove the finalizers.
+// emptyNamespace deletes all objects in a runtime's kyma-system, as Kubernetes does when the namespace is deleted. No
+// agent runs, so it removes the finalizers with the command in docs/guides/repair.md.
 func emptyNamespace(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	ctx, in := t.Context(), client.InNamespace(v1beta2.RuntimeNamespace)
@@ -373,6 +372,6 @@ func TestNewAgentAdoptsModulesAfterNamespaceDeletion(t *testing.T) {
 	}
 	must(t, r.UntilState(ctx, f.Own("scaler"), "1.8.0", v1beta2.StateReady))
 	must(t, r.EditKyma(ctx, func(spec *v1beta2.KymaSpec) { spec.Modules = nil }))
-	// The control plane shows this only if it accepts the new agent's reports.
+	// The control plane can show this only after it has accepted the new agent's reports.
 	must(t, r.UntilGone(ctx, f.Own("scaler")))
 }

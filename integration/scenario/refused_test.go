@@ -27,7 +27,7 @@ import (
 )
 
 // refuse creates an admission policy in the runtime, as a tenant could, and waits until it takes effect. The policy
-// refuses an object if the CEL expression is false for it. The returned function removes the policy.
+// rejects objects for which the CEL expression is false. The returned function removes the policy.
 func refuse(t *testing.T, r *fleet.Runtime, group, resources, expression string, tried client.Object) (end func()) {
 	t.Helper()
 	ctx := t.Context()
@@ -95,7 +95,7 @@ func TestRefusedObjectDoesNotDelayOtherObjects(t *testing.T) {
 	template.Namespace = v1beta2.RuntimeNamespace
 	end := refuse(t, r, v1beta2.Group, "moduletemplates", "object.metadata.name != 'scaler-1.9.0'", template)
 	must(t, f.Offer(ctx, sample.Scaler("1.9.0")))
-	// Channel fast has 1.9.0, so the runtime's catalog contains the refused ModuleTemplate.
+	// Channel fast has version 1.9.0, so the runtime's catalog contains the ModuleTemplate that the policy rejects.
 	channels := func(regular string) {
 		t.Helper()
 		must(t, f.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", regular),

@@ -33,7 +33,7 @@ func endless(w io.Writer) int {
 	}
 }
 
-// signal sends to the channel without blocking: the registry has received a request.
+// signal reports on the channel that the registry has received a request. It never blocks.
 func signal(asked chan struct{}) {
 	select {
 	case asked <- struct{}{}:
@@ -55,7 +55,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	other := forged(t, f, r, publisherKey(t, f), func(p *bundle.Predicate) { p.KymaGeneration += 100 })
 	back := func(t *testing.T) {
 		t.Helper()
-		// The agent could otherwise accept the current bundle and then refuse the honest bundle, which is older.
+		// Otherwise, the agent could accept the current bundle and then refuse the valid bundle, which is older.
 		must(t, r.Put(ctx, bundle.NewBlob(ocispec.MediaTypeImageManifest, honest.Bytes)))
 		f.Registry.Intercept(nil)
 		must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
@@ -63,7 +63,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 	ofVictim := func(request *http.Request, method string) bool {
 		return request.Method == method && strings.Contains(request.URL.Path, "/runtimes/victim/")
 	}
-	// untouched waits for a few more polls and checks that no object of the runtime changed.
+	// untouched waits for a few more polls and checks that the agent did not change any object.
 	untouched := func(t *testing.T, asked chan struct{}) {
 		t.Helper()
 		before := objectVersions(t, r)
@@ -120,7 +120,7 @@ func TestMaliciousRegistryCannotChangeRuntime(t *testing.T) {
 		must(t, r.Put(ctx, newer))
 		untouched(t, asked)
 		back(t)
-		// Socket buffers contain bytes that the agent has not read.
+		// The count includes bytes in socket buffers that the agent has not read.
 		if read := most.Load(); read > 16*bundle.MaxManifestBytes {
 			t.Errorf("the registry wrote %d bytes to the agent, want a limited number", read)
 		}
@@ -160,7 +160,8 @@ func predicateOf(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, manifest bundle
 	return verified.Statement.Predicate
 }
 
-// An attacker with the publisher's key publishes a bundle with such a high sequence that no honest bundle is newer.
+// An attacker with the publisher's key publishes a bundle with such a high sequence number that the publisher's own
+// bundles are always older.
 func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})
@@ -190,7 +191,7 @@ func TestNewEpochSupersedesForgedSequences(t *testing.T) {
 	}
 }
 
-// While the agent is stopped, the current bundle expires and the keys are replaced several times.
+// While the agent is stopped, the current bundle expires and operators rotate the keys several times.
 func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	suite.Long(t) // the short suite runs TestBundleIsFrozenWhenItExpiresOrLosesItsTrust
 	ctx := t.Context()
@@ -224,8 +225,7 @@ func TestLongOfflineRuntimeCatchesUp(t *testing.T) {
 	must(t, r.UntilAccepted(ctx, metav1.ConditionTrue, "Accepted"))
 }
 
-// The publisher's key is rotated between two reads of the agent: after the agent has read the root of trust, and before
-// it reads the bundle.
+// An operator rotates the publisher's key after the agent has read the root of trust and before it reads the bundle.
 func TestKeyRotationBetweenReadsIsNotAnAttack(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{PublisherFlags: []string{"--set", "keys-poll-interval=1s"}})

@@ -34,7 +34,7 @@ func newRegistryExample(t *testing.T) *registryExample {
 
 func (e *registryExample) path(name string) string { return filepath.Join(e.dir, name) }
 
-// configuration reads a configuration file and replaces its paths with paths in the test's folder.
+// configuration reads a configuration file and changes its paths to the test's folder.
 func (e *registryExample) configuration(name string) []byte {
 	e.t.Helper()
 	data, err := os.ReadFile(filepath.Join(checkout, "docs/guides/registry", name))
@@ -44,7 +44,7 @@ func (e *registryExample) configuration(name string) []byte {
 		Replace(string(data)))
 }
 
-// login writes the docker config.json of each user.
+// login writes a docker config.json for each user.
 func (e *registryExample) login() {
 	e.t.Helper()
 	for user, password := range registryUsers {
@@ -128,7 +128,7 @@ func (e *registryExample) shell() shell {
 		"registry check ", "registry check --registry-ca "+e.ca+" ")
 }
 
-// serves starts the token service with a command line from a page, and returns the service's address.
+// serves starts the token service with a command line from a page, and returns its address.
 func (e *registryExample) serves(line string) (address string) {
 	e.t.Helper()
 	s := e.shell()
@@ -189,7 +189,7 @@ func TestDistributionRegistryWithTokenServiceIsolatesRuntimes(t *testing.T) {
 	e.serves(lines(inShort[0])[1])
 }
 
-// This registry refuses unknown users but does not isolate runtimes.
+// This registry rejects unknown users but does not isolate runtimes.
 func TestDistributionPasswordsDoNotIsolateRuntimes(t *testing.T) {
 	e := newRegistryExample(t)
 	e.startDistribution(e.configuration("distribution-htpasswd.yaml"))

@@ -19,7 +19,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stolenKeyAttack is an attack with the stolen key of the publisher. The key can sign any desired state for a runtime.
+// stolenKeyAttack is an attack with the publisher's stolen key. The attacker can sign any desired state for a runtime.
 type stolenKeyAttack struct {
 	*testing.T
 	fleet      *fleet.Fleet
@@ -48,7 +48,7 @@ func (h stolenKeyAttack) put(from bundle.Bundle, state bundle.DesiredState) {
 	predicate.Sequence = bundle.NextSequence(predicate.Sequence, time.Now())
 	predicate.IssuedAt, predicate.RootVersion = time.Now().UTC(), rootOf(h.T, h.fleet).Version
 	predicate.Rollback = nil
-	for _, m := range state.Manifests { // the stolen key can also sign that a downgrade is a rollback
+	for _, m := range state.Manifests { // the attacker can also declare a downgrade as a rollback
 		if has := versionIn(from, m.Module); bundle.IsOlder(m.Version, has) {
 			predicate.Rollback = append(predicate.Rollback, bundle.Rollback{Module: m.Module, From: has, To: m.Version})
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// The publisher publishes random catalogs, requests and settings. For each runtime, it must either publish a bundle
-// that the agents of this version and of each release accept, or report the problem.
+// The test uses random catalogs, requests and settings. For each runtime, the publisher must either report the problem,
+// or publish a bundle that this version's agent and the agent of each release accept.
 func TestAgentsOfReleasesReadRandomBundles(t *testing.T) {
 	suite.Long(t) // the short suite runs TestAgentsCanReadEveryResolvedBundle
 	today, err := fleet.Build()
@@ -144,7 +144,7 @@ func nested(depth int) any {
 	return tree
 }
 
-// onlyYAML hides the folder with components, which --components selects.
+// onlyYAML hides the folder with components, which is passed with --components instead.
 type onlyYAML struct{ fs.FS }
 
 func (o onlyYAML) ReadDir(name string) ([]fs.DirEntry, error) {

@@ -14,12 +14,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// supported is an earlier release that must work with this version.
+// supported is an earlier release that must be compatible with this version.
 type supported struct {
 	version, commit string
 }
 
-// maxReleases is the number of earlier releases that must work with this version: N-1 and N-2.
+// maxReleases is the number of earlier releases that must be compatible with this version: N-1 and N-2.
 const maxReleases = 2
 
 var (

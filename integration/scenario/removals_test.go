@@ -76,7 +76,7 @@ func (g *limitedFleet) checkUnchanged(cause string) {
 	}
 }
 
-// untilNoneHeld waits until no removal waits for approval. The test must have undone the cause of the removals.
+// untilNoneHeld waits until no removal is held. The caller must have undone the cause first.
 func (g *limitedFleet) untilNoneHeld(cause string) {
 	g.t.Helper()
 	for _, r := range g.both {
@@ -112,8 +112,8 @@ func (g *limitedFleet) labelBoth(label, value string) {
 	}
 }
 
-// Several causes remove a module from all runtimes in turn. Each removal waits until its cause is undone or an
-// operator approves it.
+// One after the other, several causes would remove a module from all runtimes. The publisher holds each removal until
+// the cause is undone or an operator approves it.
 func TestLargeRemovalsWaitForAnApproval(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{})

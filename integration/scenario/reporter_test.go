@@ -43,7 +43,7 @@ func newReporter(t *testing.T, f *fleet.Fleet, id string) *reporter {
 	return r
 }
 
-// enroll enrolls a new key of the runtime.
+// enroll enrolls the runtime with a new key.
 func (r *reporter) enroll() {
 	r.t.Helper()
 	validity := time.Until(r.token.Expires) + time.Hour
@@ -86,7 +86,7 @@ func (r *reporter) honestReport() bundle.Report {
 	}
 }
 
-// pushReport pushes an honest report with a change, and returns the digest of its manifest.
+// pushReport changes an honest report, pushes it, and returns the digest of its manifest.
 func (r *reporter) pushReport(change func(*bundle.Report)) digest.Digest {
 	r.t.Helper()
 	report := r.honestReport()
@@ -102,7 +102,7 @@ func (r *reporter) record() (*v1beta2.Kyma, error) {
 	return kyma, r.fleet.Control.Get(r.t.Context(), client.ObjectKey{Namespace: sample.Namespace, Name: r.id}, kyma)
 }
 
-// untilReporting waits until the Kyma's condition Reporting contains a text.
+// untilReporting waits until the Kyma's Reporting condition contains a text.
 func (r *reporter) untilReporting(text string) *v1beta2.Kyma {
 	r.t.Helper()
 	var kyma *v1beta2.Kyma
@@ -130,7 +130,7 @@ func reportOf(t *testing.T, f *fleet.Fleet, id string) bundle.Fetched {
 	return fetched
 }
 
-// denyStatus makes the API server refuse status updates of one Kyma while an expression is true. The returned
+// denyStatus makes the API server reject status updates of one Kyma for which a CEL expression is true. The returned
 // function removes the policy.
 func denyStatus(t *testing.T, api client.Client, name, expression string) func() {
 	t.Helper()
@@ -177,7 +177,7 @@ func denyStatus(t *testing.T, api client.Client, name, expression string) func()
 type fetches struct {
 	mu   sync.Mutex // guards the fields below
 	seen map[string]bool
-	next chan struct{} // the next fetch closes and replaces it
+	next chan struct{} // closed and replaced by the next fetch
 }
 
 func watchFetches(f *fleet.Fleet) *fetches {

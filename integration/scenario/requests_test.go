@@ -20,7 +20,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	suite.Long(t)
 	ctx := t.Context()
 	f := startFleet(t, fleet.Options{
-		// With leader election, the agent saves each report.
+		// With leader election, the agent stores each report before it pushes it.
 		LeaderElect: true, PublisherFlags: []string{"--agent-report-interval=5m"},
 		AgentRights: []string{"agent.yaml", "all-modules.yaml"},
 	})
@@ -35,7 +35,7 @@ func TestAgentSendsFewRequestsForATypicalModule(t *testing.T) {
 	var before int
 	settled := func(what string, most int) {
 		t.Helper()
-		time.Sleep(15 * time.Second) // the agent has reported and its caches are current afterwards
+		time.Sleep(15 * time.Second) // until the agent has reported and its caches are current
 		requests, err := r.Requests()
 		must(t, err)
 		logRequests(t, what, requests[before:])

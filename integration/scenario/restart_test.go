@@ -43,7 +43,7 @@ func TestIdleAgentSendsFewRequestsAndContinuesAfterAKill(t *testing.T) {
 		t.Logf("the agent corrected drift %s after the kill", took)
 	}
 
-	time.Sleep(time.Minute) // the agent's caches are filled and its report is pushed afterwards
+	time.Sleep(time.Minute) // until the agent has filled its caches and pushed its report
 	before, err := r.Requests()
 	must(t, err)
 	const minutes = 5 // one report interval
@@ -98,8 +98,8 @@ func TestProgramsRestartAfterAPIServerRestore(t *testing.T) {
 	must(t, r.UntilState(ctx, "scaler", "1.8.0", v1beta2.StateReady))
 }
 
-// The runtime's admin adds a module after the backup. After the restore, the agent restarts, so the publisher ignores its
-// request until the agent is confirmed.
+// The runtime's admin adds a module after the backup. After the restore, the agent restarts, so the publisher ignores
+// its request until an operator confirms the agent.
 func TestRestoredControlPlaneKeepsModulesAddedAfterBackup(t *testing.T) {
 	suite.Long(t) // the short suite runs TestOutdatedRequestChangesNoModulesUntilItIsVerified
 	ctx := t.Context()

@@ -26,7 +26,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// underAccounts runs both programs with exactly the permissions of the charts. The agent installs modules with a
+// underAccounts runs both programs with exactly the permissions from their charts. The agent installs modules with a
 // separate ServiceAccount.
 var underAccounts = fleet.Options{
 	LeaderElect: true,
@@ -206,7 +206,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		rights, err = r.AgentRights()
 		must(t, err)
 		checkRequests(t, "agent", rights, func(right string) bool {
-			// used only if the catalog changes
+			// the agent uses these permissions only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
 				// server-side apply of a missing object needs create and patch
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
@@ -216,7 +216,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 	t.Run("publisher cannot exceed its permissions", func(t *testing.T) { refusePublisher(t, f) })
 }
 
-// isLaterOrElsewhere reports whether the programs use a permission only in situations that this scenario does not
+// isLaterOrElsewhere reports whether the programs need a permission only in situations that this scenario does not
 // create.
 func isLaterOrElsewhere(right string) bool {
 	return strings.HasPrefix(right, "patch events") || strings.HasPrefix(right, "patch promotionpolicies") ||
@@ -394,8 +394,8 @@ func refuseTenant(t *testing.T, r *fleet.Runtime) {
 	must(t, tenant.Patch(ctx, kyma, client.MergeFrom(before)))
 }
 
-// checkRequests checks that no request of a program was denied, and that the program used all of its permissions,
-// unless noOccasion returns true for a permission.
+// checkRequests checks that the API server denied none of a program's requests, and that the program used each of its
+// permissions except those for which noOccasion returns true.
 func checkRequests(t *testing.T, program string, rights fleet.Rights, noOccasion func(right string) bool) {
 	t.Helper()
 	lacksNothing(t, program, rights)

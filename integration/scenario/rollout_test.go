@@ -20,11 +20,11 @@ import (
 
 const firstRollout, secondRollout = "scaler-regular-1", "scaler-regular-2"
 
-// soonOffline is a short offlineAfter. It is longer than the delay of reports on a busy machine.
+// soonOffline is a short offlineAfter that is still longer than the delay of reports on a busy machine.
 const soonOffline = 15 * time.Second
 
-// stages returns a course with a canary wave and a wave for all other runtimes. change modifies both waves. No
-// runtime is treated as offline.
+// stages returns rollout settings with a canary wave and a wave for all other runtimes. change can modify both waves.
+// offlineAfter is so long that no runtime counts as offline.
 func stages(change func(canaries, others *v1alpha1.Wave)) v1alpha1.Course {
 	canaries := v1alpha1.Wave{
 		Name: "canaries", Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"stage": "canary"}},
@@ -62,7 +62,7 @@ func simulate(t *testing.T, f *fleet.Fleet, canaries, others int) (c, o []*fleet
 	return c, o
 }
 
-// untilSettled waits until a runtime has a version of scaler, and the control plane has recorded it.
+// untilSettled waits until a runtime has this version of scaler and the control plane has recorded it.
 func untilSettled(t *testing.T, s *fleet.Simulated, version string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s has and reports scaler %s", s.ID, version), func() (bool, string) {
@@ -116,7 +116,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 	_, _, before := others[0].Bundle()
 
 	promote(t, f, "1.8.0")
-	// The rollout may have ended.
+	// The rollout may have ended already.
 	untilHeld(t, f, others[0], "rollout "+firstRollout)
 	must(t, f.UntilRollout(ctx, firstRollout, "the rollout is rolled back", rolledOut(v1alpha1.RolloutRolledBack)))
 	for _, s := range canaries {
@@ -152,7 +152,7 @@ func TestFailedCanaryRollsBackCanariesOnly(t *testing.T) {
 		" RolloutRollingBack",
 		"info Rollout/"+firstRollout+" RolloutRolledBack", "error Kyma/canary-1 Failed",
 		"error Kyma/canary-0 RolledBack", "error Kyma/canary-1 RolledBack", "error Kyma/canary-2 RolledBack")
-	// A runtime with a broken module still applies a new version of another module, but does not become Ready.
+	// If one module is broken, the runtime still applies a new version of another module, but does not become Ready.
 	lame, err := f.Simulate(ctx, fleet.NewKyma("lame", "regular", "scaler", "mailer"))
 	must(t, err)
 	lame.BreakWith("1.7.0")

@@ -131,7 +131,8 @@ func TestRunbookForStolenKeysWorks(t *testing.T) {
 	t.Run("publisher refuses an older key folder", func(t *testing.T) { olderBackup(t, f, r, stolen) })
 }
 
-// olderBackup replaces the publisher's key folder with an older backup, and then restores the current folder.
+// olderBackup replaces the publisher's key folder with an older backup, checks the result, and then restores the
+// current folder.
 func olderBackup(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, backup string) {
 	current := filepath.Join(f.Dir, "current")
 	must(t, os.CopyFS(current, os.DirFS(f.Keys())))
@@ -195,7 +196,7 @@ func agentKey(t *testing.T, r *fleet.Runtime) string {
 	return record.Status.Runtime.Key.Thumbprint
 }
 
-// checkKeyIsUseless checks that the stolen key of a section is useless after the section's steps.
+// checkKeyIsUseless checks that the stolen key is useless after the steps of its section.
 func checkKeyIsUseless(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, section, agent string) {
 	t.Helper()
 	switch section {
@@ -247,7 +248,7 @@ func checkKeyIsUseless(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, s shell, 
 	}
 }
 
-// The test follows the runbook's steps for keys outside of a fleet, and the steps that start a new fleet.
+// The test follows the runbook's steps for keys that are not part of a fleet, and the steps that start a new fleet.
 func TestRunbookForStolenKeysOutsideTheFleetWorks(t *testing.T) {
 	runInQueue(t)
 	binaries, err := fleet.Build()

@@ -36,7 +36,7 @@ var withSecrets = fleet.Options{
 	PublisherRights: []string{"publisher.yaml", "secrets.yaml"},
 }
 
-// secretFor returns a Secret for the control plane that the publisher delivers to a module in a runtime.
+// secretFor returns a control-plane Secret that the publisher delivers to a module in a runtime.
 func secretFor(runtime, module, name, value string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -97,7 +97,7 @@ func holds(data []byte, value string) bool {
 	}
 	for _, text := range encoded.FindAll(data, -1) {
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			// Truncated base64 is decoded up to the last complete group.
+			// If the base64 text is truncated, decode it up to its last complete group.
 			plain := make([]byte, e.DecodedLen(len(text)))
 			if n, _ := e.Decode(plain, text[:len(text)/4*4]); n > 8 && holds(plain[:n], value) {
 				return true
@@ -123,7 +123,7 @@ func whereInFiles(t *testing.T, dir, value string) (found []string) {
 	return found
 }
 
-// wantInNoPlace fails the test if the registry, a log or a Kyma contains the value.
+// wantInNoPlace fails the test if the registry's files, a log or a Kyma contain the value.
 func wantInNoPlace(t *testing.T, f *fleet.Fleet, runtimes []*fleet.Runtime, value string) {
 	t.Helper()
 	if found := whereInFiles(t, f.Registry.Dir(), value); len(found) > 0 {
@@ -172,7 +172,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, withSecrets)
 	ofA, ofB := secretFor("a", "scaler", "scaler-login", first), secretFor("b", "scaler", "scaler-login", others)
-	// Kyma's control plane also has Secrets that no runtime must receive, such as kubeconfigs.
+	// A Kyma control plane also has Secrets that must not reach any runtime, such as kubeconfigs.
 	internal := secretFor("a", "scaler", "kubeconfig", kubeconfig)
 	internal.Labels = map[string]string{v1beta2.LabelRuntimeID: "a", v1beta2.LabelModuleName: "scaler"}
 	for _, secret := range []*corev1.Secret{ofA, ofB, internal} {
@@ -230,7 +230,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 
 	t.Run("agent without its key gets a new one", func(t *testing.T) {
 		suite.Long(t) // the short suite runs TestAgentReconcilesSealedSecrets
-		// The agent receives all Secrets again.
+		// After its restart, the agent receives all Secrets again.
 		a.Agent().Kill()
 		must(t, a.API.Delete(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent-age"},
@@ -260,7 +260,7 @@ func TestEachRuntimeGetsOnlyItsOwnSecrets(t *testing.T) {
 	for _, value := range []string{first, second, third, others, kubeconfig} {
 		wantInNoPlace(t, f, runtimes, value)
 	}
-	// Check that the search works: it must find a text that these places contain.
+	// Check that the search itself works: it must find a text that these files are known to contain.
 	if len(whereInFiles(t, f.Registry.Dir(), "age-encryption.org")) < 2 {
 		t.Error("the search does not read the registry's data")
 	}
@@ -311,7 +311,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	untilSecret(t, a, "mail-login", "for the mailer")
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 
-	// The Secret for all runtimes keeps its name. Modules' pods use it as image pull secret.
+	// The Secret for all runtimes keeps its name, because the modules' pods use it as an image pull secret.
 	pull := &corev1.Secret{}
 	must(t, a.API.Get(ctx, inKyma("pull"), pull))
 	manager := &appsv1.Deployment{}
@@ -354,7 +354,7 @@ func TestSecretIsRemovedOnlyOnRequest(t *testing.T) {
 	secretsMessage(t, a, metav1.ConditionTrue, "Written")
 	untilSecret(t, a, "taken", "a tenant's")
 
-	// If the control plane's Secret does not name a runtime anymore, the agent deletes the Secret.
+	// If a Secret in the control plane does not name a runtime anymore, that runtime's agent deletes its copy.
 	before := login.DeepCopy()
 	delete(login.Labels, v1beta2.LabelSecretFor)
 	must(t, f.Control.Patch(ctx, login, client.MergeFrom(before)))

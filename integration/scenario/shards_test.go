@@ -34,7 +34,7 @@ type pushes struct {
 	bundles  map[string]int
 	first    map[string]time.Time // time of each runtime's first bundle
 	order    []string
-	open     map[string]bool // runtimes that have not reported their bundle
+	open     map[string]bool // runtimes that have not yet reported their newest bundle
 	mostOpen int
 }
 
@@ -90,7 +90,7 @@ func (p *pushes) wantInWaves(t *testing.T, canaries int) {
 	}
 }
 
-// since returns the time from the start began until the last runtime got its first bundle.
+// since returns the time from began until the last runtime got its first bundle.
 func (p *pushes) since(began time.Time) (took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,7 +116,7 @@ func (p *pushes) wantOnce(t *testing.T, runtimes []*fleet.Simulated, replicas ma
 	}
 }
 
-// publishedTo returns the replicas' log lines about bundles for a runtime.
+// publishedTo returns the lines in the replicas' logs about bundles for a runtime.
 func publishedTo(t *testing.T, replicas map[string]*candidate, id string) string {
 	t.Helper()
 	var lines []string
@@ -207,7 +207,7 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		must(t, f.Control.List(ctx, &kymas, client.HasLabels{v1beta2.LabelShard}))
 		return len(kymas.Items) == len(all), fmt.Sprint(len(kymas.Items))
 	})
-	promoteRegular(t, f, "1.8.0") // wantOnce below proves that the takeover published no bundles
+	promoteRegular(t, f, "1.8.0") // wantOnce below proves that the takeover did not publish bundles
 	allSettled(t, all, "1.8.0")
 	pushed.wantOnce(t, all, replicas)
 
@@ -221,11 +221,11 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 	pushed.wantOnce(t, all, replicas)
 	took := pushed.since(killed)
 	t.Logf("all runtimes of a killed replica got a bundle after %s", took.Round(time.Millisecond))
-	if took > fleet.LongTimeout { // half a minute on an idle machine
+	if took > fleet.LongTimeout { // usually half a minute on an idle machine
 		t.Errorf("the runtimes of a killed replica got a bundle after %s, which is too late", took)
 	}
 
-	// An additional replica takes its share of shards and republishes no bundle.
+	// An additional replica takes over its share of the shards and does not republish bundles.
 	of := untilShared(t, f, 2, planner)
 	pushed.reset()
 	replicas["replica-4"] = startReplica(t, f, "replica-4")
@@ -240,9 +240,9 @@ func TestReplicasShareAFleetInShards(t *testing.T) {
 		t.Errorf("%d of %d shards moved to the additional replica:\n%v\n%v", moved, shards, of, next)
 	}
 
-	// A wave that contains runtimes of all shards must keep its concurrency limit while a replica is killed.
+	// A wave with runtimes from all shards must keep its concurrency limit while a replica is killed.
 	course := stages(func(_, others *v1alpha1.Wave) { others.MaxConcurrent = new(intstr.FromInt32(concurrentOthers)) })
-	course.OfflineAfter.Duration = soonOffline // shorter than the takeover of a killed replica's shards
+	course.OfflineAfter.Duration = soonOffline // less than a takeover of shards takes
 	must(t, f.CreatePolicy(ctx, "scaler", course))
 	promoteRegular(t, f, "2.0.0")
 	must(t, f.UntilRollout(ctx, firstRollout, "the second wave has started", func(s v1alpha1.RolloutStatus) bool {
@@ -278,7 +278,7 @@ func allSettled(t *testing.T, all []*fleet.Simulated, version string) {
 	}
 }
 
-// wantEventsOnce checks that a rollout has no missing and no repeated Event.
+// wantEventsOnce checks that each Event of a rollout exists exactly once.
 func wantEventsOnce(t *testing.T, f *fleet.Fleet, rollout string) {
 	t.Helper()
 	var events eventsv1.EventList

@@ -48,8 +48,8 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	return f, replicas, runtimes
 }
 
-// The API server refuses a part of the promotion's commit. In the long suite, the planner is killed before the commit
-// is completely applied.
+// The API server rejects some objects of the promotion's commit. In the long suite, the test kills the planner before
+// the commit is applied completely.
 func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)

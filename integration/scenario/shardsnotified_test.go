@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// behindService starts a replica with its own endpoints for notifications.
+// behindService starts a replica with its own notification endpoints.
 func behindService(t *testing.T, f *fleet.Fleet, name string) (*candidate, *fleet.Notifications) {
 	t.Helper()
 	own, err := fleet.NewNotifications()
@@ -45,8 +45,8 @@ func oneForEach(t *testing.T, f *fleet.Fleet) map[string]string {
 	return byReplica
 }
 
-// With polls every ten minutes, only notifications can announce a promotion and its reports in time. The registry sends
-// its notifications to one of two replicas, and agents reach the replicas in turn.
+// The programs poll every ten minutes, so only notifications can announce a promotion and its reports in time. The
+// registry notifies only one of two replicas. Agents connect to the replicas in turn.
 func TestNotificationsReachTheReplicaOfARuntime(t *testing.T) {
 	suite.Long(t) // the short suite runs the tests of core/shard, controller/replica and registryops/notify
 	ctx := t.Context()

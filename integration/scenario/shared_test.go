@@ -28,7 +28,7 @@ type sharedFleet struct {
 	lent, returned int
 }
 
-// sharedRemovals are publisher flags that allow several concurrent scenarios to remove modules.
+// sharedRemovals are publisher flags that let several scenarios remove modules at the same time.
 var sharedRemovals = []string{"--set", "removal-count=3", "--set", "removal-window=3s"}
 
 // shared provides fleets for all scenarios without a fleet of their own.
@@ -80,9 +80,9 @@ func (s *sharedFleets) close() error {
 	return errors.Join(problems...)
 }
 
-// shareFleet returns a share of a fleet, with the modules of newFleet under its own names (Own). A scenario must use
-// newFleet if it stops, restarts or intercepts a part of the fleet, or if it depends on all objects of the control
-// plane.
+// shareFleet returns a share of a fleet. The share has the same modules as newFleet, but under its own names (see
+// Fleet.Own). A scenario must use newFleet if it stops, restarts or intercepts part of the fleet, or depends on all
+// objects in the control plane.
 func shareFleet(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	runInQueue(t)
@@ -98,7 +98,7 @@ func shareFleet(t *testing.T) *fleet.Fleet {
 	return f
 }
 
-// owned returns a version with the module's name in the share.
+// owned renames the version's module to its name in the share.
 func owned(f *fleet.Fleet, v sample.Version) sample.Version {
 	v.Module = f.Own(v.Module)
 	return v

@@ -21,8 +21,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// carryWithRetry exports and imports the runtime's newest bundle and report as files, with programs of two versions. If
-// another bundle is published in between, it tries again.
+// carryWithRetry carries the runtime's newest bundle and report as files between programs of two versions. If the
+// publisher publishes another bundle in between, it tries again.
 func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) {
 	t.Helper()
 	until(t, time.Minute, "bundle and report of "+r.ID+" are imported from files", func() (bool, string) {
@@ -31,8 +31,8 @@ func carryWithRetry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, a
 	})
 }
 
-// carry performs the steps of carried once. It returns a description of the first failure, or "". It imports the
-// report into a separate repository, because the agent can have pushed a newer report.
+// carry performs the steps of carryWithRetry once. It returns a description of the first failure, or "". It imports the
+// report into a separate repository, because the agent may have pushed a newer report.
 func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent fleet.Binaries) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,8 +60,8 @@ func carry(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, publisher, agent flee
 	return ""
 }
 
-// untilUnderstood waits until a Kyma's condition Features has this status and reason.
-func untilUnderstood(t *testing.T, record func() (*v1beta2.Kyma, error), status metav1.ConditionStatus, reason string) {
+// untilFeatures waits until the Features condition of a Kyma has this status and reason.
+func untilFeatures(t *testing.T, record func() (*v1beta2.Kyma, error), status metav1.ConditionStatus, reason string) {
 	t.Helper()
 	until(t, 90*time.Second, "condition Features is "+reason, func() (bool, string) {
 		kyma, err := record()
@@ -108,11 +108,11 @@ func TestReleasedVersionsWorkWithTheCurrentVersion(t *testing.T) {
 	}
 }
 
-// sidecars is a publisher flag that adds a setting to bundles.
+// sidecars is a publisher flag that adds a setting to every bundle.
 const sidecars = "--set=runtime-namespace-label=istio-injection=enabled"
 
-// skew is a fleet with programs of two versions. Runtime berlin starts with a released agent, and paris with the
-// current agent.
+// skew is a fleet with programs of two versions. Runtime berlin starts with an agent of an earlier release, and paris
+// with the current agent.
 type skew struct {
 	t               *testing.T
 	f               *fleet.Fleet
@@ -197,7 +197,7 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 			return labels["istio-injection"] == want, fmt.Sprint(labels)
 		})
 	}
-	untilUnderstood(t, record, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
+	untilFeatures(t, record, metav1.ConditionFalse, v1beta2.ReasonAgentOutdated)
 	untilSetting("")
 
 	needs := sample.Mailer("1.1.0")
@@ -222,7 +222,7 @@ func TestModuleWaitsForAnAgentThatUnderstandsIt(t *testing.T) {
 	}
 
 	berlin.SetFeatures(bundle.AllFeatures()...)
-	untilUnderstood(t, record, metav1.ConditionTrue, v1beta2.ReasonAgentSupported)
+	untilFeatures(t, record, metav1.ConditionTrue, v1beta2.ReasonAgentSupported)
 	until(t, 90*time.Second, "the runtime has mailer 1.1.0", func() (bool, string) {
 		return berlin.Has("mailer") == "1.1.0", fmt.Sprint(berlin.All())
 	})

@@ -37,7 +37,7 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 		Runtime, Action, Reason, Registry string
 		Modules                           []string
 	}
-	// publish returns the outcome for berlin and the error output.
+	// publish runs `publish` and returns the result for berlin and the error output.
 	publish := func(as *syscall.Credential, more ...string) (berlin row, output string) {
 		t.Helper()
 		var stdout, stderr bytes.Buffer
@@ -112,7 +112,8 @@ func TestPublishRecordsItsBundleInTheStateFile(t *testing.T) {
 	})
 }
 
-// readOnly makes a folder read-only. It returns the user for the program if the test runs as root, or nil.
+// readOnly makes a folder read-only. If the test runs as root, it returns the unprivileged user as which the program
+// must run.
 func readOnly(t *testing.T, dir string) *syscall.Credential {
 	t.Helper()
 	must(t, os.Chmod(dir, 0o555))
@@ -121,7 +122,7 @@ func readOnly(t *testing.T, dir string) *syscall.Credential {
 		return nil
 	}
 	const nobody = 65534
-	// The other user must be able to enter the parent of the test's folders.
+	// The unprivileged user must be able to enter the parent of the test's folders.
 	must(t, os.Chmod(filepath.Dir(filepath.Dir(dir)), 0o711))
 	files, err := os.ReadDir(dir)
 	must(t, err)

@@ -23,7 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// operator runs kcp-publisher commands with a kubeconfig of two contexts. The current context points to an
+// operator runs kcp-publisher commands with a kubeconfig that has two contexts. The current context points to an
 // unreachable address.
 type operator struct {
 	*testing.T
@@ -117,7 +117,8 @@ func checkRootWarning(t *testing.T, f *fleet.Fleet, o operator, on []string) {
 	must(t, f.Control.Delete(t.Context(), other))
 }
 
-// newerRoot returns the record in the Lease of a publisher whose root of trust is newer and expires at ends.
+// newerRoot returns the value that a publisher with a newer root of trust, which expires at ends, would record in its
+// Lease.
 func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	t.Helper()
 	var leases coordinationv1.LeaseList
@@ -138,7 +139,7 @@ func newerRoot(t *testing.T, f *fleet.Fleet, ends time.Time) string {
 	return ""
 }
 
-// The publisher polls reports once an hour, so only the operator's commands cause earlier changes.
+// The publisher polls reports once an hour, so any earlier change is caused by the operator's commands.
 func TestOperatorReadsStatusAndControlsOneRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{LeaderElect: true, PublisherFlags: []string{"--set=report-poll-interval=1h"}})

@@ -31,7 +31,7 @@ func stockTool(t *testing.T) string {
 	return dir
 }
 
-// blockAfter returns the first code block of a language below a heading of a document.
+// blockAfter returns the first code block in the given language below a heading.
 func blockAfter(t *testing.T, document, heading, language string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(checkout, document))
@@ -81,7 +81,7 @@ func TestStockToolsMirrorAFleet(t *testing.T) {
 	contentsAt(t, to, from.Host(), filepath.Join(keys, "root.json"), "berlin")
 }
 
-// contentsAt checks that the mirror has all contents of a bundle, in the repositories that an agent with `--mirror
+// contentsAt checks that the mirror has all content of a bundle, in the repositories that an agent with `--mirror
 // FROM=TO` reads.
 func contentsAt(t *testing.T, mirror *registry.Registry, from, rootFile, runtime string) {
 	t.Helper()

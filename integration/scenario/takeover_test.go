@@ -60,8 +60,8 @@ func deploymentOf(t *testing.T, r *fleet.Runtime, name string) *appsv1.Deploymen
 	return d
 }
 
-// newLandscape returns a control plane with 20 Kymas of lifecycle-manager. The first two have runtimes with agents.
-// The publisher has only the permissions of the chart.
+// newLandscape returns a control plane with 20 Kymas that lifecycle-manager manages. The first two have runtimes with
+// agents. The publisher has only the permissions from its chart.
 func newLandscape(t *testing.T) (l landscapeOf, one, two *fleet.Runtime, others []string) {
 	t.Helper()
 	ctx := t.Context()
@@ -218,7 +218,7 @@ func TestLifecycleManagerLandscapeIsTakenOverInSteps(t *testing.T) {
 		l.prints(l.runTakeover(true, "status", "two"), "adopt", "1/1")
 		deleteKyma(t, l.f, two)
 		untilForgotten(t, two, time.Minute)
-		for _, o := range []client.Object{&appsv1.Deployment{}, scalerOfModule()} {
+		for _, o := range []client.Object{&appsv1.Deployment{}, moduleScaler()} {
 			name := "scaler-manager"
 			if o.GetObjectKind().GroupVersionKind().Kind != "" {
 				name = "default"
@@ -278,8 +278,8 @@ func (l landscapeOf) checkReturned(kyma *v1beta2.Kyma, module, version string) {
 	}
 }
 
-// scalerOfModule returns an empty custom resource of the kind that module scaler defines.
-func scalerOfModule() client.Object {
+// moduleScaler returns an empty custom resource of the kind that module scaler defines.
+func moduleScaler() client.Object {
 	o := &unstructured.Unstructured{}
 	o.SetAPIVersion("sample.kyma-pull.dev/v1")
 	o.SetKind("Scaler")
@@ -294,7 +294,8 @@ func untilFinishable(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-// checkTakenOver checks that no object of lifecycle-manager remains for a runtime, and that the runtime's modules run.
+// checkTakenOver checks that all of lifecycle-manager's objects for a runtime are deleted, and that the runtime's
+// modules run.
 func (l landscapeOf) checkTakenOver(r *fleet.Runtime) {
 	l.t.Helper()
 	must(l.t, fleet.Until(l.t.Context(), fleet.LongTimeout, "lifecycle-manager's objects are gone", func() (bool, string) {

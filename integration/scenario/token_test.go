@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// refusedAll matches the last output line of a check without findings.
+// refusedAll matches the last output line of a check in which every attempt was refused.
 var refusedAll = regexp.MustCompile(`(?m)^(\d+) of (\d+) attempts were refused$`)
 
 func TestRuntimesCanAccessOnlyTheirOwnRepositories(t *testing.T) {
@@ -109,7 +109,7 @@ func TestTokenServiceLoadsARenewedCertificate(t *testing.T) {
 			must(t, err)
 			_, rest, _ := strings.Cut(string(text), `"address":"`)
 			address, _, _ := strings.Cut(rest, `"`)
-			// The test reads the service's certificate and does not send data.
+			// The test only reads the service's certificate, so it does not verify it.
 			connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
 			if err != nil {
 				return false, fmt.Sprint(err, string(text))

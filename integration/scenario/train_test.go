@@ -71,7 +71,7 @@ func holdVersion(t *testing.T, f *fleet.Fleet, version, why string) {
 	must(t, f.Control.Patch(t.Context(), template, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// inTrain returns the entry of a channel in the status of the PromotionPolicy.
+// inTrain returns a channel's entry in the status of the PromotionPolicy.
 func inTrain(t *testing.T, f *fleet.Fleet, channel string) (v1alpha1.TrainVersion, string) {
 	t.Helper()
 	policy := &v1alpha1.PromotionPolicy{}
@@ -234,7 +234,7 @@ func refuseTrains(t *testing.T, f *fleet.Fleet) {
 	}
 }
 
-// untilPromotionEvents waits for the Events of promotions to channels.
+// untilPromotionEvents waits for an Event about the promotion to each channel.
 func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	t.Helper()
 	until(t, time.Minute, fmt.Sprintf("Events about promotions to %v", channels), func() (bool, string) {
@@ -260,7 +260,7 @@ func untilPromotionEvents(t *testing.T, f *fleet.Fleet, channels ...string) {
 	})
 }
 
-// wantMinChannelTime checks that version 1.8.0 did not leave a channel too early.
+// wantMinChannelTime checks that version 1.8.0 stayed in each channel for the minimum time.
 func wantMinChannelTime(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	for _, step := range [][2]string{{"scaler-dev-1", "scaler-fast-1"}, {"scaler-fast-1", "scaler-regular-1"}} {
@@ -335,8 +335,8 @@ func TestTrainPromotesByCommits(t *testing.T) {
 	}
 }
 
-// annotateHold runs the documentation's kubectl command, which puts version 1.8.0 on hold or ends the hold. If kubectl
-// is not installed, it writes the annotation itself.
+// annotateHold runs the documented kubectl command that starts or ends the hold of version 1.8.0. If kubectl is not
+// installed, it writes the annotation itself.
 func annotateHold(t *testing.T, f *fleet.Fleet, sh shell, command, why string) {
 	t.Helper()
 	if _, err := exec.LookPath("kubectl"); err == nil {

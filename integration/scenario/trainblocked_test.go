@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// blockTrain adds a channel that the module does not have, and waits until `train status` and an Event report the
+// blockTrain adds a channel that the module does not use, and waits until `train status` and an Event report the
 // blocked version.
 func blockTrain(t *testing.T, f *fleet.Fleet) {
 	changeTrain(t, f, func(spec *v1alpha1.PromotionPolicySpec) {

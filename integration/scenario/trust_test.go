@@ -31,7 +31,7 @@ func changeKeys(t *testing.T, f *fleet.Fleet, args ...string) {
 	}
 }
 
-// untilRoot waits until the runtime has applied a bundle of this version of the root.
+// untilRoot waits until the runtime has applied a bundle that belongs to this version of the root.
 func untilRoot(t *testing.T, r *fleet.Runtime, version int64) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("%s applies root version %d", r.ID, version), func() (bool, string) {
@@ -140,7 +140,7 @@ func thumbprintOf(t *testing.T, signer trust.Signer) string {
 	return thumbprint
 }
 
-// forgedRoot pushes an attacker's root of trust with the next version to the registry.
+// forgedRoot pushes an attacker's root of trust with the next version number.
 func forgedRoot(t *testing.T, f *fleet.Fleet, version int64) {
 	t.Helper()
 	draft, err := rootOf(t, f).Draft(time.Now().AddDate(1, 0, 0))

@@ -27,8 +27,8 @@ func TestSampleModulePassesTrial(t *testing.T) {
 	}
 }
 
-// The test runs the tutorial's commands with Kyma's keda module. Its newer version omits an object of the older
-// version, requires downtime, and has a default CR.
+// The test runs the tutorial's commands with Kyma's keda module. The newer version lacks one of the older version's
+// objects, requires downtime, and has a default CR.
 func TestKedaModulePassesTrial(t *testing.T) {
 	suite.Long(t)
 	if _, err := os.Stat(realworld); err != nil {
@@ -67,7 +67,7 @@ func copyFile(to, from string) error {
 	return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o700), os.WriteFile(to, data, 0o600))
 }
 
-// triedBy returns the options of the make command in a block.
+// triedBy returns the options that the make command in a block passes to the trial.
 func triedBy(t *testing.T, binaries fleet.Binaries, block string) try.Options {
 	t.Helper()
 	recipe := newPlainShell(t, checkout, binaries).
@@ -90,7 +90,7 @@ const (
 	tryBlocks   = 6
 )
 
-// The component is in an archive and the ModuleTemplates are in a folder, as for a module team.
+// As for a module team, the component is in an archive and the ModuleTemplates are in a folder.
 func TestTrialStopsIfCanaryNeverBecomesReady(t *testing.T) {
 	suite.Long(t)
 	runInQueue(t)
@@ -142,7 +142,7 @@ func offerLamp(t *testing.T, binaries fleet.Binaries, dir, command string, simul
 	newPlainShell(t, dir, binaries, "--module-template", "--default-cr "+defaultCR+" --module-template").run(command)
 }
 
-// The tutorial's test runs in another Go module, as for a module team.
+// As for a module team, the tutorial's test runs in a Go module of its own.
 func TestModuleTeamRunsTrialFromItsOwnGoModule(t *testing.T) {
 	suite.Long(t)
 	runInQueue(t)

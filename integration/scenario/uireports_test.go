@@ -15,11 +15,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// The UI has credentials that can only read bundles and reports, and the root of trust, as in the chart.
+// As in the chart, the UI has the root of trust, and credentials that can only read bundles and reports.
 func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	ctx := t.Context()
 	f := newFleet(t, fleet.Options{Tokens: true})
-	greeter := sample.Greeter("1.0.0") // its component lists its image
+	greeter := sample.Greeter("1.0.0") // the component descriptor lists its image
 	must(t, errors.Join(f.Offer(ctx, greeter), release(ctx, f, greeter)))
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "greeter": "1.0.0"})
 	kyma, err := r.Record(ctx)
@@ -51,7 +51,7 @@ func TestSignedInUsersReadReportsWithPermission(t *testing.T) {
 	if strings.Contains(text, "From the signed report") {
 		t.Errorf("the page shows objects to a user without the permission:\n%s", text)
 	}
-	// The component of scaler lists no image, but its objects use one.
+	// The component descriptor of scaler does not list images, but one of its objects uses an image.
 	ann.untilShown("the viewer sees images", http.MethodGet, "/images", nil, http.StatusOK,
 		"greeter 1.0.0", "scaler 1.7.0")
 

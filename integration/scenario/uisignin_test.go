@@ -40,7 +40,7 @@ func controlToken(t *testing.T, f *fleet.Fleet, name string) string {
 	return request.Status.Token
 }
 
-// startPage runs `kcp-publisher ui` as the chart does, with further flags, and returns its address and its log.
+// startPage runs `kcp-publisher ui` as the chart does, with additional flags, and returns its address and its log.
 func startPage(t *testing.T, f *fleet.Fleet, flags ...string) (address, log string) {
 	t.Helper()
 	ctx := t.Context()
@@ -72,7 +72,7 @@ func startPage(t *testing.T, f *fleet.Fleet, flags ...string) (address, log stri
 	return address, file("ui.log")
 }
 
-// bind grants a Role of the chart to a ServiceAccount.
+// bind grants a Role from the chart to a ServiceAccount.
 func bind(t *testing.T, f *fleet.Fleet, account, role string) *rbacv1.RoleBinding {
 	t.Helper()
 	binding := &rbacv1.RoleBinding{

@@ -40,7 +40,7 @@ func contexts(t *testing.T, kubeconfigs map[string]string) string {
 	return path
 }
 
-// uninstall runs the named blocks of the guide with the given runtime, except Helm commands.
+// uninstall runs the named blocks of the guide on a runtime, without the Helm commands.
 func uninstall(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, name string) {
 	t.Helper()
 	s := newShell(t, f.Dir, f.Binaries(), "kymas.operator.kyma-project.io berlin", "kymas.operator.kyma-project.io "+
@@ -73,8 +73,7 @@ func checkDeletionWaits(t *testing.T, f *fleet.Fleet, id string) {
 	}
 }
 
-// The test follows docs/guides/uninstall.md with and without a running agent, and with and without a running
-// publisher.
+// The test follows docs/guides/uninstall.md with each combination of running and stopped agent and publisher.
 func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	suite.Long(t) // the short suite runs TestDeletedKymaLeavesAnEmptyRuntime
 	ctx := t.Context()
@@ -133,7 +132,7 @@ func TestUninstallInAnyOrderLeavesNoStuckObjects(t *testing.T) {
 	}
 }
 
-// checkAgentRemoved checks that a runtime has no objects of the agent except the namespace kyma-system.
+// checkAgentRemoved checks that all of the agent's objects in a runtime are deleted, except namespace kyma-system.
 func checkAgentRemoved(t *testing.T, r *fleet.Runtime) {
 	t.Helper()
 	var secrets corev1.SecretList

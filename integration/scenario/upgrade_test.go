@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// agentImage returns an agent's image with a digest.
+// agentImage returns the reference of an agent image, with a digest.
 func agentImage(version string) string {
 	return "registry.example/skr-agent:" + version + "@sha256:" + strings.Repeat(version[:1], 64)
 }
@@ -39,7 +39,7 @@ func deployAgent(t *testing.T, r *fleet.Runtime, image string) {
 	}))
 }
 
-// becomePod makes the agent's process behave as in a Pod with this image.
+// becomePod creates a Pod with this image and runs the agent's process as if it were in this Pod.
 func becomePod(t *testing.T, r *fleet.Runtime, name, image string) {
 	t.Helper()
 	must(t, r.API.Create(t.Context(), &corev1.Pod{
@@ -67,7 +67,7 @@ func untilRuns(t *testing.T, r *fleet.Runtime, image string) {
 	})
 }
 
-// untilAgentCondition waits until the condition about the agent's image has the status and message.
+// untilAgentCondition waits until the agent's image condition has this status and message.
 func untilAgentCondition(t *testing.T, r *fleet.Runtime, status metav1.ConditionStatus, part string) {
 	t.Helper()
 	until(t, 60*time.Second, "the control plane reports: "+part, func() (bool, string) {
@@ -97,7 +97,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		stuck.Status.Conditions = []appsv1.DeploymentCondition{
 			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"},
 		}
-		// kwok or the agent can change the Deployment at the same time.
+		// retry, because kwok or the agent can change the Deployment at the same time
 		return false,
 			fmt.Sprint(stuck.Spec.Template.Spec.Containers[0].Image, berlin.API.Status().Update(t.Context(), stuck))
 	})
@@ -123,7 +123,7 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 		untilAgentCondition(t, berlin, metav1.ConditionFalse, "rolled back its image "+third)
 	})
 
-	// A working image is recorded as proven.
+	// The agent records a working image as proven.
 	must(t, berlin.WantAgent(t.Context(), fourth))
 	untilRuns(t, berlin, fourth)
 	becomePod(t, berlin, "agent-4", fourth)
@@ -134,8 +134,8 @@ func TestBundleUpgradesAgentAndRollsBackABadImage(t *testing.T) {
 	untilAgentCondition(t, berlin, metav1.ConditionTrue, "runs the image of its bundle")
 }
 
-// An agent that cannot reach the registry could never receive another image, so its image must be rolled back. When
-// the registry is available again, the agent tries the image again.
+// An agent that cannot reach the registry could never receive another image, so its image must be rolled back. Once the
+// registry is available again, the agent retries the image.
 func TestAgentImageWithoutRegistryAccessIsRolledBack(t *testing.T) {
 	suite.Long(t) // the short suite runs TestBundleUpgradesAgentAndRollsBackABadImage
 	f := newFleet(t, fleet.Options{})

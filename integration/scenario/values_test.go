@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// regionalGreeter returns a module that uses its runtime's values in the chart's values and in the default CR.
+// regionalGreeter returns a module whose chart values and default CR contain placeholders for runtime values.
 func regionalGreeter(version string) sample.Version {
 	v := sample.Greeter(version)
 	v.UsesValues = "region,labels.kyma-project.io/tier"
@@ -33,7 +33,7 @@ func regionalGreeter(version string) sample.Version {
 	return v
 }
 
-// setValues changes the runtime values for modules in the control plane's Kyma.
+// setValues changes the runtime values in the Kyma in the control plane.
 func setValues(t *testing.T, f *fleet.Fleet, r *fleet.Runtime, values, tier string) {
 	t.Helper()
 	kyma, err := r.Record(t.Context())
@@ -143,9 +143,9 @@ func TestRuntimesWithDifferentValuesShareOneDocument(t *testing.T) {
 	t.Run("runtime without a value does not stop a rollout", func(t *testing.T) { rolloutWithoutValue(t, f, eu, us) })
 }
 
-// rolloutWithoutValue promotes a version that uses one more value. The first runtime of the wave does not have this
-// value. In the long suite, maxConcurrent is 1, so the second runtime waits until the first one was postponed for a
-// minute. In the short suite, TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent of core/rollout covers this.
+// rolloutWithoutValue promotes a version that needs one more value, which the wave's first runtime does not have. In
+// the long suite, maxConcurrent is 1, so the second runtime waits until the first one has been postponed for a minute.
+// In the short suite, TestUnresolvedRuntimeDoesNotCountTowardMaxConcurrent in core/rollout covers this.
 func rolloutWithoutValue(t *testing.T, f *fleet.Fleet, runtimes ...*fleet.Runtime) {
 	t.Helper()
 	ctx, next := t.Context(), regionalGreeter("1.1.0")

@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// rareReports sets a report interval that is longer than the test, so that only changes cause reports.
+// rareReports sets a report interval that is longer than the test, so that the agent reports only changes.
 var rareReports = fleet.Options{PublisherFlags: []string{"--agent-report-interval", "10m"}}
 
 func watcher(name, group, resource string, field v1beta2.FieldName) *v1beta2.Watcher {
@@ -38,7 +38,7 @@ func config(name string, labels map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, Labels: labels}}
 }
 
-// watchEvents returns the notes of all Events about watched objects.
+// watchEvents returns the messages of all Events about watched objects.
 func watchEvents(ctx context.Context, f *fleet.Fleet) ([]string, error) {
 	var events eventsv1.EventList
 	if err := f.Control.List(ctx, &events, client.InNamespace(sample.Namespace)); err != nil {

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// freeAddress returns an address for a later listener.
+// freeAddress returns a free address on which a program can listen later.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	address, err := loopback.Address()
@@ -84,7 +84,7 @@ func TestV1beta1KymaReceivesABundle(t *testing.T) {
 	rights, err := f.PublisherRights()
 	must(t, err)
 	lacksNothing(t, "publisher", rights)
-	// The publisher serves the webhooks. Without it, requests for v1beta2 must still succeed.
+	// The publisher serves the webhooks. While it is down, requests for v1beta2 must still succeed.
 	f.Publisher().Kill()
 	broken.Spec.Descriptor.Raw = []byte("{}")
 	must(t, f.Control.Create(ctx, broken))
@@ -108,8 +108,8 @@ func checkGuideConversion(t *testing.T, f *fleet.Fleet, old *unstructured.Unstru
 	}
 }
 
-// checkRestored removes the webhook settings from the CRDs, as another apply of the chart's CRDs does, and checks that
-// the publisher restores them.
+// checkRestored applies the chart's CRDs again, which removes the webhook settings, and checks that the publisher
+// restores them.
 func checkRestored(t *testing.T, f *fleet.Fleet) {
 	t.Helper()
 	ctx := t.Context()

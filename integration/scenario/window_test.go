@@ -30,8 +30,8 @@ func dated(t *testing.T, begin, end time.Time) string {
 	return string(text)
 }
 
-// startFleetWithWindows starts a fleet in which runtimes of plan "calm" have an open window, and all others one in
-// 2099.
+// startFleetWithWindows starts a fleet in which the maintenance window of runtimes with plan "calm" is open. All other
+// runtimes have their window in 2099.
 func startFleetWithWindows(t *testing.T) *fleet.Fleet {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "policy.json")
@@ -68,8 +68,8 @@ func moduleOf(kyma *v1beta2.Kyma, name string) v1beta2.ModuleStatus {
 	return v1beta2.ModuleStatus{}
 }
 
-// untilWaiting waits until control plane and runtime report that the module is Ready in a version, and that its
-// upgrade waits for the given reason.
+// untilWaiting waits until both the control plane and the runtime report the module as Ready in this version, and its
+// upgrade as waiting for the given reason.
 func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat string) {
 	t.Helper()
 	until(t, 60*time.Second, fmt.Sprintf("both sides of %s report that the upgrade of %s waits", r.ID, module),
@@ -93,7 +93,8 @@ func untilWaiting(t *testing.T, r *fleet.Runtime, module, version, forWhat strin
 		})
 }
 
-// checkUnmanagedDuringWindow makes mailer unmanaged and managed again, which must not bypass the maintenance window.
+// checkUnmanagedDuringWindow makes mailer unmanaged and then managed again. This must not bypass the maintenance
+// window.
 func checkUnmanagedDuringWindow(t *testing.T, f *fleet.Fleet, r *fleet.Runtime) {
 	t.Helper()
 	manage := func(managed bool) {
@@ -224,7 +225,7 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	started := time.Now()
 	must(t, r.StartAgent())
 	untilWaiting(t, r, "scaler", "1.7.0", in2099)
-	known := time.Since(started) // time that an agent needs to read the window on this machine
+	known := time.Since(started) // how long an agent takes to read the window on this machine
 
 	amend(t, f, r, func(k *v1beta2.Kyma) {
 		k.Annotations = map[string]string{v1beta2.AnnotationMaintenanceWindows: `[{"days":["Sat"],"begin":"21:00"}]`}
@@ -276,8 +277,8 @@ func TestDisconnectedRuntimeUpgradesInItsWindow(t *testing.T) {
 	}
 }
 
-// A runtime's admin can choose the time of an upgrade before the operator's window. The agent applies the choice
-// without a connection.
+// A runtime's admin can choose an earlier time for an upgrade than the operator's window. The agent follows the choice
+// even while it is disconnected.
 func TestRuntimeAdminSchedulesUpgradeWhileDisconnected(t *testing.T) {
 	ctx := t.Context()
 	f := startFleetWithWindows(t)

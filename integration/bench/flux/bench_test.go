@@ -83,7 +83,7 @@ func TestBenchDelaysFirstRequestForNewBundle(t *testing.T) {
 	ask(http.MethodPut, bundle)
 	ask(http.MethodGet, bundle)
 	asked, answer := b.hold()
-	ask(http.MethodGet, bundle) // requests the previous bundle
+	ask(http.MethodGet, bundle) // returns the previous bundle
 	ask(http.MethodPut, bundle)
 	ask(http.MethodHead, bundle)
 	ask(http.MethodGet, "/v2/fleet/reports/one/manifests/latest")

@@ -86,7 +86,7 @@ func TestQuantileReturnsRankedDuration(t *testing.T) {
 	}
 }
 
-// A partial run is compared with an earlier complete run. A complete run is not compared with a partial run.
+// A partial run is compared with the last complete run. A complete run is never compared with a partial run.
 func TestBenchmarkRunIsComparedWithPreviousRun(t *testing.T) {
 	folder := t.TempDir()
 	run := func(value float64, only ...string) string {

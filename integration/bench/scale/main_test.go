@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/hack/suite"
 )
 
-// TestMain runs the registry if the benchmark has started this test program as its registry process.
+// TestMain runs the registry instead of the tests if the benchmark started this binary as its registry process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-serve-registry" {
 		main()

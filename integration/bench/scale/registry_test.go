@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The registry must count the requests of publisher and agents separately.
+// The two host names let the registry count the publisher's and the agents' requests separately.
 func TestRegistryIsReachableWithBothHostNames(t *testing.T) {
 	stop, input := io.Pipe()
 	output, addresses := io.Pipe()

@@ -20,11 +20,11 @@ import (
 
 type tools struct {
 	checkout, publisher string
-	// path is a folder that contains the programs crane, jq and cosign.
+	// path is the folder with the programs crane, jq and cosign.
 	path string
 }
 
-// stock maps third-party programs in the documentation to their Go packages.
+// stock maps the third-party programs that the documentation uses to their Go packages.
 var stock = map[string]string{
 	"crane": "github.com/google/go-containerregistry/cmd/crane", "jq": "github.com/itchyny/gojq/cmd/gojq",
 	"cosign": "github.com/sigstore/cosign/v3/cmd/cosign",
