@@ -433,8 +433,7 @@ type GivenVersion struct {
 	// +listType=map
 	// +listMapKey=name
 	Checks []CheckOutcome `json:"checks,omitempty"`
-	// WaveEnded is true once the runtime's wave was proven or has failed. The values of Checks are then from the last
-	// report before that. A Failed check keeps the value with which it failed.
+	// WaveEnded is true once the runtime's wave was proven or has failed, and Checks has its final values.
 	// +optional
 	WaveEnded bool `json:"waveEnded,omitempty"`
 }

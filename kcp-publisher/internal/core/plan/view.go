@@ -158,8 +158,8 @@ func (v *View) SelectedVersions(
 	return given
 }
 
-// EndedWaves returns true for each module of a published bundle whose rollout has ended the wave of the runtime. given is
-// the result of SelectedVersions.
+// EndedWaves returns true for each module of a published bundle whose rollout has ended the wave of the runtime. given
+// is the result of SelectedVersions.
 func (v *View) EndedWaves(
 	runtime string, published PublishedBundle, given map[string]v1beta2.GivenVersion,
 ) map[string]bool {

@@ -189,3 +189,26 @@ func (g Gates) SelectedVersions(
 	}
 	return versions
 }
+
+// endedWaves returns true for each wave with checks that was proven or has failed.
+func endedWaves(status fleet.RolloutStatus) []bool {
+	ended := make([]bool, len(status.Waves))
+	for i, w := range status.Waves {
+		ended[i] = len(w.Checks) > 0 && (w.ProvenAt != nil || w.State == fleet.WaveFailed)
+	}
+	return ended
+}
+
+func (g *Gate) isWaveEnded(d Decision) bool {
+	return d.Checks > 0 && d.Checks <= len(g.endedWaves) && g.endedWaves[d.Checks-1]
+}
+
+// HasWaveEnded reports whether the wave has ended in which a rollout gave a version of a track to a runtime.
+func (g Gates) HasWaveEnded(track Track, runtime string, given v1beta2.GivenVersion, version string) bool {
+	gate := g[track]
+	if gate == nil || gate.rollout != given.Rollout || gate.to != version {
+		return false
+	}
+	d, _ := gate.findDecision(runtime)
+	return gate.isOpen || gate.isWaveEnded(d)
+}

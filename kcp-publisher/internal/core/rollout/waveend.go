@@ -5,35 +5,11 @@ import (
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
-	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
 // finalValuesWithin is the time after the end of a successful rollout in which its status still takes over the values
 // that the Kymas of the last wave record at the end of the wave.
 const finalValuesWithin = 5 * time.Minute
-
-// endedWaves returns true for each wave with checks that was proven or has failed.
-func endedWaves(status fleet.RolloutStatus) []bool {
-	ended := make([]bool, len(status.Waves))
-	for i, w := range status.Waves {
-		ended[i] = len(w.Checks) > 0 && (w.ProvenAt != nil || w.State == fleet.WaveFailed)
-	}
-	return ended
-}
-
-func (g *Gate) isWaveEnded(d Decision) bool {
-	return d.Checks > 0 && d.Checks <= len(g.endedWaves) && g.endedWaves[d.Checks-1]
-}
-
-// HasWaveEnded reports whether the wave has ended in which a rollout gave a version of a track to a runtime.
-func (g Gates) HasWaveEnded(track Track, runtime string, given v1beta2.GivenVersion, version string) bool {
-	gate := g[track]
-	if gate == nil || gate.rollout != given.Rollout || gate.to != version {
-		return false
-	}
-	d, _ := gate.findDecision(runtime)
-	return gate.isOpen || gate.isWaveEnded(d)
-}
 
 // takesFinalValues reports whether the Kymas may still record the final values of the checks of a successful rollout.
 func takesFinalValues(r *fleet.Rollout, now time.Time) bool {

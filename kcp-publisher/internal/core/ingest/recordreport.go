@@ -9,7 +9,69 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
+
+// RecordReport copies the report's data to status.runtime in memory. seen is the time at which the publisher first read
+// the report.
+func RecordReport(
+	status *v1beta2.KymaStatus, report bundle.AcceptedReport, publicKey, thumbprint string, seen time.Time,
+) {
+	if status.Runtime == nil {
+		status.Runtime = &v1beta2.RuntimeStatus{}
+	}
+	r := status.Runtime
+	last := lastReportTime(*r, report, seen)
+	r.ReportSequence = report.Sequence
+	r.Observed = &v1beta2.ObservedBundle{
+		Time: metav1.NewTime(report.Time.UTC().Truncate(time.Second)), Heard: &last, AgentVersion: report.AgentVersion,
+		KubernetesVersion: report.KubernetesVersion, ClusterUID: report.ClusterUID, Report: report.Content.String(),
+		Features: plan.RecordFeatures(report.Report),
+	}
+	if o := report.Observed; o != nil {
+		r.Observed.Epoch, r.Observed.Sequence, r.Observed.Digest = o.Epoch, o.Sequence, o.Digest.String()
+	}
+	// A report that omits the requested modules does not change the request in the status.
+	before := r.Agent
+	r.Agent = reportingAgent(before, report, seen)
+	accepted := isRequestAccepted(before, *r.Agent, report, seen)
+	if report.Kyma != nil && !report.Kyma.Deleting && !report.OmitsRequest() && accepted {
+		r.Requested = &v1beta2.RequestedSpec{Spec: *report.Kyma.Spec.DeepCopy(), Generation: report.Kyma.Generation,
+			Instance: report.Instance}
+	}
+	phase.RecordReport(r, report.Report)
+	if report.Enrolled {
+		clearCertificate(r, thumbprint)
+		r.Key = &v1beta2.RuntimeKey{
+			Thumbprint: thumbprint, PublicKey: publicKey,
+			TokenExpires: metav1.NewTime(earliest(report.Time, seen).UTC().Truncate(time.Second)),
+		}
+		if report.Enrollment != nil {
+			r.Key.TokenExpires = metav1.Unix(report.Enrollment.TokenExpires, 0)
+			recordAssignment(r, seen)
+		}
+	}
+	if r.Key != nil {
+		if r.Key.ClusterUID == "" {
+			r.Key.ClusterUID = report.ClusterUID // after this, only a new enrollment changes the cluster UID
+		}
+		if accepted { // a copy of the runtime must not receive the Secrets of the original
+			r.Key.Recipient = validRecipient(report.Report)
+		}
+	}
+}
+
+// recordAssignment records the time at which an operator assigned the runtime to this Kyma, by creating an enrollment
+// token.
+func recordAssignment(r *v1beta2.RuntimeStatus, at time.Time) {
+	next := v1beta2.Assignment{}
+	if r.Assignment != nil {
+		next = *r.Assignment
+	}
+	next.Decided = max(next.Decided, at.UnixMilli())
+	r.Assignment = &next
+}
 
 // lastCertificate returns the validity period of the certificate in the latest bundle. If that bundle has no
 // certificate, it returns the period in the previous status.
