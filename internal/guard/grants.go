@@ -72,7 +72,6 @@ func checkPublicBinding(o *unstructured.Unstructured) string {
 }
 
 const (
-	rbacGroup = "rbac.authorization.k8s.io"
 	// operatorGroup and operatorResource name the resource whose verb change makes an account an operator.
 	operatorGroup    = "kyma-pull.dev"
 	operatorResource = "agents"
@@ -96,30 +95,4 @@ func isWriteVerb(verb string) bool { return !slices.Contains(readVerbs, verb) }
 // isAgentResource reports whether a resource in a rule includes a kind that only the agent writes.
 func isAgentResource(resource string) bool {
 	return slices.Contains(agentResources, resource)
-}
-
-// listAt returns a list in an object. Like Kubernetes, it treats the value null as a missing field. Charts write null
-// for an empty list.
-func listAt(o *unstructured.Unstructured, path ...string) ([]any, error) {
-	for n := range path {
-		value, found, err := unstructured.NestedFieldNoCopy(o.Object, path[:n+1]...)
-		if err != nil {
-			return nil, err
-		}
-		if !found || value == nil {
-			return nil, nil
-		}
-	}
-	entries, _, err := unstructured.NestedSlice(o.Object, path...)
-	return entries, err
-}
-
-func stringList(value any) []string {
-	entries, _ := value.([]any)
-	var all []string
-	for _, entry := range entries {
-		text, _ := entry.(string)
-		all = append(all, text)
-	}
-	return all
 }

@@ -38,9 +38,6 @@ func LabelsExceptManager(live *metav1.PartialObjectMetadata, manager string) lab
 	return left
 }
 
-// LabelSidecar is the label that keeps Istio's proxy out of a pod.
-const LabelSidecar = "sidecar.istio.io/inject"
-
 // SafeLabels returns the labels to apply to the agent's namespace. current contains the current labels, others the
 // current labels of other field managers, and wanted the wanted labels. If the change of a label would let a webhook or
 // policy intercept the agent's requests, the label keeps its current value. The error lists each such label with the

@@ -152,3 +152,16 @@ func calicoExcludesNamespace(selector, agentNamespace string) bool {
 	}
 	return false
 }
+
+// selectorEntries returns a field of each entry in a list of the object's spec. If the list is empty, it returns one
+// nil, which stands for a selector that matches everything.
+func selectorEntries(o *unstructured.Unstructured, list, field string) []map[string]any {
+	var all []map[string]any
+	entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)
+	for _, entry := range entries {
+		e, _ := entry.(map[string]any)
+		selector, _ := e[field].(map[string]any)
+		all = append(all, selector)
+	}
+	return selectorsOrMatchAll(all)
+}

@@ -5,7 +5,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
@@ -53,7 +52,3 @@ func checkDisruptionBudget(o *unstructured.Unstructured, agentNamespace string) 
 	}
 	return ""
 }
-
-// agentPodLabels returns the labels of the agent's pods, without openLabels. The chart sets LabelSidecar to keep
-// Istio's proxy out of the agent's pods.
-func agentPodLabels() labels.Set { return labels.Set{LabelApp: AgentName, LabelSidecar: "false"} }

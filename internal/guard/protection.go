@@ -10,30 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// AgentName is the name of the agent's ServiceAccount, and the prefix of the names of its other objects.
-const AgentName = "skr-agent"
-
-// agentNameSeparators are the characters that can follow AgentName in the names of the agent's objects.
-// reservedPrefix is another prefix of their names.
-const (
-	agentNameSeparators = "-."
-	reservedPrefix      = "kyma-pull-"
-)
-
 // trustedCA is the ConfigMap with the CA of the API server.
 const trustedCA = "kube-root-ca.crt"
 
 // annotationTokenAccount is the annotation of a Secret that selects the ServiceAccount of its token.
 const annotationTokenAccount = "kubernetes.io/service-account.name"
-
-// LabelApp is the label in the pod selectors of the agent's Deployment and Service.
-const LabelApp = "app.kubernetes.io/name"
-
-// agentKinds maps the kinds of the agent's custom resources to their plural names.
-var agentKinds = map[string]string{
-	"Kyma": "kymas", "Manifest": "manifests", "ModuleTemplate": "moduletemplates",
-	"ModuleReleaseMeta": "modulereleasemetas", "Watcher": "watchers",
-}
 
 // ProtectionReason returns the reason why no module can write an object, or "" if modules can write it.
 func ProtectionReason(k Key, agentNamespace string) string {
@@ -117,12 +98,6 @@ func checkAgentObject(k Key, agentNamespace string) string {
 		return "the name is reserved for the agent"
 	}
 	return ""
-}
-
-func isAgentName(name string) bool {
-	rest, isPrefixed := strings.CutPrefix(name, AgentName)
-	return isPrefixed && (rest == "" || strings.ContainsRune(agentNameSeparators, rune(rest[0]))) ||
-		strings.HasPrefix(name, reservedPrefix)
 }
 
 func isAgentCRD(name string) bool {

@@ -1,17 +1,10 @@
 package guard
 
 import (
-	"fmt"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
-
-func checkByKey(check func(Key, string) string) func(*unstructured.Unstructured, string) string {
-	return func(o *unstructured.Unstructured, agentNamespace string) string {
-		return check(KeyOf(o), agentNamespace)
-	}
-}
 
 // listRules returns the rules in the order of evaluation. The first rule that refuses an object determines the error.
 // The rule in interception.go is evaluated after them.
@@ -22,15 +15,6 @@ func listRules() []rule {
 // ruleInterception is the name of the rule for webhooks, admission policies and bindings. Only the agent enforces it,
 // because Kubernetes does not evaluate admission policies for these kinds.
 const ruleInterception = "interception"
-
-// Refusal is the error for content that breaks a rule.
-type Refusal struct {
-	Rule   string
-	Object Key
-	reason string
-}
-
-func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.reason) }
 
 // Check refuses content with objects that no module can write: objects of the agent, and objects that the agent
 // depends on. The error is a *Refusal.

@@ -7,13 +7,6 @@ import (
 )
 
 var (
-	crdKind        = protectedKind{"apiextensions.k8s.io", "CustomResourceDefinition", crdResource}
-	apiServiceKind = protectedKind{"apiregistration.k8s.io", "APIService", "apiservices"}
-	namespaceKind  = protectedKind{"", "Namespace", "namespaces"}
-	configMapKind  = protectedKind{"", "ConfigMap", "configmaps"}
-)
-
-var (
 	crdRequests        = requestMatch{[]string{crdKind.group}, []string{crdKind.resource}, changes, inCluster}
 	apiServiceRequests = requestMatch{
 		[]string{apiServiceKind.group}, []string{apiServiceKind.resource}, changes, inCluster,

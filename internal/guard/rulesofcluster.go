@@ -8,31 +8,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-var (
-	roleKind               = protectedKind{rbacGroup, "Role", "roles"}
-	clusterRoleKind        = protectedKind{rbacGroup, "ClusterRole", "clusterroles"}
-	roleBindingKind        = protectedKind{rbacGroup, "RoleBinding", "rolebindings"}
-	clusterRoleBindingKind = protectedKind{rbacGroup, "ClusterRoleBinding", "clusterrolebindings"}
-	quotaKinds             = []protectedKind{{"", "ResourceQuota", "resourcequotas"}, {"", "LimitRange", "limitranges"}}
-	priorityLevelKind      = protectedKind{
-		flowControlGroup, "PriorityLevelConfiguration", "prioritylevelconfigurations",
-	}
-	flowSchemaKind    = protectedKind{flowControlGroup, "FlowSchema", "flowschemas"}
-	priorityClassKind = protectedKind{"scheduling.k8s.io", "PriorityClass", "priorityclasses"}
-	volumeKind        = protectedKind{"", "PersistentVolume", "persistentvolumes"}
-	attachmentKind    = protectedKind{storageGroup, "VolumeAttachment", "volumeattachments"}
-	storageKinds      = []protectedKind{
-		{storageGroup, "StorageClass", "storageclasses"},
-		{storageGroup, "VolumeAttributesClass", "volumeattributesclasses"},
-		attachmentKind,
-	}
-	// addressKinds are the kinds whose objects contain the address of the API server.
-	addressKinds = []protectedKind{
-		{"", "Service", "services"}, {"", "Endpoints", "endpoints"},
-		{"discovery.k8s.io", "EndpointSlice", "endpointslices"},
-	}
-)
-
 var rbacRequests = []requestMatch{
 	{[]string{rbacGroup}, resourcesOf(clusterRoleKind, clusterRoleBindingKind), changes, inCluster},
 	{[]string{rbacGroup}, resourcesOf(roleKind, roleBindingKind), writes, inAnyNamespace},

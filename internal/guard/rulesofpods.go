@@ -1,15 +1,5 @@
 package guard
 
-var (
-	controllerRevisionKind = protectedKind{"apps", "ControllerRevision", "controllerrevisions"}
-	ingressKind            = protectedKind{"networking.k8s.io", "Ingress", "ingresses"}
-	secretKind             = protectedKind{"", "Secret", "secrets"}
-	serviceAccountKind     = protectedKind{"", "ServiceAccount", "serviceaccounts"}
-	budgetKind             = protectedKind{"policy", "PodDisruptionBudget", "poddisruptionbudgets"}
-	autoscalerKind         = protectedKind{"autoscaling", "HorizontalPodAutoscaler", "horizontalpodautoscalers"}
-	verticalKind           = protectedKind{"autoscaling.k8s.io", "VerticalPodAutoscaler", "verticalpodautoscalers"}
-)
-
 // listPodRules returns the rules for pods, and for objects that affect pods.
 func listPodRules() []rule {
 	return []rule{

@@ -68,8 +68,6 @@ func referencedSecret(field string, value any, siblings map[string]any, namespac
 	return ""
 }
 
-const storageGroup = "storage.k8s.io"
-
 // harmlessTemplates are the templates in the name of a Secret that a storage driver cannot expand to a Secret of the
 // agent.
 var harmlessTemplates = []string{"${pvc.name}", "${pv.name}"}

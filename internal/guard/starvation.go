@@ -2,7 +2,6 @@ package guard
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -75,32 +74,6 @@ func concurrencyShares(o *unstructured.Unstructured) int64 {
 		integerAt(o, "spec", "limited", "assuredConcurrencyShares"))
 }
 
-// integerAt returns the integer at a field path, 0 if the field is missing, or math.MaxInt32 if it is not an integer.
-func integerAt(o *unstructured.Unstructured, path ...string) int64 {
-	value, found, err := unstructured.NestedFieldNoCopy(o.Object, path...)
-	if err != nil {
-		return math.MaxInt32
-	}
-	switch v := value.(type) {
-	case nil:
-		return 0
-	case int64:
-		return v
-	case int:
-		return int64(v)
-	case float64:
-		if v == math.Trunc(v) && math.Abs(v) < math.MaxInt32 {
-			return int64(v) // YAML such as 1e6, which the API server also accepts
-		}
-	}
-	if found {
-		return math.MaxInt32
-	}
-	return 0
-}
-
-const flowControlGroup = "flowcontrol.apiserver.k8s.io"
-
 var priorityLevels = []string{
 	"exempt", "catch-all", "system", "node-high", "leader-election", "workload-high", "workload-low", "global-default",
 }
@@ -132,13 +105,6 @@ func checkFlowSchema(o *unstructured.Unstructured, agentNamespace string) string
 		}
 	}
 	return ""
-}
-
-// kubernetesNamespaces is the prefix of the namespaces of Kubernetes.
-const kubernetesNamespaces = "kube-"
-
-func isKubernetesNamespace(namespace string) bool {
-	return strings.HasPrefix(namespace, kubernetesNamespaces)
 }
 
 // isProtectedUser reports whether a user name belongs to Kubernetes or the agent, or matches all users.

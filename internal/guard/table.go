@@ -2,11 +2,9 @@ package guard
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
@@ -70,41 +68,10 @@ const (
 	inAnyNamespace = "Namespaced"
 )
 
-// protectedKind is a kind with the plural resource name that requests use.
-type protectedKind struct {
-	group, kind, resource string
-}
-
-func (p protectedKind) groupKind() schema.GroupKind {
-	return schema.GroupKind{Group: p.group, Kind: p.kind}
-}
-
 // requested returns a CEL expression that is true for requests about the kind.
 func (p protectedKind) requested() string {
 	return fmt.Sprintf("request.resource.group == %s && request.resource.resource == %s", celText(p.group),
 		celText(p.resource))
-}
-
-// isAny reports whether an object has one of the kinds.
-func (k Key) isAny(kinds ...protectedKind) bool {
-	return slices.ContainsFunc(kinds, func(p protectedKind) bool { return k.GroupKind() == p.groupKind() })
-}
-
-func resourcesOf(kinds ...protectedKind) []string {
-	var all []string
-	for _, k := range kinds {
-		all = append(all, k.resource)
-	}
-	return all
-}
-
-// keysOf returns the kinds in the form of the CEL variable kind, GROUP/RESOURCE.
-func keysOf(kinds ...protectedKind) []string {
-	var all []string
-	for _, k := range kinds {
-		all = append(all, k.group+"/"+k.resource)
-	}
-	return all
 }
 
 // celText returns a CEL string.
@@ -152,3 +119,18 @@ func celExpression(expression string, replacements ...string) string {
 	}
 	return strings.NewReplacer(all...).Replace(strings.TrimSpace(expression))
 }
+
+func checkByKey(check func(Key, string) string) func(*unstructured.Unstructured, string) string {
+	return func(o *unstructured.Unstructured, agentNamespace string) string {
+		return check(KeyOf(o), agentNamespace)
+	}
+}
+
+// Refusal is the error for content that breaks a rule.
+type Refusal struct {
+	Rule   string
+	Object Key
+	reason string
+}
+
+func (r *Refusal) Error() string { return fmt.Sprintf("%s: %s", r.Object, r.reason) }
