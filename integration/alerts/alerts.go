@@ -1,5 +1,5 @@
-// Package alerts tests the charts' alerts with promtool. It checks that given time series fire exactly the expected
-// alerts.
+// Package alerts tests the charts' alerts with promtool. It checks that time series cause exactly the expected alerts
+// to fire.
 package alerts
 
 import (
@@ -100,8 +100,8 @@ type unit struct {
 	Exprs    []expression `json:"promql_expr_test"`
 }
 
-// Check runs promtool with the alerting rules of a file for all cases. The error lists missing and unexpected alerts.
-// promtool's test file is written to dir.
+// Check runs promtool with the alerting rules in a file for all cases. The error lists missing and unexpected alerts.
+// Check writes promtool's test file to dir.
 func Check(ctx context.Context, dir, rules string, cases []Case) error {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -160,8 +160,8 @@ func Scraped(exposition io.Reader) (map[string]float64, error) {
 	return found, nil
 }
 
-// Changing returns time series that change once. Each series has its value of the first scrape for some minutes, and
-// then its value of the second scrape for the same time.
+// Changing returns time series that change once. Each series has its value from the first scrape for some minutes, and
+// then its value from the second scrape for as many minutes.
 func Changing(before, after map[string]float64, minutes int) map[string]string {
 	series := map[string]string{}
 	for name, value := range after {

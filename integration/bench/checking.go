@@ -18,7 +18,7 @@ import (
 
 const (
 	checksPerModule = 3
-	// timeUntilIdle is the time until an agent is idle. measuredTime is the duration of one measurement.
+	// timeUntilIdle is how long to wait until an agent is idle. measuredTime is the duration of one measurement.
 	timeUntilIdle = 20 * time.Second
 	measuredTime  = 2 * time.Minute
 )
@@ -27,8 +27,8 @@ const (
 // second, which would dominate the CPU time of an idle agent.
 var defaultIntervals = []string{"--agent-poll-interval=1m", "--agent-report-interval=5m"}
 
-// measureChecks measures the cost of module checks in an idle agent with 20 modules. It compares the agent without
-// checks with the agent that runs three checks of one kind per module every 30 seconds.
+// measureChecks measures the cost of module checks for an idle agent with 20 modules. It compares an agent without
+// checks with an agent that runs three checks of one kind per module every 30 seconds.
 func measureChecks(ctx context.Context) ([]result, error) {
 	f, err := fleet.Start(ctx, fleet.Options{Measured: true, PublisherFlags: defaultIntervals})
 	if err != nil {
@@ -79,7 +79,7 @@ func measureChecks(ctx context.Context) ([]result, error) {
 	return all, nil
 }
 
-// checkedAgent upgrades all modules to a version with these checks, and returns the usage of the idle agent.
+// checkedAgent upgrades all modules to a version with these checks, and returns the resource usage of the idle agent.
 func checkedAgent(
 	ctx context.Context, f *fleet.Fleet, r *fleet.Runtime, names []string, version string, checks []v1alpha1.Check,
 ) (idleUsage, error) {
@@ -105,7 +105,7 @@ func checkedAgent(
 	return idleAgent(ctx)
 }
 
-// mailerAs returns a version of the sample module mailer with another name.
+// mailerAs returns a version of the sample module mailer under a different name.
 func mailerAs(name, version string) sample.Version {
 	v := sample.Mailer(version)
 	v.Module, v.Manifest, v.Manager = name, strings.ReplaceAll(v.Manifest, "mailer", name), name

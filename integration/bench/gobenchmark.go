@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// goBenchmark is a Go benchmark, as FOLDER.FUNCTION. Its package can be internal, because bench runs `go test`.
+// goBenchmark names a Go benchmark as FOLDER.FUNCTION. Its package can be internal, because bench runs `go test`.
 type goBenchmark string
 
 const (

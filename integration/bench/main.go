@@ -1,5 +1,5 @@
-// Command bench measures the operations that users of kyma-pull wait for. It prints a table and writes it to
-// bench/results.txt. Times on a shared machine vary, so the table shows ratios within one run.
+// Command bench measures operations for which users of kyma-pull wait. It prints a table and writes it to
+// bench/results.txt. Times on a shared machine vary, so the table shows ratios between measurements of the same run.
 package main
 
 import (

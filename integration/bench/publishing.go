@@ -57,7 +57,7 @@ func measurePublishing(ctx context.Context) ([]result, error) {
 	if err := f.Release(ctx, "scaler", component, sample.Channel("regular", "1.8.0")); err != nil {
 		return nil, err
 	}
-	// The publisher pushes one manifest for each runtime and one for their shared content.
+	// The publisher pushes one manifest for each runtime, and one for the content that they share.
 	err = fleet.Until(ctx, 5*time.Minute, "every bundle is pushed", func() (bool, string) {
 		n := f.Registry.Traffic()[put] - before
 		return n > runtimes, fmt.Sprint(n)
@@ -88,8 +88,8 @@ func measurePublishing(ctx context.Context) ([]result, error) {
 
 func id(i int) string { return fmt.Sprintf("runtime-%04d", i) }
 
-// untilRecorded waits until every Kyma's status contains a bundle with this version. It reads the Kymas rarely, because
-// each read affects the measurement.
+// untilRecorded waits until every Kyma's status contains a bundle with this version. It polls slowly, because each read
+// of the Kymas affects the measurement.
 func untilRecorded(ctx context.Context, f *fleet.Fleet, version string) error {
 	next := time.Now()
 	recorded := 0

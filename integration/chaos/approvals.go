@@ -8,8 +8,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// approveWaves approves waves as an operator does. For example, a wave waits for its approval if its runtimes had its
-// version before the control plane was restored.
+// approveWaves approves waves as an operator would. For example, a wave waits for approval if its runtimes already had
+// the version before a restore of the control plane.
 func (s *stage) approveWaves(ctx context.Context, rollouts []v1alpha1.Rollout) {
 	for _, r := range rollouts {
 		for _, wave := range r.Status.Waves {
@@ -39,8 +39,8 @@ func (h heldRemovals) deletions(isDeleted func(id string) bool) (ids []string) {
 	return ids
 }
 
-// approveDeletions approves the deletions of Kymas as an operator does. The publisher holds them if the plan deletes
-// more Kymas within ten minutes than the limits allow.
+// approveDeletions approves held module removals of deleted Kymas as an operator would. The publisher holds them if the
+// plan deletes more Kymas within ten minutes than the limits allow.
 func (s *stage) approveDeletions(ctx context.Context) {
 	s.mu.Lock()
 	deleted := len(s.gone)

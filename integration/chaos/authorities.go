@@ -46,8 +46,8 @@ func (s *stage) trustRegistry(options *fleet.Options) error {
 	return os.WriteFile(s.caFile(), s.registry.CA(), 0o600)
 }
 
-// replaceCA follows docs/guides/move-the-registry.md: the publishers announce the next CA, and the registry gets its
-// certificate of this CA after all runtimes have received the announcement. end enrolls the runtimes with the next CA.
+// replaceCA follows docs/guides/move-the-registry.md: the publishers announce the next CA. After all runtimes have
+// received the announcement, the registry gets a certificate from this CA. end enrolls the runtimes with the next CA.
 func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	current, next := s.registry.CA(), s.registry.NextCAs()[0]
 	path := filepath.Join(s.dir, "next-ca.pem")
@@ -91,7 +91,7 @@ func (s *stage) replaceCA(ctx context.Context) (end func() error, err error) {
 	}, nil
 }
 
-// renewTrust enrolls a runtime with the current CA, and replaces its snapshot, which has the former CA.
+// renewTrust enrolls a runtime with the current CA, and replaces the runtime's snapshot, which contains the former CA.
 func (s *stage) renewTrust(ctx context.Context, id string) {
 	defer s.locks.take("API server of " + id)()
 	s.insist(ctx, "enroll "+id+" with the next CA", func() error {
@@ -104,7 +104,7 @@ func (s *stage) renewTrust(ctx context.Context, id string) {
 	}
 }
 
-// announce restarts the publishers, one after another, with these flags instead of those of the previous call.
+// announce restarts the publishers, one after another, with these flags. They replace the flags from the previous call.
 func (s *stage) announce(ctx context.Context, flags ...string) {
 	s.mu.Lock()
 	s.announcement = flags

@@ -38,34 +38,34 @@ func (v Violation) String() string { return fmt.Sprintf("%s: %s", v.Invariant, v
 
 // Checker checks observations against the invariants. Its callers observe the fleet and pass each observation to it.
 //
-// Before a caller changes the fleet, it calls the method for this change, such as Asked, Promoted or Deleted.
+// Before a caller changes the fleet, it must announce the change with a method such as Asked, Promoted or Deleted.
 type Checker struct {
 	mu         sync.Mutex // guards the fields below
 	violations []Violation
 	checks     map[Invariant]int
 
-	staged      string // module whose versions roll out in waves
-	concurrent  int    // maximum number of non-canary runtimes without a result for a new version
-	unpoliced   bool
-	versions    map[string]map[string]bool // promoted versions by module
-	broken      map[string]bool            // versions that no canary can run
-	runtimes    map[string]*observations
-	rollouts    map[string]string
-	enteredAt   map[string]time.Duration                // time when a rollout entered its state
-	undone      map[string]bool                         // rollouts that users reverted
-	objectsSeen map[string]map[string]map[string]string // UIDs by runtime, module, and object
-	kymas       []string                                // names of the control plane's Kymas
-	proven      map[string]bool                         // versions of the staged module that a canary reported as Ready
-	withdrawn   map[string]bool                         // versions from which a user set the channel back
-	downtime    map[string]bool                         // modules and versions that require downtime
-	incomplete  map[string]bool                         // versions of commits that cannot be applied
-	standings   []ObservedRollout                       // rollouts in the previous observation
+	staged           string // the module that rolls out in waves
+	concurrent       int    // maximum number of non-canary runtimes without a result for a new version
+	unpoliced        bool
+	versions         map[string]map[string]bool // promoted versions by module
+	broken           map[string]bool            // versions that fail in every canary
+	runtimes         map[string]*observations
+	rollouts         map[string]string
+	enteredAt        map[string]time.Duration                // time when a rollout entered its state
+	undone           map[string]bool                         // rollouts that users reverted
+	objectsSeen      map[string]map[string]map[string]string // UIDs by runtime, module, and object
+	kymas            []string                                // names of the control plane's Kymas
+	proven           map[string]bool                         // versions of the staged module that a canary reported as Ready
+	withdrawn        map[string]bool                         // versions that a user replaced with an older one
+	downtime         map[string]bool                         // modules and versions that require downtime
+	incomplete       map[string]bool                         // versions of commits that cannot be applied
+	previousRollouts []ObservedRollout                       // rollouts in the previous observation
 	// upgrades and downgrades are the version changes of the staged module that the next call of Rollouts must check.
 	upgrades, downgrades []assignedVersion
-	// undefined contains, for each runtime, the last time when a user deleted the CRD of Manifests.
+	// undefined maps each runtime to the last time when a user deleted its Manifest CRD.
 	undefined map[string]time.Duration
-	// restoring contains the number of restores of each runtime that are in progress. restored contains the time of
-	// each runtime's last restore. The key of the control plane is an empty string.
+	// restoring maps each runtime to its number of restores in progress, and restored to the time of its last restore.
+	// The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
 	// bundlesLostAt is the last time when the registry lost bundles.
@@ -74,7 +74,7 @@ type Checker struct {
 	leaseTakenAt time.Duration
 }
 
-// requestGrace is how long a runtime can still remove a module after the request for the removal was withdrawn. It is
+// requestGrace is how long a runtime can still remove a module after its admin has requested the module again. It is
 // longer than the longest fault.
 const requestGrace = 2 * time.Minute
 
@@ -113,7 +113,7 @@ func (c *Checker) of(runtime string) *observations {
 	return s
 }
 
-// Break records a violation that other code found.
+// Break records a violation that code outside the checker has found.
 func (c *Checker) Break(at time.Duration, invariant Invariant, format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,7 +124,7 @@ func (c *Checker) fail(at time.Duration, invariant Invariant, format string, arg
 	c.violations = append(c.violations, Violation{at, invariant, fmt.Sprintf(format, args...)})
 }
 
-// check counts a check of an invariant. If the invariant does not hold, it records a violation.
+// check counts the check of an invariant and records a violation if the invariant does not hold.
 func (c *Checker) check(at time.Duration, invariant Invariant, holds bool, format string, args ...any) {
 	c.checks[invariant]++
 	if !holds {
@@ -157,8 +157,8 @@ func (c *Checker) Asked(at time.Duration, runtime string, modules ...string) {
 	}
 }
 
-// RequestWithdrawn announces that a runtime's request for modules is withdrawn. The checker then expects the removal
-// of these modules.
+// RequestWithdrawn announces that a runtime does not request these modules anymore. The checker then expects their
+// removal.
 func (c *Checker) RequestWithdrawn(at time.Duration, runtime string, modules ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +167,7 @@ func (c *Checker) RequestWithdrawn(at time.Duration, runtime string, modules ...
 	}
 }
 
-// Promoted announces that a version is promoted to a channel. broken is true if no canary can run the version.
+// Promoted announces that a version is promoted to a channel. broken is true if the version fails in every canary.
 func (c *Checker) Promoted(module, version string, broken bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,21 +213,21 @@ func (c *Checker) Deleted(at time.Duration, runtime, object string) {
 	c.of(runtime).deleted[object] = at
 }
 
-// CRDDeleted announces that a user deletes the CRD of a runtime's Manifests. The objects of the modules must stay.
+// CRDDeleted announces that a user deletes the Manifest CRD in a runtime. The modules' objects must stay.
 func (c *Checker) CRDDeleted(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.undefined[runtime] = at
 }
 
-// mayBeRemoved reports whether a bundle can remove the module, because its removal was requested recently.
+// mayBeRemoved reports whether a bundle is allowed to remove the module, because its removal was requested recently.
 func (s *observations) mayBeRemoved(at time.Duration, module string) bool {
 	_, unasked := s.unasked[module]
 	return unasked && (!s.wants[module] || at-s.asked[module] < requestGrace)
 }
 
-// mayBeMissing reports whether a runtime can lack a module. This is possible if the module's removal was requested, or
-// if the runtime has not applied a newer bundle than the one that removes the module.
+// mayBeMissing reports whether a runtime is allowed to lack a module: if the module's removal was requested, or if the
+// runtime has not yet applied a newer bundle than the one that removed the module.
 func (s *observations) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.isBefore(s.lastReport.Epoch, s.lastReport.Observed)
@@ -251,7 +251,7 @@ func (c *Checker) Wanted(runtime string) map[string]bool {
 	return wanted
 }
 
-// count increments the number of checks of an invariant that other code checks.
+// count counts a check of an invariant by other code.
 func (c *Checker) count(invariant Invariant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// envClocks is the environment variable with a folder. For each program of ShiftablePrograms, the folder contains a
-// file with its clock shift in seconds.
+// envClocks is the environment variable with the path of a folder. For each program from ShiftablePrograms, the folder
+// contains a file with the program's clock shift in seconds.
 const envClocks = "CHAOS_CLOCKS"
 
 //go:embed testdata/shift.go
@@ -26,7 +26,7 @@ var shift []byte
 // ShiftablePrograms builds kcp-publisher and skr-agent in dir with a changed time.Now, so that tests can shift the wall
 // clock of the running programs. Fleets that start later run these programs. The build takes minutes.
 //
-// The monotonic clock stays the same, as when the clock of a real machine is set.
+// The monotonic clock does not change, as when the clock of a real machine is set.
 func ShiftablePrograms(ctx context.Context, dir string) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("shift clocks of programs: %w: requires /proc of Linux", errors.ErrUnsupported)

@@ -8,9 +8,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// clone starts a copy of a runtime from its snapshot. The admin of the copy removes all modules there. end waits until
-// the publisher has detected the copy. Then it follows the documented procedure: stop the copy, and enroll the original
-// with another key.
+// clone starts a copy of a runtime from its snapshot. The copy's admin removes all modules in the copy. end waits until
+// the publisher has detected the copy, and then follows the documented procedure: it stops the copy, and enrolls the
+// original with another key.
 func (s *stage) clone(ctx context.Context, id string) (end func() error, err error) {
 	s.checker.Cloned(s.since(), id)
 	duplicate, err := s.reals[id].Copy(ctx, s.snapshot(id), copyOf(id))
@@ -38,7 +38,7 @@ func (s *stage) clone(ctx context.Context, id string) (end func() error, err err
 		s.insist(ctx, "give "+id+" another key", func() error { return s.replaceKey(ctx, id) })
 		s.insist(ctx, "publish to "+id+" again", func() error { return s.isQuarantined(ctx, id, false) })
 		s.checker.Separated(s.since(), id)
-		// The former snapshot contains the former key.
+		// Replace the old snapshot, which contains the former key.
 		s.insist(ctx, "take a snapshot of "+id, func() error { return s.takeSnapshot(id) })
 		return nil
 	}, nil

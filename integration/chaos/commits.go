@@ -18,15 +18,15 @@ import (
 // gitRecord is the name of the ConfigMap in which the publisher records the result of a commit.
 const gitRecord = "kyma-pull-git"
 
-// isPartial reports whether the API server refuses an object of the commit only while the publisher applies it. If not,
-// the dry run of the commit fails, and the publisher applies nothing.
+// isPartial reports whether the API server rejects part of the commit only while the publisher applies it. Otherwise,
+// it already rejects the commit in the dry run, and the publisher does not apply any object.
 func isPartial(step Step) bool { return step.Serial%2 == 1 }
 
-// isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the cause.
+// isReverted reports whether an operator reverts the commit. Otherwise, the operator removes the cause of the failure.
 func isReverted(step Step) bool { return step.Serial%4 >= 2 }
 
-// refuseCommit pushes a promotion together with objects that the API server refuses. Until the commit is complete, no
-// runtime can get the version.
+// refuseCommit pushes a commit that contains a promotion and objects that the API server rejects. Until the commit is
+// applied completely, runtimes must not get the version.
 func (s *stage) refuseCommit(ctx context.Context, step Step) error {
 	s.releasing.Lock() // during a restore of the control plane, the quota would be lost
 	defer s.releasing.Unlock()
@@ -83,9 +83,9 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 		if s.restoredControl.Before(s.refused.begin) {
 			s.checker.Reverted(step.Target)
 		} else {
-			s.checker.Complete() // the restore removed the quota, so a publisher may have applied the commit completely
+			s.checker.Complete() // the restore removed the quota, so a publisher may have completed the commit
 		}
-		if s.before == step.Target { // another promotion followed
+		if s.before == step.Target { // a later promotion has replaced the version
 			s.before = s.refused.channel
 		}
 		if s.channel == step.Target {
@@ -99,7 +99,7 @@ func (s *stage) repairCommit(ctx context.Context, step Step) error {
 		return err
 	}
 	if isReverted(step) && isPartial(step) && !s.waitUntilReverted(ctx) {
-		s.checker.Complete() // without the quota, a publisher can still apply the commit before it reads the revert
+		s.checker.Complete() // without the quota, a publisher can complete the commit before it reads the revert
 	}
 	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: templatesQuota}))
 }
@@ -132,8 +132,8 @@ func limitTemplates(ctx context.Context, api client.Client) error {
 		corev1.ResourceList{counted: resource.MustParse("0")})
 }
 
-// hideModule commits a change that offers module scaler only to Kymas with the beta label, which no Kyma has. The
-// publisher must hold the removals until the change is undone.
+// hideModule commits a change that restricts module scaler to Kymas with the beta label, which no Kyma has. The
+// publisher must hold the removals until the change is reverted.
 func (s *stage) hideModule(ctx context.Context, hidden bool) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// Snapshots are taken when the fleet has converged for the first time. At that time, every runtime has module scaler in
-// FirstVersion, and no runtime has module mailer. After CloneRuntime, the snapshot of the runtime is taken again.
+// The run takes snapshots when the fleet has converged for the first time. At that time, every runtime has module
+// scaler in FirstVersion, and no runtime has module mailer. After CloneRuntime, it takes a new snapshot of the runtime.
 
 func (s *stage) snapshot(name string) string {
 	s.mu.Lock()
@@ -79,8 +79,8 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 	return end, true, err
 }
 
-// restoreRuntime replaces the data of a runtime's API server with the snapshot. The runtime's admin then repeats the
-// requests that were made after the snapshot.
+// restoreRuntime restores a runtime's API server from its snapshot. The runtime's admin then repeats the requests from
+// after the snapshot.
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	wanted := s.checker.Wanted(id)
 	done := s.checker.Restoring(id)
@@ -94,8 +94,8 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	return nil
 }
 
-// restoreControl replaces the data of the control plane with the snapshot. An operator then creates the Kymas again
-// that were created after the snapshot, and repeats deletions that did not reach their runtimes.
+// restoreControl restores the control plane from its snapshot. An operator then recreates the Kymas from after the
+// snapshot, and repeats deletions that had not reached their runtimes.
 func (s *stage) restoreControl(ctx context.Context) error {
 	s.once.Lock()
 	defer s.once.Unlock()
@@ -104,7 +104,7 @@ func (s *stage) restoreControl(ctx context.Context) error {
 	s.restoredControl = time.Now()
 	done := s.checker.Restoring("")
 	defer func() {
-		s.checker.TookLease(s.since()) // the Lease of the snapshot has expired
+		s.checker.TookLease(s.since()) // the Lease in the snapshot has expired
 		done(s.since())
 	}()
 	if err := s.fleet.RestoreControlPlane(s.snapshot(fleet.ControlPlane)); err != nil {
@@ -127,7 +127,7 @@ func (s *stage) restoreControl(ctx context.Context) error {
 	return nil
 }
 
-// deleteAgain deletes a Kyma that was created again, once the publisher has accepted the runtime's key.
+// deleteAgain deletes a recreated Kyma once the publisher has accepted the runtime's key.
 func (s *stage) deleteAgain(ctx context.Context, id string) error {
 	kyma, err := s.simulated()[id].Record(ctx)
 	if err != nil {
@@ -146,10 +146,10 @@ func stopServing(ctx context.Context, api client.Client) error {
 	return client.IgnoreNotFound(err)
 }
 
-// quotaName is the name of the ResourceQuota that allows no further ConfigMaps and Secrets.
+// quotaName is the name of the ResourceQuota that prevents the creation of ConfigMaps and Secrets.
 const quotaName = "no-more-objects"
 
-// limit creates a ResourceQuota that allows no further ConfigMaps and Secrets in the runtime.
+// limit creates a ResourceQuota that prevents the creation of ConfigMaps and Secrets in the runtime.
 func limit(ctx context.Context, api client.Client) error {
 	most := corev1.ResourceList{
 		"count/configmaps": resource.MustParse("0"), "count/secrets": resource.MustParse("0"),
@@ -161,12 +161,12 @@ func unlimit(ctx context.Context, api client.Client) error {
 	return client.IgnoreNotFound(api.Delete(ctx, &corev1.ResourceQuota{ObjectMeta: inKymaSystem(quotaName)}))
 }
 
-// settleTime is how long programs can still report the old state after a restore.
+// settleTime is how long programs can still report the state from before a restore.
 const settleTime = requestGrace
 
-// Restoring announces that the data of an API server is replaced with an earlier snapshot. An empty runtime means the
-// control plane. The checker ignores observations of this API server until the caller calls done. Afterwards, it
-// compares new observations only with each other.
+// Restoring announces that an API server is restored from an earlier snapshot. An empty runtime means the control
+// plane. The checker ignores observations of this API server until the caller calls done. After that, it compares new
+// observations only with each other.
 func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,11 +182,11 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 		if runtime != "" {
 			s := c.of(runtime)
 			s.present, s.requests, s.instances = map[string]string{}, map[int64][]string{}, map[string]Reported{}
-			clear(s.replacedKeys) // the runtime can have an earlier key again
+			clear(s.replacedKeys) // the restored runtime can have an earlier key again
 			delete(c.objectsSeen, runtime)
 			return
 		}
-		c.kymas, c.rollouts, c.standings, c.upgrades, c.downgrades = nil, map[string]string{}, nil, nil, nil
+		c.kymas, c.rollouts, c.previousRollouts, c.upgrades, c.downgrades = nil, map[string]string{}, nil, nil, nil
 		for _, s := range c.runtimes {
 			s.record, s.formerKeys, s.open, s.quarantinedSince = Record{}, map[string]bool{}, "", 0
 		}

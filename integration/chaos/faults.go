@@ -17,8 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// startFault starts a fault. end ends the fault, and is nil for an instantaneous fault. ok is false for steps that
-// are not faults.
+// startFault starts a fault. end ends the fault; it is nil for an instantaneous fault. ok is false if the step is not a
+// fault.
 func (s *stage) startFault(ctx context.Context, step Step) (end func() error, ok bool, err error) {
 	switch step.Kind {
 	case KillPublisher, KillAgent:
@@ -83,7 +83,8 @@ func (s *stage) kill(p *program) (end func() error, err error) {
 	}, p.runs.Kill()
 }
 
-// stopPublishers kills all publishers, after the steps that kill a single publisher have ended. end starts them again.
+// stopPublishers waits until no other step keeps a publisher down, and then kills all publishers. end starts them
+// again.
 func (s *stage) stopPublishers() (end func() error, err error) {
 	var problems []error
 	var replicas []string
@@ -128,8 +129,8 @@ func (s *stage) cut(ctx context.Context, id string) (end func() error, err error
 // runtime ID.
 var lostRepositories = []string{"runtimes/%s", "documents", "reports/%s", "trust", "runtimes", "reports"}
 
-// removeRepositories removes the repositories of one step from the registry, as a failing disk or a wrong retention
-// policy does.
+// removeRepositories removes the repositories for one step from the registry, as a failing disk or a wrong retention
+// policy would.
 func (s *stage) removeRepositories(step Step) error {
 	name := lostRepositories[(step.Serial-1)%len(lostRepositories)]
 	if filepath.Base(name) == "%s" {
@@ -138,7 +139,7 @@ func (s *stage) removeRepositories(step Step) error {
 	path := filepath.Join(s.registryData(), "docker/registry/v2/repositories/fleet", name)
 	away := filepath.Join(s.registry.Dir(), fmt.Sprint("lost-", step.Serial))
 	s.story.Add("the registry loses %s", name)
-	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // the repository was already lost
+	if err := os.Rename(path, away); err != nil && !errors.Is(err, os.ErrNotExist) { // already removed
 		return err
 	}
 	s.checker.BundlesLost(s.since())
@@ -188,8 +189,8 @@ func (s *stage) takeLease(ctx context.Context, only bool) error {
 	return s.fleet.Control.Update(ctx, object)
 }
 
-// insist repeats a user's action until it succeeds, because an active fault can make it fail. After retryTimeout, it
-// records a violation.
+// insist repeats a user's action until it succeeds, because an active fault can make it fail. If the action still fails
+// after retryTimeout, insist records a violation.
 func (s *stage) insist(ctx context.Context, what string, do func() error) {
 	s.insistFor(ctx, retryTimeout, what, do)
 }

@@ -10,7 +10,7 @@ import (
 // End is the state of one runtime after all faults have ended.
 type End struct {
 	Runtime string
-	// Wanted contains the requested modules with their versions, and Has the installed modules.
+	// Wanted maps the requested modules to their versions. Has maps the installed modules to theirs.
 	Wanted, Has map[string]string
 	// State is the state of the runtime's Kyma in the control plane, or empty if the Kyma does not exist. Gone is
 	// true if the Kyma was deleted.
@@ -18,11 +18,12 @@ type End struct {
 	Gone  bool
 	// Published and Observed are the digests of the published and of the reported bundle in the Kyma's status.
 	Published, Observed string
-	// RevokedKey is the key that signed the reported bundle, if the root of trust revokes this key.
+	// RevokedKey is the key that signed the reported bundle if the root of trust revokes this key. Otherwise, it is
+	// empty.
 	RevokedKey string
 	// InRegistry is the digest of the bundle in the registry.
 	InRegistry string
-	// Objects contains all objects of the modules, and Expected the objects that must exist. Both are nil for a
+	// Objects lists all objects of the modules. Expected lists the objects that must exist. Both are nil for a
 	// simulated runtime.
 	Objects, Expected []string
 }
@@ -86,7 +87,7 @@ const (
 )
 
 // Grown returns a message for each program that uses much more memory or many more goroutines than all earlier programs
-// of the same role. It compares roles instead of single programs, because another publisher can become the leader.
+// with the same role. It compares by role instead of by program, because another publisher can become the leader.
 func Grown(before, now []Sample) (problems []string) {
 	for _, n := range now {
 		var most Sample
@@ -97,7 +98,7 @@ func Grown(before, now []Sample) (problems []string) {
 			}
 		}
 		if most.Role == "" {
-			continue // no earlier sample of this role exists
+			continue // no earlier sample has this role
 		}
 		if n.Bytes > 2*most.Bytes+moreBytes {
 			problems = append(problems,

@@ -2,7 +2,7 @@ package chaos
 
 import "errors"
 
-// errImpossible is the error of a step that could not be executed, for example without permission to mount volumes.
+// errImpossible means that a step could not be executed, for example because mounting volumes is not permitted.
 var errImpossible = errors.New("the step cannot be executed")
 
 // Kind is the type of a step: a fault or a user's action.

@@ -11,19 +11,19 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/fleet"
 )
 
-// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. Steps of the
-// plan refer to the proxy by the name way.
-func (s *stage) startProxy(way, to string) (host string, err error) {
+// startProxy starts a proxy that forwards connections to an address, and returns the proxy's address. connection is the
+// name by which steps of the plan refer to the proxy.
+func (s *stage) startProxy(connection, to string) (host string, err error) {
 	p, err := fleet.StartProxy(to)
 	if err != nil {
 		return "", err
 	}
-	s.ways[way], s.proxies = p, append(s.proxies, p)
+	s.connections[connection], s.proxies = p, append(s.proxies, p)
 	return p.Host(), nil
 }
 
-// throughProxy writes a kubeconfig that uses the same API server through a proxy.
-func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
+// throughProxy writes a kubeconfig for the same API server, but through a proxy.
+func (s *stage) throughProxy(connection, kubeconfig string) (flag string, err error) {
 	config, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		return "", err
@@ -33,18 +33,18 @@ func (s *stage) throughProxy(way, kubeconfig string) (flag string, err error) {
 		if err != nil {
 			return "", err
 		}
-		if server.Host, err = s.startProxy(way, server.Host); err != nil {
+		if server.Host, err = s.startProxy(connection, server.Host); err != nil {
 			return "", err
 		}
 		c.Server = server.String()
 	}
-	path := filepath.Join(s.dir, strings.ReplaceAll(way, " ", "-")+".kubeconfig")
+	path := filepath.Join(s.dir, strings.ReplaceAll(connection, " ", "-")+".kubeconfig")
 	return "--kubeconfig=" + path, clientcmd.WriteToFile(*config, path)
 }
 
-// startNetworkFault starts a fault of a network connection. end ends it.
+// startNetworkFault disturbs a network connection until end is called.
 func (s *stage) startNetworkFault(ctx context.Context, step Step) (end func() error, err error) {
-	p := s.ways[step.Target]
+	p := s.connections[step.Target]
 	switch step.Kind {
 	case HangWay:
 		err = p.Cut(ctx)

@@ -66,8 +66,8 @@ func (s *stage) keys(ctx context.Context, args ...string) error {
 	return s.tap.recordRoot()
 }
 
-// rotateToken rotates the token secret. It does nothing while an agent is not enrolled, because a second rotation
-// would invalidate the agent's token.
+// rotateToken rotates the token secret. While any agent is not enrolled yet, it does nothing, because a second rotation
+// would invalidate that agent's token.
 func (s *stage) rotateToken(ctx context.Context) error {
 	if slices.ContainsFunc(s.plan, func(p Step) bool { return p.Kind == RestoreControl }) {
 		s.story.Add("the token secret is not rotated: newer runtimes enroll again after a restore of the control plane")
@@ -85,7 +85,7 @@ func (s *stage) rotateToken(ctx context.Context) error {
 	return s.keys(ctx, "rotate", "token")
 }
 
-// promote commits a change that gives the channel another version.
+// promote commits a change that sets another version in the channel.
 func (s *stage) promote(ctx context.Context, version string, broken bool) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()
@@ -97,7 +97,7 @@ func (s *stage) promote(ctx context.Context, version string, broken bool) error 
 	return s.repo.push(ctx, "promote "+version, map[string]any{"releases/" + scaler: release(version)})
 }
 
-// putBack commits a change that gives the channel its previous version.
+// putBack commits a change that sets the previous version in the channel.
 func (s *stage) putBack(ctx context.Context) error {
 	s.releasing.Lock()
 	defer s.releasing.Unlock()

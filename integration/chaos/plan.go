@@ -1,9 +1,9 @@
 // Package chaos injects random faults into a fleet. It checks that the invariants hold during the faults and that the
 // fleet converges afterwards.
 //
-// The decisions are pure functions: Generate returns the plan for a seed, Checker checks observations, and Judge
-// checks the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A
-// seed always returns the same plan, but the timing of the programs varies.
+// The decisions are pure functions: Generate returns the plan for a seed, Checker checks observations, and Judge checks
+// the final state. Run executes a plan with real API servers, a real registry, Git and the two programs. A seed always
+// generates the same plan, but the programs' timing varies.
 package chaos
 
 import (
@@ -20,12 +20,12 @@ type Step struct {
 	// instantaneous step.
 	At, For time.Duration
 	Kind    Kind
-	// Target is the affected runtime, publisher, version or connection. It is empty if only one target exists, such as
-	// the registry.
+	// Target is the affected runtime, publisher, version or connection. It is empty for kinds with only one possible
+	// target, such as the registry.
 	Target string
-	// Serial is the number of the step among the steps of its kind.
+	// Serial numbers the steps of each kind.
 	Serial int
-	// By is added to the time of a clock. It is negative if the step sets the clock back.
+	// By is the clock shift. It is negative if the step sets the clock back.
 	By time.Duration
 	// About is the name of the object that the step changes. Two steps with the same name do not overlap.
 	About string
@@ -54,7 +54,7 @@ const (
 	longestGap  = 4 * time.Second
 )
 
-// generator is the state of the fleet while a plan is generated.
+// generator tracks the state of the fleet while it generates a plan.
 type generator struct {
 	random  *rand.Rand
 	shape   Shape
@@ -119,10 +119,10 @@ func (g *generator) randomStep(length time.Duration) (Step, bool) {
 	return s, true
 }
 
-// setTarget sets the target of a step and returns the value of Step.About. can is false if the step is not possible,
-// because no target exists.
+// setTarget sets a step's target and returns the value for Step.About. can is false if the step is not possible because
+// no target exists.
 func (g *generator) setTarget(s *Step) (about string, can bool) {
-	ways := g.shape.connectionNames()
+	connections := g.shape.connectionNames()
 	switch s.Kind {
 	case KillPublisher:
 		s.Target = fmt.Sprint(g.random.IntN(g.shape.Replicas))
@@ -139,7 +139,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		}
 		s.Target = RealID(g.random.IntN(g.shape.Real))
 		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
-			return "", false // in disasters, agents of earlier releases have known bugs
+			return "", false // agents of earlier releases have known bugs in disasters
 		}
 		// A snapshot must not contain the quota of a LimitObjects step, because a restore would set it again.
 		if slices.Contains([]Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects}, s.Kind) {
@@ -152,7 +152,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		s.Target = g.anyRuntime()
 		return agentToRegistry(s.Target), true
 	case HangWay, ResetWay, SlowWay, ForgetWay:
-		s.Target = ways[g.random.IntN(len(ways))]
+		s.Target = connections[g.random.IntN(len(connections))]
 		return s.Target, true
 	case SetClock:
 		programs := g.shape.programs()
@@ -184,7 +184,7 @@ func (g *generator) setCommitTarget(s *Step) (about string, can bool) {
 		s.Target = canaries[g.random.IntN(len(canaries))]
 		return string(s.Kind) + s.Target, true
 	case HideModule:
-		return string(s.Kind), !g.shape.Shards // a shard with a single runtime can remove the module from it
+		return string(s.Kind), !g.shape.Shards // the removal limits of a shard with a single runtime allow the removal
 	case PutBack, UndoRollout, PauseRollout:
 		return string(s.Kind), g.version > 0
 	}
@@ -213,7 +213,7 @@ func (g *generator) remember(s *Step) {
 		g.mailer[s.Target] = s.Kind == AddModule
 	case CreateKyma:
 		s.Target = fmt.Sprintf("extra-%d", s.Serial)
-		s.About = s.Target // a deletion must not overlap the creation
+		s.About = s.Target // the deletion of the Kyma must not overlap its creation
 		g.extra = append(g.extra, s.Target)
 	case DeleteKyma:
 		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })

@@ -27,7 +27,7 @@ func (s *stage) killPlanner(ctx context.Context) (end func() error, err error) {
 		if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
 		}
-		if !isRollingOut(standings(rollouts.Items)) {
+		if !isRollingOut(observedRollouts(rollouts.Items)) {
 			return false, "no rollout is in progress"
 		}
 		if id = s.planner(ctx); id == "" {
@@ -37,7 +37,7 @@ func (s *stage) killPlanner(ctx context.Context) (end func() error, err error) {
 		if s.planner(ctx) == id {
 			return true, ""
 		}
-		unlock() // while this step waited for the lock, another step killed the publisher
+		unlock() // another step killed the publisher while this step waited for the lock
 		return false, "another publisher took the lease"
 	})
 	if err != nil {
@@ -72,5 +72,5 @@ func (s *stage) planner(ctx context.Context) string {
 	return ""
 }
 
-// leaderMetric is the metric of a publisher that is 1 while the publisher holds the planner's lease.
+// leaderMetric is a publisher's metric that is 1 while the publisher holds the planner's lease.
 const leaderMetric = `leader_election_master_status{name="` + lease + `"}`

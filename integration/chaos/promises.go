@@ -15,19 +15,19 @@ type ObservedRollout struct {
 	Granted []string
 }
 
-// assignedVersion is a bundle that changed a runtime's version of the staged module. The checker needs a later
-// observation of the rollouts to decide whether the change was allowed.
+// assignedVersion is a version change of the staged module in a runtime's bundle. The checker needs a later observation
+// of the rollouts to decide whether the change was allowed.
 type assignedVersion struct {
 	at                time.Duration
 	runtime, from, to string
 	sequence          int64
 }
 
-// maxUnexplainedTime is the maximum time between a bundle that returns a runtime to an older version and the
-// observation of the rollback that explains it.
+// maxUnexplainedTime limits the time after a bundle with an older version within which the checker must observe the
+// rollback that caused it.
 const maxUnexplainedTime = 30 * time.Second
 
-// finalStates lists the final states of a rollout. In these states, the rollout updates no further runtime.
+// finalStates lists the final states of a rollout. A rollout in such a state does not update any more runtimes.
 var finalStates = []string{"Succeeded", "RolledBack", "Superseded", "Stopped"}
 
 // Unfinished returns the rollouts that have not ended.
@@ -46,7 +46,8 @@ func (c *Checker) isControlRestoring() bool {
 	return c.restoring[""] > 0
 }
 
-// TookBack records that a user set the channel back, so that runtimes can return from this version to an older one.
+// TookBack records that a user set the channel back, so runtimes are allowed to return from this version to an older
+// one.
 func (c *Checker) TookBack(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,15 +72,15 @@ func (c *Checker) Rollouts(at time.Duration, now []ObservedRollout) (changed []O
 	}
 	c.upgrades = nil
 	c.downgrades = slices.DeleteFunc(c.downgrades, func(g assignedVersion) bool { return c.isExplained(at, g, now) })
-	c.standings = now
+	c.previousRollouts = now
 	return changed
 }
 
-// checkUpgrade checks that the rollout that gave a runtime a version was not paused, stopped or rolled back at that
-// time. It reports a violation only if the rollout had this state in the previous and in the current observation, and
-// did not list the runtime in ObservedRollout.Granted.
+// checkUpgrade checks that a paused, stopped or rolled-back rollout did not update a runtime. It reports a violation
+// only if the rollout was in this state both before and after the update, and did not list the runtime in
+// ObservedRollout.Granted.
 func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []ObservedRollout) {
-	before, after := newestTo(c.standings, g.to), newestTo(now, g.to)
+	before, after := newestTo(c.previousRollouts, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
 	}
@@ -99,8 +100,8 @@ func newestTo(rollouts []ObservedRollout, to string) (found *ObservedRollout) {
 	return found
 }
 
-// isExplained reports whether the return of a runtime to an older version needs no further check. The return is
-// allowed if a user or a rollout withdrew the newer version. It is a violation if that does not happen in time.
+// isExplained reports whether a downgrade of a runtime does not need further checks. The downgrade is allowed if a user
+// or a rollout withdrew the newer version. Otherwise, isExplained records a violation after maxUnexplainedTime.
 func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []ObservedRollout) bool {
 	back := []string{"RollingBack", "RolledBack", "Superseded"}
 	explained := c.withdrawn[g.from] || c.broken[g.from] || slices.ContainsFunc(now, func(r ObservedRollout) bool {
@@ -114,8 +115,8 @@ func (c *Checker) isExplained(at time.Duration, g assignedVersion, now []Observe
 	return true
 }
 
-// assign checks that a canary has proven the staged module's version in a bundle. It stores the version change, because
-// the next call of Rollouts checks it, too.
+// assign checks that a canary has proven the version of the staged module in a bundle. It also stores the version
+// change for the next call of Rollouts, which checks it again.
 func (c *Checker) assign(at time.Duration, before, p *Push) {
 	if c.unpoliced || before == nil {
 		return
@@ -127,10 +128,10 @@ func (c *Checker) assign(at time.Duration, before, p *Push) {
 	g := assignedVersion{cmp.Or(p.Issued, at), p.Runtime, from, to, p.Sequence}
 	if bundle.IsOlder(to, from) {
 		if r := c.of(p.Runtime).lastReport; r.Sequence > 0 && r.Observed == 0 && r.States[c.staged] == "" {
-			return // the agent lost its state and its Manifests, so no program can know the version
+			return // the agent lost its state and its Manifests, so the version is lost
 		}
 		if c.hasLost(before) && !(bundle.Predicate{Rollback: p.Rollback}).AllowsRollback(c.staged, from, to) {
-			return // no program of the control plane can know the version, and the runtime refuses the older one
+			return // the control plane has lost the version, and the runtime refuses the older one
 		}
 		c.downgrades = append(c.downgrades, g)
 		return
@@ -166,8 +167,8 @@ func (c *Checker) noteReport(s *observations, r Reported) {
 	s.states[r.Sequence] = r.States
 }
 
-// checkRemoval checks that a bundle does not remove a requested module. The bundle was resolved from a generation of
-// the runtime's Kyma, and that generation must not request the module.
+// checkRemoval checks that a bundle does not remove a requested module: the generation of the runtime's Kyma from which
+// the publisher resolved the bundle must not request the module.
 func (c *Checker) checkRemoval(at time.Duration, s *observations, p Push, module string) {
 	requests, known := s.requests[p.Generation]
 	c.check(at, Kept, !known || !s.wants[module] || !slices.Contains(requests, module),
@@ -176,7 +177,7 @@ func (c *Checker) checkRemoval(at time.Duration, s *observations, p Push, module
 }
 
 // checkWindow checks that a runtime does not upgrade a module with downtime while its maintenance window is closed. The
-// check applies once the runtime has reported a bundle with the closed window before the previous observation.
+// check starts after the runtime has reported a bundle with the closed window.
 func (c *Checker) checkWindow(at time.Duration, runtime string, s *observations, modules map[string]string) {
 	closed := s.closedSince > 0 && s.lastReport.Observed >= s.closedSince && !s.isCloned(at)
 	for module, version := range modules {
@@ -189,8 +190,8 @@ func (c *Checker) checkWindow(at time.Duration, runtime string, s *observations,
 	s.wasClosed = closed
 }
 
-// noteWindow stores the versions that require downtime, and the sequence of the first bundle that closed the runtime's
-// maintenance window. The sequence is 0 if the window is open.
+// noteWindow stores the versions that require downtime, and the sequence of the first bundle that closed the
+// maintenance window, or 0 if the window is open.
 func (c *Checker) noteWindow(s *observations, p Push) {
 	for module := range p.Downtime {
 		c.downtime[module+" "+p.Versions[module]] = true
@@ -203,7 +204,7 @@ func (c *Checker) noteWindow(s *observations, p Push) {
 	}
 }
 
-// checkRecord checks the modules and the key in a runtime's status against the runtime's reports.
+// checkRecord compares the modules and the key in a runtime's status with the runtime's reports.
 func (c *Checker) checkRecord(at time.Duration, s *observations, r Record) {
 	if b := s.record; b.UID == r.UID && b.Key != "" && b.Key != r.Key {
 		s.formerKeys[b.Key] = true
@@ -216,21 +217,22 @@ func (c *Checker) checkRecord(at time.Duration, s *observations, r Record) {
 	}
 }
 
-// Incomplete announces that the commit of a version cannot be applied. No runtime can get the version.
+// Incomplete announces that the commit with this version cannot be applied completely. Runtimes must not get the
+// version.
 func (c *Checker) Incomplete(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.incomplete[version] = true
 }
 
-// Complete announces that all commits can be applied from now on.
+// Complete announces that all commits can be applied completely from now on.
 func (c *Checker) Complete() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.incomplete)
 }
 
-// Reverted announces that all commits can be applied from now on, and that a revert removes the version.
+// Reverted announces that all commits can be applied completely from now on, and that a revert removes the version.
 func (c *Checker) Reverted(version string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -238,7 +240,7 @@ func (c *Checker) Reverted(version string) {
 	c.incomplete[version] = true
 }
 
-// checkCommit checks that a bundle contains no version of an incomplete commit.
+// checkCommit checks that a bundle does not contain a version from an incomplete commit.
 func (c *Checker) checkCommit(at time.Duration, p Push) {
 	version := p.Versions[c.staged]
 	c.check(at, Whole, !c.incomplete[version], "bundle %d gives %s %s to %s, but the commit of this version is incomplete",

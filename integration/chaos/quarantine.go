@@ -8,12 +8,12 @@ import (
 // copyOf returns the checker's name of a runtime's copy.
 func copyOf(runtime string) string { return "copy-of-" + runtime }
 
-// quarantineGrace is how long a push that began before the quarantine can still reach the registry.
+// quarantineGrace is how long after the start of a quarantine an earlier push can still reach the registry.
 const quarantineGrace = twoLeadersTime + 10*time.Second
 
-// Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated, the checker compares
-// the reports of each agent only with each other. The copy must keep its modules, as the original must. If a user has
-// deleted the CRD of Manifests in the original, the copy can start in the middle of this deletion.
+// Cloned announces that a second agent starts in a copy of a runtime's cluster. Until Separated is called, the checker
+// compares each agent's reports only with that agent's own reports. The copy must keep its modules, as the original
+// must. If a user has just deleted the Manifest CRD in the original, the copy can start in the middle of this deletion.
 func (c *Checker) Cloned(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,15 +33,15 @@ func (c *Checker) Cloned(at time.Duration, runtime string) {
 	}
 }
 
-// Separating announces that the copy stops and that an operator gives the original another key.
+// Separating announces that the copy stops and that an operator replaces the original's key.
 func (c *Checker) Separating(runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.of(runtime).quarantinedSince, c.of(runtime).rekeyed = 0, true
-	c.restoring[copyOf(runtime)] = 1 // the cluster of the copy is emptied
+	c.restoring[copyOf(runtime)] = 1 // the copy's cluster is deleted, so its objects can be missing
 }
 
-// Separated announces that only one agent has the runtime's key.
+// Separated announces that only one agent has the runtime's key again.
 func (c *Checker) Separated(at time.Duration, runtime string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,12 +49,13 @@ func (c *Checker) Separated(at time.Duration, runtime string) {
 	s.cloned, s.rekeyed, s.separated = false, false, at
 }
 
-// isCloned reports whether reports of a copy can still be recorded.
+// isCloned reports whether the publisher can still record reports from a copy.
 func (s *observations) isCloned(at time.Duration) bool {
 	return s.cloned || s.separated > 0 && at-s.separated < settleTime
 }
 
-// checkQuarantine checks that the publisher publishes nothing once it has reported two agents with one key.
+// checkQuarantine checks that the publisher stops publishing to a runtime after it has reported two agents with the
+// same key.
 func (c *Checker) checkQuarantine(at time.Duration, s *observations, p Push) {
 	if s.quarantinedSince == 0 || at-s.quarantinedSince < quarantineGrace || s.pushed == nil {
 		return
@@ -64,13 +65,14 @@ func (c *Checker) checkQuarantine(at time.Duration, s *observations, p Push) {
 		s.quarantinedSince.Round(time.Second))
 }
 
-// confirmTime is longer than the three poll intervals after which an agent without a report of another agent counts as
-// the only agent.
+// confirmTime is longer than three poll intervals. If an agent does not read reports from another agent for three poll
+// intervals, it counts as the only agent.
 const confirmTime = time.Second
 
-// noteCopy stores the time of the original's last report. The admin of the copy removed all modules there. If the copy
-// is confirmed while the original cannot report, for example because it tries again later than the copy after an outage
-// of the registry, the control plane follows the copy until an operator enrolls the original again.
+// noteCopy stores the time of the original's last report. The copy's admin has removed all modules in the copy. If the
+// copy is confirmed as the only agent while the original cannot report, the control plane follows the copy until an
+// operator enrolls the original again. This can happen after a registry outage if the original retries later than the
+// copy.
 func (c *Checker) noteCopy(at time.Duration, s *observations, r Reported) {
 	switch {
 	case !s.cloned || r.Requests == nil:
@@ -81,8 +83,8 @@ func (c *Checker) noteCopy(at time.Duration, s *observations, r Reported) {
 	}
 }
 
-// checkCloneRequest checks that the recorded request of a cloned runtime is not the request of the copy, whose admin
-// removed all modules.
+// checkCloneRequest checks that the status of a cloned runtime does not contain the request of the copy, whose admin
+// has removed all modules.
 func (c *Checker) checkCloneRequest(at time.Duration, s *observations, r Record) {
 	if !s.cloned {
 		return
@@ -111,7 +113,7 @@ func (c *Checker) WithoutNextCA(ca string, runtimes []string) (late []string) {
 	return late
 }
 
-// Silent returns the runtimes that have not reported since a time.
+// Silent returns the runtimes that have not reported since the given time.
 func (c *Checker) Silent(since time.Duration, runtimes []string) (silent []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,23 +19,24 @@ type Push struct {
 	// Rollback contains the rollbacks that the bundle allows. Runtimes refuse other downgrades.
 	Rollback []bundle.Rollback
 	Deleting bool
-	// Generation is the generation of the runtime's Kyma from which the bundle was resolved, or 0.
+	// Generation is the generation of the runtime's Kyma from which the publisher resolved the bundle, or 0.
 	Generation int64
 	// Downtime contains the modules whose version requires downtime. Closed is true if the bundle has a maintenance
 	// schedule without windows.
 	Downtime map[string]bool
 	Closed   bool
-	// Issued is the time when the publisher decided about the bundle. A slow registry accepts the bundle later. It is
-	// 0 if the time is unknown.
+	// Issued is the time when the publisher decided to publish the bundle, or 0 if this time is unknown. A slow
+	// registry can accept the bundle much later.
 	Issued time.Duration
-	// Key is the thumbprint of the only agent key whose runtime accepts the bundle, or empty.
+	// Key is the thumbprint of the agent key for which the bundle is issued, or empty. An agent with another key
+	// refuses the bundle.
 	Key string
 	// NextCA is the registry CA that the bundle announces, or empty.
 	NextCA string
 	// Ahead is true if the bundle's sequence is in the future, because a publisher's clock was ahead.
 	Ahead bool
-	// Refused is the reason why runtimes must refuse the bundle. It is nil if a publisher key in the root of trust
-	// signed the bundle.
+	// Refused is the reason why runtimes must refuse the bundle, or nil if a publisher key in the root of trust signed
+	// it.
 	Refused error
 }
 
@@ -48,11 +49,11 @@ type Reported struct {
 	Confirmed bool
 	// Epoch and Observed identify the reported bundle. They are 0 if the report contains no bundle.
 	Epoch, Observed int64
-	// Answered maps each module with a result in the report to its version.
+	// Answered maps each module for which the report contains a result to its version.
 	Answered map[string]string
 	// Waiting contains the modules whose newest version waits for a maintenance window.
 	Waiting map[string]bool
-	// States contains the state of each module, and Ready the version of each module in state Ready.
+	// States maps each module to its state. Ready maps each module in state Ready to its version.
 	States, Ready map[string]string
 	// Generation is the generation of the runtime's Kyma. Requests are the modules that the Kyma requests, or nil if
 	// the report does not contain them.
@@ -81,7 +82,7 @@ type Record struct {
 
 // observations contains the observations and announced changes of one runtime.
 type observations struct {
-	asked, unasked map[string]time.Duration // time of the newest request to add and to remove each module
+	asked, unasked map[string]time.Duration // time of the last request to add or to remove each module
 	wants          map[string]bool
 	pushed         *Push
 	signed         map[string]map[string]bool // versions by module in signed bundles for this runtime
@@ -96,18 +97,18 @@ type observations struct {
 	deleted        map[string]time.Duration    // times when users deleted objects
 	requests       map[int64][]string          // modules that each generation of the runtime's Kyma requests
 	states         map[int64]map[string]string // states of the modules in each report, by sequence
-	formerKeys     map[string]bool             // keys that another key replaced in the status
-	replacedKeys   map[string]bool             // keys that another key replaced in bundles
+	formerKeys     map[string]bool             // earlier keys in the status
+	replacedKeys   map[string]bool             // earlier keys in bundles
 	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
 	wasClosed      bool                        // the window was closed in the previous observation
 	cloned         bool                        // two agents have the runtime's key
 	rekeyed        bool                        // an operator replaces the key of a cloned runtime
-	separated      time.Duration               // time when only one agent had the key again, or 0
+	separated      time.Duration               // time since which only one agent has the key again, or 0
 	// quarantinedSince is the time when the status first reported two agents, or 0.
 	quarantinedSince time.Duration
 	instances        map[string]Reported // newest report of each agent of a cloned runtime
-	// originalAt is the time of the original's last report. mayFollowCopy is true if the original was silent for so long
-	// that the control plane can follow the copy.
+	// originalAt is the time of the original's last report. mayFollowCopy is true if the original has been silent for
+	// so long that the control plane is allowed to follow the copy.
 	originalAt    time.Duration
 	mayFollowCopy bool
 }

@@ -32,9 +32,9 @@ type Options struct {
 	Shape  Shape
 	// Soak executes only users' actions, and checks whether the resource usage of the programs grows.
 	Soak bool
-	// Dir is the folder for the logs of the programs and the Story.
+	// Dir is the folder for the programs' logs and story.txt.
 	Dir string
-	// Live receives each line of the story immediately. Progress receives a line for each long operation of the
+	// Live receives each line of the log immediately. Progress receives a line for each long operation during the
 	// setup.
 	Live, Progress io.Writer
 }
@@ -64,7 +64,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	}
 	s := &stage{
 		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
-		reals: map[string]*fleet.Runtime{}, ways: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
+		reals: map[string]*fleet.Runtime{}, connections: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
 		programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
 		copies: map[string]*fleet.Runtime{}, snapshots: map[string]int{},
 	}
@@ -88,7 +88,7 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
 		return fmt.Errorf("the fleet did not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
-	before := s.sample(ctx) // during snapshots, publishers lose their leases and use fewer resources
+	before := s.sample(ctx) // after snapshots, publishers that have lost their leases would use fewer resources
 	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (s *stage) execute(ctx context.Context) {
 	steps.Wait()
 }
 
-// take locks the object and returns the function that unlocks it.
+// take locks the object and returns a function that unlocks it.
 func (t *objectLocks) take(about string) (end func()) {
 	t.mu.Lock()
 	if t.taken == nil {
@@ -163,7 +163,7 @@ func (t *objectLocks) take(about string) (end func()) {
 	return func() { <-turn }
 }
 
-// takeAll locks the objects in this order and returns the function that unlocks them.
+// takeAll locks the objects in this order and returns a function that unlocks them.
 func (t *objectLocks) takeAll(all []string) (end func()) {
 	var ends []func()
 	for _, about := range all {
@@ -176,12 +176,12 @@ func (t *objectLocks) takeAll(all []string) (end func()) {
 	}
 }
 
-// identities is the lock of the steps that change the key, the data or the trust of runtimes.
+// identities is the name of the lock for steps that change the keys, the data or the trusted CAs of runtimes.
 const identities = "identities"
 
-// lockedObjects returns the objects that no other step can change during the step. While a copy of a runtime runs, no
-// step stops the original agent or its connections: if it is silent for three poll intervals, the copy counts as the
-// only agent.
+// lockedObjects returns the objects that other steps must not change during the step. While a copy of a runtime runs,
+// other steps must not stop the original agent or its connections: if the original is silent for three poll intervals,
+// the copy counts as the only agent.
 func (s Step) lockedObjects() []string {
 	if s.Kind != CloneRuntime {
 		return []string{s.About}
@@ -228,7 +228,7 @@ func (s *stage) wait(ctx context.Context, step Step) {
 	s.story.Add("end: %s", step)
 }
 
-// converge waits until all runtimes have their requested modules. After a timeout, it returns the remaining problems.
+// converge waits until all runtimes have their requested modules. If it times out, it returns the remaining problems.
 func (s *stage) converge(ctx context.Context, version string) []string {
 	var problems []string
 	// Ignore the error, because the returned problems describe the timeout.
@@ -245,8 +245,8 @@ func (s *stage) converge(ctx context.Context, version string) []string {
 	return problems
 }
 
-// finishRollouts waits until all rollouts of the plan have ended. Without this check, a rollout that never ends would
-// not be found, because the last promotion replaces it.
+// finishRollouts waits until all rollouts of the plan have ended. Without this check, the last promotion would replace
+// a rollout that never ends, and hide the problem.
 func (s *stage) finishRollouts(ctx context.Context) {
 	var unfinished []string
 	err := fleet.Until(ctx, convergeTimeout, "all rollouts end", func() (bool, string) {
@@ -254,7 +254,7 @@ func (s *stage) finishRollouts(ctx context.Context) {
 		if err := s.fleet.Control.List(ctx, &rollouts, client.InNamespace(sample.Namespace)); err != nil {
 			return false, err.Error()
 		}
-		unfinished = Unfinished(standings(rollouts.Items))
+		unfinished = Unfinished(observedRollouts(rollouts.Items))
 		s.approveWaves(ctx, rollouts.Items)
 		return len(unfinished) == 0, strings.Join(unfinished, ", ")
 	})
@@ -335,7 +335,7 @@ func (s *stage) completeFinalState(ctx context.Context, e End, version string) E
 	return e
 }
 
-// explain adds the output of kcp-publisher status, rollout list and why to the story.
+// explain adds the output of kcp-publisher status, rollout list and why to the log.
 func (s *stage) explain(ctx context.Context) {
 	output, _ := s.fleet.Ask(ctx, "status")
 	s.story.Add("kcp-publisher status:\n%s", output)

@@ -22,8 +22,8 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
 			p.Sequence > before.Sequence
-		// After a restart, a publisher continues from the sequence in the Kyma's status. If the previous publisher
-		// ended before it wrote a sequence in the future, the next sequence can be lower.
+		// After a restart, a publisher continues from the sequence number in the Kyma's status. If the previous
+		// publisher pushed a number in the future and exited before it wrote the status, the next number can be lower.
 		unrecorded := before.Ahead && s.record.Published < before.Sequence
 		c.check(at, Sequences, newer || unrecorded || !c.hasSingleLeader(at),
 			"bundle %d of epoch %d was pushed for %s after bundle %d of epoch %d", p.Sequence, p.Epoch, p.Runtime,
@@ -58,7 +58,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		}
 	}
 	if late {
-		return // a runtime can apply the older bundle first
+		return // the runtime may still have the older bundle
 	}
 	if _, known := s.announced[p.NextCA]; !known {
 		s.announced[p.NextCA] = p
@@ -66,7 +66,7 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 	c.compare(at, s, before, p)
 }
 
-// compare checks a bundle against the previous bundle of the runtime.
+// compare compares a bundle with the runtime's previous bundle.
 func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Push) {
 	if before != nil && s.isForReplacedKey(before, &p) {
 		p.Versions = before.Versions
@@ -79,8 +79,8 @@ func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Pus
 	s.pushed = &p
 }
 
-// isForReplacedKey reports whether a bundle is for a key that another key has replaced. A control plane publishes such
-// a bundle if it was restored from a backup that is older than the newest key. The runtime refuses the bundle.
+// isForReplacedKey reports whether a bundle is issued for an earlier key of the runtime. The publisher pushes such a
+// bundle after the control plane was restored from a backup that lacks the newest key. The runtime refuses it.
 func (s *observations) isForReplacedKey(before, p *Push) bool {
 	if s.replacedKeys[p.Key] {
 		return true
@@ -97,8 +97,8 @@ func (s *observations) remove(module string, p Push) {
 	}
 }
 
-// checkConcurrency checks that a bundle with a new version does not exceed the number of runtimes that a rollout can
-// update at the same time.
+// checkConcurrency checks that a bundle with a new version does not exceed the number of concurrent updates in a
+// rollout.
 func (c *Checker) checkConcurrency(at time.Duration, s *observations, before, p *Push) {
 	next, open := p.Versions[c.staged], s.open
 	s.open = ""
@@ -108,11 +108,11 @@ func (c *Checker) checkConcurrency(at time.Duration, s *observations, before, p 
 	c.check(at, Budget, !c.broken[next], "%s %s fails on all canaries but was published to %s", c.staged, next,
 		p.Runtime)
 	if before.Versions[c.staged] == next {
-		s.open = open // reports of earlier bundles with this version contain the same result
+		s.open = open // reports about earlier bundles with this version also count
 		return
 	}
 	if !bundle.IsOlder(before.Versions[c.staged], next) {
-		return // a rollout does not limit concurrent downgrades
+		return // rollouts do not limit concurrent downgrades
 	}
 	s.open, s.openSince = next, p.Sequence
 	var unanswered []string
@@ -159,7 +159,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 	}
 }
 
-// Recorded checks the status of a runtime's Kyma against the previous status.
+// Recorded compares the status of a runtime's Kyma with the previous status.
 func (c *Checker) Recorded(at time.Duration, r Record) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,14 +185,14 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 	s.record = r
 }
 
-// laterStates maps each final state of a rollout to the states that can follow it. If a user reverts the rollout, other
-// states can follow.
+// laterStates maps each final state of a rollout to the states that can follow it. After a user has reverted the
+// rollout, other states can follow, too.
 var laterStates = map[string][]string{
 	"Succeeded": {"Succeeded"}, "RolledBack": {"RolledBack"}, "Superseded": {"Superseded"}, "Stopped": {"Stopped"},
 	"RollingBack": {"RollingBack", "RolledBack", "Superseded"},
 }
 
-// CheckRollout checks the current state of a rollout against the previous state. It reports whether the state changed.
+// CheckRollout checks that a rollout's state can follow its previous state. It reports whether the state changed.
 func (c *Checker) CheckRollout(at time.Duration, rollout, state string) (changed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +241,8 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 	s.present = modules
 }
 
-// Objects checks the objects of a module, by name and UID. An object can be missing or have a new UID only if a user
-// deleted it, or if the module's removal was requested.
+// Objects checks a module's objects, which it gets as UIDs by name. An object can be missing or have a new UID only if
+// a user deleted it or requested the module's removal.
 func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[string]string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +270,7 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	c.objectsSeen[runtime][module] = objects
 }
 
-// Listed checks that no Kyma is missing, except deleted ones.
+// Listed checks that all Kymas exist, except those that were deleted.
 func (c *Checker) Listed(at time.Duration, kymas []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ type Shape struct {
 	Mixed string
 	// Shards divides the fleet among all publishers.
 	Shards bool
-	// Expiry makes bundles expire after bundleValidity, and adds outages of all publishers that last longer.
+	// Expiry makes bundles expire after bundleValidity, and adds longer outages of all publishers.
 	Expiry bool
 	// Authorities makes the registry use TLS, and adds changes of its CA.
 	Authorities bool
@@ -43,7 +43,7 @@ func (s Shape) isMixed(id string) bool {
 	return false
 }
 
-// Check returns an error if the programs do not support the combination of options.
+// Check returns an error if the options cannot be combined.
 func (s Shape) Check() error {
 	switch {
 	case s.Shards && s.Notifications:
@@ -77,7 +77,7 @@ func (s Shape) canaries() []string {
 	return slices.DeleteFunc(s.All(), func(id string) bool { return !Canary(id) })
 }
 
-// replicas returns the targets of steps for a single publisher.
+// replicas returns the targets for steps that affect a single publisher.
 func (s Shape) replicas() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -86,7 +86,7 @@ func (s Shape) replicas() []string {
 	return all
 }
 
-// programs returns the names of the publishers and agents, as steps contain them.
+// programs returns the publishers and agents by the names that steps use as targets.
 func (s Shape) programs() []string {
 	var all []string
 	for i := range s.Replicas {
@@ -112,14 +112,14 @@ func agentToRegistry(id string) string { return id + " to the registry" }
 
 // connectionNames returns the names of the network connections that a fault can disturb.
 func (s Shape) connectionNames() []string {
-	ways := []string{publishersToRegistry}
+	connections := []string{publishersToRegistry}
 	for i := range s.Replicas {
-		ways = append(ways, publisherToAPI(i))
+		connections = append(connections, publisherToAPI(i))
 	}
 	for i := range s.Real {
-		ways = append(ways, agentToAPI(RealID(i)), agentToRegistry(RealID(i)))
+		connections = append(connections, agentToAPI(RealID(i)), agentToRegistry(RealID(i)))
 	}
-	return ways
+	return connections
 }
 
 // SimulatedID returns the name of an initial simulated runtime.

@@ -37,7 +37,7 @@ const (
 	minSampleInterval = 2 * time.Second
 )
 
-// Growth per hour up to these values is not significant.
+// Growth per hour that does not exceed these values is ignored.
 const (
 	leastBytes      = 8 << 20
 	leastGoroutines = 20
@@ -116,8 +116,8 @@ func (s *stage) sampleAll(ctx context.Context, soak *soak, length time.Duration)
 	}
 }
 
-// heldResources lists the metrics of a program's resources that a soak checks. The live heap after a garbage
-// collection is half of go_memstats_next_gc_bytes.
+// heldResources lists the metrics that a soak checks for growth. go_memstats_next_gc_bytes is twice the live heap after
+// a garbage collection.
 var heldResources = []struct {
 	metric string
 	scale  float64

@@ -36,7 +36,7 @@ const (
 	concurrentOthers = 3
 )
 
-// program is a process that is restarted when it ends, as a container is.
+// program is a process that the run restarts when it exits, as the kubelet restarts a container.
 type program struct {
 	name, role, metrics string
 	start               func() (fleet.Program, error)
@@ -46,8 +46,8 @@ type program struct {
 	down bool // a fault killed the program and will start it later
 }
 
-// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values of these fields of the
-// stage before the commit.
+// refusedCommit is the newest commit of a RefuseCommit step. channel and before are the values that these fields of
+// stage had before the commit.
 type refusedCommit struct {
 	version, channel, before string
 	begin                    time.Time
@@ -72,7 +72,7 @@ type stage struct {
 	notifications *fleet.Notifications
 	tap           *tap
 	reals         map[string]*fleet.Runtime
-	ways          map[string]*fleet.Proxy // by the names that Shape.ways returns
+	connections   map[string]*fleet.Proxy // by the names in Shape.connectionNames
 	proxies       []*fleet.Proxy          // proxies outside of the fleet
 	programs      map[string]*program
 	clusters      cluster.Pool
@@ -148,7 +148,7 @@ func (s *stage) start(ctx context.Context, progress io.Writer) error {
 	if err := s.fleet.Up(ctx); err != nil {
 		return err
 	}
-	if err := s.fleet.Publisher().Stop(); err != nil { // named replicas with metrics replace this publisher
+	if err := s.fleet.Publisher().Stop(); err != nil { // start named replicas with metrics instead of this publisher
 		return err
 	}
 	s.tap.keys = s.fleet.Keys()
@@ -200,8 +200,8 @@ func (s *stage) addRegistry(ctx context.Context) error {
 	return nil
 }
 
-// pushCatalog pushes all module versions of the plan to the registry. It commits the catalog, which contains these
-// versions, and the rollout policy.
+// pushCatalog pushes all module versions in the plan to the registry. It commits a catalog with these versions, and the
+// rollout policy.
 func (s *stage) pushCatalog(ctx context.Context) error {
 	files := map[string]any{
 		"policy": policy(),
@@ -239,8 +239,8 @@ func (s *stage) pushCatalog(ctx context.Context) error {
 	return s.repo.push(ctx, "offer everything", files)
 }
 
-// refusedVersions returns two versions of module mailer whose ModuleTemplates only the commit of a RefuseCommit step
-// contains.
+// refusedVersions returns two versions of module mailer. Only the commit of a RefuseCommit step contains their
+// ModuleTemplates.
 func refusedVersions(serial int) [2]sample.Version {
 	return [2]sample.Version{sample.Mailer(fmt.Sprintf("0.%d.1", serial)), sample.Mailer(fmt.Sprintf("0.%d.2", serial))}
 }
@@ -252,15 +252,15 @@ func release(version string) *v1beta2.ModuleReleaseMeta {
 	return sample.Release(scaler, sample.Scaler("").Component(), sample.Channel(channel, version))
 }
 
-// policy returns the policy that rolls out scaler in two waves. The first wave contains the canaries and allows no
-// failure. The second wave contains all other runtimes.
+// policy returns the policy that rolls out scaler in two waves. The first wave contains the canaries and does not allow
+// failures. The second wave contains all other runtimes.
 func policy() *v1alpha1.RolloutPolicy {
 	return &v1alpha1.RolloutPolicy{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "RolloutPolicy"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: sample.Namespace, Name: "careful"},
 		Spec: v1alpha1.RolloutPolicySpec{Modules: []string{scaler}, Course: v1alpha1.Course{
-			// No test runs for this long, so no runtime is treated as offline. The checker expects that a wave's
-			// limits apply to all runtimes.
+			// No run takes this long, so runtimes never count as offline. The checker expects that a wave's limits
+			// apply to all runtimes.
 			OfflineAfter: metav1.Duration{Duration: 1000 * time.Hour},
 			Waves: []v1alpha1.Wave{
 				{
@@ -383,7 +383,7 @@ func (s *stage) addReal(ctx context.Context, id string) error {
 		if err != nil {
 			return err
 		}
-		s.ways[agentToRegistry(id)], r.AgentFlags = link, append(r.AgentFlags, flag)
+		s.connections[agentToRegistry(id)], r.AgentFlags = link, append(r.AgentFlags, flag)
 	}
 	return s.employ(id,
 		&program{name: "agent of " + id, role: "agent", metrics: metrics, start: func() (fleet.Program, error) {

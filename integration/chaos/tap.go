@@ -59,8 +59,8 @@ func (s *stage) beforeRequest(w http.ResponseWriter, request *http.Request) bool
 	return false
 }
 
-// afterRequest is called after the registry has handled a request. It checks pushed data. During the fault
-// LoseAnswers, it drops some responses.
+// afterRequest is called after the registry has handled a request. It passes pushed data to the checker. During the
+// fault LoseAnswers, it drops some responses.
 func (s *stage) afterRequest(request *http.Request, status int) {
 	s.tap.observe(request, status)
 	if _, _, silent := s.troubles.now(); silent && rand.IntN(3) == 0 {
@@ -85,7 +85,8 @@ type tap struct {
 	acceptedAt map[int64]time.Duration
 }
 
-// rootSpreadTime is how long pushes can still be signed under the previous root of trust after a new one was accepted.
+// rootSpreadTime is how long publishers can still sign with a key in the previous root of trust after the registry has
+// accepted a new one.
 const rootSpreadTime = 5 * time.Second
 
 // mostBytes is the maximum size of the copied part of a request body. All documents are smaller.
@@ -153,8 +154,8 @@ func (t *tap) observe(request *http.Request, status int) {
 
 // recordAcceptance records the time when the registry accepted a root of trust.
 func (t *tap) recordAcceptance(tag string) {
-	// The key folder contains a new root of trust before publishers push it. After an error, the roots that are already
-	// known are used.
+	// A new root of trust is in the key folder before publishers push it. After an error, continue with the known
+	// roots.
 	_ = t.learnLocked()
 	for _, root := range t.roots {
 		if _, known := t.acceptedAt[root.Version]; !known && bundle.RootTag(root.Version) == tag {
@@ -237,8 +238,8 @@ func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {
 	return judge()
 }
 
-// settledRoot returns the index of the newest root of trust that every agent must have read: the registry has served it
-// for at least rootSpreadTime.
+// settledRoot returns the index of the newest root of trust that has been in the registry for at least rootSpreadTime,
+// so every agent must have read it.
 func (t *tap) settledRoot() int {
 	for i := len(t.roots) - 1; i > 0; i-- {
 		if at, there := t.acceptedAt[t.roots[i].Version]; there && t.since()-at >= rootSpreadTime {
@@ -248,7 +249,8 @@ func (t *tap) settledRoot() int {
 	return 0
 }
 
-// recordRoot records the current root of trust in the key folder. Callers must call it between two changes of the root.
+// recordRoot records the root of trust that is currently in the key folder. Callers must call it between two changes to
+// the root.
 func (t *tap) recordRoot() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 // Series contains values of one figure, sampled at equal intervals.
 type Series struct {
 	Name string
-	// Unit is bytes or a plain number.
+	// Unit is the unit of the values.
 	Unit   Unit
 	Values []float64
-	// Least is the growth that is allowed for every series.
+	// Least is the growth that is always allowed.
 	Least float64
 	// Grows is true if the figure can grow with the amount of data. The figure is then printed but not checked.
 	Grows bool
@@ -42,13 +42,13 @@ const (
 	fewestValues = 9
 	// allowedShare is the allowed growth, relative to the median of the first third.
 	allowedShare = 0.25
-	// noiseFactor defines the noise of a series: the median deviation from the slope, multiplied by this factor. Growth
-	// up to the noise is allowed.
+	// noiseFactor times the median deviation from the slope is the noise of a series. Growth up to the noise is
+	// allowed.
 	noiseFactor = 3
 )
 
-// Judge computes the slope of the values after the first third: the median of the slopes between all pairs of values.
-// Outliers hardly affect it.
+// Judge computes the slope of the values after the first third, as the median of the slopes between all pairs of
+// values. Outliers hardly affect this median.
 func (s Series) Judge() (Trend, error) {
 	n := len(s.Values)
 	if n < fewestValues {
@@ -67,7 +67,7 @@ func (s Series) Judge() (Trend, error) {
 	return t, nil
 }
 
-// Flat reports whether the growth is allowed.
+// Flat reports whether the growth is within the allowed limits.
 func (t Trend) Flat() bool { return t.Grows || t.Growth <= t.Allowed }
 
 func slopeOf(values []float64) float64 {

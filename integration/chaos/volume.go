@@ -17,7 +17,7 @@ type volume struct {
 
 var errNoVolume = errors.New("mounting a file system needs root on Linux")
 
-// newVolume mounts a volume with a size in bytes. It returns errNoVolume without the permission to mount.
+// newVolume mounts a volume with a size in bytes. It returns errNoVolume if this process is not permitted to mount.
 func newVolume(at string, bytes int64) (*volume, error) {
 	if err := os.MkdirAll(at, 0o755); err != nil {
 		return nil, err

@@ -29,7 +29,7 @@ import (
 // checkInterval is the interval between checks of the API servers.
 const checkInterval = 500 * time.Millisecond
 
-// watch checks the fleet until ctx ends. It restarts programs that ended.
+// watch checks the fleet until ctx ends. It restarts programs that have exited.
 func (s *stage) watch(ctx context.Context) {
 	tick := time.NewTicker(checkInterval)
 	defer tick.Stop()
@@ -88,14 +88,14 @@ func (s *stage) checkControlPlane(ctx context.Context) {
 		for _, r := range rollouts.Items {
 			messages[r.Name] = r.Status.Message
 		}
-		for _, r := range s.checker.Rollouts(s.since(), standings(rollouts.Items)) {
+		for _, r := range s.checker.Rollouts(s.since(), observedRollouts(rollouts.Items)) {
 			s.story.Add("rollout %s of %s is %s: %s", r.Rollout, r.To, r.State, messages[r.Rollout])
 		}
 	}
 }
 
-// standings returns the rollouts, oldest first.
-func standings(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
+// observedRollouts converts rollouts to observations, oldest first.
+func observedRollouts(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
 	slices.SortFunc(rollouts, func(a, b v1alpha1.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 	for _, r := range rollouts {
 		s := ObservedRollout{Rollout: r.Name, To: r.Spec.To, State: string(r.Status.State)}
@@ -212,7 +212,7 @@ func objectsIn(ctx context.Context, r *fleet.Runtime, module string) (map[string
 		case err == nil:
 			found[nameOf(o)] = string(has.GetUID())
 		case isUnserved(err) && isDefined:
-			return nil, err // the objects can exist although the kind is not served
+			return nil, err // objects can exist even while their kind is not served
 		case !isUnserved(err) && !apierrors.IsNotFound(err):
 			return nil, err
 		}
@@ -282,7 +282,7 @@ func goroutines(ctx context.Context, address string) (int, error) {
 	return int(n), nil
 }
 
-// quarantined reports whether the publisher has detected two agents with the runtime's key and publishes nothing.
+// quarantined reports whether the publisher has stopped publishing because two agents use the runtime's key.
 func quarantined(status *v1beta2.RuntimeStatus) bool {
 	return status.Agent != nil && status.Agent.Clone != "" && status.Reasons != nil &&
 		status.Reasons.Publish == v1beta2.Reason(reason.CloneDetected)

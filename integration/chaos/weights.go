@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// weight contains the relative frequency and the duration of a kind of step.
+// weight defines the relative frequency and the duration of a kind of step.
 type weight struct {
 	kind   Kind
 	weight int
@@ -53,14 +53,14 @@ const bundleValidity = 30 * time.Second
 // expiry lists the steps that a plan adds if Shape.Expiry is set.
 var expiry = []weight{{StopPublishers, 4, bundleValidity + 5*time.Second, bundleValidity + 20*time.Second}}
 
-// clockShifts lists the possible changes of a clock. Agents tolerate small changes. After a larger change, they refuse
+// clockShifts lists the possible shifts of a clock. Agents tolerate small shifts. After a larger shift, they refuse
 // bundles.
 var clockShifts = []time.Duration{
 	2 * time.Hour, -2 * time.Hour, 3 * 24 * time.Hour, -3 * 24 * time.Hour, 9 * 24 * time.Hour, -9 * 24 * time.Hour,
 }
 
-// clockRest is the pause between two clock shifts. During this time, bundles with correct times replace the bundles
-// with wrong times. Two clocks must not be ahead at the same time, because users must repair that state
+// clockRest is the pause between two clock shifts, in which bundles with correct times replace those with wrong times.
+// Two clocks must not be ahead at the same time, because only an operator can repair that state
 // (docs/runbooks/wrong-clocks.md).
 const clockRest = 40 * time.Second
 
@@ -70,8 +70,7 @@ var authorities = []weight{{ReplaceCA, 3, 10 * time.Second, 30 * time.Second}}
 // shards lists the steps that a plan adds if Shape.Shards is set.
 var shards = []weight{{KillPlanner, 4, time.Second, 8 * time.Second}}
 
-// caReplacementTime is the additional time of a ReplaceCA step, in which it waits for the announcement to reach all
-// runtimes.
+// caReplacementTime is the additional time that a ReplaceCA step needs until the announcement has reached all runtimes.
 const caReplacementTime = 2 * time.Minute
 
 func (s Shape) weights() []weight {

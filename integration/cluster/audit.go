@@ -14,7 +14,7 @@ import (
 
 // Request is one request to the API server from its audit log.
 type Request struct {
-	// User is the user who sent the request. If this user impersonated another user, the field As contains that user.
+	// User sent the request. As is the user that User impersonated, or empty.
 	User, As string
 	// Verb, Group, Resource, Namespace and Name are values as in RBAC rules. Resource includes the subresource, such as
 	// pods/log.
@@ -57,7 +57,7 @@ func (c *Cluster) Requests() ([]Request, error) {
 func (c *Cluster) AllRequests() ([]Request, error) {
 	data, err := os.ReadFile(filepath.Join(c.place.Dir, auditLog))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil // the API server creates the audit log at the first request
+		return nil, nil // the API server creates the audit log with the first request
 	}
 	if err != nil {
 		return nil, err

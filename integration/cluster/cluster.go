@@ -2,8 +2,8 @@
 // and kwok if workloads must become ready. The processes and files are removed even if the process that started the
 // cluster is killed.
 //
-// A cluster runs without a controller manager and a scheduler. It has no Pods, a deleted Namespace stays Terminating,
-// and objects are not garbage collected.
+// A cluster does not run a controller manager or a scheduler. It therefore has no Pods, deleted namespaces stay
+// Terminating, and objects are not garbage collected.
 package cluster
 
 import (
@@ -24,7 +24,7 @@ import (
 
 // Options configure a cluster.
 type Options struct {
-	// Workloads makes Deployments, StatefulSets and DaemonSets ready, as controllers and kubelets would.
+	// Workloads runs kwok, which makes Deployments, StatefulSets and DaemonSets ready.
 	Workloads bool
 	// Progress receives a line for each long step. It can be nil.
 	Progress io.Writer
@@ -80,7 +80,7 @@ func open(place lender.Place, host host) (*Cluster, error) {
 // Kubeconfig returns the path of a kubeconfig with admin permissions.
 func (c *Cluster) Kubeconfig() string { return c.place.Kubeconfig }
 
-// Etcd returns the address of etcd. Benchmarks create objects in etcd directly.
+// Etcd returns the address of etcd, so that benchmarks can create objects directly in etcd.
 func (c *Cluster) Etcd() string { return c.place.Etcd }
 
 // WriteKubeconfig writes the admin kubeconfig to a file that only its owner can read.
@@ -121,7 +121,7 @@ func (c *Cluster) Pause() error { return c.host.pause() }
 // Resume starts the API server again at the same address.
 func (c *Cluster) Resume() error { return c.host.resume() }
 
-// Backup copies the data of etcd to a new folder. Etcd and the API server are stopped during the copy.
+// Backup copies etcd's data to a new folder. It stops etcd and the API server during the copy.
 func (c *Cluster) Backup(dir string) error { return c.host.backup(dir) }
 
 // Restore replaces the data of etcd with a copy that Backup made. Client configurations stay valid.

@@ -22,9 +22,9 @@ type Lender struct {
 
 	mu        sync.Mutex // guards the fields below
 	borrowers map[net.Conn]bool
-	elsewhere int // number of API servers that borrowers started themselves
-	restarts  int // number of API server restarts by borrowers
-	abandoned int // number of clusters whose borrowers disconnected without Return
+	elsewhere int // API servers that borrowers started themselves
+	restarts  int // API server restarts by borrowers
+	abandoned int // clusters whose borrowers disconnected without Return
 }
 
 // NewLender returns a lender that writes errors to progress.

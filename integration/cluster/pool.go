@@ -29,8 +29,7 @@ type Pool struct {
 	changed  chan struct{} // closed and replaced whenever idle, starting or closed changes
 }
 
-// startingAtOnce is the maximum number of clusters that start at the same time. The limit is necessary because a start
-// is CPU-bound.
+// startingAtOnce limits the number of clusters that start at the same time, because a start is CPU-bound.
 var startingAtOnce = runtime.NumCPU()
 
 // Audited returns the usernames of kcp-publisher and skr-agent. Every pooled cluster logs their requests, so that all
@@ -39,8 +38,8 @@ func Audited() []string {
 	return []string{"system:serviceaccount:kcp-system:kcp-publisher", "system:serviceaccount:kyma-system:skr-agent"}
 }
 
-// sharedOptions returns options with the CRDs of both charts and with the audit log of requests by the publisher and
-// the agent. With the same options, more tests can use the same cluster.
+// sharedOptions adds the CRDs of both charts and the audit log of the publisher's and agent's requests, so that more
+// tests have the same options and can share clusters.
 func sharedOptions(options Options) Options {
 	ofChart := func(system fs.FS) bool { return system == charts.PublisherCRDs || system == charts.AgentCRDs }
 	if len(options.CRDs) > 0 &&

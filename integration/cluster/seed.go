@@ -55,13 +55,13 @@ func seedFor(programs assets.Assets, crds []fs.FS) (seed, error) {
 	return seed(filepath.Join(cache, "kyma-pull", "etcd", hex.EncodeToString(hash.Sum(nil)[:16]))), nil
 }
 
-// plant copies the seed to an empty data folder of etcd. It returns false if the seed does not exist.
+// plant copies the seed to etcd's empty data folder. It returns false if the seed does not exist.
 func (s seed) plant(data string) (bool, error) {
 	if s == "" {
 		return false, nil
 	}
 	now := time.Now()
-	if err := os.Chtimes(string(s), now, now); errors.Is(err, fs.ErrNotExist) { // later starts keep the seed
+	if err := os.Chtimes(string(s), now, now); errors.Is(err, fs.ErrNotExist) { // used seeds are not removed
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("update the time of the cached etcd data: %w", err)
@@ -94,7 +94,7 @@ func (s seed) keep(data string) error {
 		return nil
 	}
 	removed := os.RemoveAll(incomplete)
-	if _, missing := os.Stat(string(s)); missing == nil { // another process was faster
+	if _, missing := os.Stat(string(s)); missing == nil { // another process created the seed first
 		return removed
 	}
 	return errors.Join(err, removed)
@@ -109,7 +109,7 @@ func removeUnused(folder string, before time.Time) error {
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // removed by another process
+			continue // another process removed it
 		} else if err != nil {
 			return err
 		}

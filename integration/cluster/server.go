@@ -96,8 +96,8 @@ func start(ctx context.Context, options Options) (*server, error) {
 	return s, nil
 }
 
-// prepare makes the API server serve the CRDs. If etcd started without a seed, it creates the CRDs and keeps a copy of
-// the data as the seed of later starts.
+// prepare waits until the API server serves the CRDs. If etcd started without a seed, prepare creates the CRDs and
+// stores a copy of the data as the seed for later starts.
 func (s *server) prepare(ctx context.Context, config *rest.Config, seed seed, seeded bool) error {
 	if !seeded {
 		if err := installCRDs(config, s.options.CRDs); err != nil || seed == "" {
@@ -160,7 +160,7 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 		ControlPlaneStartTimeout: 3 * time.Minute,
 		ControlPlaneStopTimeout:  time.Minute,
 	}
-	// Envtest's own addresses are ports of 127.0.0.1, which another program can take while a server is paused.
+	// By default, envtest uses ports of 127.0.0.1, which another program can take while a server is paused.
 	var addresses [2]string
 	for i := range addresses {
 		var err error

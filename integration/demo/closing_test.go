@@ -57,7 +57,7 @@ func TestRecordingShowsDemoSteps(t *testing.T) {
 		t.Error(err)
 	}
 	// Everything except the result is identical in each run.
-	steps, _, _ := strings.Cut(string(successfulRecording((&story{}).steps(), "").SVG()), "<text class=\"z\"")
+	steps, _, _ := strings.Cut(string(successfulRecording((&demoFleet{}).steps(), "").SVG()), "<text class=\"z\"")
 	_, want, _ := strings.Cut(steps, "<text ")
 	if !strings.Contains(string(shown), want) {
 		t.Error("the recording does not show the current steps: run make recording")

@@ -33,7 +33,7 @@ const dir = ".demo"
 
 func run(ctx context.Context, absolute string, exit bool, record string) (err error) {
 	t := steps.New(os.Stdout)
-	s := &story{dir: absolute}
+	s := &demoFleet{dir: absolute}
 	defer func() {
 		if s.fleet != nil {
 			err = errors.Join(err, s.fleet.Close())

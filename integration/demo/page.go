@@ -12,7 +12,7 @@ import (
 )
 
 // servePage runs `kcp-publisher ui` until ctx ends, and returns the output line with the URL.
-func (s *story) servePage(ctx context.Context) (string, error) {
+func (s *demoFleet) servePage(ctx context.Context) (string, error) {
 	log, err := os.Create(filepath.Join(s.dir, "ui.log"))
 	if err != nil {
 		return "", err

@@ -25,8 +25,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// story contains the steps of the demo, which upgrades module "scaler" in runtimes berlin and tokyo.
-type story struct {
+// demoFleet is the fleet of the demo, which upgrades module "scaler" in runtimes berlin and tokyo.
+type demoFleet struct {
 	dir           string
 	fleet         *fleet.Fleet
 	berlin, tokyo *fleet.Runtime
@@ -37,7 +37,7 @@ type step struct {
 	happens func(context.Context) error
 }
 
-func (s *story) steps() []step {
+func (s *demoFleet) steps() []step {
 	return []step{
 		{"start the control plane, registry and publisher", s.start},
 		{"enroll the runtimes berlin and tokyo, and start their agents", s.enroll},
@@ -49,7 +49,7 @@ func (s *story) steps() []step {
 	}
 }
 
-func (s *story) start(ctx context.Context) error {
+func (s *demoFleet) start(ctx context.Context) error {
 	var err error
 	s.fleet, err = fleet.Start(ctx, fleet.Options{Dir: s.dir, Progress: os.Stderr, LeaderElect: true})
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *story) start(ctx context.Context) error {
 		s.fleet.Release(ctx, "mailer", sample.Mailer("").Component(), sample.Channel("regular", "1.0.0")))
 }
 
-func (s *story) enroll(ctx context.Context) error {
+func (s *demoFleet) enroll(ctx context.Context) error {
 	var err error
 	if s.berlin, err = s.fleet.AddRuntime(ctx, "berlin", "regular", "scaler"); err != nil {
 		return err
@@ -74,11 +74,11 @@ func (s *story) enroll(ctx context.Context) error {
 	return err
 }
 
-func (s *story) both(does func(*fleet.Runtime) error) error {
+func (s *demoFleet) both(does func(*fleet.Runtime) error) error {
 	return errors.Join(does(s.berlin), does(s.tokyo))
 }
 
-func (s *story) installed(ctx context.Context) error {
+func (s *demoFleet) installed(ctx context.Context) error {
 	return s.both(func(r *fleet.Runtime) error {
 		if err := r.UntilState(ctx, "scaler", "1.7.0", v1beta2.StateReady); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *story) installed(ctx context.Context) error {
 	})
 }
 
-func (s *story) promoted(ctx context.Context) error {
+func (s *demoFleet) promoted(ctx context.Context) error {
 	err := s.fleet.Release(ctx, "scaler", sample.Scaler("").Component(), sample.Channel("regular", "1.8.0"),
 		sample.Channel("fast", "1.8.0"))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *story) promoted(ctx context.Context) error {
 	})
 }
 
-func (s *story) drift(ctx context.Context) error {
+func (s *demoFleet) drift(ctx context.Context) error {
 	key := client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"}
 	settings := &corev1.ConfigMap{}
 	if err := s.berlin.API.Get(ctx, key, settings); err != nil {
@@ -121,7 +121,7 @@ func (s *story) drift(ctx context.Context) error {
 	})
 }
 
-func (s *story) tampered(ctx context.Context) error {
+func (s *demoFleet) tampered(ctx context.Context) error {
 	honest, err := s.tokyo.Desired(ctx)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func forge(manifest []byte) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-func (s *story) adminAdds(ctx context.Context) error {
+func (s *demoFleet) adminAdds(ctx context.Context) error {
 	err := s.tokyo.EditKyma(ctx, func(spec *v1beta2.KymaSpec) {
 		spec.Modules = append(spec.Modules, v1beta2.Module{
 			Name: "mailer", Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
@@ -175,8 +175,8 @@ func (s *story) adminAdds(ctx context.Context) error {
 	return s.tokyo.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady)
 }
 
-// table prints a table of both runtimes and their modules, as recorded in the statuses of the control plane's Kymas.
-func (s *story) table(ctx context.Context, out io.Writer) error {
+// table prints a table of both runtimes and their modules, from the statuses of the Kymas in the control plane.
+func (s *demoFleet) table(ctx context.Context, out io.Writer) error {
 	t := table.NewWriter()
 	t.SetOutputMirror(out)
 	t.SetStyle(table.StyleLight)

@@ -10,8 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/cluster"
 )
 
-// createAccount creates the account of a program with the permissions in the fleet's options, and writes its
-// kubeconfig to path. It does nothing if the program runs in a pod, because its chart creates the account.
+// createAccount creates a program's ServiceAccount with the permissions from the fleet's options, and writes its
+// kubeconfig to path. If the program runs in a pod, it does nothing, because the chart creates the account.
 func (f *Fleet) createAccount(
 	ctx context.Context, where Cluster, admin client.Client, path string, as account, files []string,
 ) error {

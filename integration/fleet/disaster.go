@@ -125,7 +125,7 @@ func (f *Fleet) addControlPlane(ctx context.Context) error {
 	return f.createAccount(ctx, f.kcp, f.Control, f.PublisherKubeconfig(), publisherAccount, f.options.PublisherRights)
 }
 
-// Recreate replaces the runtime's cluster with an empty cluster, which has no agent and is not enrolled.
+// Recreate replaces the runtime's cluster with an empty cluster without an agent or enrollment.
 func (r *Runtime) Recreate(ctx context.Context) error {
 	lost := r.cluster
 	r.cluster = nil

@@ -37,13 +37,13 @@ type Options struct {
 	Measured bool
 	// Secured makes the registry use TLS and passwords. Each program has its own password.
 	Secured bool
-	// Tokens makes the registry use TLS and tokens of `kcp-publisher token-service`. Each program can access only its
-	// own repositories.
+	// Tokens makes the registry use TLS and tokens from `kcp-publisher token-service`, so that each program can access
+	// only its own repositories.
 	Tokens bool
-	// LeaderElect enables leader election, which is the default of the programs. The Lease of a killed program then
-	// delays the next one until the Lease expires.
+	// LeaderElect enables leader election, as by default in the programs. After a program is killed, the next one then
+	// waits until the Lease expires.
 	LeaderElect bool
-	// SingleCluster also makes workloads in the control plane's cluster ready. AddSingle requires it.
+	// SingleCluster also makes workloads in the control plane's cluster ready, as AddSingle requires.
 	SingleCluster bool
 	// TimeLimit is the time limit of UntilState and UntilGone. 0 means LongTimeout.
 	TimeLimit time.Duration
@@ -55,8 +55,8 @@ type Options struct {
 	// Notifications makes the registry notify the publisher of pushes, and the publisher notify its agents. Nil means
 	// polling only.
 	Notifications *Notifications
-	// RestrictSettings makes the publisher ignore the restricted settings of Kymas if the chart's admission policy,
-	// which protects them, is not installed.
+	// RestrictSettings makes the publisher ignore restricted settings of Kymas while the admission policy that protects
+	// them is not installed.
 	RestrictSettings bool
 	// PublisherFlags are added to the publisher's command line.
 	PublisherFlags []string
@@ -71,8 +71,8 @@ type Options struct {
 	// RegistryHost is the host of a running registry without passwords. If empty, the fleet starts a
 	// registry.
 	RegistryHost string
-	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. It is empty
-	// if the registry does not use TLS. OwnerCA contains all CAs that the test itself trusts.
+	// RegistryCA is a PEM file with the CA of the registry in RegistryHost, for the publisher and for Enroll. It is
+	// empty if the registry does not use TLS. OwnerCA contains all CAs that this process trusts.
 	RegistryCA string
 	OwnerCA    []byte
 	// SecondRegistryHost is a second host name of the registry in RegistryHost. If it is set, all programs except the
@@ -84,8 +84,8 @@ type Options struct {
 	Clusters *cluster.Pool
 	// Programs are the paths of the programs to run. The zero value builds the programs of this checkout.
 	Programs Binaries
-	// Account creates the programs' accounts, for example with other permissions. If it is nil, PublisherRights and
-	// AgentRights define the permissions.
+	// Account creates the programs' ServiceAccounts. If it is nil, the fleet creates them with the permissions in
+	// PublisherRights and AgentRights.
 	Account Account
 }
 
@@ -115,7 +115,7 @@ type Fleet struct {
 	simulated   []*Simulated
 }
 
-// Runtime is the cluster of a customer with its agent.
+// Runtime is a customer's cluster with its agent.
 type Runtime struct {
 	ID string
 	// API is a client of the runtime with all permissions.
@@ -172,11 +172,10 @@ type Environment interface {
 	// Cluster starts the control plane's cluster if control is true. Otherwise, it starts the cluster of the runtime
 	// with this name.
 	Cluster(ctx context.Context, f *Fleet, name string, control bool) (Cluster, error)
-	// Publisher runs `kcp-publisher run` with the given flags, and with flags that contain addresses of this
-	// environment.
+	// Publisher runs `kcp-publisher run` with the given flags, and with flags for the addresses in this environment.
 	Publisher(f *Fleet, flags []string) (Program, error)
-	// Agent runs `skr-agent run` in an enrolled runtime with the given flags, and with flags that contain addresses of
-	// this environment.
+	// Agent runs `skr-agent run` in an enrolled runtime with the given flags, and with flags for the addresses in this
+	// environment.
 	Agent(r *Runtime, flags []string) (Program, error)
 	// CutRegistry disconnects the registry from the network. HealRegistry connects it again.
 	CutRegistry() error
@@ -222,7 +221,7 @@ type Program interface {
 
 // Link is the connection of one runtime to the registry. Tests can disturb it.
 type Link interface {
-	// Cut drops all traffic. The registry then does not respond, but connections are not refused.
+	// Cut drops all traffic. Connections are not refused, but requests do not get a response.
 	Cut(ctx context.Context) error
 	// Impair drops a part of the traffic and delays the rest. It returns a description of the impairment.
 	Impair(ctx context.Context) (string, error)
@@ -275,7 +274,7 @@ func (f *Fleet) ControlKubeconfig() string { return filepath.Join(f.Dir, Control
 // PublisherKubeconfig returns the path of a kubeconfig with the publisher's permissions in the control plane.
 func (f *Fleet) PublisherKubeconfig() string { return filepath.Join(f.Dir, "kcp-publisher.kubeconfig") }
 
-// RegistryFlags returns the flags with which a user of a secured registry accesses it.
+// RegistryFlags returns the flags with which a user accesses a secured registry.
 func (f *Fleet) RegistryFlags(user string) []string {
 	if f.options.RegistryCA != "" {
 		return []string{"--registry-ca", f.options.RegistryCA}

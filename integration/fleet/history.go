@@ -70,7 +70,7 @@ func BuildAt(ctx context.Context, commit string) (Binaries, error) {
 	if err := buildAt(ctx, root, commit, made); err != nil {
 		return Binaries{}, fmt.Errorf("build the programs of commit %s: %w", commit, err)
 	}
-	// Another process may have built the same programs first.
+	// Another process may have built and stored the same programs first.
 	if err := os.Rename(filepath.Join(made, "bin"), dir); err != nil && !errors.Is(err, os.ErrExist) {
 		return Binaries{}, err
 	}
@@ -114,7 +114,7 @@ func ChartsAt(ctx context.Context, commit, dir string) error {
 	return os.Rename(filepath.Join(source, "charts"), dir)
 }
 
-// unpack writes files and folders of a commit to dir.
+// unpack writes files and folders from a commit to dir.
 func unpack(ctx context.Context, root, commit, dir string, paths ...string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

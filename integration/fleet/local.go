@@ -75,7 +75,7 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 	}
 	c, err := start(ctx, f.clusterOptions(control))
 	if err != nil {
-		return nil, err // returning the nil pointer c would give a non-nil Cluster
+		return nil, err // returning the nil pointer c would result in a non-nil Cluster
 	}
 	return c, nil
 }
@@ -133,7 +133,7 @@ func (f *Fleet) start(c Command) (*Process, error) {
 	return c.Start()
 }
 
-// environment returns additional environment variables of programs.
+// programEnvironment returns additional environment variables for programs.
 func (f *Fleet) programEnvironment() []string {
 	if f.options.Measured {
 		return nil
@@ -158,7 +158,7 @@ func (l *local) linkFlags(r *Runtime) ([]string, error) {
 func (l *local) Link(runtime string) Link {
 	link, ok := l.links[runtime]
 	if !ok {
-		return nil // returning the nil pointer link would give a non-nil Link
+		return nil // returning the nil pointer link would result in a non-nil Link
 	}
 	return link
 }

@@ -93,7 +93,7 @@ func (p *Process) supervise(running *exec.Cmd) {
 	}
 }
 
-// Signal sends a signal to the program. It does nothing if the program has ended.
+// Signal sends a signal to the program. If the program has exited, it does nothing.
 func (p *Process) Signal(signal os.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -172,7 +172,7 @@ func (p *Process) PeakMemoryBytes() (int64, error) {
 	return memory(p.process.Pid, "VmHWM")
 }
 
-// AnonymousMemoryBytes returns the program's resident memory without the pages of its executable file.
+// AnonymousMemoryBytes returns the program's resident memory without file-backed pages.
 func (p *Process) AnonymousMemoryBytes() (int64, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

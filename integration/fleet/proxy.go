@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Delay, rate and losses of an impaired and of a slow link.
+// Parameters of an impaired link and of a slow link.
 const (
 	chunkBytes   = 16 << 10
 	lossOneIn    = 20
@@ -23,7 +23,7 @@ const (
 
 // Proxy is a TCP proxy that implements Link. Programs connect to the proxy instead of the registry or the API server.
 //
-// After Cut, the proxy delays all data until Heal, as TCP does when it retransmits lost packets. Requests fail only
+// After Cut, the proxy delays all data until Heal, like TCP when packets are lost and retransmitted. Requests fail only
 // after their own timeout.
 type Proxy struct {
 	listener net.Listener
@@ -219,7 +219,7 @@ func (p *Proxy) Slow() {
 	p.slow = true
 }
 
-// Reset resets all open connections, and each later connection when it is opened.
+// Reset resets all open connections. Until Heal, it also resets each new connection.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -248,7 +248,7 @@ func (p *Proxy) Heal(context.Context) error {
 	return nil
 }
 
-// Dropped returns the number of chunks and connections that the proxy has dropped, or that Cut delays.
+// Dropped returns the number of chunks and connections that the proxy has dropped or that Cut delays.
 func (p *Proxy) Dropped(context.Context) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

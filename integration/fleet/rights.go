@@ -20,7 +20,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// account is the ServiceAccount of a program and the chart with its permissions.
+// account identifies a program's ServiceAccount and the chart with its permissions.
 type account struct{ namespace, name, chart string }
 
 var (
@@ -83,8 +83,8 @@ func chartObjects(path ...string) (objects []*unstructured.Unstructured, err err
 	}
 }
 
-// Rights compares the permissions in a chart with the requests of a program. Lacked lists missing permissions, and
-// Unused lists permissions that no request used. The format is VERB RESOURCE.GROUP NAME.
+// Rights is the result of comparing the permissions in a chart with a program's requests. Lacked lists missing
+// permissions, and Unused lists permissions that the program did not use, as VERB RESOURCE.GROUP NAME.
 type Rights struct{ Lacked, Unused []string }
 
 // PublisherRights compares the publisher's permissions in the control plane with its requests.

@@ -29,8 +29,8 @@ func (f *Fleet) Rollout(ctx context.Context, name string) (*v1alpha1.Rollout, er
 	return rollout, err
 }
 
-// UntilRollout waits until isMet returns true for the status of a rollout. condition is the name of this condition in
-// the error.
+// UntilRollout waits until isMet returns true for a rollout's status. condition describes the expected status in the
+// error.
 func (f *Fleet) UntilRollout(
 	ctx context.Context, name, condition string, isMet func(v1alpha1.RolloutStatus) bool,
 ) error {

@@ -23,7 +23,7 @@ import (
 )
 
 // AddRuntime starts a cluster, enrolls it as a runtime and starts its agent. It creates the runtime's Kyma in the
-// control plane unless the Kyma exists.
+// control plane if it does not exist.
 func (f *Fleet) AddRuntime(ctx context.Context, id, channel string, modules ...string) (*Runtime, error) {
 	return f.add(ctx, &Runtime{ID: id, AgentFlags: f.options.AgentFlags, fleet: f}, NewKyma(id, channel, modules...))
 }
@@ -109,7 +109,7 @@ func (r *Runtime) enroll(ctx context.Context) error {
 	return r.Enroll(ctx)
 }
 
-// Enroll applies the output of `kcp-publisher enroll`. A second call allows the agent to register another key.
+// Enroll applies the output of `kcp-publisher enroll`. After a second call, the agent can register another key.
 func (r *Runtime) Enroll(ctx context.Context) error {
 	var flags []string
 	if r.location == "" {
@@ -283,7 +283,7 @@ func (r *Runtime) UntilGone(ctx context.Context, module string) error {
 	return nil
 }
 
-// UntilAccepted waits until the condition Accepted of the runtime's own Kyma has a status and a reason.
+// UntilAccepted waits until the Accepted condition of the Kyma in the runtime has this status and reason.
 func (r *Runtime) UntilAccepted(ctx context.Context, status metav1.ConditionStatus, reason string) error {
 	return Until(ctx, LongTimeout, fmt.Sprintf("%s has Accepted=%s with reason %s", r.ID, status, reason),
 		func() (bool, string) {

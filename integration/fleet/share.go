@@ -13,23 +13,22 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelShare is the label of a Kyma with the name of its share.
+// labelShare is the label with the name of a Kyma's share.
 const labelShare = "fleet.test/share"
 
 // Share returns a share of the fleet: a Fleet with its own runtimes and modules, so that several tests can use one
 // fleet. All shares use the same control plane, publisher, registry and keys. A test must not stop, replace or
 // intercept these.
 //
-// Tests must create the names of objects in the control plane with Own. Close of a share removes its runtimes and
-// Kymas.
+// Tests must call Own for the names of all objects that they create in the control plane. Close removes only the
+// runtimes and Kymas of the share.
 func (f *Fleet) Share(name string) *Fleet {
 	share := *f
 	share.share, share.runtimes, share.simulated = name, nil, nil
 	return &share
 }
 
-// Own returns a name that is unique among the shares: it appends the name of the share. Outside a share, it returns
-// name unchanged.
+// Own makes a name unique among the shares: it appends the share's name. Outside a share, it returns name unchanged.
 func (f *Fleet) Own(name string) string {
 	if f.share == "" {
 		return name
@@ -37,10 +36,10 @@ func (f *Fleet) Own(name string) string {
 	return name + "-" + f.share
 }
 
-// Own appends the name of the runtime's share to a name.
+// Own returns a name that is unique to the runtime's share of the fleet (see Fleet.Share).
 func (r *Runtime) Own(name string) string { return r.fleet.Own(name) }
 
-// Own appends the name of the runtime's share to a name.
+// Own returns a name that is unique to the runtime's share of the fleet (see Fleet.Share).
 func (s *Simulated) Own(name string) string { return s.fleet.Own(name) }
 
 // label adds the label of this share to a Kyma.
@@ -50,8 +49,8 @@ func (f *Fleet) label(kyma *v1beta2.Kyma) {
 	}
 }
 
-// audience returns the selector of the Kymas that can use the modules of this share. Outside a share, it returns nil:
-// all Kymas can use the modules.
+// audience returns the selector for the Kymas that can use this share's modules. Outside a share, it returns nil, which
+// means all Kymas.
 func (f *Fleet) audience() *metav1.LabelSelector {
 	if f.share == "" {
 		return nil

@@ -27,7 +27,7 @@ const (
 	simulatedReport = 2 * time.Second
 )
 
-// Simulate adds a simulated runtime, and its Kyma unless the Kyma exists.
+// Simulate adds a simulated runtime. It creates the runtime's Kyma if it does not exist.
 func (f *Fleet) Simulate(ctx context.Context, kyma *v1beta2.Kyma) (*Simulated, error) {
 	s := &Simulated{
 		ID: kyma.Labels[v1beta2.LabelRuntimeID], fleet: f, ended: make(chan struct{}),
@@ -85,7 +85,7 @@ func (s *Simulated) ComeBack() { s.set(func() { s.away = false }) }
 // BreakWith makes the runtime report state Error for every module with this version.
 func (s *Simulated) BreakWith(version string) { s.set(func() { s.breaks[version] = true }) }
 
-// SetCheckOutcome makes the runtime report this outcome for every check. Without a call, it reports Passed.
+// SetCheckOutcome makes the runtime report this outcome for every check. By default, it reports Passed.
 func (s *Simulated) SetCheckOutcome(outcome v1beta2.CheckOutcome) {
 	s.set(func() { s.outcomes[outcome.Name] = outcome })
 }
@@ -141,8 +141,8 @@ func (s *Simulated) History() []string {
 	return slices.Clone(s.history)
 }
 
-// Bundle returns the sequence and the digest of the applied bundle, and the number of bundles that the runtime has
-// applied.
+// Bundle returns the sequence number and digest of the applied bundle, and the number of bundles that the runtime has
+// applied so far.
 func (s *Simulated) Bundle() (sequence int64, d digest.Digest, followed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *Simulated) pull(ctx context.Context) error {
 	return nil
 }
 
-// install installs the modules of the bundle, except upgrades that wait for their window.
+// install installs the modules in the bundle, except upgrades that wait for a maintenance window.
 func (s *Simulated) install() {
 	state := s.current.State
 	open := true

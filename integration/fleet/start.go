@@ -140,8 +140,8 @@ func (f *Fleet) Offer(ctx context.Context, versions ...sample.Version) error {
 	return nil
 }
 
-// Release creates or changes the ModuleReleaseMeta of a module: the version in each channel. Another version in a
-// channel is a promotion.
+// Release creates or updates a module's ModuleReleaseMeta, which sets the version in each channel. Changing the version
+// in a channel is a promotion.
 func (f *Fleet) Release(ctx context.Context, module, component string, channels ...v1beta2.ChannelVersion) error {
 	want := sample.Release(module, component, channels...)
 	want.Spec.KymaSelector = f.audience()

@@ -1,8 +1,8 @@
 // Package guides reads the shell blocks of the documentation, so that tests can run the documented commands.
 //
-// The opening fence of a block contains instructions for the tests. "test=NAME" gives the block a name. "check" marks a
-// block that tests repeat until it succeeds. "others" marks a block that tests run with a separate fleet, not with the
-// fleet of the page's other blocks.
+// The opening fence of a block contains instructions for the tests. "test=NAME" names the block. "check" marks a block
+// that tests repeat until it succeeds. "others" marks a block that tests run on a different fleet than the page's other
+// blocks.
 package guides
 
 import (
@@ -14,7 +14,7 @@ import (
 
 // Block is a shell block of a page.
 type Block struct {
-	// Section is the second-level heading above the block. It is empty above the first heading.
+	// Section is the second-level heading above the block. It is empty before the first such heading.
 	Section string
 	// Name is the value of "test=". It can be empty.
 	Name string

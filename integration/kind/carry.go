@@ -58,7 +58,7 @@ func (g *Environment) Export(ctx context.Context, f *fleet.Fleet, runtime string
 // Carry copies a file to the node of an air-gapped runtime.
 func (g *Environment) Carry(ctx context.Context, runtime, path string) error {
 	c := g.clusters[runtime]
-	// The agent can read the folder at any time, so a file gets its final name only when it is complete.
+	// The agent can read the folder at any time, so rename a file to its final name only when it is complete.
 	arriving := filepath.Join(nodeCarried, "arriving")
 	if _, err := docker(ctx, "cp", path, c.node()+":"+arriving); err != nil {
 		return err

@@ -30,10 +30,10 @@ func newCluster(name, dir string) *cluster {
 	}
 }
 
-// create starts the cluster on a network and waits until pods can start. If the start fails, create keeps the cluster
-// for inspection.
+// create starts the cluster in a Docker network and waits until pods can start. If this fails, it keeps the cluster for
+// inspection.
 func (c *cluster) create(ctx context.Context, m machine, network string) error {
-	// KIND_EXPERIMENTAL_DOCKER_NETWORK is kind's only setting for the network.
+	// This environment variable is the only way to select kind's Docker network.
 	if err := os.Setenv("KIND_EXPERIMENTAL_DOCKER_NETWORK", network); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *cluster) load(ctx context.Context, images ...string) error {
 // Kubeconfig returns the path of a kubeconfig with admin permissions.
 func (c *cluster) Kubeconfig() string { return c.kubeconfig }
 
-// Pause stops the node, as a machine that shuts down.
+// Pause stops the node, like a machine that shuts down.
 func (c *cluster) Pause() error {
 	_, err := docker(context.Background(), "stop", "--time=20", c.node())
 	return err

@@ -1,7 +1,7 @@
 // Package kind implements fleet.Environment with kind clusters. The programs run in pods from the project's
 // images and charts. The registry is a container in the same network, with TLS and a password for each runtime.
 //
-// Docker objects of a killed run are removed by the next run. Only one run can use a machine at a time.
+// A run removes the Docker objects that an earlier, killed run left behind. Only one run can use a machine at a time.
 package kind
 
 import (

@@ -70,13 +70,13 @@ func buildImages(ctx context.Context, checkout, dir string) error {
 	return nil
 }
 
-// packer compiles the project's programs and builds container images that contain them.
+// packer compiles the project's programs and builds container images from them.
 type packer struct{ checkout, dir string }
 
 func (p packer) program(version, name string) string { return filepath.Join(p.dir, version, name) }
 
-// compile compiles Go packages and sets main.version. name is the file name of a single program. If empty, each
-// program has the name of its folder.
+// compile compiles Go packages and sets main.version. name is the file name for a single program. If it is empty, each
+// program gets the name of its folder.
 func (p packer) compile(ctx context.Context, version, name string, programs ...string) error {
 	output := p.program(version, name)
 	if name == "" {
@@ -102,7 +102,7 @@ func (p packer) pack(ctx context.Context, repository, version string, programs .
 	if _, err := run(ctx, exec.CommandContext(ctx, p.program(tag, "images"), args...)); err != nil {
 		return fmt.Errorf("build images: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // excludes links to the archives
+	archives, err := filepath.Glob(filepath.Join(dir, "*-"+version+"-linux-*.tar")) // without links
 	if err != nil {
 		return err
 	}

@@ -139,7 +139,7 @@ func (g *Environment) bringSecrets(ctx context.Context, f *fleet.Fleet) error {
 	}
 	var problems []error
 	for _, object := range []client.Object{publisherKeys, registryKeys, credentials, ca} {
-		// The object exists if the publisher was started before.
+		// The object already exists if this is not the publisher's first start.
 		if err := f.Control.Create(ctx, object); !apierrors.IsAlreadyExists(err) {
 			problems = append(problems, err)
 		}

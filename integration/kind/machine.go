@@ -23,16 +23,16 @@ const ownNodeImage = "kyma-pull/kind-node:"
 
 const pullTimeout = 10 * time.Minute
 
-// ErrNoDocker means that this machine has no running Docker.
+// ErrNoDocker means that Docker is not running on this machine.
 var ErrNoDocker = errors.New(
 	"Docker does not respond: start it, or on a plain Debian run `hack/offline/kind-node/dockerd start` as root")
 
 // machine describes the machine that runs the clusters.
 type machine struct {
 	nodeImage string
-	// lacksSysResource is true if even privileged containers do not get CAP_SYS_RESOURCE.
+	// lacksSysResource is true if even privileged containers lack CAP_SYS_RESOURCE.
 	lacksSysResource bool
-	// oldCgroups is true for cgroups version 1, which the kubelet accepts only with a setting.
+	// oldCgroups is true for cgroups version 1, for which the kubelet needs a setting.
 	oldCgroups bool
 }
 
@@ -97,7 +97,7 @@ func NodeImage(ctx context.Context, checkout string, progress io.Writer) (string
 	return strings.TrimSpace(string(output)), nil
 }
 
-// config returns the kind configuration of a cluster with one node.
+// config returns the kind configuration for a cluster with one node.
 func (m machine) config() string {
 	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
 	if strings.HasPrefix(m.nodeImage, ownNodeImage) {

@@ -14,8 +14,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/registry"
 )
 
-// The address of the registry in its network. The token service has the same host, because clients send the
-// registry's password only to that host.
+// The registry's address in its network. The token service has the same host, because clients send a registry password
+// only to the registry's own host.
 const (
 	registryName = "registry.kyma-pull.test"
 	registryPort = "5000"
@@ -24,8 +24,8 @@ const (
 	moduleRepositories = "modules/**"
 )
 
-// Names of the registry's containers and volume. ownerContainer runs a second registry with the same data, without
-// TLS and passwords, which only this machine can reach.
+// Names of the registry's containers and volume. ownerContainer runs a second registry with the same data, but without
+// TLS and passwords. Only this machine can reach it.
 const (
 	registryContainer = prefix + "registry"
 	tokenContainer    = prefix + "token-service"
@@ -36,7 +36,7 @@ const (
 // registryServer is the registry with its token service.
 type registryServer struct {
 	network string
-	dir     string // with the configuration, certificate and key
+	dir     string // folder with the configuration, certificate and key
 	keys    string // path of the fleet's key folder
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// claim locks a file in the user's cache folder. It fails if another run is active, because all runs use the same names
-// of Docker objects.
+// claim locks a file in the user's cache folder. It fails if another run is active, because all runs use the same
+// Docker object names.
 func claim() (*flock.Flock, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {

@@ -47,7 +47,7 @@ func TestChartsGrantOnlyNeededRights(t *testing.T) {
 				Kind: rbacv1.ServiceAccountKind, Namespace: v1beta2.RuntimeNamespace, Name: "skr-agent",
 			})),
 		"a workload of the runtime reads the agent's key": tenant.Get(ctx, agentKey, &corev1.Secret{}),
-		"a workload of the runtime writes Manifests":      tenant.Delete(ctx, manifestOfBeacon()),
+		"a workload of the runtime writes Manifests":      tenant.Delete(ctx, beaconManifest()),
 		"a workload of the runtime reads the module's CRs": tenant.Get(ctx,
 			client.ObjectKeyFromObject(defaultBeacon()), defaultBeacon()),
 		"a workload of the runtime changes its Kyma": tenant.Delete(ctx, &v1beta2.Kyma{
@@ -165,7 +165,7 @@ func podIn(namespace string) *corev1.Pod {
 	}
 }
 
-func manifestOfBeacon() *v1beta2.Manifest {
+func beaconManifest() *v1beta2.Manifest {
 	return &v1beta2.Manifest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: samplemodule.Module},
 	}

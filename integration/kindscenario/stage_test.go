@@ -73,7 +73,7 @@ func runScenarios(m *testing.M) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	played := make(chan int, 1)
-	go func() { played <- story(ctx, m) }()
+	go func() { played <- runStages(ctx, m) }()
 	var code int
 	select {
 	case code = <-played:
@@ -125,7 +125,7 @@ func prepareEnvironment() error {
 	return nil
 }
 
-func story(ctx context.Context, m *testing.M) int {
+func runStages(ctx context.Context, m *testing.M) int {
 	if err := build(ctx); err != nil {
 		if ctx.Err() != nil {
 			return 130

@@ -68,7 +68,8 @@ func Kyma(name string, spec v1beta2.KymaSpec, modules ...Module) (*v1beta2.Kyma,
 	return kyma, nil
 }
 
-// shapeOf returns the recorded module from which to copy the objects of m: scaler if m has a default CR, or mailer.
+// shapeOf returns the recorded module whose objects are the model for m: scaler if m has a default CR, and mailer
+// otherwise.
 func shapeOf(m Module) string {
 	if m.DefaultCR != "" {
 		return "scaler"
@@ -156,8 +157,8 @@ func Installed(kyma string, m Module) ([]Applied, error) {
 	return installed, nil
 }
 
-// withMarks adds lifecycle-manager's labels or annotations for a module to the labels or annotations of an object.
-// recorded contains the values that lifecycle-manager wrote for module scaler.
+// withMarks adds the labels or annotations that lifecycle-manager sets for a module to those of an object. recorded
+// contains the values that lifecycle-manager wrote for module scaler.
 func withMarks(own, recorded map[string]string, kyma string, m Module) map[string]string {
 	if len(recorded) == 0 {
 		return own
@@ -178,8 +179,8 @@ func withFieldManager(o, recorded *unstructured.Unstructured) Applied {
 	return Applied{Object: o, Manager: first.Manager, Created: first.Operation == metav1.ManagedFieldsOperationUpdate}
 }
 
-// RuntimeKyma returns the two objects that lifecycle-manager writes for a Kyma in a runtime: one creates the Kyma,
-// and one applies labels and annotations.
+// RuntimeKyma returns the two writes with which lifecycle-manager creates a Kyma in a runtime: the first creates the
+// Kyma, and the second applies labels and annotations.
 func RuntimeKyma(kyma string, spec v1beta2.KymaSpec) ([]Applied, error) {
 	all, err := Recorded("1-installed", "skr")
 	if err != nil {

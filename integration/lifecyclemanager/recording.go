@@ -31,7 +31,7 @@ var otherFieldManagers = []string{
 // Cluster is a recorded cluster.
 type Cluster struct {
 	Config *rest.Config
-	// Replace maps texts that differ between recordings, such as a registry's port, to placeholders.
+	// Replace maps strings that differ between recordings, such as a registry's port, to placeholders.
 	Replace map[string]string
 }
 
@@ -81,7 +81,7 @@ func Key(o *unstructured.Unstructured) string {
 	return strings.Join([]string{o.GetKind(), o.GetNamespace(), o.GetName()}, "/")
 }
 
-// isWrittenByKyma reports whether lifecycle-manager wrote to an object.
+// isWrittenByKyma reports whether lifecycle-manager has written to an object.
 func isWrittenByKyma(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
 		return !slices.Contains(otherFieldManagers, f.Manager)
@@ -113,7 +113,7 @@ func normalize(o *unstructured.Unstructured, replace map[string]string) {
 	})
 	o.SetManagedFields(fields)
 	switch o.GetKind() {
-	case "CustomResourceDefinition": // the schema is not part of the recording
+	case "CustomResourceDefinition": // do not record the schema
 		unstructured.RemoveNestedField(o.Object, "spec")
 		unstructured.RemoveNestedField(o.Object, "status")
 		o.SetManagedFields(withoutSpec(o.GetManagedFields()))
@@ -145,7 +145,7 @@ func sortModules(o *unstructured.Unstructured) {
 	slices.SortFunc(modules, func(a, b any) int { return strings.Compare(name(a), name(b)) })
 }
 
-// withoutSpec reduces each managed fields entry with fields of the spec to the field spec itself.
+// withoutSpec replaces all spec fields in each managed fields entry with the single field spec.
 func withoutSpec(all []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 	for i := range all {
 		if strings.Contains(all[i].FieldsV1.GetRawString(), `"f:spec"`) {
@@ -168,7 +168,7 @@ func replaced(value any, by map[string]string) any {
 			case "operator.kyma-project.io/pod-restart-trigger":
 				v[key] = "1"
 			default:
-				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // a key with an owner's UID
+				if renamed := isUID.ReplaceAllString(key, identity); renamed != key { // the key contains an owner's UID
 					delete(v, key)
 					key = renamed
 				}

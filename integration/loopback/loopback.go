@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Address returns HOST:PORT for a later listener of another program. In the same process, use Listen or ListenAt.
+// Address returns a free HOST:PORT on which another program can listen later. In the same process, use Listen or
+// ListenAt.
 func Address() (string, error) {
 	listener, err := Listen()
 	if err != nil {
@@ -22,12 +23,12 @@ func Address() (string, error) {
 	return listener.Addr().String(), listener.Close()
 }
 
-// Listen listens at a free port. The host is a random loopback IP, because another program's connection can take a port
-// of 127.0.0.1 while a stopped server restarts. On a system with only 127.0.0.1, it is this IP.
+// Listen listens at a free port of a random loopback IP. Ports of 127.0.0.1 are not safe: another program's connection
+// can take the port while a stopped server restarts. On a system with only 127.0.0.1, Listen uses this IP.
 func Listen() (net.Listener, error) {
 	part := make([]byte, 3)
 	_, _ = rand.Read(part) // never fails
-	// 127.64.0.0/10 does not contain 127.0.0.1 and the addresses of local resolvers.
+	// 127.64.0.0/10 contains neither 127.0.0.1 nor the addresses of local resolvers.
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+part[0]%64, part[1], 1+part[2]%254))
 	if err != nil {
 		return net.Listen("tcp", "127.0.0.1:0")
@@ -38,8 +39,8 @@ func Listen() (net.Listener, error) {
 // listenTimeout is the time after which ListenAt gives up.
 const listenTimeout = 10 * time.Second
 
-// ListenAt listens at the address of a listener that is closed or closes soon. It tries again while the address is in
-// use. A program that this process starts holds a copy of a listener in this process until the program runs.
+// ListenAt listens at the address of a listener that is closed or closes soon. It retries while the address is in use,
+// because a child process holds a copy of this process's listeners until it executes its program.
 func ListenAt(ctx context.Context, address string) (listener net.Listener, err error) {
 	timeout := wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, listenTimeout, true,
 		func(ctx context.Context) (bool, error) {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// EnvDistribution and EnvVersitygw are environment variables with the paths of programs: distribution's registry with
-// its S3 driver, and versity's S3 gateway.
+// EnvDistribution and EnvVersitygw are environment variables with the paths of two programs: distribution's registry
+// with its S3 driver, and versity's S3 gateway.
 const (
 	EnvDistribution = "DISTRIBUTION"
 	EnvVersitygw    = "VERSITYGW"
@@ -26,8 +26,8 @@ var ErrNoBucket = errors.New("programs of the registry on S3 not found: set $" +
 
 // Bucket is an S3 gateway with its data in a folder, and a registry with its data in a bucket of the gateway.
 type Bucket struct {
-	// Host and Gateway are the addresses of the registry and the gateway. Direct is a second registry that does not
-	// redirect its clients.
+	// Host and Gateway are the addresses of the registry and the gateway. Direct is the address of a second registry
+	// that does not redirect clients.
 	Host, Gateway, Direct string
 	dir                   string
 	gateway               *exec.Cmd
@@ -65,7 +65,7 @@ func StartBucket(ctx context.Context, dir string) (*Bucket, error) {
 		*address = listener.Addr().String()
 		listeners = append(listeners, listener)
 	}
-	for _, listener := range listeners { // keep all listeners open until now, so that the three ports differ
+	for _, listener := range listeners { // all listeners stay open until here, so that the three ports differ
 		if err := listener.Close(); err != nil {
 			return nil, err
 		}

@@ -36,19 +36,19 @@ type Options struct {
 	Dir string
 	// Address is the HOST:PORT to listen on, with an IP as host. The default is a free loopback address.
 	Address string
-	// TLS serves HTTPS with a certificate of a new CA (see CA).
+	// TLS serves HTTPS with a certificate from a new CA (see CA).
 	TLS bool
-	// NextCertificates is the number of further certificates, each of another CA (see ReplaceCertificate).
+	// NextCertificates is the number of additional certificates for ReplaceCertificate, each from a different CA.
 	NextCertificates int
 	// Users maps user names to passwords. Nil allows anonymous access.
 	Users map[string]string
 	// KeySet is a file with the public keys of a token service (see ServeTokens). If it is set, the registry accepts
-	// only requests with a token of that service.
+	// only requests with a token from that service.
 	KeySet string
 	// Config is a configuration file of distribution for storage and authentication. It can be nil.
 	Config []byte
-	// NotifyURL is the URL to which the registry sends notifications of pushes, with NotifyToken. If it is empty, the
-	// registry sends none.
+	// NotifyURL is the URL to which the registry sends a notification after each push, with NotifyToken. If it is
+	// empty, the registry does not send notifications.
 	NotifyURL, NotifyToken string
 }
 
@@ -68,7 +68,7 @@ type Registry struct {
 
 	mu     sync.Mutex // guards the fields below
 	server *http.Server
-	// certificates are the current and the next certificates. It is empty without TLS.
+	// certificates contains the current and the next certificates. It is empty without TLS.
 	certificates []issued
 	intercept    func(http.ResponseWriter, *http.Request) bool
 	observe      func(*http.Request, int)
@@ -150,7 +150,7 @@ func (r *Registry) configure(ctx context.Context, options Options) error {
 				"Authorization": {"Bearer " + options.NotifyToken},
 			},
 			Timeout: 5 * time.Second, Threshold: 3, Backoff: time.Second,
-			// These are the actions that docs/guides/notifications.md also ignores.
+			// The registry ignores the same actions as in docs/guides/notifications.md.
 			Ignore: configuration.Ignore{Actions: []string{"pull", "mount", "delete"}},
 		}}
 	}

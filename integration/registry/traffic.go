@@ -9,7 +9,7 @@ import (
 // Class is the type of resource in a request.
 type Class string
 
-// Classes of requests, by the end of their path.
+// Classes of requests. The end of a request's path determines its class.
 const (
 	Manifests Class = "manifests"
 	Blobs     Class = "blobs"

@@ -24,7 +24,7 @@ import (
 // EnvZot is the environment variable with the path of zot.
 const EnvZot = "ZOT"
 
-// ErrNoZot means that this machine has no zot.
+// ErrNoZot means that zot is not installed on this machine.
 var ErrNoZot = errors.New("zot not found: set $" + EnvZot + " to the path of the program")
 
 // Zot is a zot registry on the loopback address.
@@ -34,7 +34,7 @@ type Zot struct {
 }
 
 // StartZot starts zot with its data in dir. packed is a gzip file with the zot program, which is used if $ZOT is not
-// set. If configuration is nil, zot has no access control and collects no garbage.
+// set. If configuration is nil, zot has no access control and does not collect garbage.
 func StartZot(ctx context.Context, dir, packed string, configuration []byte) (*Zot, error) {
 	z := &Zot{dir: dir, program: os.Getenv(EnvZot)}
 	if z.program == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
 )
 
-// Signer signs components under a name with a plain RSA key.
+// Signer signs components with a plain RSA key. Its name is the name of the signatures.
 type Signer struct {
 	Name string
 	Key  *rsa.PrivateKey

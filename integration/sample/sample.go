@@ -44,7 +44,7 @@ type Version struct {
 	Context string
 	// References contains the components to which this component refers.
 	References []Version
-	// Signed contains the signers of the component.
+	// Signed contains the signers that sign the component.
 	Signed []Signer
 }
 

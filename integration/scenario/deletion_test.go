@@ -51,7 +51,7 @@ func untilEmpty(t *testing.T, r *fleet.Runtime) {
 	})
 }
 
-func scalerOfUser(name string) *unstructured.Unstructured {
+func userScaler(name string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"interval": int64(7)}}}
 	object.SetAPIVersion("sample.kyma-pull.dev/v1")
 	object.SetKind("Scaler")
@@ -64,7 +64,7 @@ func TestDeletedKymaLeavesAnEmptyRuntime(t *testing.T) {
 	ctx := t.Context()
 	f := shareFleet(t)
 	r := runtimeWith(t, f, "one", map[string]string{"scaler": "1.7.0", "mailer": "1.0.0"})
-	mine := scalerOfUser("mine")
+	mine := userScaler("mine")
 	must(t, r.API.Create(ctx, mine))
 	deleteKyma(t, f, r)
 	until(t, 40*time.Second, "the control plane reports what blocks the Kyma's deletion", func() (bool, string) {

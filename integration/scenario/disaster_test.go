@@ -108,7 +108,7 @@ func (d *disaster) recover(name string, steps ...guides.Block) {
 // keysBlock returns the block that restores the publisher's keys.
 func (d *disaster) keysBlock() guides.Block { return d.blocks["kcp-restored"][0] }
 
-func kymaOfStage(id, stage string, modules ...string) string {
+func kymaForStage(id, stage string, modules ...string) string {
 	return strings.Replace(kymaOf(id, modules...), "labels: {", "labels: {stage: "+stage+", ", 1)
 }
 
@@ -129,8 +129,8 @@ func TestDisasterRecoveryGuideWorks(t *testing.T) {
 	ctx, repo := t.Context(), newRepository(t)
 	files := catalogOf(t)
 	files["fleet/careful.yaml"] = carefulPolicy
-	files["fleet/kymas/berlin.yaml"] = kymaOfStage("berlin", "canary", "scaler")
-	files["fleet/kymas/munich.yaml"] = kymaOfStage("munich", "production", "scaler")
+	files["fleet/kymas/berlin.yaml"] = kymaForStage("berlin", "canary", "scaler")
+	files["fleet/kymas/munich.yaml"] = kymaForStage("munich", "production", "scaler")
 	first := repo.push(files)
 	f := startFollowing(t,
 		append(repo.flags(), "--set", "keys-poll-interval=500ms", "--set", "registry-check-interval=1s"))
@@ -244,7 +244,7 @@ func (d *disaster) afterTheBackup(repo *repository, files map[string]string) {
 		spec.Modules = append(spec.Modules, managed("mailer"))
 	}))
 	must(t, d.r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
-	files["fleet/kymas/oslo.yaml"] = kymaOfStage("oslo", "production", "mailer")
+	files["fleet/kymas/oslo.yaml"] = kymaForStage("oslo", "production", "mailer")
 	untilCommit(t, d.f, d.promote(repo, files, "1.7.0", "1.8.0"))
 	_, err := d.f.Simulate(ctx, fleet.NewKyma("oslo", "regular"))
 	must(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-const runtimesOfShards = 8
+const shardRuntimes = 8
 
 // shardedFollowers starts a fleet with two replicas that share the shards and follow a repository. The first commit
 // contains the runtimes' Kymas with module scaler.
@@ -22,7 +22,7 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	f *fleet.Fleet, replicas map[string]*candidate, runtimes []*fleet.Simulated,
 ) {
 	t.Helper()
-	for i := range runtimesOfShards {
+	for i := range shardRuntimes {
 		id := fmt.Sprint("shared-", i)
 		files["fleet/kymas/"+id+".yaml"] = kymaOf(id, "scaler")
 	}
@@ -39,7 +39,7 @@ func shardedFollowers(t *testing.T, repo *repository, files map[string]string) (
 	}
 	untilShared(t, f, len(replicas))
 	untilCommit(t, f, first)
-	for i := range runtimesOfShards {
+	for i := range shardRuntimes {
 		s, err := f.Simulate(t.Context(), fleet.NewKyma(fmt.Sprint("shared-", i), "regular", "scaler"))
 		must(t, err)
 		runtimes = append(runtimes, s)
@@ -62,7 +62,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 	var pushed pushes
 	pushed.reset()
 	f.Registry.Observe(pushed.observe)
-	limitKymas(t, f, fmt.Sprint(runtimesOfShards+1), fmt.Sprint(runtimesOfShards))
+	limitKymas(t, f, fmt.Sprint(shardRuntimes+1), fmt.Sprint(shardRuntimes))
 	promoted := repo.push(map[string]string{
 		"fleet/releases/scaler.yaml": strings.Replace(files["fleet/releases/scaler.yaml"], "regular, version: 1.7.0",
 			"regular, version: 1.8.0", 1),
@@ -112,7 +112,7 @@ func TestShardsPublishOnlyCompleteCommits(t *testing.T) {
 		requested("scaler")
 	})
 
-	limitKymas(t, f, fmt.Sprint(runtimesOfShards+2), fmt.Sprint(runtimesOfShards))
+	limitKymas(t, f, fmt.Sprint(shardRuntimes+2), fmt.Sprint(shardRuntimes))
 	untilCommit(t, f, promoted)
 	for _, s := range runtimes {
 		until(t, time.Minute, s.ID+" has scaler 1.8.0", func() (bool, string) {

@@ -1,7 +1,7 @@
-// Command slowmodule runs a workload of the sample module scaler and a Prometheus that measures it, for a runtime
-// without nodes. The workload serves requests in the version of the runtime's Deployment scaler-manager. A version from
-// 1.9.0 is slow, but its Deployment is ready. The command creates the Service monitoring/prometheus in the runtime,
-// which checks of modules can query.
+// Command slowmodule runs a workload for the sample module scaler and a Prometheus that measures it, because the
+// runtime does not have nodes. The workload behaves like the version in the runtime's Deployment scaler-manager: from
+// version 1.9.0 on, it is slow, although the Deployment is ready. The command creates the Service monitoring/prometheus
+// in the runtime, which module checks can query.
 package main
 
 import (

@@ -109,7 +109,7 @@ func publish(ctx context.Context, runtime client.Client, address string) error {
 	if err != nil {
 		return err
 	}
-	// A previous run can have left the Service, with the address of its own Prometheus.
+	// A previous run may have left the Service behind, with the address of its own Prometheus.
 	service := client.ObjectKey{Namespace: "monitoring", Name: "prometheus"}
 	return fleet.ExposeEndpoint(ctx, runtime, service, 9090, endpoint)
 }

@@ -22,7 +22,7 @@ import (
 type module struct {
 	name, component, from, to string
 	// components contains the registry paths and archives with the module. templates contains the ModuleTemplates of
-	// both versions. Both are empty for the sample module, whose versions are in samples.
+	// both versions. Both are empty for the sample module, for which samples contains the versions.
 	components []string
 	templates  []*v1beta2.ModuleTemplate
 	samples    []sample.Version
@@ -84,7 +84,7 @@ func sources(name string) ([]string, error) {
 	if err != nil { // not a path on this machine, so it must be a registry path
 		return []string{name}, nil
 	}
-	location, err = filepath.Abs(location) // the publisher has another working directory
+	location, err = filepath.Abs(location) // the publisher runs in another working directory
 	if err != nil || !info.IsDir() || archive(location) {
 		return []string{location}, err
 	}

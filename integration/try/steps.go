@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// attempt is the state of one try.
+// attempt is the state of one run.
 type attempt struct {
 	options       Options
 	module        module
@@ -52,7 +52,7 @@ func (a *attempt) steps() []step {
 	}
 }
 
-// Names of the two runtimes and of their channel.
+// Names of the two runtimes and their channel.
 const (
 	canary  = "canary"
 	other   = "other"
@@ -93,7 +93,7 @@ func (a *attempt) start(ctx context.Context) error {
 // addToCatalog adds both versions to the control plane's catalog.
 func (a *attempt) addToCatalog(ctx context.Context) error {
 	for _, v := range a.module.samples {
-		// An earlier try on the same fleet can have created the ModuleTemplate.
+		// An earlier try on the same fleet may have created the ModuleTemplate.
 		if err := a.fleet.Offer(ctx, v); err != nil && !apierrors.IsAlreadyExists(err) {
 			return err
 		}
@@ -171,7 +171,7 @@ func (a *attempt) label(ctx context.Context, r *fleet.Runtime, wave string) erro
 	return a.fleet.Control.Patch(ctx, record, client.MergeFrom(before))
 }
 
-// removeFromControlPlane removes the try's objects from the control plane.
+// removeFromControlPlane removes the objects that the try created in the control plane.
 func (a *attempt) removeFromControlPlane(ctx context.Context) error {
 	if a.fleet == nil {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// labelStage is a label of Kymas. The selectors in the waves of the RolloutPolicy use it.
+// labelStage is the label on Kymas by which the RolloutPolicy's waves select them.
 const labelStage = "stage"
 
 // twoWaves returns two waves: the canary, then the other runtime. A failure rolls back the version.
@@ -70,7 +70,7 @@ func (a *attempt) published(ctx context.Context, r *fleet.Runtime) (string, erro
 	return kyma.Status.Runtime.Published.Digest, nil
 }
 
-// untilBegun waits until a new Rollout exists. earlier is the UID of the previous Rollout.
+// untilBegun waits until a new Rollout exists. earlier is the previous Rollout's UID.
 func (a *attempt) untilBegun(ctx context.Context, earlier string) error {
 	return fleet.Until(ctx, a.options.ReadyWithin, "a rollout of "+a.module.to+" begins", func() (bool, string) {
 		var all v1alpha1.RolloutList

@@ -17,7 +17,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Media types that `flux push artifact` writes.
+// Media types that `flux push artifact` uses.
 const (
 	mediaTypeFluxConfig  = "application/vnd.cncf.flux.config.v1+json"
 	mediaTypeFluxContent = "application/vnd.cncf.flux.content.v1.tar+gzip"

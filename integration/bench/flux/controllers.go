@@ -90,7 +90,7 @@ func (c *controllers) run(program string, flags []string) (*controller, error) {
 	cmd := exec.Command("/"+program, flags...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir = log, log, "/"
 	cmd.Env = []string{"KUBECONFIG=/kubeconfig", "RUNTIME_NAMESPACE=" + fluxNamespace, "HOME=/tmp"}
-	// The agent inherits the same settings of the Go runtime.
+	// The agent inherits the same Go runtime settings from the environment.
 	for _, name := range []string{"GOGC", "GOMAXPROCS", "GOMEMLIMIT"} {
 		if value, set := os.LookupEnv(name); set {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -160,7 +160,7 @@ func (c *controllers) settings() string {
 
 func (c *controllers) close() error { return errors.Join(c.stop(), os.RemoveAll(c.root)) }
 
-// copyProgram copies a program, as a hard link if possible.
+// copyProgram copies a program. If possible, it creates a hard link instead.
 func copyProgram(from, to string) error {
 	if os.Link(from, to) == nil {
 		return nil

@@ -1,5 +1,5 @@
 // Command flux compares the agent with Flux's source-controller and kustomize-controller. Each side installs the same
-// applications into its own cluster. The command prints a table with the figures of this and the previous run, and
+// applications into its own cluster. The command prints a table that compares this run with the previous one, and
 // writes it to bench/.
 package main
 
@@ -27,9 +27,9 @@ type options struct {
 	Apps int
 	// Poll is the agent's polling interval. Idle is the duration of the idle measurement.
 	Poll, Idle time.Duration
-	// Only limits the run to one side, "ours" or "flux". The command then writes no table.
+	// Only limits the run to one side, "ours" or "flux". The command then does not write a table.
 	Only string
-	// Profiles is the folder for CPU profiles of the agent. If it is empty, no profiles are taken.
+	// Profiles is the folder for the agent's CPU profiles. If it is empty, the command does not take profiles.
 	Profiles string
 
 	profilesAddress string // address of the agent's pprof endpoint

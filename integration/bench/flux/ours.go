@@ -159,7 +159,7 @@ func (o *pullProduct) units() kind {
 	return kind{v1beta2.GroupVersion.WithKind("Manifest"), v1beta2.RuntimeNamespace}
 }
 
-// ready returns a function that reports whether a Manifest is Ready with a version.
+// ready returns a function that reports whether a Manifest is Ready in this version.
 func (o *pullProduct) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(object *unstructured.Unstructured) bool {
 		manifest := &v1beta2.Manifest{}
@@ -173,9 +173,9 @@ func (o *pullProduct) ready(version string) func(*unstructured.Unstructured) boo
 	}
 }
 
-// revise promotes every application and returns the time of the agent's next poll. The publisher is stopped during
-// the promotion, so one bundle contains all new versions. The time until the poll is not measured, because it depends
-// on the polling interval.
+// revise promotes every application and returns the time of the agent's next poll. It stops the publisher during the
+// promotion, so that one bundle contains all new versions. The measurement starts with the poll, because the time until
+// then depends on the polling interval.
 func (o *pullProduct) revise(ctx context.Context, before func() error) (time.Time, requests, error) {
 	if err := o.fleet.Publisher().Stop(); err != nil {
 		return time.Time{}, requests{}, err
@@ -245,16 +245,16 @@ func (o *pullProduct) close() error {
 	return errors.Join(append(problems, o.pool.Close())...)
 }
 
-// bundleDelay can delay the registry's response to the next request for a new bundle, so that the benchmark can measure
-// all programs before the agent receives the bundle.
+// bundleDelay can delay the registry's response to the next request for a new bundle, so that the benchmark can take
+// its first measurements before the agent receives the bundle.
 type bundleDelay struct {
 	mu            sync.Mutex // guards the fields below
 	written       bool
 	asked, answer chan struct{} // nil if no response is delayed
 }
 
-// hold delays the registry's response to the agent's next request for a new bundle. It closes asked when it receives
-// that request. answer sends the response, and can be called several times.
+// hold delays the registry's response to the agent's next request for a new bundle. The channel asked is closed when
+// the request arrives. answer releases the response and can be called several times.
 func (b *bundleDelay) hold() (asked <-chan struct{}, answer func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

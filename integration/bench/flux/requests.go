@@ -14,8 +14,8 @@ import (
 
 // requests counts an API server's completed requests.
 type requests struct {
-	// All excludes watches and the requests of kwok, which replaces the Deployment controller. Writes counts changing
-	// requests, and DryRuns dry runs.
+	// All excludes watches and the requests from kwok, which replaces the Deployment controller. Writes counts requests
+	// that change objects. DryRuns counts dry runs.
 	All, Writes, DryRuns float64
 }
 
@@ -62,7 +62,7 @@ func count(family *dto.MetricFamily) requests {
 		}
 		if labels["resource"] == "deployments" && labels["subresource"] == "status" || labels["resource"] == "" ||
 			labels["verb"] == "WATCH" {
-			continue // kwok, watches, and requests outside of the API, such as /metrics
+			continue // skip kwok, watches, and requests outside the API, such as /metrics
 		}
 		n := m.GetCounter().GetValue()
 		sum.All += n

@@ -23,7 +23,7 @@ type results struct {
 	Machine      string    `json:"machine"`
 	// Load is the one-minute load average at the start of the run.
 	Load string `json:"load"`
-	// The keys of these maps are the names of the two sides. Times are in seconds, and memory is in bytes.
+	// The keys of these maps are the names of the two products. Times are in seconds, and memory is in bytes.
 	Settings map[string]string             `json:"settings"`
 	Figures  map[string]map[string]float64 `json:"figures"`
 	// Reported describes how many modules are Ready in the control plane, such as "3 of 3".
@@ -46,7 +46,7 @@ const (
 var rows = []struct {
 	key, what string
 	unit      unit
-	goal      float64 // maximum ratio to Flux's figure; 0 without a goal
+	goal      float64 // maximum ratio to Flux's figure; 0 if the row has no goal
 }{
 	{"install", "install: start of the programs to all Ready", seconds, 0.35},
 	{"install first", "first application Ready", seconds, 0.8},

@@ -19,12 +19,12 @@ import (
 // product is one of the two measured products: kyma-pull or Flux.
 type product interface {
 	name() string
-	// settings describes the side's configuration for the table.
+	// settings describes the product's configuration for the table.
 	settings() string
-	// prepare starts everything except the programs, and releases the first version of every application.
+	// prepare starts everything except the measured programs, and releases the first version of every application.
 	prepare(ctx context.Context) error
-	// start and stop control the side's programs. programs returns their process IDs. profiles returns the address of a
-	// program's pprof endpoint, or "" if it has none.
+	// start and stop control the product's programs. programs returns their process IDs. profiles returns the address
+	// of a program's pprof endpoint, or "" if it does not have one.
 	start(ctx context.Context) error
 	stop() error
 	programs() []int
@@ -32,18 +32,18 @@ type product interface {
 	log() string
 	// cluster returns the client configuration of the cluster with the applications.
 	cluster() *rest.Config
-	// units returns the kind whose status shows whether an application is Ready.
+	// units returns the kind of the objects whose status reports whether an application is Ready.
 	units() kind
 	ready(version string) func(*unstructured.Unstructured) bool
 	// report describes the state of the applications in the control plane. It is empty for a product without a control
 	// plane.
 	report(ctx context.Context) (string, error)
-	// requestReconcile triggers the reconciliation of applications if the programs do not watch their objects. It
-	// returns the number of its own requests.
+	// requestReconcile triggers a reconciliation of the applications if the programs do not watch their objects. It
+	// returns the number of requests that it sent.
 	requestReconcile(ctx context.Context, apps []int) (requests, error)
-	// revise releases the second version of every application. It calls before at a time when the programs cannot see
-	// the new version yet. It returns the time when the programs were notified of the new version, and the number of
-	// its own requests.
+	// revise releases the second version of every application. It calls before while the programs cannot see the new
+	// version yet. It returns the time when the programs were notified of the new version, and the number of requests
+	// that it sent.
 	revise(ctx context.Context, before func() error) (time.Time, requests, error)
 	close() error
 }
@@ -54,7 +54,7 @@ const longest = 10 * time.Minute
 // deleted is the number of Services to delete for the drift measurement.
 const deleted = 20
 
-// bench measures one side of the comparison.
+// bench measures one product.
 type bench struct {
 	product
 	options   options

@@ -136,7 +136,7 @@ func (t *fluxProduct) settings() string {
 
 func (t *fluxProduct) units() kind { return kind{kustomization, fluxNamespace} }
 
-// ready returns a function that reports whether a Kustomization is Ready with a version.
+// ready returns a function that reports whether a Kustomization is Ready in this version.
 func (t *fluxProduct) ready(version string) func(*unstructured.Unstructured) bool {
 	return func(k *unstructured.Unstructured) bool {
 		applied, _, _ := unstructured.NestedString(k.Object, "status", "lastAppliedRevision")
@@ -165,7 +165,7 @@ func (t *fluxProduct) revise(ctx context.Context, before func() error) (time.Tim
 	})
 }
 
-// requestReconcile triggers Flux's reconciliation of applications before their interval ends.
+// requestReconcile makes Flux reconcile applications immediately, before their interval ends.
 func (t *fluxProduct) requestReconcile(ctx context.Context, apps []int) (requests, error) {
 	return changes(len(apps)), forEachApplication(ctx, len(apps), func(ctx context.Context, i int) error {
 		return t.request(ctx, kustomization, apps[i])

@@ -19,7 +19,7 @@ type Usage struct {
 	Resident, Anonymous, File, Peak int64
 }
 
-// ticksPerSecond is USER_HZ, which is 100 on all architectures of Go.
+// ticksPerSecond is USER_HZ, which is 100 on all architectures that Go supports.
 const ticksPerSecond = 100
 
 // UsageOf returns the total usage of processes.
@@ -84,7 +84,7 @@ func kibibytes(status []byte, name string) int64 {
 	return n << 10
 }
 
-// ResetPeak makes the kernel measure the peak of a process's resident memory from now on.
+// ResetPeak resets the kernel's record of a process's peak memory, so that Peak counts from now on.
 func ResetPeak(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
@@ -110,7 +110,8 @@ func MachineCPU() time.Duration {
 func OthersCPU() time.Duration {
 	others := MachineCPU()
 	for _, pid := range append(children(), os.Getpid()) {
-		// The time of a child that has just ended cannot be read. It is part of the time of this process.
+		// The CPU time of a child that has just ended cannot be read, but is included in this process's children's
+		// time.
 		if own, waited, err := cpuOf(pid); err == nil {
 			others -= own + waited
 		}

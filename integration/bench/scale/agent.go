@@ -37,7 +37,7 @@ type agent struct {
 	observed    *bundle.Observed
 	certificate string
 	request     string
-	known       bool // the control plane has enrolled the agent's key
+	known       bool // true if the control plane has enrolled the agent's key
 	state       *sharedReports
 	catalog     digest.Digest // digest of the current bundle's catalog
 	arrived     time.Time     // time of the promoted module's last change
@@ -49,13 +49,13 @@ type agent struct {
 }
 
 type conduct struct {
-	// Failing is the first version of the promoted module that this agent reports as failed. A silent agent sends no
-	// requests. A noisy agent sends a report every second.
+	// Failing is the first version of the promoted module that this agent reports as failed. A silent agent does not
+	// send requests. A noisy agent sends a report every second.
 	Failing       string
 	Silent, Noisy bool
 }
 
-// sharedReports contains the modules that agents with the same desired state report. These agents share one value.
+// sharedReports contains the module reports of all agents with the same desired state, which share it to save memory.
 type sharedReports struct {
 	kyma    bundle.ReportedKyma
 	modules []bundle.ReportedModule

@@ -89,7 +89,7 @@ func (all *agents) live(ctx context.Context, a *agent) {
 		}
 		next := all.untilPoll(a)
 		if woken && !a.keepsPolling() {
-			// A random first interval spreads the agents' polls.
+			// A random first interval spreads the agents' polls over time.
 			next = time.Duration(rand.Float64() * float64(next))
 		}
 		timer.Reset(next)
@@ -126,7 +126,7 @@ func (all *agents) spread() {
 	}
 }
 
-// setBehavior sets the behavior of every agent. The function how returns the behavior of the agent with index i.
+// setBehavior sets the behavior of every agent. how returns the behavior of the agent with index i.
 func (all *agents) setBehavior(how func(i int) conduct) {
 	for i, a := range all.each {
 		a.mu.Lock()
@@ -144,8 +144,8 @@ func (all *agents) untilPoll(a *agent) time.Duration {
 	return jittered(all.poll)
 }
 
-// arrivalTimes returns the times when agents received a version of the promoted module. other describes an agent that
-// has not received the version.
+// arrivalTimes returns the times at which agents received a version of the promoted module. other describes an agent
+// that has not received it.
 func (all *agents) arrivalTimes(version string) (arrived []time.Time, other string) {
 	var not *agent
 	var trouble error

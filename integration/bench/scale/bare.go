@@ -36,7 +36,7 @@ func (w *world) bareLoop(ctx context.Context) (time.Duration, cpuTimes, error) {
 	if err != nil {
 		return 0, cpuTimes{}, fmt.Errorf("read the bundles for the bare loop: %w", err)
 	}
-	// The promotion found existing repositories, so create them before the measurement.
+	// The measured promotion wrote to existing repositories, so create the repositories before this measurement.
 	_, err = forEach(ctx, bundles, func(ctx context.Context, b bareBundle) error {
 		before, err := holder(b.documents.Catalog)
 		if err != nil {
@@ -99,7 +99,8 @@ func (w *world) fetchBundles(ctx context.Context) ([]bareBundle, error) {
 			}
 			blobs = append(blobs, blob)
 		}
-		// The registry does not write a manifest that already exists in another repository, so change the manifest.
+		// The registry does not store a manifest again that already exists in another repository, so change the
+		// manifest.
 		manifest := bundle.NewBlob(ocispec.MediaTypeImageManifest, append(fetched.Bytes, '\n'))
 		bundles[i] = bareBundle{"bare-" + runtimeID(i), bundle.Documents{State: blobs[0], Catalog: blobs[1]}, manifest}
 		return nil
@@ -112,14 +113,14 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// patchedAtMost limits the number of Kymas that rawPatches patches, because more Kymas would not change the rate.
-const patchedAtMost = 1000
+// maxPatchedKymas limits the number of Kymas that rawPatches patches. More Kymas would not change the measured rate.
+const maxPatchedKymas = 1000
 
 // rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches.
 func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),
-		client.Limit(int64(min(patchedAtMost, w.Runtimes)))); err != nil {
+		client.Limit(int64(min(maxPatchedKymas, w.Runtimes)))); err != nil {
 		return 0, 0, err
 	}
 	took, err := forEach(ctx, all.Items, func(ctx context.Context, was v1beta2.Kyma) error {

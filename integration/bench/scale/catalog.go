@@ -17,7 +17,7 @@ import (
 const (
 	offered       = 32 // number of modules in the catalog
 	perRuntime    = 20
-	commonModules = 8 // modules of every runtime; a promotion of one of them changes all runtimes
+	commonModules = 8 // modules that every runtime has; promoting one of them changes all runtimes
 	sets          = 8 // number of different module sets
 	promotions    = 16
 	channel       = "regular"

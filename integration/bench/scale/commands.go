@@ -27,11 +27,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// runsOfEach is the number of runs of each command. The results contain the median.
-const runsOfEach = 3
+// runsPerCommand is the number of runs of each command. The results contain the median.
+const runsPerCommand = 3
 
-// measureCommands measures `kcp-publisher status` and the web page. It stops the publisher and copies Kymas in etcd
-// until the fleet has the requested size. It is the last stage, because the copies remain.
+// measureCommands measures `kcp-publisher status` and the UI. It stops the publisher and copies Kymas in etcd until the
+// fleet has the requested size. It must be the last stage, because the copies remain.
 func (w *world) measureCommands(ctx context.Context) error {
 	if err := w.killPublisher(); err != nil {
 		return err
@@ -44,7 +44,7 @@ func (w *world) measureCommands(ctx context.Context) error {
 	w.add(each, size, "a Kyma in etcd",
 		fmt.Sprintf("%d Kymas, %d of them copies; a twentieth is silent, a fiftieth has a broken module", w.Seen,
 			max(0, w.Seen-w.Runtimes)))
-	// A complete list means that the API server's cache is current.
+	// Once a list is complete, the API server's cache contains all copies.
 	if err := w.waitUntil(ctx, "the API server lists all copies", func() (bool, string) {
 		s, err := w.measureCommand(ctx, "status", "-o", "name")
 		return err == nil && s.lines == max(w.Seen, w.Runtimes), fmt.Sprint(s.lines, err)
@@ -57,7 +57,7 @@ func (w *world) measureCommands(ctx context.Context) error {
 		{"status", "--all"}, {"status", "--module", promotedModule}, {"status", "--version", promotedVersion(0)},
 		{"status", "-o", "json"},
 	} {
-		if err := w.measureRuns(ctx, strings.Join(args, " "), runsOfEach, args...); err != nil {
+		if err := w.measureRuns(ctx, strings.Join(args, " "), runsPerCommand, args...); err != nil {
 			return err
 		}
 	}
@@ -67,8 +67,8 @@ func (w *world) measureCommands(ctx context.Context) error {
 	return w.measurePage(ctx)
 }
 
-// keyOfKyma returns the key of a Kyma in etcd.
-func keyOfKyma(i int) []byte {
+// etcdKey returns the key of a Kyma in etcd.
+func etcdKey(i int) []byte {
 	return []byte("/registry/operator.kyma-project.io/kymas/" + sample.Namespace + "/" + runtimeID(i))
 }
 
@@ -78,14 +78,14 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 	originals := make([][]byte, w.Runtimes)
 	bytes := 0
 	for i := range originals {
-		data, err := etcd.get(ctx, keyOfKyma(i))
+		data, err := etcd.get(ctx, etcdKey(i))
 		if err != nil {
 			return 0, err
 		}
 		if data, err = breakSomeKymas(i, data); err != nil {
 			return 0, err
 		}
-		if err := etcd.put(ctx, keyOfKyma(i), data); err != nil {
+		if err := etcd.put(ctx, etcdKey(i), data); err != nil {
 			return 0, err
 		}
 		originals[i] = data
@@ -98,7 +98,7 @@ func (w *world) copyKymas(ctx context.Context) (float64, error) {
 			original := i % w.Runtimes
 			data := strings.ReplaceAll(string(originals[original]), runtimeID(original), runtimeID(i))
 			data = uid.ReplaceAllString(data, fmt.Sprintf(`"uid":"00000000-0000-4000-8000-%012d"`, i))
-			return etcd.put(within, keyOfKyma(i), []byte(data))
+			return etcd.put(within, etcdKey(i), []byte(data))
 		})
 	}
 	return float64(bytes / w.Runtimes), group.Wait()
@@ -194,7 +194,7 @@ func (w *world) measureImages(ctx context.Context) error {
 	if err := w.measureRuns(ctx, "images --image, first search", 1, args...); err != nil {
 		return err
 	}
-	return w.measureRuns(ctx, "images --image", runsOfEach, args...)
+	return w.measureRuns(ctx, "images --image", runsPerCommand, args...)
 }
 
 // measureRuns measures several runs of a command. The results contain the median.

@@ -70,8 +70,8 @@ func (w *world) measureHostileFleet(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// measureBaselines sends the requests of a promotion to the registry and the API server without a publisher, and
-// measures them. Other stages compare the publisher with these figures.
+// measureBaselines sends the same requests as a promotion to the registry and the API server, but without a publisher,
+// and measures them. Other stages compare the publisher with these figures.
 func (w *world) measureBaselines(ctx context.Context) error {
 	if w.pending {
 		if err := w.converge(ctx); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // memoryLimit limits the memory of one program.
 type memoryLimit struct {
-	// mechanism describes the mechanism that enforces the limit, for the results.
+	// mechanism names the mechanism that enforces the limit, for the table of results.
 	mechanism string
 	folder    string   // folder of the cgroup; empty if no cgroup is used
 	open      *os.File // open file descriptor of folder

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// markdown writes the tables: figures of this and the previous run, and the machine's usage in each stage.
+// markdown writes the tables: the figures of this run and the previous one, and the machine's CPU usage in each stage.
 func (r *results) markdown(out io.Writer, before *results) {
 	o := r.Options
 	fmt.Fprintf(out,
@@ -64,7 +64,7 @@ func short(d time.Duration) string {
 	return text
 }
 
-// quantile returns the value below which the given share of the values is.
+// quantile returns the value that is greater than the given share of the values.
 func quantile(values []time.Duration, share float64) time.Duration {
 	if len(values) == 0 {
 		return 0

@@ -31,7 +31,7 @@ func (w *world) notify() error {
 	return nil
 }
 
-// subscribe creates every agent's password for the publisher's notifications.
+// subscribe creates every agent's password for notifications from the publisher.
 func (w *world) subscribe(ctx context.Context) error {
 	registries := make(map[string]*store.Registries, w.Runtimes)
 	var mu sync.Mutex // guards registries
@@ -86,7 +86,7 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 		return
 	}
 	defer answer.Close()
-	a.poll() // notifications can have been lost before the connection
+	a.poll() // notifications may have been lost before the connection was open
 	for lines := bufio.NewScanner(answer); lines.Scan(); {
 		if bytes.HasPrefix(lines.Bytes(), []byte("data:")) {
 			a.poll()
@@ -98,6 +98,6 @@ func (all *agents) readEvents(ctx context.Context, a *agent) {
 func (a *agent) poll() {
 	select {
 	case a.wake <- struct{}{}:
-	default: // a wake-up is already pending
+	default: // a poll is already pending
 	}
 }

@@ -27,7 +27,7 @@ func (w *world) push(ctx context.Context) (pushed, error) {
 	return p, err
 }
 
-// untilNamed waits until every Kyma's status contains the digest of the pushed bundle. It returns the time since the
+// untilNamed waits until every Kyma's status contains the digest of its pushed bundle. It returns the time since the
 // promotion.
 func (w *world) untilNamed(ctx context.Context, p pushed) (time.Duration, error) {
 	var last time.Time
@@ -62,8 +62,8 @@ func (w *world) measurePromotion(ctx context.Context) error {
 	return w.recordMemory("publisher's memory after the promotion")
 }
 
-// measureReports measures the time that the publisher needs to update all statuses when all runtimes report at the
-// same time.
+// measureReports measures how long the publisher takes to update all statuses when all runtimes report at the same
+// time.
 func (w *world) measureReports(ctx context.Context) error {
 	if !w.pending {
 		p, err := w.push(ctx)
@@ -79,8 +79,8 @@ func (w *world) measureReports(ctx context.Context) error {
 	return err
 }
 
-// respond makes all agents poll and waits until counts returns true for the wanted number of Kymas. It records the time
-// and the resource usage.
+// respond makes all agents poll and waits until counts returns true for the wanted number of Kymas. It records the
+// elapsed time and the resource usage.
 func (w *world) respond(ctx context.Context, wanted int, counts func(string, record) bool) (time.Duration, error) {
 	writes, err := w.writes(ctx)
 	if err != nil {

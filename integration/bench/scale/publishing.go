@@ -50,13 +50,14 @@ func (w *world) seeding(ctx context.Context) error {
 // pushed is the result of untilPushed.
 type pushed struct {
 	tenth, half, all time.Duration
-	traffic          requestCounts // registry requests until the last runtime has its bundle
+	traffic          requestCounts // registry requests until the bundle of the last runtime arrived
 	spent            cpuTimes
 	started          time.Time
 	were             map[string]string // digest of each Kyma's previous bundle
 }
 
-// untilPushed waits until the registry has received a bundle of every runtime. It ignores bundles from before started.
+// untilPushed waits until the registry has received a bundle for every runtime. It ignores bundles from before the time
+// started.
 func (w *world) untilPushed(
 	ctx context.Context, started time.Time, before requestCounts, spent cpuTimes,
 ) (pushed, error) {
@@ -87,7 +88,7 @@ func (w *world) untilPushed(
 // per formats a count per runtime.
 func (w *world) per(n float64) string { return fmt.Sprintf("%.2f", n/float64(w.Runtimes)) }
 
-// measureFirstPublish measures a publisher that starts with a fleet without bundles.
+// measureFirstPublish measures a publisher that starts with a fleet to which no bundles have been published yet.
 func (w *world) measureFirstPublish(ctx context.Context) error {
 	before, err := w.registry.totalTraffic(ctx)
 	if err != nil {
@@ -131,8 +132,8 @@ func (w *world) isUpToDate(_ string, r record) bool {
 		r.Published != "" && r.Observed == r.Published
 }
 
-// untilRight waits until the function counts returns true for the wanted number of Kymas. It returns the time of the
-// last change to a Kyma.
+// untilRight waits until counts returns true for the wanted number of Kymas. It returns the time of the last change to
+// a Kyma.
 func (w *world) untilRight(ctx context.Context, wanted int, counts func(id string, r record) bool) (time.Time, error) {
 	var last time.Time
 	err := w.waitUntil(ctx,

@@ -30,20 +30,20 @@ const (
 	agentsHost    = "localhost"
 )
 
-// request is a group of requests to the registry that are counted together.
+// request is a kind of request to the registry. The registry counts requests of the same kind together.
 type request struct {
 	// From is the sender, Method the HTTP method, and About the type of the requested object, such as "manifests of
 	// reports".
 	From, Method, About string
 }
 
-// requestCount is the count of a group of requests, and the time of the last response.
+// requestCount is the number of requests of one kind, and the time of the last response.
 type requestCount struct {
 	N    int64
 	Last time.Time
 }
 
-// requestCounts contains the count of each group of requests.
+// requestCounts maps each kind of request to its count.
 type requestCounts map[request]requestCount
 
 func (c requestCounts) n(from, method, about string) int64 { return c[request{from, method, about}].N }
@@ -95,7 +95,7 @@ func describePath(path string) string {
 	return class + " of " + place
 }
 
-// published returns the runtime whose bundle a request pushed, or "" for other requests.
+// published returns the runtime to whose repository a request pushed a bundle, or "" for other requests.
 func published(method, path string, status int) string {
 	rest, ofRuntimes := strings.CutPrefix(path, "/v2/"+fleetPath+"/"+bundle.DesiredRepository(""))
 	runtime, isBundle := strings.CutSuffix(rest, "/manifests/"+bundle.TagDesired)
@@ -108,7 +108,7 @@ func published(method, path string, status int) string {
 // arrivals contains the time when the registry received the newest bundle of each runtime.
 type arrivals map[string]time.Time
 
-// countSince returns the number of bundles that arrived after a time.
+// countSince returns the number of bundles that arrived after t.
 func (a arrivals) countSince(t time.Time) (n requestCount) {
 	for _, at := range a {
 		if !at.After(t) {
@@ -125,7 +125,7 @@ func (a arrivals) countSince(t time.Time) (n requestCount) {
 // progressPath is the registry process's path for arrivals.
 const progressPath = "/bundles"
 
-// entry is a group of requests with its count, in the JSON of the registry process.
+// entry is one element of a requestCounts in the registry process's JSON.
 type entry struct {
 	request
 	requestCount
@@ -191,7 +191,8 @@ func serveRegistry(ctx context.Context, options registry.Options, in io.Reader, 
 	return errors.Join(server.Close(), r.Close())
 }
 
-// localClient is the HTTP client for the bench's processes. Profiles take 30 seconds.
+// localClient is the HTTP client for the benchmark's processes. The timeout is long, because a profile takes 30
+// seconds.
 var localClient = &http.Client{Timeout: time.Minute}
 
 type registryAddresses struct{ Registry, Traffic string }
@@ -242,7 +243,7 @@ func startRegistry(dir string, notifications *fleet.Notifications) (*registryPro
 	return r, nil
 }
 
-// totalTraffic returns all traffic so far.
+// totalTraffic returns the counts of all requests so far.
 func (r *registryProcess) totalTraffic(ctx context.Context) (requestCounts, error) {
 	var entries []entry
 	if err := r.ask(ctx, "/", &entries); err != nil {

@@ -13,8 +13,8 @@ const quietTime = 5 * time.Second
 // pollsPerSecond returns the maximum rate of a publisher's polls in an idle fleet.
 func (w *world) pollsPerSecond() float64 { return 1.5*float64(w.Runtimes)/30 + 5 }
 
-// untilIdle waits until the publisher has reconciled every Kyma and only polls the registry. It returns the time
-// until then.
+// untilIdle waits until the publisher has reconciled every Kyma and only polls the registry. It returns the elapsed
+// time.
 func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, error) {
 	window, heads, others := time.Now(), int64(-1), int64(-1)
 	err := w.waitUntil(ctx, "the publisher is idle", func() (bool, string) {
@@ -24,8 +24,7 @@ func (w *world) untilIdle(ctx context.Context, since time.Time) (time.Duration, 
 		}
 		asked := int64(0)
 		for key, n := range now {
-			// After a restart, the publisher reads each report with its next poll, so these requests belong to
-			// polling.
+			// After a restart, the publisher reads each report at its next poll, so count these requests as polls.
 			if key.From == publisherHost && (key.Method == http.MethodHead || key.About == aboutReports) {
 				asked += n.N
 			}

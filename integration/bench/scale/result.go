@@ -99,7 +99,7 @@ func (f figure) text() string {
 	return fmt.Sprintf("%.1f %s", f.Value, f.Unit)
 }
 
-// previousFigure returns the figure with the same stage and name in another run, or nil.
+// previousFigure returns the figure with the same stage and name from these results, or nil.
 func (r *results) previousFigure(f figure) *figure {
 	if r == nil {
 		return nil
@@ -123,7 +123,7 @@ func (r *results) write(folder string, out io.Writer) error {
 	}
 	before, err := readResults(base + ".json")
 	if len(r.Options.Only)+len(r.Failed) > 0 {
-		base += "-part" // later complete runs are not compared with this partial run
+		base += "-part" // so that later complete runs are not compared with this partial run
 	}
 	if err != nil {
 		return err

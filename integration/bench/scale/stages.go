@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/sample"
 )
 
-// stage is one measurement. When a stage starts and ends, all runtimes have the newest bundle and all agents are
+// stage is one measurement. Before and after each stage, all runtimes have the newest bundle and all agents are
 // suspended.
 type stage struct {
 	name string
@@ -81,7 +81,7 @@ func (w *world) measure(ctx context.Context, s stage) error {
 	return err
 }
 
-// recover restores the fleet to the initial state of a stage, for example after a failed stage.
+// recover brings the fleet back to the state in which a stage can start, for example after a failed stage.
 func (w *world) recover(ctx context.Context) error {
 	w.agents.suspend()
 	w.agents.setBehavior(func(int) conduct { return conduct{} })
@@ -101,8 +101,8 @@ func (w *world) recover(ctx context.Context) error {
 	return w.converge(ctx)
 }
 
-// limit returns the time limit for the responses of all runtimes. In some stages, each runtime polls several times
-// until then.
+// limit returns the time within which all runtimes must respond. In some stages, each runtime polls several times
+// within this limit.
 func (w *world) limit() time.Duration {
 	return 4*time.Minute + 6*w.AgentPoll + time.Duration(w.Runtimes)*200*time.Millisecond
 }

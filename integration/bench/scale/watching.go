@@ -107,7 +107,7 @@ func (w writesByResource) total() (n float64) {
 // statusPatches is the key for patches of a Kyma's status.
 const statusPatches = "PATCH kymas/status"
 
-// getMetrics returns the response of the publisher's metrics endpoint to a path.
+// getMetrics sends a GET request for a path to the publisher's metrics endpoint and returns the response.
 func (w *world) getMetrics(ctx context.Context, path string) ([]byte, error) {
 	data, err := get(ctx, w.metrics, path)
 	if err != nil {

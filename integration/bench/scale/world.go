@@ -63,8 +63,8 @@ type world struct {
 	agents        *agents
 	version       int  // number of the promoted module's current version
 	pending       bool // agents have not received the newest promotion yet
-	// promoted is the duration of the measured promotion. statuses is the time until the publisher had recorded all
-	// reports about it. They are 0 before the measurement.
+	// promoted is the duration of the measured promotion. statuses is the time until the publisher recorded all reports
+	// about it. Both are 0 before the measurement.
 	promoted, statuses time.Duration
 	promotedCPU        time.Duration // CPU time of publisher and registry during the promotion
 	mounts             int64         // blobs mounted per bundle of a promotion
@@ -173,7 +173,7 @@ func (w *world) killPublisher() error {
 	if w.publisher == nil {
 		return nil
 	}
-	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to the time of the next process
+	w.spentBy["publisher"] = w.cpu("publisher") // cpu adds this time to that of the next process
 	err := w.publisher.stop(syscall.SIGKILL)
 	w.publisher = nil
 	return err

@@ -24,7 +24,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/integration/chaos"
 )
 
-// dir is the folder for the logs and the story of the newest run.
+// dir is the folder for the logs and story.txt of the newest run.
 const dir = ".chaos"
 
 func main() {
@@ -155,7 +155,7 @@ func run(ctx context.Context, options chaos.Options) error {
 	return nil
 }
 
-// flagsOf returns the flags for repeating a plan, except seed, duration and runtimes.
+// flagsOf returns the flags that repeat a plan, except the seed, the duration and the number of runtimes.
 func flagsOf(shape chaos.Shape) string {
 	var flags []string
 	if shape.Network {

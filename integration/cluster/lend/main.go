@@ -77,8 +77,8 @@ func listen() (net.Listener, error) {
 	return listener, nil
 }
 
-// limitServers makes each lent API server and its etcd, which inherit the environment of this process, use one thread.
-// The machine has fewer cores than API servers, so more threads would only cost CPU time of the Go scheduler.
+// limitServers limits each lent API server and its etcd to one thread, through the environment that they inherit from
+// this process. With more API servers than cores, additional threads would only cost scheduling time.
 func limitServers() error {
 	if os.Getenv("GOMAXPROCS") != "" {
 		return nil
