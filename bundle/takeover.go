@@ -109,29 +109,6 @@ func checkObjects(objects []ObjectRef) error {
 	return nil
 }
 
-func (s DesiredState) checkTakeover() error {
-	if !s.Takeover.isKnown() {
-		return fmt.Errorf("takeover %s: must be %s, %s, %s or empty", Quote(string(s.Takeover), maxQuotedBytes),
-			TakeoverAdopt, TakeoverClean, TakeoverRelease)
-	}
-	inherited := 0
-	for i, m := range s.All() {
-		if err := checkObjects(m.Inherited); err != nil {
-			return fmt.Errorf("manifests[%d].inherited%w", i, err)
-		}
-		inherited += len(m.Inherited)
-	}
-	if inherited > MaxInherited {
-		return fmt.Errorf("manifests inherit %d objects in total, must be at most %d", inherited, MaxInherited)
-	}
-	for i, m := range s.Offers {
-		if len(m.Inherited) > 0 {
-			return fmt.Errorf("offers[%d].inherited: only manifests can inherit objects", i)
-		}
-	}
-	return nil
-}
-
 func (p TakeoverPhase) isKnown() bool {
 	return slices.Contains([]TakeoverPhase{"", TakeoverAdopt, TakeoverClean, TakeoverRelease}, p)
 }

@@ -8,6 +8,19 @@ import (
 	"strings"
 )
 
+// renderChart renders a chart as `helm install` would. It returns an error if the result is not reproducible.
+func renderChart(in Input) ([]placedObject, error) {
+	files, err := chartFiles(in.Content)
+	if err != nil {
+		return nil, in.wrapError(err)
+	}
+	found, err := in.reproducible(files)
+	if err != nil {
+		return nil, in.wrapError(err)
+	}
+	return found, nil
+}
+
 // passesOfUnsorted is the number of additional renderings of a chart that uses the functions keys or values. A single
 // additional rendering could have the same order by chance.
 const passesOfUnsorted = 4

@@ -14,19 +14,6 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// renderChart renders a chart as `helm install` would. It returns an error if the result is not reproducible.
-func renderChart(in Input) ([]placedObject, error) {
-	files, err := chartFiles(in.Content)
-	if err != nil {
-		return nil, in.wrapError(err)
-	}
-	found, err := in.reproducible(files)
-	if err != nil {
-		return nil, in.wrapError(err)
-	}
-	return found, nil
-}
-
 // renderOnce renders a chart once and returns the objects in the order of installation. It loads the chart each time,
 // because templates can modify the values of a loaded chart.
 func (in Input) renderOnce(files []file, layer []byte) ([]placedObject, error) {

@@ -2,10 +2,7 @@ package ui
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 
-	"github.com/opencontainers/go-digest"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -105,62 +102,6 @@ func relatedRollouts(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout
 		}
 	}
 	return rivals
-}
-
-func (p *pages) actOnRollout(w http.ResponseWriter, r pageRequest) {
-	one := r.findRollout()
-	if one == nil {
-		p.rollout(w, r)
-		return
-	}
-	form, ok := p.readForm(w, r)
-	if !ok {
-		return
-	}
-	if r.viewer.MayChangeRollout == nil || r.viewer.ActOnRollout == nil {
-		p.showRollout(w, r, http.StatusForbidden, "You may not change this rollout.")
-		return
-	}
-	may, err := r.viewer.MayChangeRollout(r.Context(), p.key(one.Name))
-	if err != nil || !may {
-		p.showRollout(w, r, http.StatusForbidden,
-			"You may not change this rollout: you need permission to patch it in the control plane.")
-		return
-	}
-	var chosen *pageAction
-	for _, o := range r.rolloutOffers(one) {
-		if o.Name == form.action && o.Wave == form.wave {
-			chosen = &o
-		}
-	}
-	address := "/rollouts/" + url.PathEscape(one.Name)
-	if chosen == nil {
-		p.showRollout(w, r, http.StatusConflict, "This action is not possible in the rollout's current state.")
-		return
-	}
-	effect := "Rollout " + one.Name + " " + chosen.effect + "."
-	c := confirmation{
-		Heading: chosen.Title + "?", Effect: effect, Button: chosen.Title, Count: int(chosen.Runtimes),
-		Address: address, Back: address, Action: form.action, Wave: form.wave,
-		Selection: digest.FromString(effect).Encoded(),
-	}
-	if form.confirmed && form.selection != c.Selection {
-		c.Error, form.confirmed = "The rollout changed, so the action now has another effect. Nothing has been changed yet.",
-			false
-	}
-	if !form.confirmed {
-		p.confirm(w, r, "rollouts", c)
-		return
-	}
-	result, err := r.viewer.ActOnRollout(r.Context(), p.key(one.Name), chosen.confirmedAction())
-	if err != nil {
-		p.showRollout(w, r, http.StatusConflict, err.Error())
-		return
-	}
-	p.Log.Info("a viewer changed the rollout", "viewer", r.viewer.Name, "rollout", one.Name, "action", form.action,
-		"wave", form.wave)
-	p.logUnrecorded(r, result, one.Name)
-	http.Redirect(w, r.Request, address+"?done="+form.action, http.StatusSeeOther)
 }
 
 func (r pageRequest) findRollout() *fleet.Rollout {

@@ -87,18 +87,6 @@ func (p *pages) mayAct(r pageRequest, kyma client.ObjectKey) bool {
 	return may && err == nil
 }
 
-func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
-	id := r.PathValue("id")
-	at, known := r.fleet.byID[id]
-	if !known {
-		p.runtime(w, r)
-		return
-	}
-	one := &r.fleet.Runtimes[at]
-	address := "/runtimes/" + url.PathEscape(id)
-	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
-}
-
 // actOnSelection performs an action on all runtimes that match the query in the page's address.
 func (p *pages) actOnSelection(w http.ResponseWriter, r pageRequest) {
 	q := parseQuery(r.URL.Query())

@@ -3,6 +3,7 @@ package ui
 import (
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"time"
 
@@ -82,6 +83,18 @@ func (p *pages) runtime(w http.ResponseWriter, r pageRequest) {
 	p.render(w, r, "runtime", http.StatusOK, frame{
 		Title: "Runtime " + cleanLine(100, one.ID), Section: "fleet", Live: true, Body: page,
 	})
+}
+
+func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
+	id := r.PathValue("id")
+	at, known := r.fleet.byID[id]
+	if !known {
+		p.runtime(w, r)
+		return
+	}
+	one := &r.fleet.Runtimes[at]
+	address := "/runtimes/" + url.PathEscape(id)
+	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
 }
 
 // isWithdrawn reports whether the runtime's problem is a version that a rollout withdrew. The page then does not show
