@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
@@ -164,34 +162,6 @@ func newAgent(options Options) *Agent {
 	}
 }
 
-// Notify requests an immediate poll. It does not block, and is safe for concurrent use.
-func (a *Agent) Notify() {
-	a.notified.Store(true)
-	a.Trigger.Request()
-}
-
-// Trigger starts immediate reconciliations of an Agent. It is safe for concurrent use.
-type Trigger chan event.GenericEvent
-
-// NewTrigger returns a Trigger without a request.
-func NewTrigger() Trigger { return make(Trigger, 1) }
-
-// Request requests an immediate reconciliation. It does not block.
-func (t Trigger) Request() {
-	select {
-	case t <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
-	default: // a reconciliation is already requested
-	}
-}
-
-func (a *Agent) pollInterval() time.Duration {
-	return cmp.Or(bundleSettings(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
-}
-
-func (a *Agent) reportInterval() time.Duration {
-	return cmp.Or(bundleSettings(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
-}
-
 // pullBundle reads a newer bundle from the registry.
 func (a *Agent) pullBundle(ctx context.Context, log logr.Logger) {
 	before, root, location := slices.Clone(a.Puller.RefusedBundles()), a.Puller.Root().Version,
@@ -242,15 +212,6 @@ func (a *Agent) recordRefused(ctx context.Context, log logr.Logger, refused bund
 		refused.Reason)
 	a.emitEvent(ctx, v1beta2.ReasonBundleRefused,
 		fmt.Sprintf("refused %s %s (%s): %s", what, refused.Digest, refused.Reason, refused.Detail))
-}
-
-func (a *Agent) emitEvent(ctx context.Context, reason, note string) {
-	kyma := &v1beta2.Kyma{}
-	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
-		kyma); err == nil {
-		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s",
-			bundle.Bounded(note, bundle.MaxNoteBytes))
-	}
 }
 
 // getKyma returns the runtime's Kyma, or nil if it does not exist. The versions of its modules come from the annotation

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,14 @@ func bundleSettings(b *bundle.Bundle) bundle.Settings {
 		return bundle.Settings{}
 	}
 	return b.State.Settings
+}
+
+func (a *Agent) pollInterval() time.Duration {
+	return cmp.Or(bundleSettings(a.Puller.Current()).PollInterval.Duration, a.PollInterval)
+}
+
+func (a *Agent) reportInterval() time.Duration {
+	return cmp.Or(bundleSettings(a.Puller.Current()).ReportInterval.Duration, a.ReportInterval)
 }
 
 // delivery is the result of the last attempt to send a report.

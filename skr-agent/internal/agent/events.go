@@ -1,10 +1,12 @@
 package agent
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -59,4 +61,13 @@ func (a *Agent) emitRegistryEvent(err error) {
 	note := bundle.Bounded("failed to read bundles from "+a.Puller.Location().String()+
 		", continuing with the last accepted bundle: "+after.reason, bundle.MaxNoteBytes)
 	a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonRegistryUnavailable, "Pull", "%s", note)
+}
+
+func (a *Agent) emitEvent(ctx context.Context, reason, note string) {
+	kyma := &v1beta2.Kyma{}
+	if err := a.Client.Get(ctx, client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+		kyma); err == nil {
+		a.Events.Eventf(kyma, nil, corev1.EventTypeWarning, reason, "Pull", "%s",
+			bundle.Bounded(note, bundle.MaxNoteBytes))
+	}
 }

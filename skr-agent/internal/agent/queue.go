@@ -30,3 +30,23 @@ func requestAfter(after time.Duration) handler.EventHandler {
 		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { q.AddAfter(request, after) },
 	}
 }
+
+// Notify requests an immediate poll. It does not block, and is safe for concurrent use.
+func (a *Agent) Notify() {
+	a.notified.Store(true)
+	a.Trigger.Request()
+}
+
+// Trigger starts immediate reconciliations of an Agent. It is safe for concurrent use.
+type Trigger chan event.GenericEvent
+
+// NewTrigger returns a Trigger without a request.
+func NewTrigger() Trigger { return make(Trigger, 1) }
+
+// Request requests an immediate reconciliation. It does not block.
+func (t Trigger) Request() {
+	select {
+	case t <- event.GenericEvent{Object: &v1beta2.Kyma{}}:
+	default: // a reconciliation is already requested
+	}
+}

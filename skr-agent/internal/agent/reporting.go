@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
@@ -130,4 +132,79 @@ func (a *Agent) pushReport(ctx context.Context, r bundle.Report) error {
 	}
 	a.twinDetector.recordReport(manifest.Descriptor.Digest, a.Now())
 	return nil
+}
+
+// checkForTwin compares the newest report in the registry with the agent's own report to detect a second agent.
+// polled is true after a poll.
+func (a *Agent) checkForTwin(ctx context.Context, log logr.Logger, polled bool) {
+	if a.Instance == "" {
+		return
+	}
+	if a.twinDetector.ownReport == "" {
+		a.resumeSequence(ctx, log)
+		return
+	}
+	repository, err := a.Puller.Location().Reading(ctx, bundle.ReportRepository(a.Runtime))
+	if err != nil {
+		return
+	}
+	newest, err := store.Head(ctx, repository, bundle.TagLatest)
+	if err != nil {
+		return
+	}
+	var report *bundle.AcceptedReport
+	if newest != a.twinDetector.ownReport {
+		if report, err = a.fetchOwnReport(ctx, repository, newest.String()); err != nil {
+			return
+		}
+	}
+	before := a.twinDetector.twin
+	if polled && newest == a.twinDetector.ownReport {
+		a.twinDetector.recordPoll(a.Now(), a.pollInterval())
+	}
+	if !a.twinDetector.detectTwin(newest, report, a.Instance, a.sequence) {
+		return
+	}
+	a.delivery.content = "" // report again, to replace the second agent's report
+	// The control plane accepts only increasing sequences. The second agent's sequences can be ahead of the clock.
+	a.sequence = max(a.sequence, report.Sequence)
+	if a.twinDetector.twin != before {
+		why := a.twinMessage()
+		log.Error(errors.New(why), "detected a second agent, accepting no newer bundles")
+		a.emitEvent(ctx, v1beta2.ReasonCloneDetected, why)
+	}
+}
+
+// fetchOwnReport fetches a report, or returns nil if another key signed it.
+func (a *Agent) fetchOwnReport(
+	ctx context.Context, reader store.Reader, reference string,
+) (*bundle.AcceptedReport, error) {
+	key, err := a.Signer.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	fetched, err := store.Fetch(ctx, reader, reference)
+	if err != nil {
+		return nil, err
+	}
+	report, err := bundle.VerifyReport(fetched, bundle.Reporter{Runtime: a.Runtime, Key: key})
+	if err != nil {
+		return nil, nil //nolint:nilerr // signed by another key
+	}
+	return &report, nil
+}
+
+// twinMessage returns a message if a second agent reports with the same key, and "" otherwise.
+func (a *Agent) twinMessage() string {
+	if a.twinDetector.twin == "" {
+		return ""
+	}
+	return fmt.Sprintf(
+		"another agent (instance %s) reports with this agent's key: a copy of this cluster is running. Stop the "+
+			"copy. Then delete Secret %s/skr-agent-key in the original cluster, and "+
+			"apply the output of `kcp-publisher enroll %s` there",
+		bundle.Quote(a.twinDetector.twin, 64),
+		v1beta2.RuntimeNamespace,
+		a.Runtime,
+	)
 }
