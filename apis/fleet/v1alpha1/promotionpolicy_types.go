@@ -52,8 +52,8 @@ type PromotionPolicySpec struct {
 	// Calendar restricts the times of promotions. If unset, a promotion can happen at any time.
 	// +optional
 	Calendar *PromotionCalendar `json:"calendar,omitempty"`
-	// Hold stops all promotions of the policy. To hold one version, annotate its ModuleTemplate with
-	// kyma-pull.dev/hold-promotion.
+	// Hold stops all promotions of the policy. To hold one version, set the annotation or label
+	// kyma-pull.dev/hold-promotion on its ModuleTemplate.
 	// +optional
 	Hold bool `json:"hold,omitempty"`
 	// PromoteBy selects how versions are promoted. With Publisher, the publisher edits ModuleReleaseMetas, except those
@@ -256,7 +256,7 @@ const (
 	WaitOtherPolicy WaitReason = "OtherPolicy"
 	// WaitPolicyHeld means that spec.hold of the policy is set.
 	WaitPolicyHeld WaitReason = "PolicyHeld"
-	// WaitVersionHeld means that the version's ModuleTemplate has the annotation kyma-pull.dev/hold-promotion.
+	// WaitVersionHeld means that the version's ModuleTemplate has the annotation or label kyma-pull.dev/hold-promotion.
 	WaitVersionHeld WaitReason = "VersionHeld"
 	// WaitFleetUnknown means that the publisher does not know all runtimes of the channel yet.
 	WaitFleetUnknown WaitReason = "FleetUnknown"

@@ -177,6 +177,9 @@ const (
 	// AnnotationHoldPromotion on a ModuleTemplate contains the reason why PromotionPolicies must not promote its
 	// version. Bundles do not contain it.
 	AnnotationHoldPromotion = "kyma-pull.dev/hold-promotion"
+	// LabelHoldPromotion on a ModuleTemplate has the same effect as the annotation with this key, with any value. Bundles
+	// do not contain it.
+	LabelHoldPromotion = "kyma-pull.dev/hold-promotion"
 	// AnnotationTarget is set on a ModuleTemplate to the cluster in which the module is installed. In v1beta1,
 	// spec.target contains its value.
 	AnnotationTarget = Group + "/target"

@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -225,7 +226,7 @@ func newEntry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 	if err != nil {
 		return bundle.CatalogEntry{}, fmt.Errorf("encode %s/%s: %w", meta.Namespace, meta.Name, err)
 	}
-	e := bundle.CatalogEntry{Name: meta.Name, Labels: meta.Labels, Spec: raw}
+	e := bundle.CatalogEntry{Name: meta.Name, Labels: withoutPrivateLabels(meta.Labels), Spec: raw}
 	for name, value := range meta.Annotations {
 		if !slices.Contains(privateAnnotations, name) {
 			if e.Annotations == nil {
@@ -235,6 +236,19 @@ func newEntry(meta *metav1.ObjectMeta, spec any) (bundle.CatalogEntry, error) {
 		}
 	}
 	return e, nil
+}
+
+// withoutPrivateLabels omits the label that holds a version. With it, a hold would change the catalog of every runtime.
+func withoutPrivateLabels(all map[string]string) map[string]string {
+	if _, held := all[v1beta2.LabelHoldPromotion]; !held {
+		return all
+	}
+	public := maps.Clone(all)
+	delete(public, v1beta2.LabelHoldPromotion)
+	if len(public) == 0 {
+		return nil
+	}
+	return public
 }
 
 func objectKey(object metav1.Object) string { return object.GetNamespace() + "/" + object.GetName() }

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -374,16 +375,18 @@ func BenchmarkLookupWithoutMeta(b *testing.B) {
 	}
 }
 
-func TestControlPlaneAnnotationsDoNotChangeRevision(t *testing.T) {
+func TestControlPlaneMetadataDoesNotChangeRevision(t *testing.T) {
 	noted := versioned("keda", "1.7.0")
 	noted.Annotations = map[string]string{
 		"kubectl.kubernetes.io/last-applied-configuration": "{}", v1beta2.AnnotationGitCommit: "abc",
-		v1beta2.AnnotationGitDigest: "def",
+		v1beta2.AnnotationGitDigest: "def", v1beta2.AnnotationHoldPromotion: "the audit",
 	}
+	noted.Labels = maps.Clone(noted.Labels)
+	metav1.SetMetaDataLabel(&noted.ObjectMeta, v1beta2.LabelHoldPromotion, "true")
 	plain := snapshot(t, []v1beta2.ModuleTemplate{versioned("keda", "1.7.0")}, offered("keda", nil))
 	other := snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil))
 	if plain.Revision != other.Revision {
-		t.Error("the revision depends on annotations that are not published")
+		t.Error("the revision depends on metadata that is not published")
 	}
 	noted.Annotations["doc.example/link"] = "https://example.com"
 	if snapshot(t, []v1beta2.ModuleTemplate{noted}, offered("keda", nil)).Revision == plain.Revision {

@@ -148,6 +148,7 @@ var exempt = map[string][]string{
 		"AnnotationUsesValues",
 		"LabelChannel",
 		"LabelContent",
+		"LabelHoldPromotion",
 		"LabelContentDigest",
 		"LabelControllerName",
 		"LabelKymaName",

@@ -112,34 +112,16 @@ func (c *chain) planPosition(entry *fleet.TrainVersion, i int, after *fleet.Trai
 				c.meta.Annotations[v1beta2.AnnotationGitCommit] != "",
 		}
 		out.Due = append(out.Due, promotion)
-		entry.Reason = fleet.WaitDue
-		entry.Message = joinWaits(append(c.labelHint(entry.Version), waitCondition{message: promotion.dueMessage()}))
+		entry.Reason, entry.Message = fleet.WaitDue, promotion.dueMessage()
 		return
 	}
-	entry.Reason, entry.Message = waits[0].reason, joinWaits(append(c.labelHint(entry.Version), waits...))
+	entry.Reason, entry.Message = waits[0].reason, joinWaits(waits)
 	if at := c.expectedPromotion(entry, &channels[i], to, after, waits); !at.IsZero() {
 		entry.Arrival = &metav1.Time{Time: at}
 		if out.Next.IsZero() || at.Before(out.Next) {
 			out.Next = at
 		}
 	}
-}
-
-// labelHint returns a message if the version's ModuleTemplate has the key that holds a version as a label instead of an
-// annotation.
-func (c *chain) labelHint(version string) []waitCondition {
-	templates, err := c.findTemplates(c.module, version)
-	if err != nil {
-		return nil // unresolvedConditions reports the error
-	}
-	for _, t := range templates {
-		_, isLabel := t.Labels[v1beta2.AnnotationHoldPromotion]
-		if _, isHeld := t.Annotations[v1beta2.AnnotationHoldPromotion]; isLabel && !isHeld {
-			return []waitCondition{{message: fmt.Sprintf("the label %s of ModuleTemplate %s has no effect: "+
-				"to hold the version, set it as an annotation", v1beta2.AnnotationHoldPromotion, t.Name)}}
-		}
-	}
-	return nil
 }
 
 func (p Promotion) dueMessage() string {
@@ -200,7 +182,7 @@ func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, count
 		waits = append(waits, waitCondition{fleet.WaitPolicyHeld, why})
 	}
 	for _, t := range templates {
-		if why, held := t.Annotations[v1beta2.AnnotationHoldPromotion]; held {
+		if why, held := holdReason(t); held {
 			waits = append(
 				waits,
 				waitCondition{
@@ -217,6 +199,15 @@ func (c *chain) unresolvedConditions(entry *fleet.TrainVersion, to string, count
 		})
 	}
 	return waits
+}
+
+// holdReason returns the reason why a ModuleTemplate holds its version. held is false if it does not.
+func holdReason(t *v1beta2.ModuleTemplate) (why string, held bool) {
+	if why, held = t.Annotations[v1beta2.AnnotationHoldPromotion]; held {
+		return why, true
+	}
+	why, held = t.Labels[v1beta2.LabelHoldPromotion]
+	return "label " + v1beta2.LabelHoldPromotion + "=" + why, held
 }
 
 // unmetConditions returns those conditions of a channel that are not met yet, such as the number of ready runtimes.

@@ -211,20 +211,19 @@ func TestVersionIsPromotedOnlyIfAllConditionsAreMet(t *testing.T) {
 			},
 			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds the version: the audit",
 		},
-		"label with the key that holds a version has no effect": {
+		"version with a hold label waits": {
 			change: func(in *Input) {
-				in.Templates[1].Labels = map[string]string{v1beta2.AnnotationHoldPromotion: "true"}
+				in.Templates[1].Labels = map[string]string{v1beta2.LabelHoldPromotion: "audit"}
 			},
-			reason: fleet.WaitDue, due: true,
-			message: "the label kyma-pull.dev/hold-promotion of ModuleTemplate keda-1.8.0 has no effect: " +
-				"to hold the version, set it as an annotation; the publisher promotes the version next",
+			reason:  fleet.WaitVersionHeld,
+			message: "ModuleTemplate keda-1.8.0 holds the version: label kyma-pull.dev/hold-promotion=audit",
 		},
-		"label of a version that waits is in the message": {
+		"message of a version with a hold label and annotation contains the annotation": {
 			change: func(in *Input) {
-				in.Templates[1].Labels = map[string]string{v1beta2.AnnotationHoldPromotion: "true"}
-				in.Policies[0].Spec.Hold = true
+				in.Templates[1].Labels = map[string]string{v1beta2.LabelHoldPromotion: "true"}
+				in.Templates[1].Annotations = map[string]string{v1beta2.AnnotationHoldPromotion: "the audit"}
 			},
-			reason: fleet.WaitPolicyHeld, message: "to hold the version, set it as an annotation; spec.hold is set",
+			reason: fleet.WaitVersionHeld, message: "ModuleTemplate keda-1.8.0 holds the version: the audit",
 		},
 		"held policy promotes nothing": {
 			change: func(in *Input) { in.Policies[0].Spec.Hold = true },
