@@ -198,6 +198,22 @@ func TestValueBeforeUpgradeIsMeasuredOnceAndSaved(t *testing.T) {
 	})
 }
 
+func TestChecksWithAValueAreMeasuredBeforeAnUpgrade(t *testing.T) {
+	request := fleet.Check{Name: "request", HTTP: &fleet.HTTPCheck{Path: "/"}}
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			check fleet.Check
+			want  string
+		}{{query, "0.5"}, {request, "0.5"}, {cel, ""}} {
+			w := newWorld(t)
+			w.MeasureBefore(t.Context(), []Target{target("2.0.0", false, c.check)})
+			w.Set([]Target{target("2.0.0", true, c.check)})
+			pass(2 * time.Minute)
+			require.Equal(t, c.want, w.Results("keda", "2.0.0")[0].Before, c.check.Name)
+		}
+	})
+}
+
 // The runtime had version 1.0.0, and the query returned no value before the upgrade.
 func TestUpgradeWithoutAValueBeforeDiffersFromAnInstallation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
