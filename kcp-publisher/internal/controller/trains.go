@@ -54,12 +54,14 @@ func setUpTrains(mgr ctrl.Manager, t *Trains) error {
 	changed := builder.WithPredicates(predicate.GenerationChangedPredicate{})
 	annotated := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
 		predicate.AnnotationChangedPredicate{}))
+	labeled := builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{},
+		predicate.AnnotationChangedPredicate{}, predicate.LabelChangedPredicate{}))
 	err := ctrl.NewControllerManagedBy(mgr).Named("trains").
 		Watches(&fleet.PromotionPolicy{}, batchEvents(), changed).
 		Watches(&fleet.Rollout{}, batchEventsFor(trainDelay),
 			builder.WithPredicates(predicate.ResourceVersionChangedPredicate{})).
 		Watches(&fleet.RolloutPolicy{}, batchEvents(), changed).
-		Watches(&v1beta2.ModuleTemplate{}, batchEvents(), annotated).
+		Watches(&v1beta2.ModuleTemplate{}, batchEvents(), labeled).
 		Watches(&v1beta2.ModuleReleaseMeta{}, batchEvents(), annotated).
 		Complete(t)
 	if err != nil {
