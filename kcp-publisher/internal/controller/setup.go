@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -166,6 +168,15 @@ func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	}))
 }
 
+// maxRetryDelay is the maximum delay of a retry after an error of the API server, such as a refused write during an
+// interruption of the lease. The default of controller-runtime is 17 minutes, so statuses would stay outdated for a long
+// time after the API server responds again.
+const maxRetryDelay = time.Minute
+
+func newRetryLimiter() workqueue.TypedRateLimiter[ctrl.Request] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](5*time.Millisecond, maxRetryDelay)
+}
+
 func (k *Kymas) setUp(mgr ctrl.Manager, secrets, pullSecrets cache.Cache) error {
 	// Ignore changes to the status, because the publisher itself writes it.
 	changes := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.LabelChangedPredicate{},
@@ -173,7 +184,7 @@ func (k *Kymas) setUp(mgr ctrl.Manager, secrets, pullSecrets cache.Cache) error 
 	controlled := ctrl.NewControllerManagedBy(mgr).Named("kyma").
 		For(&v1beta2.Kyma{}, builder.WithPredicates(changes)).
 		WatchesRawSource(source.Channel(k.Catalog.Reconciles, k.priorityHandler())).
-		WithOptions(controller.Options{MaxConcurrentReconciles: k.Concurrency})
+		WithOptions(controller.Options{MaxConcurrentReconciles: k.Concurrency, RateLimiter: newRetryLimiter()})
 	if secrets != nil {
 		controlled.WatchesRawSource(source.Kind(secrets, &corev1.Secret{},
 			handler.TypedEnqueueRequestsFromMapFunc(k.requestsForSecret)))
