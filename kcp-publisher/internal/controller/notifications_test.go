@@ -2,9 +2,14 @@ package controller
 
 import (
 	"net/http"
+	"path"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/opencontainers/go-digest"
+	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -41,4 +46,41 @@ func TestNotificationReadsTheReportAgain(t *testing.T) {
 	if n := r.fleet.Get(client.ObjectKeyFromObject(kyma)).NotifiedCount; n != 0 {
 		t.Errorf("%d notifications are kept for a deleted Kyma", n)
 	}
+}
+
+// A notification announces a new report, so the publisher fetches it without reading its digest first.
+func TestAnnouncedReportIsFetchedInOneRequest(t *testing.T) {
+	var requests []string
+	content := "first"
+	r := asking(t, func(w http.ResponseWriter, request *http.Request) {
+		requests = append(requests, request.Method+" "+path.Base(request.URL.Path))
+		w.Header().Set("Content-Type", ocispec.MediaTypeImageManifest)
+		w.Header().Set("Docker-Content-Digest", digest.FromString(content).String())
+		w.Header().Set("Content-Length", strconv.Itoa(len(content)))
+		if request.Method == http.MethodGet {
+			_, _ = w.Write([]byte(content))
+		}
+	})
+	kyma := kymaOf("one")
+	fetch := func(when string, want ...string) {
+		t.Helper()
+		requests = nil
+		newest, _, err := r.fetchReport(t.Context(), kyma, bundle.Reporter{Runtime: "one"}, 0, nil)
+		if err != nil || newest.Digest != digest.FromString(content) {
+			t.Errorf("%s: got report %s and error %v, want report %q", when, newest.Digest, err, content)
+		}
+		if !slices.Equal(requests, want) {
+			t.Errorf("%s: got requests %v, want %v", when, requests, want)
+		}
+	}
+	fetch("first read", "GET "+bundle.TagLatest)
+	fetch("poll without a new report", "HEAD "+bundle.TagLatest)
+	content = "second"
+	fetch("poll with a new report", "HEAD "+bundle.TagLatest, "GET "+digest.FromString(content).String())
+	content = "third"
+	r.recordNotification(client.ObjectKeyFromObject(kyma))
+	fetch("after a notification", "GET "+bundle.TagLatest)
+	fetch("poll after the notified report", "HEAD "+bundle.TagLatest)
+	r.recordNotification(client.ObjectKeyFromObject(kyma))
+	fetch("after a notification without a new report", "GET "+bundle.TagLatest)
 }

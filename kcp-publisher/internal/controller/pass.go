@@ -124,6 +124,10 @@ func (k *Kymas) execute(ctx context.Context, p *pass, action reconcile.Action) e
 
 func (k *Kymas) readNewestDigest(ctx context.Context, p *pass) {
 	known := k.reports.lastKnown(p.kyma)
+	if k.reports.isAnnounced(p.kyma, known) {
+		p.facts.Newest = reconcile.No // the next actions fetch the report without reading its digest first
+		return
+	}
 	answer := k.reports.askDigest(ctx, p.kyma, known, k.maxReportAge(p.kyma, false))
 	if answer.err != nil || answer.digest != known.Digest {
 		p.answer, p.facts.Newest = &answer, reconcile.No
@@ -142,8 +146,10 @@ func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {
 	}
 	p.facts.Admitted = reconcile.Yes
 	p.input.Version = kyma.ResourceVersion // the resource version has changed if the finalizer was added
-	if p.facts.HasView && k.canPostpone(p.before, kyma, p.status, p.input) {
-		p.isFirstCheck = k.reports.lastKnown(kyma).PostponedTo.IsZero()
+	// Only the first read of a report can be postponed, so later reconciles skip the expensive comparison.
+	known := k.reports.lastKnown(kyma)
+	if p.facts.HasView && known.AskedAt.IsZero() && k.canPostpone(p.before, kyma, p.status, p.input) {
+		p.isFirstCheck = known.PostponedTo.IsZero()
 		p.postponedTo = k.reports.postponeRead(kyma, k.firstPoll(kyma))
 		p.facts.CanPostpone = p.started.Before(p.postponedTo)
 	}

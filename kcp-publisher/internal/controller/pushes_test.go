@@ -29,7 +29,8 @@ func TestReportsWaitAfterManyBundles(t *testing.T) {
 		asked.taken()
 		w.kymas.reports.recordNotification(one)
 		w.poll()
-		return asked.taken()["HEAD reports"]
+		sent := asked.taken()
+		return sent["HEAD reports"] + sent["GET reports"]
 	}
 	toggle := func(kyma *v1beta2.Kyma) {
 		kyma.Labels = map[string]string{v1beta2.LabelSync: v1beta2.False}

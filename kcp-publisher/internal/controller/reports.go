@@ -71,6 +71,12 @@ func (r *reportReader) askDigest(
 	return newest
 }
 
+// isAnnounced reports whether a notification has announced a newer report than the known one, which must be fetched.
+func (r *reportReader) isAnnounced(kyma *v1beta2.Kyma, known fleetstate.Report) bool {
+	record := r.fleet.Get(client.ObjectKeyFromObject(kyma))
+	return record.NotifiedCount != known.NotifiedCount && !record.MustHoldReports(r.now())
+}
+
 // isFresh reports whether the known report can be used without a request to the registry. An older report can be used,
 // too, if the runtime's reports recently caused too many bundles. This exception does not apply to a reconcile that an
 // operator requested.
@@ -105,7 +111,11 @@ func (r *reportReader) fetchReport(
 		// The status already contains the data of this report, so the data needs no check.
 		reporter.Known = digest.Digest(status.Observed.Report)
 	}
-	found, fetched, err := r.pullReport(ctx, reporter.Runtime, before.Digest, reply)
+	known := before.Digest
+	if record.NotifiedCount != before.NotifiedCount {
+		known = "" // a new report was announced, so fetch it without reading its digest first
+	}
+	found, fetched, err := r.pullReport(ctx, reporter.Runtime, known, reply)
 	if err != nil && store.IsUnavailable(err) {
 		return before, before, err
 	}
@@ -189,7 +199,7 @@ func (r *reportReader) withoutMonotonic(at time.Time) time.Time {
 }
 
 // pullReport reads the digest of the latest report. If it differs from the digest of the known report, pullReport also
-// fetches the latest report.
+// fetches the latest report. If known is empty, it fetches the latest report with a single request.
 func (r *reportReader) pullReport(
 	ctx context.Context, runtime string, known digest.Digest, reply *digestAnswer,
 ) (digest.Digest, bundle.Fetched, error) {
