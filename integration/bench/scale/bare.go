@@ -10,6 +10,7 @@ import (
 	"github.com/opencontainers/go-digest"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
@@ -113,11 +114,43 @@ func holder(blob bundle.Blob) (bundle.Blob, error) {
 	return bundle.NewManifest(ocispec.Manifest{Config: blob.Descriptor, Layers: []ocispec.Descriptor{blob.Descriptor}})
 }
 
-// maxPatchedKymas limits the number of Kymas that rawPatches patches. More Kymas would not change the measured rate.
+// maxPatchedKymas limits the number of Kymas that writeStatuses writes. More Kymas would not change the measured rate.
 const maxPatchedKymas = 1000
 
-// rawPatches patches the statuses of Kymas as the publisher does for a report, and then reverts the patches.
-func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err error) {
+// statusWrite writes the status of the Kyma to, whose stored status and resource version are those of the Kyma from. It
+// sets the new resource version of to.
+type statusWrite func(ctx context.Context, from, to *v1beta2.Kyma) error
+
+// patchStatus sends a merge patch, as most controllers do. The API server returns the whole Kyma.
+func (w *world) patchStatus(ctx context.Context, from, to *v1beta2.Kyma) error {
+	patched := to.DeepCopy() // Patch overwrites its argument with the response
+	patched.ObjectMeta = *from.ObjectMeta.DeepCopy()
+	err := w.control.Status().Patch(ctx, patched, client.MergeFrom(from), client.FieldOwner("kcp-publisher"))
+	to.ResourceVersion = patched.ResourceVersion
+	return err
+}
+
+// replaceStatus replaces the status as the publisher does. The API server returns only the metadata.
+func (w *world) replaceStatus(ctx context.Context, from, to *v1beta2.Kyma) error {
+	data, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": from.ResourceVersion},
+		{"op": "add", "path": "/status", "value": to.Status},
+	})
+	if err != nil {
+		return err
+	}
+	stored := &metav1.PartialObjectMetadata{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1beta2.GroupVersion.String(), Kind: "Kyma"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: to.Name},
+	}
+	err = w.control.Status().Patch(ctx, stored, client.RawPatch(types.JSONPatchType, data),
+		client.FieldOwner("kcp-publisher"))
+	to.ResourceVersion = stored.ResourceVersion
+	return err
+}
+
+// writeStatuses changes the statuses of Kymas as the publisher does for a report, and then reverts the changes.
+func (w *world) writeStatuses(ctx context.Context, write statusWrite) (rate float64, writes int, err error) {
 	var all v1beta2.KymaList
 	if err := w.control.List(ctx, &all, client.InNamespace(sample.Namespace),
 		client.Limit(int64(min(maxPatchedKymas, w.Runtimes)))); err != nil {
@@ -133,18 +166,14 @@ func (w *world) rawPatches(ctx context.Context) (rate float64, patches int, err 
 				m.Version = promotedVersion(promotions)
 			}
 		}
-		for _, step := range []struct{ from, to *v1beta2.Kyma }{{&was, is}, {is, &was}} {
-			to := step.to.DeepCopy() // Patch overwrites its argument with the response
-			if err := w.control.Status().Patch(ctx, to, client.MergeFrom(step.from),
-				client.FieldOwner("kcp-publisher")); err != nil {
-				return err
-			}
+		if err := write(ctx, &was, is); err != nil {
+			return err
 		}
-		return nil
+		return write(ctx, is, was.DeepCopy())
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("patch statuses: %w", err)
+		return 0, 0, fmt.Errorf("write statuses: %w", err)
 	}
-	patches = 2 * len(all.Items)
-	return float64(patches) / took.Seconds(), patches, nil
+	writes = 2 * len(all.Items)
+	return float64(writes) / took.Seconds(), writes, nil
 }

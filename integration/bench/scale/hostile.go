@@ -93,17 +93,25 @@ func (w *world) measureBaselines(ctx context.Context) error {
 		w.add(w.promotedCPU.Seconds()/bareCPU.Seconds(), times, "its CPU time, against the bare loop's",
 			"publisher and registry, against loop and registry")
 	}
-	before := w.taken()
-	rate, patched, err := w.rawPatches(ctx)
-	if err != nil {
-		return err
-	}
-	spent = w.taken().since(before)
-	w.add(rate, perSecond, "raw patches of statuses", fmt.Sprintf("%d patches, %d writers", patched, writers))
-	w.add(spent.by["kube-apiserver"].Seconds()*1000/float64(patched), cpuMillis, "kube-apiserver for each raw patch",
-		"")
-	if w.statuses > 0 {
-		w.add(float64(w.Runtimes)/w.statuses.Seconds()/rate, times, "statuses, against raw patches", "more is better")
+	for _, baseline := range []struct {
+		name, plural string
+		write        statusWrite
+	}{
+		{"raw patch", "raw patches", w.patchStatus}, {"raw replacement", "raw replacements", w.replaceStatus},
+	} {
+		before := w.taken()
+		rate, written, err := w.writeStatuses(ctx, baseline.write)
+		if err != nil {
+			return err
+		}
+		spent = w.taken().since(before)
+		w.add(rate, perSecond, baseline.plural+" of statuses", fmt.Sprintf("%d writes, %d writers", written, writers))
+		w.add(spent.by["kube-apiserver"].Seconds()*1000/float64(written), cpuMillis,
+			"kube-apiserver for each "+baseline.name, "")
+		if w.statuses > 0 {
+			w.add(float64(w.Runtimes)/w.statuses.Seconds()/rate, times, "statuses, against "+baseline.plural,
+				"more is better")
+		}
 	}
 	return nil
 }

@@ -111,7 +111,9 @@ func (w *world) respond(ctx context.Context, wanted int, counts func(string, rec
 	}
 	w.add(took.Seconds(), seconds, "all agents wake -> every status is correct", note)
 	w.add(n/took.Seconds(), perSecond, "statuses",
-		fmt.Sprintf("%s patches for each runtime", w.per(after.since(writes)[statusPatches])))
+		fmt.Sprintf("%s patches for each runtime; all writes: %s", w.per(after.since(writes)[statusPatches]),
+			after.since(writes)))
+	w.say("DEBUG %v", after.since(writes))
 	w.add(spent.by["publisher"].Seconds()*1000/n, cpuMillis, "publisher for each report", "")
 	w.add(spent.by["kube-apiserver"].Seconds()*1000/n, cpuMillis, "kube-apiserver for each report", "")
 	return took, nil

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -140,15 +141,40 @@ func newHostileFleet(t *testing.T, runtimes int) *hostileFleet {
 			return nil
 		},
 		SubResourcePatch: func(
-			_ context.Context, _ client.Client, _ string, object client.Object, _ client.Patch,
+			_ context.Context, _ client.Client, _ string, object client.Object, patch client.Patch,
 			_ ...client.SubResourcePatchOption,
 		) error {
-			f.store(object.(*v1beta2.Kyma))
+			kyma := f.stored[client.ObjectKeyFromObject(object)].DeepCopy()
+			kyma.Status = patchedStatus(t, object, patch)
+			f.store(kyma)
+			object.SetResourceVersion(kyma.ResourceVersion)
 			return nil
 		},
 	})
 	f.kymas.Client, f.kymas.uncached, f.kymas.Rollouts.Client = api, api, api
 	return f
+}
+
+// patchedStatus returns the status in a patch of the function statusPatch.
+func patchedStatus(t *testing.T, object client.Object, patch client.Patch) (status v1beta2.KymaStatus) {
+	t.Helper()
+	var operations []struct {
+		Path  string
+		Value json.RawMessage
+	}
+	data, err := patch.Data(object)
+	if err == nil {
+		err = json.Unmarshal(data, &operations)
+	}
+	for _, o := range operations {
+		if o.Path == "/status" && err == nil {
+			err = json.Unmarshal(o.Value, &status)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
 }
 
 func (f *hostileFleet) store(kyma *v1beta2.Kyma) {

@@ -93,29 +93,6 @@ func (c *settingsClient) Patch(
 	return c.restrictWritten(ctx, object, c.Client.Patch(ctx, object, patch, opts...))
 }
 
-func (c *settingsClient) Status() client.SubResourceWriter {
-	return restrictedStatus{c.Client.Status(), c}
-}
-
-// restrictedStatus writes the status of Kymas. The API server returns the whole Kyma, so restrictedStatus removes the
-// settings from it like settingsClient.
-type restrictedStatus struct {
-	client.SubResourceWriter
-	settings *settingsClient
-}
-
-func (s restrictedStatus) Patch(
-	ctx context.Context, object client.Object, patch client.Patch, opts ...client.SubResourcePatchOption,
-) error {
-	return s.settings.restrictWritten(ctx, object, s.SubResourceWriter.Patch(ctx, object, patch, opts...))
-}
-
-func (s restrictedStatus) Update(
-	ctx context.Context, object client.Object, opts ...client.SubResourceUpdateOption,
-) error {
-	return s.settings.restrictWritten(ctx, object, s.SubResourceWriter.Update(ctx, object, opts...))
-}
-
 func (c *settingsClient) restrictWritten(ctx context.Context, object client.Object, err error) error {
 	if kyma, is := object.(*v1beta2.Kyma); is && err == nil {
 		return c.restrictKyma(ctx, kyma, false)

@@ -257,12 +257,6 @@ func TestSettingsAreIgnoredWithoutThePolicy(t *testing.T) {
 	if _, is := patched.Annotations[v1beta2.AnnotationAgentImage]; is {
 		t.Error("the response to a patch contains the setting")
 	}
-	before = patched.DeepCopy()
-	patched.Status.State = v1beta2.StateProcessing
-	u.must(restricted.Status().Patch(ctx, patched, client.MergeFrom(before)))
-	if _, is := patched.Annotations[v1beta2.AnnotationAgentImage]; is {
-		t.Error("the response to a patch of the status contains the setting")
-	}
 
 	u.apply("policy", "settings.yaml")
 	u.eventually("the settings are honored with the policy", func() error {
