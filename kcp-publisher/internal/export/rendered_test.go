@@ -120,7 +120,7 @@ func TestUnlistedImagesOfRenderedObjectsAreExported(t *testing.T) {
 func TestUnusableRendererIsRefusedWithAdvice(t *testing.T) {
 	for name, c := range map[string]struct{ script, want string }{
 		"an agent of an earlier version": {
-			`echo 'unknown command "used-images" for "skr-agent"' >&2; exit 2`,
+			`echo 'skr-agent: there is no command used-images' >&2; exit 2`,
 			"set --renderer to an skr-agent of this version",
 		},
 		"a program that fails":          {`echo broken >&2; exit 1`, `exit status 1: "broken"`},

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
 	"github.com/kyma-pull/kyma-pull/internal/bounded"
+	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
 const (
@@ -40,6 +41,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 	child.Env = []string{}
 	child.WaitDelay = time.Second
 	err = child.Run()
+	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -47,7 +49,7 @@ func (r Renderer) Images(ctx context.Context, q airgap.UsedRequest) ([]string, e
 		return nil, fmt.Errorf("%s wrote more than %d bytes", r.Program, output.MaxBytes)
 	case limited.Err() != nil:
 		return nil, fmt.Errorf("%s took longer than %s and was stopped", r.Program, rendererTimeout)
-	case strings.Contains(errorOutput.String(), `unknown command "used-images"`):
+	case errors.As(err, &exit) && exit.ExitCode() == cli.ExitUsage: // the program does not have the command
 		return nil,
 			fmt.Errorf("%s does not support rendering: set --renderer to an skr-agent of this version", r.Program)
 	case err != nil:
