@@ -52,9 +52,18 @@ func IsUnavailable(err error) bool {
 	return errors.As(err, &connection)
 }
 
-// WithoutDetail returns the error of a registry's response with the HTTP status only. Registries add times and request
-// IDs to errors, so the full text would differ after each request.
+// WithoutDetail returns the error of a registry's response with the HTTP status only, and other errors unchanged.
+// Registries add times and request IDs to errors, so the full text would differ after each request.
 func WithoutDetail(err error) error {
+	if response := ResponseError(err); response != nil {
+		return response
+	}
+	return err
+}
+
+// ResponseError returns the HTTP status of a registry's response as an error. It returns nil if err does not contain a
+// response.
+func ResponseError(err error) error {
 	var response *errcode.ErrorResponse
 	if errors.As(err, &response) {
 		return fmt.Errorf("the registry returned %d %s", response.StatusCode, http.StatusText(response.StatusCode))
@@ -63,7 +72,7 @@ func WithoutDetail(err error) error {
 	if errors.As(err, &paused) {
 		return fmt.Errorf("the registry returned %d %s", paused.Status, http.StatusText(paused.Status))
 	}
-	return err
+	return nil
 }
 
 // PausedError means that a request was not sent, because the registry asked clients to wait (Retry-After).

@@ -218,8 +218,8 @@ func (k *Kymas) recordFailure(ctx context.Context, p *pass, err error) (isDown b
 // withoutDetails removes details such as ports and times from an error. Otherwise, the condition would change in every
 // reconcile.
 func withoutDetails(err error) error {
-	if answer := store.WithoutDetail(err); answer.Error() != err.Error() {
-		return reason.With(reason.RegistryNotAnswering, answer)
+	if response := store.ResponseError(err); response != nil {
+		return reason.With(reason.RegistryNotAnswering, response)
 	}
 	return reason.Errorf(reason.RegistryNotAnswering,
 		"the registry responds, but the requests for this runtime fail: see the publisher's log")

@@ -271,8 +271,11 @@ func UnreadyReason(kyma *v1beta2.Kyma) string {
 	}
 	switch {
 	case len(missing) > 0:
-		return strings.TrimSuffix(fmt.Sprintf("the runtime has not adopted %s yet: %s", strings.Join(missing, ", "),
-			s.Takeover.Message), ": ")
+		why := "the runtime has not adopted " + strings.Join(missing, ", ") + " yet"
+		if s.Takeover.Message != "" {
+			why += ": " + s.Takeover.Message
+		}
+		return why
 	case s.Observed.Digest != s.Published.Digest:
 		return fmt.Sprintf("the runtime has not reported bundle %d yet", s.Published.Sequence)
 	case kyma.Status.State != v1beta2.StateReady:

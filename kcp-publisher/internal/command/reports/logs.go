@@ -75,7 +75,11 @@ func (r Report) drawLogs(out io.Writer, now time.Time) {
 func isUnready(m bundle.ReportedModule) bool { return m.State != v1beta2.StateReady }
 
 func drawFailing(out io.Writer, o bundle.FailingObject) {
-	cli.Printf(out, "  %s: %s\n", objectName(o.DetailedObject), strings.TrimSuffix(o.State+": "+o.Message, ": "))
+	text := o.State
+	if o.Message != "" {
+		text += ": " + o.Message
+	}
+	cli.Printf(out, "  %s: %s\n", objectName(o.DetailedObject), text)
 	for _, c := range o.Conditions {
 		cli.Printf(out, "    condition  %s\n", c)
 	}

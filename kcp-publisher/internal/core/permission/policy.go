@@ -23,19 +23,30 @@ func Probe() []byte {
 // IsEnforced reports whether err, the result of a dry run of the patch Probe, shows that the current admission policy
 // is installed. If the dry run failed for another reason, the policy may still be installed.
 func IsEnforced(err error) bool {
-	if err == nil {
-		return false
-	}
-	found := refusalRevision.FindStringSubmatch(err.Error())
-	if found == nil {
-		return false
-	}
-	revision, err := strconv.Atoi(found[1])
-	return err == nil && revision >= Revision
+	revision, isInstalled := installedRevision(err)
+	return isInstalled && revision >= Revision
 }
 
 // IsOutdated reports whether err, the result of a dry run of the patch Probe, shows that an older revision of the
 // admission policy is installed.
 func IsOutdated(err error) bool {
-	return err != nil && refusalRevision.MatchString(err.Error()) && !IsEnforced(err)
+	revision, isInstalled := installedRevision(err)
+	return isInstalled && revision < Revision
+}
+
+// installedRevision returns the revision of the admission policy that rejected a probe. It returns false if err is not
+// a rejection by this policy. An unreadable revision is 0.
+func installedRevision(err error) (revision int, isInstalled bool) {
+	if err == nil {
+		return 0, false
+	}
+	found := refusalRevision.FindStringSubmatch(err.Error())
+	if found == nil {
+		return 0, false
+	}
+	revision, err = strconv.Atoi(found[1])
+	if err != nil {
+		return 0, true
+	}
+	return revision, true
 }
