@@ -139,14 +139,20 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 	return nil
 }
 
+// deleteKyma deletes a Kyma. If the request fails, the Kyma counts as requested again, although the API server may
+// still delete it.
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane creates Kymas again
 	defer s.once.Unlock()
 	s.checker.RequestWithdrawn(s.since(), id, scaler)
+	if err := s.fleet.Control.Delete(ctx, newKyma(id)); client.IgnoreNotFound(err) != nil {
+		s.checker.Asked(s.since(), id, scaler)
+		return err
+	}
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.gone[id] = true
-	s.mu.Unlock()
-	return client.IgnoreNotFound(s.fleet.Control.Delete(ctx, newKyma(id)))
+	return nil
 }
 
 func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
