@@ -384,9 +384,9 @@ func TestUnconvergedRuntimesAreReported(t *testing.T) {
 		"has no Deployment":               func(e *End) { e.Objects = nil },
 		`is "Error"`:                      func(e *End) { e.State = "Error" },
 		`is ""`:                           func(e *End) { e.State = "" },
-		"its report has bundle b":         func(e *End) { e.Observed = "sha256:b" },
-		"the registry has bundle b":       func(e *End) { e.InRegistry = "sha256:b" },
-		"was published bundle ,":          func(e *End) { e.Published, e.Observed, e.InRegistry = "", "", "" },
+		"its report has content b":        func(e *End) { e.Observed = "sha256:b" },
+		"the registry has content b":      func(e *End) { e.InRegistry = "sha256:b" },
+		"was published content ,":         func(e *End) { e.Published, e.Observed, e.InRegistry = "", "", "" },
 		"its Kyma is Deleting":            func(e *End) { e.Gone, e.State = true, "Deleting" },
 	} {
 		e := good()

@@ -16,12 +16,13 @@ type End struct {
 	// true if the Kyma was deleted.
 	State string
 	Gone  bool
-	// Published and Observed are the digests of the published and of the reported bundle in the Kyma's status.
+	// Published and Observed are digests of the content of the published and of the reported bundle in the Kyma's status.
+	// A renewed bundle has the same content, so a renewal between two reads changes nothing.
 	Published, Observed string
 	// RevokedKey is the key that signed the reported bundle if the root of trust revokes this key. Otherwise, it is
 	// empty.
 	RevokedKey string
-	// InRegistry is the digest of the bundle in the registry.
+	// InRegistry is a digest of the content of the bundle in the registry.
 	InRegistry string
 	// Objects lists all objects of the modules. Expected lists the objects that must exist. Both are nil for a
 	// simulated runtime.
@@ -57,10 +58,10 @@ func Judge(ends []End) (problems []string) {
 			add("is %q in the control plane", e.State)
 		}
 		if e.RevokedKey != "" {
-			add("follows bundle %s, whose key %s is revoked", short(e.Observed), e.RevokedKey)
+			add("follows a bundle with content %s, whose key %s is revoked", short(e.Observed), e.RevokedKey)
 		}
 		if e.Published == "" || e.Published != e.Observed || e.Published != e.InRegistry {
-			add("was published bundle %s, the registry has bundle %s, and its report has bundle %s",
+			add("was published content %s, the registry has content %s, and its report has content %s",
 				short(e.Published), short(e.InRegistry), short(e.Observed))
 		}
 	}

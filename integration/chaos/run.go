@@ -320,16 +320,16 @@ func (s *stage) completeFinalState(ctx context.Context, e End, version string) E
 		}
 	}
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
-		e.Published = status.Published.Digest
+		e.Published = s.tap.contentOf(status.Published.Digest)
 		if status.Observed != nil {
-			e.Observed = status.Observed.Digest
-			e.RevokedKey = s.tap.revokedSigner(e.Observed)
+			e.Observed = s.tap.contentOf(status.Observed.Digest)
+			e.RevokedKey = s.tap.revokedSigner(status.Observed.Digest)
 		}
 	}
 	repository, err := s.fleet.Place.Reading(ctx, bundle.DesiredRepository(e.Runtime))
 	if err == nil {
 		if newest, err := store.Head(ctx, repository, bundle.TagDesired); err == nil {
-			e.InRegistry = newest.String()
+			e.InRegistry = s.tap.contentOf(newest.String())
 		}
 	}
 	return e

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -81,6 +82,9 @@ type tap struct {
 	roots  []trust.Root // all known roots of trust, oldest first
 	// signers contains the thumbprint of the key that signed each bundle, by digest.
 	signers map[string]string
+	// contents contains a digest of the content that each bundle gives to its runtime, by the bundle's digest. A renewed
+	// bundle has the same content.
+	contents map[string]string
 	// acceptedAt is the time when the registry accepted each version of the root of trust.
 	acceptedAt map[int64]time.Duration
 }
@@ -207,10 +211,20 @@ func (t *tap) read(runtime string, body []byte) Push {
 	p.Closed = state.Maintenance != nil && len(state.Maintenance.Windows) == 0 &&
 		state.Maintenance.Default == nil
 	if t.signers == nil {
-		t.signers = map[string]string{}
+		t.signers, t.contents = map[string]string{}, map[string]string{}
 	}
 	t.signers[p.Digest] = verified.KeyThumbprint
+	t.contents[p.Digest] = digest.FromString(fmt.Sprint(verified.Config.Digest, p.Removals, p.Deleting, p.Rollback,
+		p.Key)).String()
 	return p
+}
+
+// contentOf returns a digest of the content that a bundle gives to its runtime. Two bundles with the same content have
+// the same digest. For an unknown bundle, it returns the digest of the bundle.
+func (t *tap) contentOf(bundle string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return cmp.Or(t.contents[bundle], bundle)
 }
 
 func (t *tap) verify(runtime string, body []byte) (bundle.Verified, error) {

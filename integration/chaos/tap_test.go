@@ -42,15 +42,26 @@ func newPushes(t *testing.T, publisher trust.Signer) *pushes {
 // push pushes a bundle for trusttest.Runtime. The registry responds with the given status.
 func (p *pushes) push(repository string, signer trust.Signer, status int) {
 	p.Helper()
-	manifest, err := bundle.Compose(p.documents, bundle.Predicate{
+	p.pushWith(repository, signer, status, func(*bundle.Predicate) {})
+}
+
+// pushWith is like push, with changes of the statement. It returns the digest of the bundle.
+func (p *pushes) pushWith(
+	repository string, signer trust.Signer, status int, change func(*bundle.Predicate),
+) (pushed string) {
+	p.Helper()
+	predicate := bundle.Predicate{
 		Audience: bundle.Audience{Runtime: trusttest.Runtime}, Epoch: 1, Sequence: 10, IssuedAt: trusttest.Now,
 		ExpiresAt: trusttest.Now.AddDate(0, 0, 7), RootVersion: 1,
-	}, signer)
+	}
+	change(&predicate)
+	manifest, err := bundle.Compose(p.documents, predicate, signer)
 	if err != nil {
 		p.Fatal(err)
 	}
 	p.put("/v2/fleet/runtimes/"+repository+"/blobs/uploads/1", p.documents.State.Bytes, http.StatusCreated)
 	p.put("/v2/fleet/runtimes/"+repository+"/manifests/"+bundle.TagDesired, manifest.Bytes, status)
+	return digest.FromBytes(manifest.Bytes).String()
 }
 
 func (p *pushes) put(path string, body []byte, status int) {
@@ -185,6 +196,35 @@ func TestPanicInALogIsReported(t *testing.T) {
 		}
 		if s.checker.Checks()[Alive] != 1 {
 			t.Errorf("got %d checks of logs, want 1", s.checker.Checks()[Alive])
+		}
+	}
+}
+
+// Publishers renew short-lived bundles every few seconds, so the published, the reported and the stored bundle can
+// differ in a converged fleet.
+func TestRenewedBundleHasTheSameContent(t *testing.T) {
+	publisher := trusttest.NewSigner(t)
+	p := newPushes(t, publisher)
+	first := p.pushWith(trusttest.Runtime, publisher, http.StatusCreated, func(*bundle.Predicate) {})
+	renewed := p.pushWith(trusttest.Runtime, publisher, http.StatusCreated, func(p *bundle.Predicate) {
+		p.Sequence, p.ExpiresAt = 11, p.ExpiresAt.Add(time.Hour)
+	})
+	changed := p.pushWith(trusttest.Runtime, publisher, http.StatusCreated, func(p *bundle.Predicate) {
+		p.Sequence, p.Removals = 12, []string{mailer}
+	})
+	end := func(observed string) End {
+		modules := map[string]string{scaler: FirstVersion}
+		return End{
+			Runtime: trusttest.Runtime, Wanted: modules, Has: modules, State: "Ready",
+			Published: p.tap.contentOf(renewed), InRegistry: p.tap.contentOf(renewed), Observed: p.tap.contentOf(observed),
+		}
+	}
+	if problems := Judge([]End{end(first)}); len(problems) > 0 || first == renewed {
+		t.Errorf("got problems %q with bundle %s and its renewal %s, want none", problems, first, renewed)
+	}
+	for _, other := range []string{changed, "sha256:unknown"} {
+		if problems := Judge([]End{end(other)}); len(problems) != 1 {
+			t.Errorf("got problems %q with reported bundle %s, want one", problems, other)
 		}
 	}
 }
