@@ -18,9 +18,11 @@ const (
 	Assigned  Invariant = "versions follow rollouts and maintenance windows"
 	Kept      Invariant = "only requested objects are deleted"
 	Sequences Invariant = "sequences never decrease"
-	Statuses  Invariant = "statuses never return to an older state"
+	Statuses  Invariant = "statuses match reports and never return to an older state"
 	Whole     Invariant = "only complete commits are published"
 	Cloned    Invariant = "two agents with one key change nothing"
+	Withheld  Invariant = "suspended runtimes and revoked keys get no bundle"
+	Progress  Invariant = "requests take effect, and rollouts end"
 	Budget    Invariant = "a rollout's budget is never exceeded"
 	Alive     Invariant = "no program panics"
 	Converged Invariant = "the fleet converges, and nothing is left over"
@@ -68,6 +70,8 @@ type Checker struct {
 	// The key of the control plane is an empty string.
 	restoring map[string]int
 	restored  map[string]time.Duration
+	// fine contains the last time without each problem that checkDuration checks.
+	fine map[string]time.Duration
 	// bundlesLostAt is the last time when the registry lost bundles.
 	bundlesLostAt time.Duration
 	// leaseTakenAt is the last time when a user took the Lease from the leading publisher, or 0.
@@ -94,6 +98,7 @@ func NewChecker(staged string, concurrent int) *Checker {
 		incomplete:  map[string]bool{},
 		proven:      map[string]bool{}, withdrawn: map[string]bool{}, downtime: map[string]bool{},
 		undefined: map[string]time.Duration{}, restoring: map[string]int{}, restored: map[string]time.Duration{},
+		fine: map[string]time.Duration{},
 	}
 }
 
@@ -104,9 +109,9 @@ func (c *Checker) of(runtime string) *observations {
 			asked: map[string]time.Duration{}, unasked: map[string]time.Duration{}, wants: map[string]bool{},
 			signed: map[string]map[string]bool{}, removed: map[string]Push{}, present: map[string]string{},
 			deleted: map[string]time.Duration{}, requests: map[int64][]string{},
-			states: map[int64]map[string]string{}, formerKeys: map[string]bool{},
+			reports: map[int64]Reported{}, formerKeys: map[string]bool{}, revoked: map[string]time.Duration{},
 			replacedKeys: map[string]bool{}, instances: map[string]Reported{},
-			announced: map[string]Push{},
+			announced: map[string]Push{}, hasRun: map[string]bool{}, install: newInstallation(),
 		}
 		c.runtimes[runtime] = s
 	}
@@ -231,11 +236,6 @@ func (s *observations) mayBeRemoved(at time.Duration, module string) bool {
 func (s *observations) mayBeMissing(at time.Duration, module string) bool {
 	removing, removed := s.removed[module]
 	return s.mayBeRemoved(at, module) || removed && !removing.isBefore(s.lastReport.Epoch, s.lastReport.Observed)
-}
-
-// isBefore reports whether p is older than the bundle with this epoch and sequence.
-func (p Push) isBefore(epoch, sequence int64) bool {
-	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
 }
 
 // Wanted returns the modules that a runtime must have.

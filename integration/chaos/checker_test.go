@@ -30,9 +30,15 @@ func history() (*Checker, func(id string, sequence int64, version string) Push) 
 		c.Objects(0, id, "scaler", map[string]string{"Deployment scaler-manager": "d"})
 		c.Reported(0, Reported{
 			Runtime: id, Sequence: 5, Epoch: 1, Observed: 10, Answered: map[string]string{"scaler": "1.0.0"},
+			Ready: map[string]string{"scaler": "1.0.0"}, States: map[string]string{"scaler": "Ready"},
 		})
-		c.Recorded(0, Record{Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5})
+		c.Recorded(0, Record{
+			Runtime: id, UID: "u", Epoch: 1, Published: 10, Observed: 10, Key: "k", Report: 5, State: "Ready",
+			Ready: []string{"scaler"},
+		})
 	}
+	c.Asked(0, "sim-1", "scaler")
+	c.Pushed(0, push("sim-1", 10, "1.1.0"))
 	c.Reported(0, Reported{Runtime: "sim-1", Sequence: 1, Ready: map[string]string{"scaler": "1.1.0"}})
 	return c, push
 }
@@ -265,11 +271,12 @@ func TestCheckerAcceptsAllowedHistories(t *testing.T) {
 			c.Pushed(2, p)
 			c.Asked(3, "sim-5", "scaler")
 			c.Pushed(4, push("sim-5", 12, "1.0.0"))
-			c.Present(time.Hour, "sim-5", nil)
-			c.Objects(time.Hour, "sim-5", "scaler", nil)
+			c.Present(2*requestGrace, "sim-5", nil)
+			c.Objects(2*requestGrace, "sim-5", "scaler", nil)
 		},
-		"bundle omits a module that cannot be resolved, without removing it": func(c *Checker,
+		"bundle omits a module whose bundle was lost, without removing it": func(c *Checker,
 			push func(string, int64, string) Push) {
+			c.BundlesLost(1)
 			p := push("sim-5", 11, "1.0.0")
 			p.Versions = nil
 			c.Pushed(1, p)

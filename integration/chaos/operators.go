@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -48,6 +47,7 @@ func (s *stage) operate(ctx context.Context, step Step) error {
 		s.checker.Deleted(s.since(), step.Target, nameOf(object))
 		if nameOf(object) == nameOf(definition(scalers)) { // custom resources are deleted with their CRD
 			s.checker.Deleted(s.since(), step.Target, "Scaler default")
+			s.checker.Deleted(s.since(), step.Target, "Scaler "+usersName)
 		}
 		return client.IgnoreNotFound(s.reals[step.Target].API.Delete(ctx, object))
 	}
@@ -176,13 +176,14 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 }
 
 func (s *stage) editObject(ctx context.Context, id string) error {
-	config := &corev1.ConfigMap{ObjectMeta: inKymaSystem("scaler-settings")}
+	config := settings()
 	api := s.reals[id].API
 	if err := api.Get(ctx, client.ObjectKeyFromObject(config), config); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	before := config.DeepCopy()
-	config.Data["level"] = "edited"
+	config.Data[editedKey] = editedValue
+	s.checker.Edited(s.since(), id)
 	return api.Patch(ctx, config, client.MergeFrom(before))
 }
 

@@ -2,26 +2,12 @@ package chaos
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
-
-// ObservedRollout is the observed state of a rollout.
-type ObservedRollout struct {
-	Rollout, To, State string
-	// Granted lists the runtimes that the rollout can still update in this state.
-	Granted []string
-}
-
-// assignedVersion is a version change of the staged module in a runtime's bundle. The checker needs a later observation
-// of the rollouts to decide whether the change was allowed.
-type assignedVersion struct {
-	at                time.Duration
-	runtime, from, to string
-	sequence          int64
-}
 
 // maxUnexplainedTime limits the time after a bundle with an older version within which the checker must observe the
 // rollback that caused it.
@@ -67,6 +53,9 @@ func (c *Checker) Rollouts(at time.Duration, now []ObservedRollout) (changed []O
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, r := range now {
+		c.checkRollout(at, r)
+	}
 	for _, g := range c.upgrades {
 		c.checkUpgrade(at, g, now)
 	}
@@ -76,15 +65,30 @@ func (c *Checker) Rollouts(at time.Duration, now []ObservedRollout) (changed []O
 	return changed
 }
 
-// checkUpgrade checks that a paused, stopped or rolled-back rollout did not update a runtime. It reports a violation
-// only if the rollout was in this state both before and after the update, and did not list the runtime in
-// ObservedRollout.Granted.
+// checkRollout checks that a rollout ends, and that it counts only runtimes that reported its version as Ready.
+func (c *Checker) checkRollout(at time.Duration, r ObservedRollout) {
+	c.checkDuration(at, c.enteredAt[r.Rollout], maxLag, "rollout "+r.Rollout,
+		r.State == "Progressing" || r.State == "RollingBack", Progress, "rollout %s to %s is %s", r.Rollout, r.To, r.State)
+	ready := 0
+	for _, s := range c.runtimes {
+		if s.hasRun[r.To] {
+			ready++
+		}
+	}
+	c.check(at, Statuses, r.Updated <= ready, "rollout %s counts %d runtimes with %s %s, but only %d reported it as Ready",
+		r.Rollout, r.Updated, c.staged, r.To, ready)
+}
+
+// checkUpgrade checks that a paused, stopped, superseded or rolled-back rollout did not update a runtime. It reports a
+// violation only if the rollout was in this state both before and after the update, and did not list the runtime in
+// ObservedRollout.Granted. Another rollout can return runtimes to the version of a superseded rollout.
 func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []ObservedRollout) {
 	before, after := newestTo(c.previousRollouts, g.to), newestTo(now, g.to)
 	if before == nil || after == nil || before.Rollout != after.Rollout || before.State != after.State {
 		return
 	}
-	forbids := slices.Contains([]string{"Paused", "Stopped", "RolledBack"}, after.State)
+	forbids := slices.Contains([]string{"Paused", "Stopped", "RolledBack"}, after.State) ||
+		after.State == "Superseded" && !slices.ContainsFunc(now, func(r ObservedRollout) bool { return r.From == g.to })
 	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] || slices.Contains(before.Granted, g.runtime),
 		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
 		after.State)
@@ -158,13 +162,16 @@ func (c *Checker) hasLost(p *Push) bool {
 
 // noteReport stores the fields of a report that later checks need.
 func (c *Checker) noteReport(s *observations, r Reported) {
-	if version := r.Ready[c.staged]; version != "" && Canary(r.Runtime) {
-		c.proven[version] = true
+	if version := r.Ready[c.staged]; version != "" {
+		s.hasRun[version] = true
+		if Canary(r.Runtime) {
+			c.proven[version] = true
+		}
 	}
 	if r.Requests != nil && !s.cloned { // a copy counts the generations of its own Kyma
 		s.requests[r.Generation] = r.Requests
 	}
-	s.states[r.Sequence] = r.States
+	s.reports[r.Sequence] = r
 }
 
 // checkRemoval checks that a bundle does not remove a requested module: the generation of the runtime's Kyma from which
@@ -210,11 +217,50 @@ func (c *Checker) checkRecord(at time.Duration, s *observations, r Record) {
 		s.formerKeys[b.Key] = true
 	}
 	c.check(at, Statuses, !s.formerKeys[r.Key], "the status of %s has key %s again after another key", r.Runtime, r.Key)
+	c.checkRecordedBundle(at, s, r)
+	c.checkRecordedStates(at, s, r)
+}
+
+// checkRecordedBundle checks that a runtime's status has the bundle of the recorded report.
+func (c *Checker) checkRecordedBundle(at time.Duration, s *observations, r Record) {
+	report, known := s.reports[r.Report]
+	c.check(at, Statuses, !known || r.Observed == report.Observed,
+		"the status of %s has observed bundle %d, but report %d has bundle %d", r.Runtime, r.Observed, r.Report,
+		report.Observed)
+	c.check(at, Statuses, r.ObservedDigest == "" || s.install.hasBundle(r.ObservedEpoch, r.Observed, r.ObservedDigest),
+		"the status of %s has observed bundle %d with digest %s, but this bundle was never pushed", r.Runtime, r.Observed,
+		r.ObservedDigest)
+}
+
+// checkRecordedStates checks the states of a Kyma and its modules against the recorded report.
+func (c *Checker) checkRecordedStates(at time.Duration, s *observations, r Record) {
+	report, known := s.reports[r.Report]
+	isCurrent := s.pushed != nil && s.pushed.Sequence == r.Published && c.isTraceable(at, r.Runtime, s) &&
+		!c.lacksManifests(at, r.Runtime)
 	for _, module := range r.Ready {
-		state, reported := s.states[r.Report][module]
+		state, reported := report.States[module]
 		c.check(at, Statuses, !reported || state == "Ready", "the status of %s shows %s as Ready, but report %d has %s",
 			r.Runtime, module, r.Report, state)
+		// A publisher that cannot read the newest bundle keeps the states of modules that are not in the report.
+		c.check(at, Statuses, reported || !known || !isCurrent,
+			"the status of %s shows %s as Ready, but report %d does not have the module", r.Runtime, module, r.Report)
 	}
+	for module, state := range report.States {
+		c.check(at, Statuses, r.State != "Ready" || state == "Ready" || !isCurrent || s.pushed.Versions[module] == "",
+			"the Kyma of %s is Ready, but report %d has %s in state %s", r.Runtime, r.Report, module, state)
+	}
+	for module, wants := range s.wants {
+		c.checkDuration(at, 0, maxLag, fmt.Sprint("shown ", r.Runtime, " ", module),
+			wants && !s.isHeld() && s.lastReport.States[module] == "Ready" && !slices.Contains(r.Ready, module), Progress,
+			"the status of %s does not show %s as Ready, although the runtime reports it", r.Runtime, module)
+	}
+}
+
+// lacksManifests reports whether a user deleted the CRD of a runtime's Manifests so recently that Manifests can be
+// missing.
+func (c *Checker) lacksManifests(at time.Duration, runtime string) bool {
+	when, undefined := c.undefined[runtime]
+	return undefined && at-when < requestGrace
 }
 
 // Incomplete announces that the commit with this version cannot be applied completely. Runtimes must not get the

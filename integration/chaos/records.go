@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"slices"
 	"time"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
@@ -55,6 +56,8 @@ type Reported struct {
 	Waiting map[string]bool
 	// States maps each module to its state. Ready maps each module in state Ready to its version.
 	States, Ready map[string]string
+	// Digest is the digest of the reported bundle, or empty.
+	Digest string
 	// Generation is the generation of the runtime's Kyma. Requests are the modules that the Kyma requests, or nil if
 	// the report does not contain them.
 	Generation int64
@@ -72,12 +75,33 @@ type Record struct {
 	// Key.
 	Key    string
 	Report int64
-	// Ready lists the modules in state Ready.
+	// ObservedEpoch and ObservedDigest belong to the observed bundle. The digest is empty if it is unknown.
+	ObservedEpoch  int64
+	ObservedDigest string
+	// State is the state of the Kyma. Ready lists the modules in state Ready.
+	State string
 	Ready []string
 	// Requests are the recorded modules of the runtime's own Kyma, or nil if none are recorded.
 	Requests []string
 	// Quarantined is true if the publisher has detected two agents with the runtime's key.
 	Quarantined bool
+}
+
+// ObservedRollout is the observed state of a rollout.
+type ObservedRollout struct {
+	Rollout, From, To, State string
+	// Updated is the number of runtimes that are ready with the version.
+	Updated int
+	// Granted lists the runtimes that the rollout can still update in this state.
+	Granted []string
+}
+
+// assignedVersion is a version change of the staged module in a runtime's bundle. The checker needs a later observation
+// of the rollouts to decide whether the change was allowed.
+type assignedVersion struct {
+	at                time.Duration
+	runtime, from, to string
+	sequence          int64
 }
 
 // observations contains the observations and announced changes of one runtime.
@@ -94,16 +118,16 @@ type observations struct {
 	announced      map[string]Push // first bundle that announced each registry CA
 	record         Record
 	present        map[string]string
-	deleted        map[string]time.Duration    // times when users deleted objects
-	requests       map[int64][]string          // modules that each generation of the runtime's Kyma requests
-	states         map[int64]map[string]string // states of the modules in each report, by sequence
-	formerKeys     map[string]bool             // earlier keys in the status
-	replacedKeys   map[string]bool             // earlier keys in bundles
-	closedSince    int64                       // sequence of the first bundle that closed the maintenance window, or 0
-	wasClosed      bool                        // the window was closed in the previous observation
-	cloned         bool                        // two agents have the runtime's key
-	rekeyed        bool                        // an operator replaces the key of a cloned runtime
-	separated      time.Duration               // time since which only one agent has the key again, or 0
+	deleted        map[string]time.Duration // times when users deleted objects
+	requests       map[int64][]string       // modules that each generation of the runtime's Kyma requests
+	reports        map[int64]Reported       // all reports, by sequence
+	formerKeys     map[string]bool          // earlier keys in the status
+	replacedKeys   map[string]bool          // earlier keys in bundles
+	closedSince    int64                    // sequence of the first bundle that closed the maintenance window, or 0
+	wasClosed      bool                     // the window was closed in the previous observation
+	cloned         bool                     // two agents have the runtime's key
+	rekeyed        bool                     // an operator replaces the key of a cloned runtime
+	separated      time.Duration            // time since which only one agent has the key again, or 0
 	// quarantinedSince is the time when the status first reported two agents, or 0.
 	quarantinedSince time.Duration
 	instances        map[string]Reported // newest report of each agent of a cloned runtime
@@ -111,4 +135,81 @@ type observations struct {
 	// so long that the control plane is allowed to follow the copy.
 	originalAt    time.Duration
 	mayFollowCopy bool
+	install       installation
+	hasRun        map[string]bool // versions of the staged module that the runtime reported as Ready
+	// followsSince is the time of the first report with a bundle. editedAt is the last time when a user edited an object
+	// of a module.
+	followsSince, editedAt time.Duration
+	// suspendedAt is the time when an operator suspended the runtime, or 0. revoked contains the times when operators
+	// revoked keys of the runtime.
+	suspendedAt time.Duration
+	revoked     map[string]time.Duration
+}
+
+// isBefore reports whether p is older than the bundle with this epoch and sequence.
+func (p Push) isBefore(epoch, sequence int64) bool {
+	return p.Epoch < epoch || p.Epoch == epoch && p.Sequence < sequence
+}
+
+// followTime is how long a runtime can still install the versions of an older bundle after it has reported a newer one.
+const followTime = 10 * time.Second
+
+// installation contains the bundles that a runtime can install, and the history of its modules.
+type installation struct {
+	bundles []Push // all signed bundles, in the order in which the registry accepted them
+	// followed contains the bundles of the reports within followTime. floor is the bundle of the report before them. The
+	// runtime can install only the versions of floor and of newer bundles.
+	followed  []followedBundle
+	floor     followedBundle
+	changedAt map[string]time.Duration // time when each module's version last changed
+	claims    map[string]claim         // versions that a report has as Ready, and that were not observed yet
+}
+
+// followedBundle identifies the bundle in a report.
+type followedBundle struct {
+	at              time.Duration
+	epoch, sequence int64
+}
+
+// claim is a version that a report has as Ready.
+type claim struct {
+	at      time.Duration
+	report  int64
+	version string
+}
+
+func newInstallation() installation {
+	return installation{changedAt: map[string]time.Duration{}, claims: map[string]claim{}}
+}
+
+// note stores the bundle and the ready versions of a report.
+func (i *installation) note(at time.Duration, r Reported) {
+	i.followed = append(i.followed, followedBundle{at, r.Epoch, r.Observed})
+	for module, version := range r.Ready {
+		if i.claims[module].version != version {
+			i.claims[module] = claim{at, r.Sequence, version}
+		}
+	}
+}
+
+// advance moves the floor to the bundle of the newest report that is older than followTime.
+func (i *installation) advance(at time.Duration) {
+	for len(i.followed) > 0 && i.followed[0].at+followTime <= at {
+		i.floor, i.followed = i.followed[0], i.followed[1:]
+	}
+}
+
+// offers reports whether the floor or a newer bundle contains a module. An empty version stands for all versions.
+func (i *installation) offers(module, version string) bool {
+	return slices.ContainsFunc(i.bundles, func(p Push) bool {
+		offered, has := p.Versions[module]
+		return has && (version == "" || version == offered) && !p.isBefore(i.floor.epoch, i.floor.sequence)
+	})
+}
+
+// hasBundle reports whether a bundle with this epoch, sequence and digest was pushed.
+func (i *installation) hasBundle(epoch, sequence int64, digest string) bool {
+	return slices.ContainsFunc(i.bundles, func(p Push) bool {
+		return p.Epoch == epoch && p.Sequence == sequence && p.Digest == digest
+	})
 }

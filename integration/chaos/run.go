@@ -88,6 +88,9 @@ func (s *stage) run(ctx context.Context, options Options) error {
 	if problems := s.converge(ctx, FirstVersion); len(problems) > 0 {
 		return fmt.Errorf("the fleet did not converge before the first fault:\n%s", strings.Join(problems, "\n"))
 	}
+	if err := s.createUsersObjects(ctx); err != nil {
+		return err
+	}
 	before := s.sample(ctx) // after snapshots, publishers that have lost their leases would use fewer resources
 	if err := errors.Join(s.copyRegistry(), s.takeSnapshots()); err != nil {
 		return err

@@ -18,6 +18,8 @@ func (c *Checker) Pushed(at time.Duration, p Push) {
 		return
 	}
 	c.checkQuarantine(at, s, p)
+	c.checkWithheld(at, s, p)
+	s.install.bundles = append(s.install.bundles, p)
 	before, late := s.pushed, false
 	if before != nil {
 		newer := p.Digest == before.Digest || p.Epoch > before.Epoch || p.Epoch == before.Epoch &&
@@ -76,7 +78,11 @@ func (c *Checker) compare(at time.Duration, s *observations, before *Push, p Pus
 	c.noteWindow(s, p)
 	c.checkConcurrency(at, s, before, &p)
 	c.assign(at, before, &p)
+	c.checkOmission(at, s, before, &p)
 	s.pushed = &p
+	for module := range s.wants {
+		c.checkBundleProgress(at, p.Runtime, s, module)
+	}
 }
 
 // isForReplacedKey reports whether a bundle is issued for an earlier key of the runtime. The publisher pushes such a
@@ -85,7 +91,11 @@ func (s *observations) isForReplacedKey(before, p *Push) bool {
 	if s.replacedKeys[p.Key] {
 		return true
 	}
-	if p.Key != "" && before.Key != "" && p.Key != before.Key {
+	if p.Key == bundle.AudienceNone { // an operator revoked the key
+		s.replacedKeys[before.Key] = true
+		return true
+	}
+	if p.Key != "" && before.Key != "" && before.Key != bundle.AudienceNone && p.Key != before.Key {
 		s.replacedKeys[before.Key] = true
 	}
 	return false
@@ -151,7 +161,11 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 		c.check(at, Signed, s.pushed != nil && r.Observed <= s.pushed.Sequence,
 			"%s follows bundle %d, which was never pushed", r.Runtime, r.Observed)
 	}
+	if s.followsSince == 0 && r.Observed > 0 {
+		s.followsSince = at
+	}
 	s.lastReport, s.reportedAt = r, at
+	c.checkClaims(at, s, r)
 	c.noteReport(s, r)
 	c.noteCopy(at, s, r)
 	if s.open != "" && r.Observed >= s.openSince && (r.Waiting[c.staged] || r.Answered[c.staged] == s.open) {
@@ -181,6 +195,7 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 			b.Report)
 	}
 	c.checkRecord(at, s, r)
+	c.checkIgnoredReports(at, s, r)
 	c.checkCloneRequest(at, s, r)
 	s.record = r
 }
@@ -217,8 +232,7 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 		return
 	}
 	s := c.of(runtime)
-	when, undefined := c.undefined[runtime]
-	if undefined = undefined && at-when < requestGrace; undefined {
+	if c.lacksManifests(at, runtime) {
 		for module, version := range s.present {
 			if modules[module] == "" {
 				modules[module] = version // the agent creates the Manifest again
@@ -238,7 +252,20 @@ func (c *Checker) Present(at time.Duration, runtime string, modules map[string]s
 			runtime, module)
 	}
 	c.checkWindow(at, runtime, s, modules)
+	c.checkInstalled(at, runtime, s, modules)
+	c.checkProgress(at, runtime, s, modules)
 	s.present = modules
+}
+
+// usersObjects stands for a module in a call of Checker.Objects with objects that users created.
+const usersObjects = ""
+
+// ownerOf returns the description of a module, or of users.
+func ownerOf(module string) string {
+	if module == usersObjects {
+		return "users"
+	}
+	return "module " + module
 }
 
 // Objects checks a module's objects, which it gets as UIDs by name. An object can be missing or have a new UID only if
@@ -253,19 +280,21 @@ func (c *Checker) Objects(at time.Duration, runtime, module string, objects map[
 	if c.objectsSeen[runtime] == nil {
 		c.objectsSeen[runtime] = map[string]map[string]string{}
 	}
+	if module != usersObjects {
+		c.checkReturn(at, runtime, module, c.objectsSeen[runtime][module], objects)
+	}
 	for o := range objects {
 		_, asked := s.asked[module]
+		asked = asked || module == usersObjects
 		c.check(at, Meant, asked, "%s has %s of module %s, which was never requested", runtime, o, module)
 	}
 	for o, uid := range c.objectsSeen[runtime][module] {
 		when, byUser := s.deleted[o]
 		may := s.mayBeMissing(at, module) || byUser && at-when < requestGrace
 		now, still := objects[o]
-		c.check(at, Kept, may || still, "%s lost %s of module %s without a request", runtime, o,
-			module)
+		c.check(at, Kept, may || still, "%s lost %s of %s without a request", runtime, o, ownerOf(module))
 		c.check(at, Kept, may || !still || now == uid,
-			"in %s, %s of module %s was deleted and created again without a request", runtime, o,
-			module)
+			"in %s, %s of %s was deleted and created again without a request", runtime, o, ownerOf(module))
 	}
 	c.objectsSeen[runtime][module] = objects
 }

@@ -323,7 +323,7 @@ func (t *tap) report(runtime string, body []byte) {
 		}
 	}
 	if o := report.Observed; o != nil {
-		reported.Epoch, reported.Observed = o.Epoch, o.Sequence
+		reported.Epoch, reported.Observed, reported.Digest = o.Epoch, o.Sequence, o.Digest.String()
 	}
 	for _, m := range report.Modules {
 		reported.States[m.Name] = string(m.State)

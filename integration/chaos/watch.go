@@ -98,7 +98,10 @@ func (s *stage) checkControlPlane(ctx context.Context) {
 func observedRollouts(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
 	slices.SortFunc(rollouts, func(a, b v1alpha1.Rollout) int { return cmp.Compare(a.Spec.Revision, b.Spec.Revision) })
 	for _, r := range rollouts {
-		s := ObservedRollout{Rollout: r.Name, To: r.Spec.To, State: string(r.Status.State)}
+		s := ObservedRollout{
+			Rollout: r.Name, From: r.Spec.From, To: r.Spec.To, State: string(r.Status.State),
+			Updated: int(r.Status.Updated),
+		}
 		for _, wave := range r.Status.Waves {
 			s.Granted = append(s.Granted, wave.Granted...)
 		}
@@ -108,7 +111,7 @@ func observedRollouts(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
 }
 
 func recordOf(k *v1beta2.Kyma) Record {
-	r := Record{Runtime: k.Name, UID: string(k.UID)}
+	r := Record{Runtime: k.Name, UID: string(k.UID), State: string(k.Status.State)}
 	for _, m := range k.Status.Modules {
 		if m.State == v1beta2.StateReady {
 			r.Ready = append(r.Ready, m.Name)
@@ -129,7 +132,8 @@ func recordOf(k *v1beta2.Kyma) Record {
 		r.Epoch, r.Published = status.Published.Epoch, status.Published.Sequence
 	}
 	if status.Observed != nil {
-		r.Observed = status.Observed.Sequence
+		r.Observed, r.ObservedEpoch = status.Observed.Sequence, status.Observed.Epoch
+		r.ObservedDigest = status.Observed.Digest
 	}
 	if status.Key != nil {
 		r.Key = status.Key.Thumbprint
@@ -148,6 +152,7 @@ func (s *stage) checkRuntime(ctx context.Context, id string, r *fleet.Runtime) {
 			s.checker.Objects(s.since(), id, module, objects)
 		}
 	}
+	s.checkUsers(ctx, id, r)
 }
 
 func installed(ctx context.Context, r *fleet.Runtime) (map[string]string, error) {

@@ -1,0 +1,172 @@
+package chaos
+
+import (
+	"time"
+)
+
+// keepsReporting passes the checker reports in which sim-5 is Ready with bundle 10, and matching statuses, for an hour.
+func keepsReporting(c *Checker, shown func(at time.Duration) []string) {
+	for n := range int64(61) {
+		at := time.Duration(n) * time.Minute
+		c.Reported(at, reportWith(6+n, 10, func(r *Reported) {
+			r.States, r.Ready = map[string]string{"scaler": "Ready"}, map[string]string{"scaler": "1.0.0"}
+		}))
+		c.Recorded(at, record(func(r *Record) { r.Report, r.Ready = 6+n, shown(at) }))
+		c.Present(at, "sim-5", map[string]string{"scaler": "1.0.0"})
+	}
+}
+
+// progressGuarantees contains the promises that changes take effect in time.
+var progressGuarantees = map[string]guarantee{
+	"an agent installs the bundle that it reports": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			c.Reported(3, reportWith(6, 11, func(*Reported) {}))
+			c.Present(time.Hour, "sim-5", map[string]string{"scaler": "1.0.0"})
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			c.Reported(3, reportWith(6, 11, func(r *Reported) { r.Waiting = map[string]bool{"scaler": true} }))
+			c.Present(time.Hour, "sim-5", map[string]string{"scaler": "1.0.0"})
+		},
+		invariant: Progress, message: `sim-5 follows bundle 11, but has scaler "1.0.0" instead of 1.1.0 for 1h`,
+	},
+	"a runtime reports its modules as Ready": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			reportsState(c, "Processing")
+			c.Present(time.Hour, "sim-5", map[string]string{"scaler": "1.0.0"})
+		},
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
+			keepsReporting(c, func(time.Duration) []string { return []string{"scaler"} })
+		},
+		invariant: Progress, message: "sim-5 has not reported scaler as Ready for 1h",
+	},
+	"the control plane shows a Ready module": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			reportsState(c, "Ready")
+			c.Recorded(time.Hour, record(func(r *Record) { r.Ready = nil }))
+		},
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
+			keepsReporting(c, func(at time.Duration) []string {
+				if at > 30*time.Minute && at < 40*time.Minute {
+					return nil // for example, while a commit is held
+				}
+				return []string{"scaler"}
+			})
+		},
+		invariant: Progress, message: "the status of sim-5 does not show scaler as Ready",
+	},
+	"a requested module arrives in a bundle": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(1, "sim-5", "mailer")
+			c.Reported(1, reportWith(6, 10, func(r *Reported) {
+				r.Generation, r.Requests = 2, []string{"scaler", "mailer"}
+			}))
+			c.Pushed(time.Hour, push("sim-5", 11, "1.0.0"))
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(time.Hour, "sim-5", "mailer")
+			c.Pushed(time.Hour+1, push("sim-5", 11, "1.0.0"))
+		},
+		invariant: Progress, message: "no bundle for sim-5 contains the requested module mailer",
+	},
+	"a bundle keeps the requested modules": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions = map[string]string{}
+			c.Pushed(time.Hour, p)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.RequestWithdrawn(1, "sim-5", "scaler")
+			c.Reported(1, reportWith(6, 10, func(r *Reported) { r.Generation, r.Requests = 2, []string{} }))
+			c.Asked(2, "sim-5", "scaler")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions, p.Generation = map[string]string{}, 2
+			c.Pushed(3, p)
+		},
+		invariant: Kept, message: "bundle 11 for sim-5 does not contain the requested module scaler of bundle 10",
+	},
+	"a rollout ends": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			stands(c, time.Hour, "Progressing")
+			stands(c, 10*time.Hour, "Progressing")
+		},
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
+			stands(c, time.Minute, "Progressing")
+			stands(c, 2*time.Minute, "Waiting") // an operator must approve the wave
+			stands(c, 10*time.Hour, "Progressing")
+			stands(c, 10*time.Hour+time.Minute, "Succeeded")
+		},
+		invariant: Progress, message: "rollout scaler-regular-1 to 1.1.0 is Progressing for",
+	},
+	"a rolled back rollout gives no further runtime the version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			stands(c, 2, "RolledBack")
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			stands(c, 4, "RolledBack")
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(1, push("sim-5", 11, "1.1.0"))
+			stands(c, 2, "RolledBack")
+			stands(c, 4, "RolledBack")
+		},
+		invariant: Assigned, message: "but rollout scaler-regular-1 is RolledBack",
+	},
+	"a superseded rollout gives no further runtime the version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			stands(c, 2, "Superseded")
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			stands(c, 4, "Superseded")
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			both := []ObservedRollout{
+				{Rollout: "scaler-regular-1", From: "1.0.0", To: "1.1.0", State: "Superseded"},
+				{Rollout: "scaler-regular-2", From: "1.1.0", To: "1.2.0", State: "RolledBack"},
+			}
+			c.Rollouts(2, both)
+			c.Pushed(3, push("sim-5", 11, "1.1.0"))
+			c.Rollouts(4, both)
+		},
+		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
+	},
+	"a version of another module needs a promotion": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(0, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"] = "7.0.0"
+			c.Pushed(2, p)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Asked(0, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"] = "1.0.0"
+			c.Pushed(2, p)
+		},
+		invariant: Meant, message: "bundle 11 installs mailer 7.0.0 in sim-5, but no channel had that version",
+	},
+	"a restored control plane does not return to an older version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			c.Restoring("")(3)
+			c.Pushed(4, push("sim-5", 12, "1.0.0"))
+			c.Rollouts(5, nil)
+			c.Rollouts(time.Minute, nil)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, push("sim-5", 11, "1.1.0"))
+			c.Restoring("")(3)
+			c.Pushed(4, push("sim-5", 12, "1.1.0"))
+			c.Rollouts(5, nil)
+			c.Rollouts(time.Minute, nil)
+		},
+		invariant: Assigned, message: "returns sim-5 from scaler 1.1.0 to 1.0.0",
+	},
+}

@@ -1,0 +1,86 @@
+package chaos
+
+import (
+	"time"
+
+	"github.com/kyma-pull/kyma-pull/bundle"
+)
+
+// withheldGuarantees contains the promises about suspended runtimes and revoked keys.
+var withheldGuarantees = map[string]guarantee{
+	"a suspended runtime gets no bundle": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Suspended(1, "sim-5")
+			c.Pushed(time.Minute, push("sim-5", 11, "1.0.0"))
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Suspended(1, "sim-5")
+			c.Pushed(2, push("sim-5", 11, "1.0.0"))                      // decided before the suspension
+			c.Pushed(time.Minute, push("sim-5", 11, "1.0.0"))            // the registry had lost it
+			c.Pushed(time.Minute, issued(1, push("sim-5", 12, "1.0.0"))) // the registry was slow
+			c.Resumed("sim-5")
+			c.Pushed(2*time.Minute, push("sim-5", 13, "1.0.0"))
+		},
+		invariant: Withheld, message: "bundle 11 was pushed for sim-5, which is suspended",
+	},
+	"reports of a suspended runtime are not read": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			c.Suspended(1, "sim-5")
+			reportsState(c, "Ready")
+			c.Recorded(time.Minute, record(func(*Record) {}))
+		},
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
+			c.Suspended(1, "sim-5")
+			reportsState(c, "Ready")
+			c.Resumed("sim-5")
+			c.Recorded(time.Minute, record(func(*Record) {}))
+		},
+		invariant: Withheld, message: "has report 6, but the runtime is suspended",
+	},
+	"a revoked key gets no bundle": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, withKey("k", push("sim-5", 11, "1.0.0")))
+			c.KeyRevoked(2, "sim-5", "k")
+			c.Pushed(time.Minute, withKey("k", push("sim-5", 12, "1.0.0")))
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Pushed(1, withKey("k", push("sim-5", 11, "1.0.0")))
+			c.KeyRevoked(2, "sim-5", "k")
+			c.Pushed(time.Minute, withKey(bundle.AudienceNone, push("sim-5", 12, "1.0.0")))
+			c.Pushed(2*time.Minute, withKey("another", push("sim-5", 13, "1.0.0")))
+		},
+		invariant: Withheld, message: "bundle 12 was pushed for sim-5 with key k, which is revoked",
+	},
+	"a bundle for a revoked key changes no version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, withKey("k", push("sim-5", 11, "1.1.0")))
+			c.KeyRevoked(3, "sim-5", "k")
+			c.Pushed(4, withKey(bundle.AudienceNone, push("sim-5", 12, "1.0.0")))
+			c.Pushed(5, withKey("another", push("sim-5", 13, "1.0.0")))
+			staysSucceeded(c, 6)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			canaryReady(c, "1.1.0")
+			c.Pushed(2, withKey("k", push("sim-5", 11, "1.1.0")))
+			c.KeyRevoked(3, "sim-5", "k")
+			c.Pushed(4, withKey(bundle.AudienceNone, push("sim-5", 12, "1.0.0")))
+			c.Pushed(5, withKey("another", push("sim-5", 13, "1.1.0")))
+			staysSucceeded(c, 6)
+		},
+		invariant: Assigned, message: "bundle 13 returns sim-5 from scaler 1.1.0 to 1.0.0",
+	},
+	"reports with a revoked key are refused": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			c.KeyRevoked(1, "sim-5", "k")
+			reportsState(c, "Ready")
+			c.Recorded(time.Minute, record(func(*Record) {}))
+		},
+		kept: func(c *Checker, _ func(string, int64, string) Push) {
+			c.KeyRevoked(1, "sim-5", "k")
+			reportsState(c, "Ready")
+			c.Recorded(time.Minute, record(func(r *Record) { r.Key = "another" }))
+		},
+		invariant: Withheld, message: "has report 6 with key k, which is revoked",
+	},
+}
