@@ -59,6 +59,7 @@ const (
 	PutBack         Kind = "put the channel back"
 	UndoRollout     Kind = "undo the newest rollout"
 	PauseRollout    Kind = "pause the newest rollout"
+	MistypeWave     Kind = "promote a version with a typo in the selector of the canaries"
 	CloseWindow     Kind = "close a maintenance window"
 	CreateKyma      Kind = "create a Kyma"
 	DeleteKyma      Kind = "delete a Kyma"

@@ -135,6 +135,22 @@ var progressGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "but rollout scaler-regular-1 is Superseded",
 	},
+	"a rollout without canaries gives no runtime the version": {
+		broken: func(c *Checker, push func(string, int64, string) Push) {
+			empty := []ObservedRollout{{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing", Mistyped: true}}
+			c.Rollouts(1, empty)
+			c.Pushed(2, push("sim-0", 11, "1.1.0"))
+			c.Rollouts(3, empty)
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.Rollouts(1, []ObservedRollout{
+				{Rollout: "scaler-regular-1", To: "1.1.0", State: "Progressing", Mistyped: true},
+			})
+			c.Pushed(2, push("sim-0", 11, "1.1.0"))
+			stands(c, 3, "Progressing") // an operator corrected the selector
+		},
+		invariant: Assigned, message: "the first wave of rollout scaler-regular-1 selects no runtime",
+	},
 	"a version of another module needs a promotion": {
 		broken: func(c *Checker, push func(string, int64, string) Push) {
 			c.Asked(0, "sim-5", "mailer")

@@ -232,6 +232,8 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	case RefuseCommit:
 		return func(ctx context.Context) error { return s.refuseCommit(ctx, step) },
 			func(ctx context.Context) error { return s.repairCommit(ctx, step) }
+	case MistypeWave:
+		return func(ctx context.Context) error { return s.mistypeWave(ctx, step.Target) }, s.correctWave
 	case HideModule:
 		return func(ctx context.Context) error { return s.hideModule(ctx, true) },
 			func(ctx context.Context) error { return s.hideModule(ctx, false) }

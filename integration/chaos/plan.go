@@ -217,7 +217,7 @@ func (g *generator) remember(s *Step) {
 		g.extra = append(g.extra, s.Target)
 	case DeleteKyma:
 		g.extra = slices.DeleteFunc(g.extra, func(id string) bool { return id == s.Target })
-	case Promote, PromoteBroken, RefuseCommit:
+	case Promote, PromoteBroken, RefuseCommit, MistypeWave:
 		g.version++
 		s.Target = VersionOf(g.version)
 	}

@@ -61,7 +61,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 				if kymas[s.Target] = s.Kind == CreateKyma; s.About != s.Target {
 					t.Errorf("seed %d: %s is about %s, so creation and deletion can overlap", seed, s, s.About)
 				}
-			case Promote, PromoteBroken, RefuseCommit:
+			case Promote, PromoteBroken, RefuseCommit, MistypeWave:
 				if versions++; s.Target != VersionOf(versions) {
 					t.Errorf("seed %d: %s follows version %d, want the next version", seed, s, versions-1)
 				}

@@ -89,6 +89,9 @@ func (c *Checker) checkUpgrade(at time.Duration, g assignedVersion, now []Observ
 	}
 	forbids := slices.Contains([]string{"Paused", "Stopped", "RolledBack"}, after.State) ||
 		after.State == "Superseded" && !slices.ContainsFunc(now, func(r ObservedRollout) bool { return r.From == g.to })
+	c.check(at, Assigned, !before.Mistyped || !after.Mistyped,
+		"bundle %d gives %s %s to %s, but the first wave of rollout %s selects no runtime", g.sequence, c.staged, g.to,
+		g.runtime, after.Rollout)
 	c.check(at, Assigned, !forbids || g.at <= c.enteredAt[after.Rollout] || slices.Contains(before.Granted, g.runtime),
 		"bundle %d gives %s %s to %s, but rollout %s is %s", g.sequence, c.staged, g.to, g.runtime, after.Rollout,
 		after.State)

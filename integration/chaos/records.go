@@ -92,6 +92,8 @@ type ObservedRollout struct {
 	Rollout, From, To, State string
 	// Updated is the number of runtimes that are ready with the version.
 	Updated int
+	// Mistyped is true if the first wave selects no runtime because of a typo.
+	Mistyped bool
 	// Granted lists the runtimes that the rollout can still update in this state.
 	Granted []string
 }

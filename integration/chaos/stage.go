@@ -211,7 +211,7 @@ func (s *stage) pushCatalog(ctx context.Context) error {
 	versions := []sample.Version{sample.Scaler(FirstVersion), sample.Mailer(mailerVersion), sample.Scaler(lastVersion)}
 	for _, step := range s.plan {
 		switch step.Kind {
-		case Promote:
+		case Promote, MistypeWave:
 			v := sample.Scaler(step.Target)
 			v.RequiresDowntime = step.Serial%3 == 0
 			versions = append(versions, v)

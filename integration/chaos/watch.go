@@ -100,7 +100,7 @@ func observedRollouts(rollouts []v1alpha1.Rollout) (all []ObservedRollout) {
 	for _, r := range rollouts {
 		s := ObservedRollout{
 			Rollout: r.Name, From: r.Spec.From, To: r.Spec.To, State: string(r.Status.State),
-			Updated: int(r.Status.Updated),
+			Updated: int(r.Status.Updated), Mistyped: isMistyped(r.Spec.Course),
 		}
 		for _, wave := range r.Status.Waves {
 			s.Granted = append(s.Granted, wave.Granted...)
