@@ -65,6 +65,8 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 		err = s.restoreControl(ctx)
 	case CloneRuntime:
 		end, err = s.clone(ctx, step.Target)
+	case DeleteNamespace:
+		err = s.deleteNamespace(ctx, step.Target)
 	case DeleteManifests:
 		s.checker.CRDDeleted(s.since(), step.Target)
 		err = client.IgnoreNotFound(api().Delete(ctx, metadataOf(definition(manifests))))

@@ -46,6 +46,7 @@ const (
 	StopServing     Kind = "stop serving a module's kind"
 	LimitObjects    Kind = "set a quota that allows no more objects"
 	CloneRuntime    Kind = "start a copy of a runtime"
+	DeleteNamespace Kind = "delete the namespace kyma-system of a runtime"
 )
 
 // Actions of users.

@@ -133,7 +133,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		return allPublishers, g.until[string(KillPlanner)] <= g.now &&
 			!slices.ContainsFunc(g.shape.replicas(), func(id string) bool { return g.until[replica(id)] > g.now })
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
-		CloneRuntime:
+		CloneRuntime, DeleteNamespace:
 		if g.shape.Real == 0 {
 			return "", false
 		}
@@ -142,7 +142,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 			return "", false // agents of earlier releases have known bugs in disasters
 		}
 		// A snapshot must not contain the quota of a LimitObjects step, because a restore would set it again.
-		if slices.Contains([]Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects}, s.Kind) {
+		if slices.Contains(onAPIServer, s.Kind) {
 			return "API server of " + s.Target, true
 		}
 		return string(s.Kind) + s.Target, true
@@ -175,6 +175,9 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 	}
 	return g.setCommitTarget(s)
 }
+
+// onAPIServer lists the kinds of steps that exclude each other on the API server of a runtime.
+var onAPIServer = []Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace}
 
 // setCommitTarget is like setTarget, for steps that change the rollouts or the visibility of a module.
 func (g *generator) setCommitTarget(s *Step) (about string, can bool) {

@@ -184,9 +184,10 @@ const identities = "identities"
 
 // lockedObjects returns the objects that other steps must not change during the step. While a copy of a runtime runs,
 // other steps must not stop the original agent or its connections: if the original is silent for three poll intervals,
-// the copy counts as the only agent.
+// the copy counts as the only agent. DeleteNamespace
+// stops and starts the agent itself.
 func (s Step) lockedObjects() []string {
-	if s.Kind != CloneRuntime {
+	if s.Kind != CloneRuntime && s.Kind != DeleteNamespace {
 		return []string{s.About}
 	}
 	return []string{s.About, string(KillAgent) + s.Target, agentToRegistry(s.Target), agentToAPI(s.Target)}
@@ -194,7 +195,7 @@ func (s Step) lockedObjects() []string {
 
 // take executes a step after all earlier steps that change the same objects.
 func (s *stage) take(ctx context.Context, step Step) {
-	if step.Kind == CloneRuntime || step.Kind == RestoreRuntime || step.Kind == ReplaceCA {
+	if slices.Contains([]Kind{CloneRuntime, RestoreRuntime, DeleteNamespace, ReplaceCA}, step.Kind) {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
 	}
 	defer s.locks.takeAll(step.lockedObjects())()
