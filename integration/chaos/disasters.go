@@ -174,7 +174,11 @@ func (c *Checker) Restoring(runtime string) (done func(at time.Duration)) {
 	defer c.mu.Unlock()
 	c.restoring[runtime]++
 	if runtime == "" {
-		clear(c.incomplete) // the restore removes the cause of a refused commit
+		clear(c.incomplete)            // the restore removes the cause of a refused commit
+		for _, s := range c.runtimes { // the restore undoes suspensions and revocations
+			s.suspendedAt = 0
+			clear(s.revoked)
+		}
 	}
 	return func(at time.Duration) {
 		c.mu.Lock()

@@ -61,6 +61,7 @@ const (
 	UndoRollout     Kind = "undo the newest rollout"
 	PauseRollout    Kind = "pause the newest rollout"
 	MistypeWave     Kind = "promote a version with a typo in the selector of the canaries"
+	SuspendRuntime  Kind = "suspend publishing to a runtime"
 	CloseWindow     Kind = "close a maintenance window"
 	CreateKyma      Kind = "create a Kyma"
 	DeleteKyma      Kind = "delete a Kyma"

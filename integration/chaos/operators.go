@@ -232,6 +232,9 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	case RefuseCommit:
 		return func(ctx context.Context) error { return s.refuseCommit(ctx, step) },
 			func(ctx context.Context) error { return s.repairCommit(ctx, step) }
+	case SuspendRuntime:
+		return func(ctx context.Context) error { return s.suspend(ctx, step.Target, true) },
+			func(ctx context.Context) error { return s.suspend(ctx, step.Target, false) }
 	case MistypeWave:
 		return func(ctx context.Context) error { return s.mistypeWave(ctx, step.Target) }, s.correctWave
 	case HideModule:

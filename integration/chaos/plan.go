@@ -158,7 +158,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		programs := g.shape.programs()
 		s.Target, s.By = programs[g.random.IntN(len(programs))], clockShifts[g.random.IntN(len(clockShifts))]
 		return string(s.Kind), true
-	case CloseWindow:
+	case CloseWindow, SuspendRuntime:
 		s.Target = g.anyRuntime()
 		return string(s.Kind) + s.Target, true
 	case AddModule, RemoveModule:

@@ -1,0 +1,35 @@
+package chaos
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
+	"github.com/kyma-pull/kyma-pull/integration/sample"
+)
+
+// suspend suspends publishing to a runtime or resumes it, as `kcp-publisher suspend` and `resume` do.
+func (s *stage) suspend(ctx context.Context, id string, suspended bool) error {
+	s.once.Lock() // a restore of the control plane would undo the suspension
+	defer s.once.Unlock()
+	kyma := &v1beta2.Kyma{}
+	if err := s.fleet.Control.Get(ctx, client.ObjectKey{Namespace: sample.Namespace, Name: id}, kyma); err != nil {
+		return err
+	}
+	before := kyma.DeepCopy()
+	if suspended {
+		metav1.SetMetaDataLabel(&kyma.ObjectMeta, v1beta2.LabelSkipReconciliation, v1beta2.True)
+	} else {
+		s.checker.Resumed(id)
+		delete(kyma.Labels, v1beta2.LabelSkipReconciliation)
+	}
+	if err := s.fleet.Control.Patch(ctx, kyma, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	if suspended {
+		s.checker.Suspended(s.since(), id)
+	}
+	return nil
+}
