@@ -40,6 +40,9 @@ func (s *stage) startFault(ctx context.Context, step Step) (end func() error, ok
 	case FailRegistry:
 		s.troubles.set(func() { s.troubles.failing = true })
 		end = func() error { s.troubles.set(func() { s.troubles.failing = false }); return nil }
+	case RefuseWrites:
+		s.troubles.set(func() { s.troubles.refused = "/runtimes/" + step.Target + "/" })
+		end = func() error { s.troubles.set(func() { s.troubles.refused = "" }); return nil }
 	case LoseAnswers:
 		s.troubles.set(func() { s.troubles.silent = true })
 		end = func() error { s.troubles.set(func() { s.troubles.silent = false }); return nil }

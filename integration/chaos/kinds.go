@@ -19,6 +19,7 @@ const (
 	SlowRegistry    Kind = "slow the registry down"
 	FailRegistry    Kind = "make the registry respond with 5xx"
 	LoseAnswers     Kind = "drop the registry's responses to completed requests"
+	RefuseWrites    Kind = "make the registry refuse the bundles of a runtime"
 	FillRegistry    Kind = "fill the registry's disk"
 	FillCache       Kind = "fill the disk of a publisher's component cache"
 	LoseBundles     Kind = "lose repositories of the registry"

@@ -170,6 +170,9 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		}
 		s.Target = g.extra[g.random.IntN(len(g.extra))]
 		return s.Target, true
+	case RefuseWrites:
+		s.Target = g.anyRuntime()
+		return "registry", true
 	case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
 		return "registry", true // one registry fault at a time keeps the log readable
 	}

@@ -99,7 +99,8 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s begins less than %s after the previous clock shift ended", seed, s, clockRest)
 				}
 				busy["clocks"] = s.At + s.For + clockRest
-			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry:
+			case StopRegistry, SlowRegistry, FailRegistry, LoseAnswers, FillRegistry, LoseBundles, RestoreRegistry,
+				RefuseWrites:
 				if busy["registry"] > s.At {
 					t.Errorf("seed %d: %s overlaps another disturbance of the registry", seed, s)
 				}

@@ -23,7 +23,7 @@ var faults = []Kind{
 	KillPublisher, KillAgent, StopControlAPI, StopRuntimeAPI, StopRegistry, SlowRegistry, FailRegistry, LoseAnswers,
 	FillRegistry, FillCache, LoseBundles,
 	RestoreRegistry, CutRuntime, TakeLease, DeleteLease, HangWay, ResetWay, SlowWay, ForgetWay,
-	RefuseCommit, ReplaceCA,
+	RefuseCommit, RefuseWrites, ReplaceCA,
 }
 
 // Calm returns a plan without faults, because a restart after a fault would hide a memory leak.

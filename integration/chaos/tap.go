@@ -27,6 +27,8 @@ type registryFaults struct {
 	slow    bool
 	failing bool
 	silent  bool // the registry drops some responses
+	// refused is the part of a path that identifies the repository whose writes the registry refuses, or empty.
+	refused string
 }
 
 func (t *registryFaults) set(change func()) {
@@ -41,10 +43,22 @@ func (t *registryFaults) now() (slow, failing, silent bool) {
 	return t.slow, t.failing, t.silent
 }
 
+// refuses reports whether the registry refuses a request because of RefuseWrites.
+func (t *registryFaults) refuses(request *http.Request) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.refused != "" && request.Method != http.MethodGet && request.Method != http.MethodHead &&
+		strings.Contains(request.URL.Path, t.refused)
+}
+
 // beforeRequest is called for each request before the registry handles it. It records pushed data and injects the
 // current faults of the registry.
 func (s *stage) beforeRequest(w http.ResponseWriter, request *http.Request) bool {
 	s.tap.copyBody(request)
+	if s.troubles.refuses(request) {
+		w.WriteHeader(http.StatusForbidden)
+		return true
+	}
 	slow, failing, _ := s.troubles.now()
 	if slow {
 		select {
