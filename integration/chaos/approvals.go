@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -25,39 +26,32 @@ func (s *stage) approveWaves(ctx context.Context, rollouts []v1alpha1.Rollout) {
 type heldRemovals struct {
 	Waiting []struct {
 		ID       string   `json:"id"`
+		Module   string   `json:"module"`
 		Runtimes []string `json:"runtimes"`
 	} `json:"waiting"`
 }
 
-// deletions returns the IDs of the held removals whose runtimes are all deleted.
-func (h heldRemovals) deletions(isDeleted func(id string) bool) (ids []string) {
+// wanted returns the IDs of the held removals that operators want. These are the deletions of Kymas, and the removal of
+// module mailer after it was mandatory. has reports whether a runtime must have a module.
+func (h heldRemovals) wanted(has func(id, module string) bool) (ids []string) {
 	for _, w := range h.Waiting {
-		if !slices.ContainsFunc(w.Runtimes, func(id string) bool { return !isDeleted(id) }) {
+		if len(w.Runtimes) > 0 && (w.Module == "" || w.Module == mailer) &&
+			!slices.ContainsFunc(w.Runtimes, func(id string) bool { return has(id, cmp.Or(w.Module, scaler)) }) {
 			ids = append(ids, w.ID)
 		}
 	}
 	return ids
 }
 
-// approveDeletions approves held module removals of deleted Kymas as an operator would. The publisher holds them if the
-// plan deletes more Kymas within ten minutes than the limits allow.
-func (s *stage) approveDeletions(ctx context.Context) {
-	s.mu.Lock()
-	deleted := len(s.gone)
-	s.mu.Unlock()
-	if deleted == 0 {
-		return
-	}
+// approveRemovals approves held removals as an operator does. The publisher holds them if the plan deletes more Kymas
+// within ten minutes than the limits allow, or if module mailer was mandatory.
+func (s *stage) approveRemovals(ctx context.Context) {
 	output, err := s.fleet.Ask(ctx, "removals", "-o", "json")
 	var held heldRemovals
 	if err != nil || json.Unmarshal([]byte(output), &held) != nil {
 		return // the next call tries again
 	}
-	for _, id := range held.deletions(func(id string) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return s.gone[id]
-	}) {
+	for _, id := range held.wanted(func(id, module string) bool { return s.checker.Wanted(id)[module] }) {
 		output, _ := s.fleet.Ask(ctx, "removals", "approve", id)
 		s.story.Add("removals approve %s: %s", id, output)
 	}

@@ -6,16 +6,19 @@ import (
 	"testing"
 )
 
-func TestOnlyRemovalsOfDeletedKymasAreApproved(t *testing.T) {
+func TestOnlyWantedRemovalsAreApproved(t *testing.T) {
 	var held heldRemovals
 	if err := json.Unmarshal([]byte(`{"waiting": [
-		{"id": "hidden", "runtimes": ["extra-1", "sim-0"]}, {"id": "deleted", "runtimes": ["extra-1", "extra-2"]}
+		{"id": "hidden", "module": "scaler", "runtimes": ["sim-0"]}, {"id": "commit", "commit": "c0ffee"},
+		{"id": "some deleted", "runtimes": ["extra-1", "sim-0"]}, {"id": "deleted", "runtimes": ["extra-1", "extra-2"]},
+		{"id": "requested", "module": "mailer", "runtimes": ["sim-0", "sim-1"]},
+		{"id": "optional", "module": "mailer", "runtimes": ["sim-0"]}
 	]}`), &held); err != nil {
 		t.Fatal(err)
 	}
-	deleted := []string{"extra-1", "extra-2"}
-	if got := held.deletions(func(id string) bool { return slices.Contains(deleted, id) }); !slices.Equal(got,
-		[]string{"deleted"}) {
-		t.Errorf("got removals %q, want those of deleted Kymas", got)
+	has := map[string][]string{"sim-0": {scaler}, "sim-1": {scaler, mailer}}
+	got := held.wanted(func(id, module string) bool { return slices.Contains(has[id], module) })
+	if want := []string{"deleted", "optional"}; !slices.Equal(got, want) {
+		t.Errorf("got removals %q, want %q", got, want)
 	}
 }

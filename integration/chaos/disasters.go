@@ -84,7 +84,7 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 // restoreRuntime restores a runtime's API server from its snapshot. The runtime's admin then repeats the requests from
 // after the snapshot.
 func (s *stage) restoreRuntime(ctx context.Context, id string) error {
-	wanted := s.checker.Wanted(id)
+	requests := s.requestsMailer(id)
 	done := s.checker.Restoring(id)
 	s.checker.RequestWithdrawn(s.since(), id, mailer)
 	err := s.reals[id].Restore(s.snapshot(id))
@@ -92,7 +92,7 @@ func (s *stage) restoreRuntime(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	s.insist(ctx, "repeat the requests of "+id, func() error { return s.editKyma(ctx, id, wanted[mailer]) })
+	s.insist(ctx, "repeat the requests of "+id, func() error { return s.editKyma(ctx, id, requests) })
 	return nil
 }
 

@@ -61,6 +61,7 @@ const (
 	PutBack         Kind = "put the channel back"
 	UndoRollout     Kind = "undo the newest rollout"
 	PauseRollout    Kind = "pause the newest rollout"
+	RequireModule   Kind = "make a module mandatory"
 	MistypeWave     Kind = "promote a version with a typo in the selector of the canaries"
 	SuspendRuntime  Kind = "suspend publishing to a runtime"
 	CloseWindow     Kind = "close a maintenance window"

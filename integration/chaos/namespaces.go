@@ -41,9 +41,6 @@ func (s *stage) deleteNamespace(ctx context.Context, id string) error {
 	return nil
 }
 
-// requestsMailer reports whether the admin of a runtime requests module mailer.
-func (s *stage) requestsMailer(id string) bool { return s.checker.Wanted(id)[mailer] }
-
 // kindsInNamespace lists the kinds whose objects emptyNamespace deletes. The permissions of the agent stay, as if an
 // operator installed its chart again.
 var kindsInNamespace = []schema.GroupVersionKind{

@@ -144,9 +144,10 @@ func (s *stage) controlRollout(ctx context.Context, how string) error {
 func (s *stage) deleteKyma(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane creates Kymas again
 	defer s.once.Unlock()
-	s.checker.RequestWithdrawn(s.since(), id, scaler)
+	s.checker.RequestWithdrawn(s.since(), id, scaler, mailer)
 	if err := s.fleet.Control.Delete(ctx, newKyma(id)); client.IgnoreNotFound(err) != nil {
 		s.checker.Asked(s.since(), id, scaler)
+		s.announceMailer(id)
 		return err
 	}
 	s.mu.Lock()
@@ -156,11 +157,10 @@ func (s *stage) deleteKyma(ctx context.Context, id string) error {
 }
 
 func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
-	if add {
-		s.checker.Asked(s.since(), id, mailer)
-	} else {
-		s.checker.RequestWithdrawn(s.since(), id, mailer)
-	}
+	s.mu.Lock()
+	s.mailers[id] = add
+	s.mu.Unlock()
+	s.announceMailer(id)
 	edit := func(spec *v1beta2.KymaSpec) {
 		spec.Modules = slices.DeleteFunc(spec.Modules, func(m v1beta2.Module) bool { return m.Name == mailer })
 		if add {
@@ -235,6 +235,9 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	case SuspendRuntime:
 		return func(ctx context.Context) error { return s.suspend(ctx, step.Target, true) },
 			func(ctx context.Context) error { return s.suspend(ctx, step.Target, false) }
+	case RequireModule:
+		return func(ctx context.Context) error { return s.requireMailer(ctx, true) },
+			func(ctx context.Context) error { return s.requireMailer(ctx, false) }
 	case MistypeWave:
 		return func(ctx context.Context) error { return s.mistypeWave(ctx, step.Target) }, s.correctWave
 	case HideModule:

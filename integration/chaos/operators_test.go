@@ -26,7 +26,7 @@ func (u *unavailable) Delete(context.Context, client.Object, ...client.DeleteOpt
 func TestFailedDeletionOfAKymaIsNotRecorded(t *testing.T) {
 	api := &unavailable{err: syscall.ECONNREFUSED}
 	s := &stage{
-		checker: NewChecker(scaler, concurrentOthers), began: time.Now(), gone: map[string]bool{},
+		checker: NewChecker(scaler, concurrentOthers), began: time.Now(), gone: map[string]bool{}, mailers: map[string]bool{},
 		fleet: &fleet.Fleet{Control: api}, sims: map[string]*fleet.Simulated{"extra-1": nil},
 	}
 	s.checker.Asked(s.since(), "extra-1", scaler)

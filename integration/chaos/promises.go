@@ -249,7 +249,8 @@ func (c *Checker) checkRecordedStates(at time.Duration, s *observations, r Recor
 			"the status of %s shows %s as Ready, but report %d does not have the module", r.Runtime, module, r.Report)
 	}
 	for module, state := range report.States {
-		c.check(at, Statuses, r.State != "Ready" || state == "Ready" || !isCurrent || s.pushed.Versions[module] == "",
+		c.check(at, Statuses, r.State != "Ready" || state == "Ready" || !isCurrent || s.pushed.Versions[module] == "" ||
+			s.pushed.Mandatory[module],
 			"the Kyma of %s is Ready, but report %d has %s in state %s", r.Runtime, r.Report, module, state)
 	}
 	for module, wants := range s.wants {

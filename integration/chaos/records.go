@@ -17,6 +17,8 @@ type Push struct {
 	// removes.
 	Versions map[string]string
 	Removals []string
+	// Mandatory contains the mandatory modules. The control plane does not show their states.
+	Mandatory map[string]bool
 	// Rollback contains the rollbacks that the bundle allows. Runtimes refuse other downgrades.
 	Rollback []bundle.Rollback
 	Deleting bool

@@ -65,7 +65,7 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 	s := &stage{
 		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
 		reals: map[string]*fleet.Runtime{}, connections: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
-		programs: map[string]*program{}, gone: map[string]bool{}, injected: map[Kind]int{},
+		programs: map[string]*program{}, gone: map[string]bool{}, mailers: map[string]bool{}, injected: map[Kind]int{},
 		copies: map[string]*fleet.Runtime{}, snapshots: map[string]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
@@ -242,7 +242,7 @@ func (s *stage) converge(ctx context.Context, version string) []string {
 			for _, p := range s.programs {
 				s.revive(p)
 			}
-			s.approveDeletions(ctx)
+			s.approveRemovals(ctx)
 		}
 		return len(problems) == 0, ""
 	})

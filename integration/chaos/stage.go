@@ -87,10 +87,14 @@ type stage struct {
 	// restoredControl is the time of the control plane's last restore.
 	restoredControl time.Time
 
-	mu       sync.Mutex // guards the fields below
-	sims     map[string]*fleet.Simulated
-	gone     map[string]bool // runtimes with a deleted Kyma
-	injected map[Kind]int
+	mu   sync.Mutex // guards the fields below
+	sims map[string]*fleet.Simulated
+	gone map[string]bool // runtimes with a deleted Kyma
+	// mailers contains the runtimes whose admins request module mailer. If isMandatory is true, all runtimes get the
+	// module.
+	mailers     map[string]bool
+	isMandatory bool
+	injected    map[Kind]int
 	// copies are the running copies of runtimes. snapshots counts the snapshots of each runtime.
 	copies    map[string]*fleet.Runtime
 	snapshots map[string]int
@@ -204,9 +208,8 @@ func (s *stage) addRegistry(ctx context.Context) error {
 // rollout policy.
 func (s *stage) pushCatalog(ctx context.Context) error {
 	files := map[string]any{
-		"policy": policy(),
-		"releases/" +
-			mailer: sample.Release(mailer, sample.Mailer("").Component(), sample.Channel(channel, mailerVersion)),
+		"policy":             policy(),
+		"releases/" + mailer: mailerRelease(false),
 	}
 	versions := []sample.Version{sample.Scaler(FirstVersion), sample.Mailer(mailerVersion), sample.Scaler(lastVersion)}
 	for _, step := range s.plan {
@@ -332,6 +335,7 @@ func (s *stage) simulate(ctx context.Context, id string) error {
 	s.once.Lock()
 	defer s.once.Unlock()
 	s.checker.Asked(s.since(), id, scaler)
+	s.announceMailer(id)
 	kyma := newKyma(id)
 	if err := s.fleet.Control.Create(ctx, kyma.DeepCopy()); err != nil && !alreadyThere(err) {
 		return err

@@ -124,9 +124,17 @@ var statusGuarantees = map[string]guarantee{
 			reportsState(c, "Error")
 			c.Recorded(2, record(func(r *Record) { r.Ready = nil }))
 		},
-		kept: func(c *Checker, _ func(string, int64, string) Push) {
+		kept: func(c *Checker, push func(string, int64, string) Push) {
 			reportsState(c, "Error")
 			c.Recorded(2, record(func(r *Record) { r.Ready, r.State = nil, "Error" }))
+			c.Asked(3, "sim-5", "mailer")
+			p := push("sim-5", 11, "1.0.0")
+			p.Versions["mailer"], p.Mandatory = "1.0.0", map[string]bool{"mailer": true}
+			c.Pushed(4, p)
+			c.Reported(5, reportWith(7, 11, func(r *Reported) {
+				r.States = map[string]string{"scaler": "Ready", "mailer": "Error"}
+			}))
+			c.Recorded(6, record(func(r *Record) { r.Published, r.Observed, r.Report = 11, 11, 7 }))
 		},
 		invariant: Statuses, message: "the Kyma of sim-5 is Ready, but report 6 has scaler in state Error",
 	},

@@ -193,7 +193,7 @@ func fetched(body []byte) bundle.Fetched {
 func (t *tap) read(runtime string, body []byte) Push {
 	p := Push{
 		Runtime: runtime, Digest: digest.FromBytes(body).String(), Versions: map[string]string{},
-		Downtime: map[string]bool{},
+		Downtime: map[string]bool{}, Mandatory: map[string]bool{},
 	}
 	verified, err := t.verify(runtime, body)
 	if p.Refused = err; err != nil {
@@ -214,6 +214,9 @@ func (t *tap) read(runtime string, body []byte) Push {
 	p.Refused = err
 	for _, m := range state.Manifests {
 		p.Versions[m.Module] = m.Version
+		if m.IsMandatory() {
+			p.Mandatory[m.Module] = true
+		}
 		if m.RequiresDowntime {
 			p.Downtime[m.Module] = true
 		}
