@@ -64,6 +64,7 @@ const (
 	RequireModule   Kind = "make a module mandatory"
 	MistypeWave     Kind = "promote a version with a typo in the selector of the canaries"
 	SuspendRuntime  Kind = "suspend publishing to a runtime"
+	RevokeKey       Kind = "revoke the key of a runtime"
 	CloseWindow     Kind = "close a maintenance window"
 	CreateKyma      Kind = "create a Kyma"
 	DeleteKyma      Kind = "delete a Kyma"

@@ -235,6 +235,9 @@ func (s *stage) twoSided(step Step) (begin, end func(context.Context) error) {
 	case SuspendRuntime:
 		return func(ctx context.Context) error { return s.suspend(ctx, step.Target, true) },
 			func(ctx context.Context) error { return s.suspend(ctx, step.Target, false) }
+	case RevokeKey:
+		return func(ctx context.Context) error { return s.revokeKey(ctx, step.Target) },
+			func(ctx context.Context) error { return s.renewKey(ctx, step.Target) }
 	case RequireModule:
 		return func(ctx context.Context) error { return s.requireMailer(ctx, true) },
 			func(ctx context.Context) error { return s.requireMailer(ctx, false) }

@@ -133,7 +133,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		return allPublishers, g.until[string(KillPlanner)] <= g.now &&
 			!slices.ContainsFunc(g.shape.replicas(), func(id string) bool { return g.until[replica(id)] > g.now })
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
-		CloneRuntime, DeleteNamespace:
+		CloneRuntime, DeleteNamespace, RevokeKey:
 		if g.shape.Real == 0 {
 			return "", false
 		}
@@ -180,7 +180,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 }
 
 // onAPIServer lists the kinds of steps that exclude each other on the API server of a runtime.
-var onAPIServer = []Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace}
+var onAPIServer = []Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey}
 
 // setCommitTarget is like setTarget, for steps that change the rollouts or the visibility of a module.
 func (g *generator) setCommitTarget(s *Step) (about string, can bool) {

@@ -87,7 +87,7 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s is too short for bundles to expire", seed, s)
 				}
 				busy[allPublishers] = s.At + s.For
-			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, StopControlAPI,
+			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey, StopControlAPI,
 				RestoreControl:
 				api := "API server of " + s.Target
 				if busy[api] > s.At {

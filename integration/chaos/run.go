@@ -195,7 +195,7 @@ func (s Step) lockedObjects() []string {
 
 // take executes a step after all earlier steps that change the same objects.
 func (s *stage) take(ctx context.Context, step Step) {
-	if slices.Contains([]Kind{CloneRuntime, RestoreRuntime, DeleteNamespace, ReplaceCA}, step.Kind) {
+	if slices.Contains([]Kind{CloneRuntime, RestoreRuntime, DeleteNamespace, RevokeKey, ReplaceCA}, step.Kind) {
 		defer s.locks.take(identities)() // taken first, because ReplaceCA also takes the locks of all runtimes
 	}
 	defer s.locks.takeAll(step.lockedObjects())()

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -30,6 +31,36 @@ func (s *stage) suspend(ctx context.Context, id string, suspended bool) error {
 	}
 	if suspended {
 		s.checker.Suspended(s.since(), id)
+	}
+	return nil
+}
+
+// revokeKey revokes the key of a runtime's agent. Until renewKey, the runtime gets no bundle.
+func (s *stage) revokeKey(ctx context.Context, id string) error {
+	s.once.Lock() // a restore of the control plane would undo the revocation
+	defer s.once.Unlock()
+	kyma, err := s.reals[id].Record(ctx)
+	if err != nil {
+		return err
+	}
+	key := recordOf(kyma).Key
+	if key == "" {
+		return fmt.Errorf("the status of Kyma %s has no key", id)
+	}
+	if output, err := s.fleet.Ask(ctx, "revoke", id, "--yes"); err != nil {
+		return fmt.Errorf("revoke %s: %w\n%s", id, err, output)
+	}
+	s.checker.KeyRevoked(s.since(), id, key)
+	return nil
+}
+
+// renewKey gives a runtime another key. The former snapshot has the revoked key.
+func (s *stage) renewKey(ctx context.Context, id string) error {
+	if err := s.replaceKey(ctx, id); err != nil {
+		return err
+	}
+	if s.hasSnapshots() {
+		return s.takeSnapshot(id)
 	}
 	return nil
 }
