@@ -75,6 +75,9 @@ func (s *stage) startDisaster(ctx context.Context, step Step) (end func() error,
 	case LimitObjects:
 		end = func() error { return unlimit(context.WithoutCancel(ctx), api()) }
 		err = limit(ctx, api())
+	case RefuseObjects:
+		end = func() error { return acceptObjects(context.WithoutCancel(ctx), api()) }
+		err = refuseObjects(ctx, api())
 	default:
 		return nil, false, nil
 	}

@@ -46,6 +46,7 @@ const (
 	DeleteManifests Kind = "delete the CRD of a runtime's Manifests"
 	StopServing     Kind = "stop serving a module's kind"
 	LimitObjects    Kind = "set a quota that allows no more objects"
+	RefuseObjects   Kind = "set an admission policy that refuses a module's objects"
 	CloneRuntime    Kind = "start a copy of a runtime"
 	DeleteNamespace Kind = "delete the namespace kyma-system of a runtime"
 )

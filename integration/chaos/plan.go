@@ -133,7 +133,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		return allPublishers, g.until[string(KillPlanner)] <= g.now &&
 			!slices.ContainsFunc(g.shape.replicas(), func(id string) bool { return g.until[replica(id)] > g.now })
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
-		CloneRuntime, DeleteNamespace, RevokeKey:
+		CloneRuntime, DeleteNamespace, RevokeKey, RefuseObjects:
 		if g.shape.Real == 0 {
 			return "", false
 		}
@@ -141,7 +141,8 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		if g.shape.isMixed(s.Target) && isDisaster(s.Kind) {
 			return "", false // agents of earlier releases have known bugs in disasters
 		}
-		// A snapshot must not contain the quota of a LimitObjects step, because a restore would set it again.
+		// A snapshot must not contain the quota of LimitObjects or the policy of RefuseObjects, because a restore would
+		// create it again.
 		if slices.Contains(onAPIServer, s.Kind) {
 			return "API server of " + s.Target, true
 		}
@@ -180,7 +181,9 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 }
 
 // onAPIServer lists the kinds of steps that exclude each other on the API server of a runtime.
-var onAPIServer = []Kind{StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey}
+var onAPIServer = []Kind{
+	StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey, RefuseObjects,
+}
 
 // setCommitTarget is like setTarget, for steps that change the rollouts or the visibility of a module.
 func (g *generator) setCommitTarget(s *Step) (about string, can bool) {

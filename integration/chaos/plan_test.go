@@ -87,8 +87,8 @@ func TestPlanCanBeExecuted(t *testing.T) {
 					t.Errorf("seed %d: %s is too short for bundles to expire", seed, s)
 				}
 				busy[allPublishers] = s.At + s.For
-			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey, StopControlAPI,
-				RestoreControl:
+			case StopRuntimeAPI, RestoreRuntime, CloneRuntime, LimitObjects, DeleteNamespace, RevokeKey,
+				RefuseObjects, StopControlAPI, RestoreControl:
 				api := "API server of " + s.Target
 				if busy[api] > s.At {
 					t.Errorf("seed %d: %s overlaps another disturbance of the API server", seed, s)

@@ -48,7 +48,7 @@ var clocks = []weight{{SetClock, 15, 3 * time.Second, 25 * time.Second}}
 var disasters = []weight{
 	{RestoreRuntime, 3, 0, 0}, {RestoreControl, 2, 0, 0}, {DeleteManifests, 3, 0, 0}, {StopServing, 4, 0, 0},
 	{LimitObjects, 4, 2 * time.Second, 15 * time.Second}, {CloneRuntime, 2, 5 * time.Second, 20 * time.Second},
-	{DeleteNamespace, 2, 0, 0},
+	{DeleteNamespace, 2, 0, 0}, {RefuseObjects, 3, 2 * time.Second, 15 * time.Second},
 }
 
 // bundleValidity is the validity period of bundles with Shape.Expiry. It is shorter than that of agents' certificates,
