@@ -71,6 +71,7 @@ const (
 	DeleteKyma      Kind = "delete a Kyma"
 	AddModule       Kind = "an admin adds a module"
 	RemoveModule    Kind = "an admin removes a module"
+	DeleteOwnKyma   Kind = "a user deletes the Kyma in a runtime"
 	EditObject      Kind = "a user edits a module's object"
 	DeleteObject    Kind = "a user deletes a module's object"
 )

@@ -40,6 +40,8 @@ func (s *stage) operate(ctx context.Context, step Step) error {
 		return s.deleteKyma(ctx, step.Target)
 	case AddModule, RemoveModule:
 		return s.editKyma(ctx, step.Target, step.Kind == AddModule)
+	case DeleteOwnKyma:
+		return s.deleteOwnKyma(ctx, step.Target)
 	case EditObject:
 		return s.editObject(ctx, step.Target)
 	case DeleteObject:
@@ -173,6 +175,20 @@ func (s *stage) editKyma(ctx context.Context, id string, add bool) error {
 		return sim.Edit(edit)
 	}
 	return s.reals[id].EditKyma(ctx, edit)
+}
+
+// deleteOwnKyma deletes the Kyma in a runtime. The agent must create it again, and keep the modules. The admin repeats
+// requests that the control plane has not recorded yet.
+func (s *stage) deleteOwnKyma(ctx context.Context, id string) error {
+	s.checker.RequestWithdrawn(s.since(), id, mailer)
+	kyma := &v1beta2.Kyma{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: v1beta2.RuntimeKymaName},
+	}
+	if err := s.reals[id].API.Delete(ctx, kyma); client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	s.insist(ctx, "repeat the requests of "+id, func() error { return s.editKyma(ctx, id, s.requestsMailer(id)) })
+	return nil
 }
 
 func (s *stage) editObject(ctx context.Context, id string) error {

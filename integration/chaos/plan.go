@@ -133,7 +133,7 @@ func (g *generator) setTarget(s *Step) (about string, can bool) {
 		return allPublishers, g.until[string(KillPlanner)] <= g.now &&
 			!slices.ContainsFunc(g.shape.replicas(), func(id string) bool { return g.until[replica(id)] > g.now })
 	case KillAgent, StopRuntimeAPI, EditObject, DeleteObject, RestoreRuntime, DeleteManifests, StopServing, LimitObjects,
-		CloneRuntime, DeleteNamespace, RevokeKey, RefuseObjects:
+		CloneRuntime, DeleteNamespace, RevokeKey, RefuseObjects, DeleteOwnKyma:
 		if g.shape.Real == 0 {
 			return "", false
 		}

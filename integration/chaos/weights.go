@@ -30,6 +30,7 @@ var weights = []weight{
 	{RefuseCommit, 3, 5 * time.Second, 25 * time.Second}, {LoseLabel, 4, 3 * time.Second, 20 * time.Second},
 	{HideModule, 2, 3 * time.Second, 15 * time.Second}, {MistypeWave, 2, 5 * time.Second, 15 * time.Second},
 	{RevokeKey, 2, quarantineGrace + 2*time.Second, quarantineGrace + 5*time.Second},
+	{DeleteOwnKyma, 2, 0, 0},
 	{RequireModule, 1, 5 * time.Second, 20 * time.Second},
 	{RefuseWrites, 2, 5 * time.Second, 25 * time.Second},
 	{SuspendRuntime, 2, quarantineGrace + 3*time.Second, quarantineGrace + 15*time.Second},
