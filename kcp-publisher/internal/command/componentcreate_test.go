@@ -199,6 +199,22 @@ func TestChartValuesAreRenderedAndBecomePartOfTheComponent(t *testing.T) {
 	}
 }
 
+// An agent would not use the digest of --image if the component also listed the image without a digest.
+func TestDigestOfImageFlagPinsTheManifestsImage(t *testing.T) {
+	module := t.TempDir()
+	write(t, filepath.Join(module, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
+	var row component.Created
+	pinned := "registry.example/mail/mailer:1.2.3@sha256:" + someHash
+	if err := json.Unmarshal([]byte(mustRun(t, "component", "create", "example.org/module/mailer:1.2.3", "--from", module,
+		"--to", "ctf:"+filepath.Join(t.TempDir(), "out"), "--image", pinned, "-o", "json")), &row); err != nil {
+		t.Fatal(err)
+	}
+	unpinned := "registry.example/mail/prepare:1.0.0"
+	if !slices.Equal(row.Images, []string{pinned, unpinned}) || !slices.Equal(row.Unpinned, []string{unpinned}) {
+		t.Errorf("got images %v, unpinned %v", row.Images, row.Unpinned)
+	}
+}
+
 func TestComponentCreateListsUnknownFields(t *testing.T) {
 	module := t.TempDir()
 	write(t, filepath.Join(module, "config.yaml"), strings.Replace(mailerConfig, "metadata: {", "metadata: {labls: {}, ", 1))
@@ -215,9 +231,14 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 	write(t, filepath.Join(good, "mailer.yaml"), strings.ReplaceAll(mailerYAML, "@sha256:"+someHash, ""))
 	write(t, filepath.Join(chart, "Chart.yaml"), "apiVersion: v2\nname: mailer\n")
 	private, public := rsaKey(t)
-	bad, plain, upgrading, endless := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	bad, plain, upgrading, endless, deploying := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	twoDigests := []string{
+		"--image", "registry.example/mail/mailer:1.2.3@sha256:" + strings.Repeat("0", 64),
+		"--image", "registry.example/mail/mailer:1.2.3@sha256:" + strings.Repeat("1", 64),
+	}
 	for dir, template := range map[string]string{
 		upgrading: "apiVersion: batch/v1\nkind: Job\nmetadata: {name: x, annotations: {helm.sh/hook: pre-upgrade}}\n",
+		deploying: mailerYAML,
 		endless:   `{{ define "a" }}{{ include "a" . }}{{ end }}{{ include "a" . }}`,
 	} {
 		write(t, filepath.Join(dir, "Chart.yaml"), "apiVersion: v2\nname: mailer\nversion: 1.0.0\n")
@@ -324,6 +345,18 @@ func TestComponentCreateRefusesInvalidInput(t *testing.T) {
 		"an invalid image reference": {
 			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--image", "a b"}, cli.ExitUsage,
 			`image "a b"`,
+		},
+		"two digests of a manifest's image": {
+			append([]string{"example.org/mailer:1.0.0", "--from", good, "--to", to()}, twoDigests...), cli.ExitFailed,
+			"containers[0].image: image registry.example/mail/mailer:1.2.3 matches both ",
+		},
+		"two digests of a chart's image": {
+			append([]string{"example.org/mailer:1.0.0", "--from", deploying, "--to", to()}, twoDigests...), cli.ExitFailed,
+			"containers[0].image: image registry.example/mail/mailer:1.2.3@sha256:" + someHash + " matches both ",
+		},
+		"another digest than in a chart": {
+			append([]string{"example.org/mailer:1.0.0", "--from", deploying, "--to", to()}, twoDigests[:2]...), cli.ExitFailed,
+			"has a different digest than registry.example/mail/mailer:1.2.3@sha256:" + strings.Repeat("0", 64),
 		},
 		"a default CR without a ModuleTemplate": {
 			[]string{"example.org/mailer:1.0.0", "--from", good, "--to", to(), "--default-cr", "x"}, cli.ExitUsage,

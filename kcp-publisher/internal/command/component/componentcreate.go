@@ -171,9 +171,7 @@ func (f *createFlags) assemble(
 		return nil, Created{}, f.refusal(files, err)
 	}
 	files.Checks = checked.Tests.File
-	images := append(checked.Images, f.images...)
-	slices.Sort(images)
-	images = slices.Compact(images)
+	images := assemble.PreferPinned(append(checked.Images, f.images...))
 	var digests map[string]digest.Digest
 	if f.key != "" {
 		if digests, err = resolveDigests(ctx, images, registries); err != nil {
@@ -184,6 +182,9 @@ func (f *createFlags) assemble(
 	c, err := assemble.New(name, version, cmp.Or(f.provider, domain), files, images, digests)
 	if err != nil {
 		return nil, Created{}, cli.Usage(err)
+	}
+	if err := c.CheckImages(checked.Objects); err != nil {
+		return nil, Created{}, f.refusal(files, err)
 	}
 	row := Created{
 		Component: name, Version: version, Type: files.Type, SizeBytes: len(files.Packed),

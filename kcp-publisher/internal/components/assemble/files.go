@@ -44,6 +44,8 @@ type Renderer func(context.Context, render.Input) ([]*unstructured.Unstructured,
 
 // CheckResult is the result of checking files.
 type CheckResult struct {
+	// Objects contains the rendered objects.
+	Objects []*unstructured.Unstructured
 	// Images lists the images in plain manifests. It is empty for content that must be rendered.
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
@@ -63,7 +65,7 @@ func (f Files) Check(ctx context.Context, module string, renderer Renderer) (che
 	if err != nil {
 		return CheckResult{}, err
 	}
-	checked.Ignored = accepted.Ignored
+	checked.Objects, checked.Ignored = objects, accepted.Ignored
 	if !f.Rendered {
 		checked.Images = findImages(objects)
 	}

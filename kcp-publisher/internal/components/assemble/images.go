@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/kyma-pull/kyma-pull/bundle/ocm"
+	"github.com/kyma-pull/kyma-pull/internal/images"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/component"
 )
 
 // imageResource returns the component resource for an image. The resource's name is the last path element of the image
@@ -73,6 +75,50 @@ func (c *Component) UnpinnedImages() (images []string) {
 		}
 	}
 	return images
+}
+
+// PreferPinned returns the images without duplicates, sorted. It omits an image without a digest if another one has the
+// same name and tag, and a digest. Otherwise, agents would use the image without a digest.
+func PreferPinned(images []string) []string {
+	pinned := map[string]bool{}
+	for _, image := range images {
+		if tagged, digested := taggedName(image); digested {
+			pinned[tagged] = true
+		}
+	}
+	kept := slices.DeleteFunc(slices.Clone(images), func(image string) bool {
+		tagged, digested := taggedName(image)
+		return tagged != "" && !digested && pinned[tagged]
+	})
+	slices.Sort(kept)
+	return slices.Compact(kept)
+}
+
+// taggedName returns the name and tag of an image, and whether the image also has a digest. The name is empty for an
+// image without a tag.
+func taggedName(image string) (name string, digested bool) {
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return "", false
+	}
+	tagged, ok := named.(reference.Tagged)
+	if !ok {
+		return "", false
+	}
+	_, digested = named.(reference.Digested)
+	return named.Name() + ":" + tagged.Tag(), digested
+}
+
+// CheckImages returns an error if agents cannot assign one image of the component to each image of the objects, for
+// example because the component lists two digests of the same tag.
+func (c *Component) CheckImages(objects []*unstructured.Unstructured) error {
+	copies := make([]*unstructured.Unstructured, len(objects))
+	for i, o := range objects {
+		copies[i] = o.DeepCopy()
+	}
+	listed := component.Images([]component.Component{{Descriptor: c.Descriptor}}, false)
+	_, err := images.Rewrite(copies, images.Rewriting{Localized: listed})
+	return err
 }
 
 // findImages returns the images of all containers anywhere in the objects, sorted.

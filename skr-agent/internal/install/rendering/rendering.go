@@ -17,10 +17,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 	"github.com/kyma-pull/kyma-pull/internal/render"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/contentstore"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/excerpt"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 

@@ -11,8 +11,8 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle/airgap"
+	"github.com/kyma-pull/kyma-pull/internal/images"
 	"github.com/kyma-pull/kyma-pull/internal/render"
-	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/images"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/install/outcome"
 )
 
