@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"runtime"
@@ -22,9 +23,12 @@ import (
 )
 
 const (
-	defaultTimeout     = 30 * time.Second
+	defaultCPUTime     = 30 * time.Second
 	defaultMemoryBytes = 512 << 20
 	maxAnswerBytes     = bundle.MaxLayerBytes
+	// slowdown is the ratio of the limits of elapsed time and CPU time. On a busy node, an agent can get as little as a
+	// twentieth of a processor, which its chart requests.
+	slowdown = 20
 	// maxStderrBytes limits the captured stderr of the child. If a Go program crashes, stderr starts with the reason.
 	maxStderrBytes = 16 << 10
 )
@@ -38,8 +42,9 @@ type Confined struct {
 	// Command starts the child process, which must only call Child. The agent uses its own executable with a hidden
 	// subcommand.
 	Command []string
-	// Timeout limits the time of one rendering. Defaults to 30s.
-	Timeout time.Duration
+	// CPUTime limits the CPU time of one rendering. Defaults to 30s. The content alone determines the CPU time that a
+	// rendering needs. The elapsed time also depends on other programs.
+	CPUTime time.Duration
 	// MemoryBytes limits the child's memory. Defaults to 512 MiB.
 	MemoryBytes int64
 }
@@ -56,8 +61,8 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 	if in.Packed != v1beta2.HelmChart && in.Packed != v1beta2.Kustomize {
 		return Render(in)
 	}
-	if c.Timeout == 0 {
-		c.Timeout = defaultTimeout
+	if c.CPUTime == 0 {
+		c.CPUTime = defaultCPUTime
 	}
 	if c.MemoryBytes == 0 {
 		c.MemoryBytes = defaultMemoryBytes
@@ -69,9 +74,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 		return nil, in.wrapError(fmt.Errorf("content of %d bytes, must be at most %d", len(in.Content),
 			bundle.MaxLayerBytes))
 	}
-	// The CPU limit ends the child even if this process is suspended and cannot enforce the timeout. It is four times
-	// the timeout, because the child can use several cores.
-	question, err := json.Marshal(limits{c.MemoryBytes, uint64(c.Timeout/time.Second)*4 + 1})
+	question, err := json.Marshal(limits{c.MemoryBytes, uint64(math.Ceil(c.CPUTime.Seconds()))})
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +91,7 @@ func (c Confined) Render(ctx context.Context, in Input) ([]*unstructured.Unstruc
 
 // runChild starts the child with question as its input and returns its output.
 func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error) {
-	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	limited, cancel := context.WithTimeout(ctx, slowdown*c.CPUTime)
 	defer cancel()
 	child := exec.CommandContext(limited, c.Command[0], c.Command[1:]...)
 	output := &bounded.Buffer{MaxBytes: maxAnswerBytes, Full: cancel}
@@ -109,16 +112,25 @@ func (c Confined) runChild(ctx context.Context, question []byte) ([]byte, error)
 		return nil, ctx.Err()
 	case output.HasOverflowed():
 		return nil, fmt.Errorf("rendering returned more than %d MiB of objects", maxAnswerBytes>>20)
-	case limited.Err() != nil:
-		return nil, fmt.Errorf("rendering took longer than %s and was stopped", c.Timeout)
 	case child.ProcessState == nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
+	case err != nil && hasUsedUp(child.ProcessState, c.CPUTime):
+		return nil, fmt.Errorf("rendering took longer than %s of CPU time and was stopped", c.CPUTime)
+	case limited.Err() != nil:
+		return nil, fmt.Errorf("%w: not finished after %s, because other programs use the processors", ErrNotRun,
+			slowdown*c.CPUTime)
 	case !child.ProcessState.Success():
 		return nil, c.describeFailure(child.ProcessState, complaint.String())
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNotRun, err)
 	}
 	return output.Bytes(), nil
+}
+
+// hasUsedUp reports whether a child was stopped because of its CPU time. The kernel's limit and the recorded time can
+// differ slightly.
+func hasUsedUp(child *os.ProcessState, most time.Duration) bool {
+	return child.UserTime()+child.SystemTime() > most*9/10
 }
 
 // describeFailure returns the reason why a child failed. complaint is the child's error output.

@@ -33,11 +33,13 @@ func TestMain(m *testing.M) {
 			os.Exit(0)
 		case "parent":
 			_, err := Confined{Command: []string{os.Args[0], "render"},
-				Timeout: time.Minute}.Render(context.Background(), Input{
+				CPUTime: time.Minute}.Render(context.Background(), Input{
 				Packed: v1beta2.HelmChart, Release: "sample", Kubernetes: kubernetes, Content: readAll(os.Stdin),
 			})
 			fmt.Println(err)
 			os.Exit(0)
+		case "wait":
+			time.Sleep(time.Hour)
 		case "confess":
 			tryForbiddenActions()
 			os.Exit(0)
@@ -174,9 +176,11 @@ func TestFailedChildProcessIsNotAContentError(t *testing.T) {
 		"missing program":             {"/no/such/agent"},
 		"failing program":             {"/bin/false"},
 		"program with invalid output": {confined(t).Command[0], "garbage"},
+		"program without a processor": {confined(t).Command[0], "wait"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := Confined{Command: command}.Render(t.Context(), chartWith(t, configMap("a")))
+			_, err := Confined{Command: command, CPUTime: time.Second}.Render(t.Context(),
+				chartWith(t, configMap("a")))
 			require.ErrorIs(t, err, ErrNotRun)
 			require.ErrorContains(t, err, "chart sample: rendering did not run")
 		})
@@ -214,7 +218,7 @@ func TestRenderProcessCannotOpenFilesOrConnections(t *testing.T) {
 		t.Skip("needs Linux, because limits are supported only there")
 	}
 	child := confined(t)
-	child.Command[1], child.Timeout = "confess", 10*time.Second
+	child.Command[1], child.CPUTime = "confess", 10*time.Second
 	text, err := child.runChild(t.Context(), nil)
 	require.NoError(t, err)
 	var values map[string]string

@@ -217,6 +217,9 @@ func (f *createFlags) capabilities() render.Capabilities {
 // refusal returns the error for content that agents would refuse. Whether agents refuse a chart can depend on their
 // clusters.
 func (f *createFlags) refusal(files assemble.Files, err error) error {
+	if errors.Is(err, render.ErrNotRun) {
+		return fmt.Errorf("--from %s: the content was not checked: %w", f.from, err)
+	}
 	if !files.IsChart() {
 		return fmt.Errorf("--from %s: every agent would refuse the content: %w", f.from, err)
 	}
