@@ -57,8 +57,8 @@ type Checker struct {
 	undone           map[string]bool                         // rollouts that users reverted
 	objectsSeen      map[string]map[string]map[string]string // UIDs by runtime, module, and object
 	kymas            []string                                // names of the control plane's Kymas
-	proven           map[string]bool                         // versions of the staged module that a canary reported as Ready
-	withdrawn        map[string]bool                         // versions that a user replaced with an older one
+	proven           map[string]bool                         // staged versions that a canary reported as Ready
+	withdrawn        map[string]bool                         // versions that a user took back
 	downtime         map[string]bool                         // modules and versions that require downtime
 	incomplete       map[string]bool                         // versions of commits that cannot be applied
 	previousRollouts []ObservedRollout                       // rollouts in the previous observation
