@@ -28,7 +28,7 @@ type Layout struct {
 	index *layoutIndex
 }
 
-// NewLayout returns the layout at a path. It does no I/O.
+// NewLayout returns the layout at a path. It does not perform I/O.
 func NewLayout(path string) *Layout { return &Layout{path, newLayoutIndex(path)} }
 
 // String returns oci-layout:PATH.

@@ -29,7 +29,7 @@ type Registries struct {
 // maxHeaderBytes limits the headers of a response. A header contains, for example, the scope of a token.
 const maxHeaderBytes = 64 << 10
 
-// NewRegistries returns Registries with this access. It does no I/O.
+// NewRegistries returns Registries with this access. It does not perform I/O.
 func NewRegistries(access Access) (*Registries, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = 64
@@ -76,7 +76,8 @@ func NewRegistries(access Access) (*Registries, error) {
 	return r, nil
 }
 
-// Repository opens the repository with this full name, such as "registry.example:5000/fleet/content". It does no I/O.
+// Repository opens the repository with this full name, such as "registry.example:5000/fleet/content". It does not
+// perform I/O.
 func (r *Registries) Repository(name string) (*remote.Repository, error) {
 	return r.repository(name, true)
 }

@@ -1,6 +1,6 @@
 // Package round decides the next action in a round of the agent, the state at its end, and the time of the next round.
-// It performs no I/O and reads no clock: The agent calls Decide, executes the action, adds the result to Facts, and
-// calls Decide again until the action is End. Then it calls Finish.
+// It does not perform I/O and reads no clock: The agent calls Decide, executes the action, adds the result to Facts,
+// and calls Decide again until the action is End. Then it calls Finish.
 //
 // A round has four parts. First, a new process reads the state of the previous one. Second, the agent polls the
 // registry if a poll is due. Third, it restores its own objects. Last, it applies the last accepted bundle and sends a
