@@ -1,5 +1,5 @@
-// Package actions implements operators' changes to Rollouts and Kymas, such as pausing a rollout or suspending a
-// runtime. The command line and the web UI use it.
+// Package actions implements the actions of operators on Rollouts and Kymas, such as pausing a rollout or suspending a
+// runtime, for the command line and the web UI.
 package actions
 
 import (
@@ -32,12 +32,12 @@ type Result struct {
 	// Effect is the result of Change. It completes a sentence that starts with the object's name, such as "rollout keda-1
 	// is paused".
 	Effect string
-	// Unrecorded is the error if the action succeeded but the Event could not be created. Otherwise, it is nil.
+	// Unrecorded is the error from creating the Event after a successful action, or nil.
 	Unrecorded error
 }
 
-// Apply reads an object, changes it, patches it and creates an Event. It does nothing if the action does not change the
-// object. by is the name of the user in the Event, or empty. Apply retries after a conflict.
+// Apply reads an object, applies the action, patches the object and creates an Event. If the action does not change the
+// object, Apply does nothing else. by is the user name in the Event, or empty. Apply retries after a conflict.
 func Apply[T any, P interface {
 	*T
 	client.Object

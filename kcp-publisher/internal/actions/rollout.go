@@ -35,8 +35,8 @@ func Pause(paused bool) Rollout {
 	}}
 }
 
-// WaitingWaves returns the names of the waves that can be approved: their approval is missing, and either the spec
-// requires it or the wave already waits for it.
+// WaitingWaves returns the names of the waves that an operator can approve: the spec requires the approval or the wave
+// already waits for it, and it is not approved yet.
 func WaitingWaves(spec v1alpha1.RolloutSpec, status v1alpha1.RolloutStatus) []string {
 	var waiting []string
 	for i, w := range spec.Waves {

@@ -78,7 +78,7 @@ func Reconcile(now time.Time) Runtime {
 	}}
 }
 
-// RunChecks requests that the agent of a runtime runs the checks of a module once. It replaces an earlier request.
+// RunChecks requests that a runtime's agent run a module's checks once. It replaces an earlier request.
 func RunChecks(run bundle.CheckRun) Runtime {
 	return Runtime{"CheckRunRequested", func(kyma *v1beta2.Kyma) (string, error) {
 		if plan.IsSkipped(kyma) {

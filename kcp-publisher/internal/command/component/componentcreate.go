@@ -95,12 +95,12 @@ type Created struct {
 	// Unpinned lists the images without a digest.
 	Unpinned []string `json:"unpinned,omitempty"`
 	Signed   string   `json:"signed,omitempty"`
-	// Unlisted is true if the module is rendered in the runtimes, but its component does not list images.
+	// Unlisted is true if agents render the module, but its component does not list images.
 	Unlisted bool `json:"unlistedImages,omitempty"`
 	// Ignored lists the unknown fields of the module's objects, which agents ignore.
 	Ignored []string `json:"ignoredFields,omitempty"`
-	// Checks lists the checks that the test hooks of a chart result in. OmittedTests is the reason why the test hooks
-	// cannot become checks.
+	// Checks lists the checks that were created from a chart's test hooks. OmittedTests is the reason why the test
+	// hooks cannot become checks.
 	Checks       []string `json:"checks,omitempty"`
 	OmittedTests string   `json:"omittedTests,omitempty"`
 }
@@ -214,8 +214,7 @@ func (f *createFlags) capabilities() render.Capabilities {
 	return usual
 }
 
-// refusal returns the error for content that agents would refuse. Whether agents refuse a chart can depend on their
-// clusters.
+// refusal returns the error for content that agents would refuse. For a chart, this can depend on the agent's cluster.
 func (f *createFlags) refusal(files assemble.Files, err error) error {
 	if errors.Is(err, render.ErrNotRun) {
 		return fmt.Errorf("--from %s: the content was not checked: %w", f.from, err)

@@ -1,5 +1,5 @@
-// Package controlplane connects commands to the control plane: the flags of the connection, the completion of names,
-// and the functions that read Kymas, table rows and the state of the fleet.
+// Package controlplane connects commands to the control plane. It contains the connection flags, name completion, and
+// functions that read Kymas, table rows and the state of the fleet.
 package controlplane
 
 import (

@@ -19,8 +19,8 @@ import (
 // the kind with its group.
 type RuntimeArgument string
 
-// RuntimeKyma contains the names of a Kyma and its runtime. An argument can contain any of them. A Kyma has several
-// runtime IDs if its label was changed.
+// RuntimeKyma contains the names that an argument can use for a Kyma and its runtime. A Kyma has several runtime IDs if
+// a user has changed its label.
 type RuntimeKyma struct {
 	Name string
 	IDs  []string
@@ -35,7 +35,7 @@ func (a RuntimeArgument) kymaName() string {
 	return ""
 }
 
-// Matches reports whether the argument is one of the names of a runtime.
+// Matches reports whether the argument names this runtime.
 func (a RuntimeArgument) Matches(kyma string, ids ...string) bool {
 	if name := a.kymaName(); name != "" {
 		return name == kyma
@@ -43,9 +43,9 @@ func (a RuntimeArgument) Matches(kyma string, ids ...string) bool {
 	return string(a) == kyma || slices.Contains(ids, string(a))
 }
 
-// Select returns the indexes of the Kymas that the argument names: the Kymas with the runtime ID or, without one, the
-// Kymas with the name. If the argument is the ID of a runtime and the name of another runtime's Kyma, Select returns
-// the Kymas with the ID, and an error.
+// Select returns the indexes of the Kymas that the argument names. It first compares runtime IDs, then Kyma names. If
+// the argument is a runtime ID and also the name of another runtime's Kyma, Select returns the Kymas with the ID, and
+// an error.
 func (a RuntimeArgument) Select(all []RuntimeKyma) ([]int, error) {
 	var byID, byName []int
 	for i, kyma := range all {
@@ -80,8 +80,8 @@ func UnknownRuntime(id, where string, known []string) error {
 	return fmt.Errorf("runtime %s: no Kyma in %s has that runtime ID or name%s", id, where, cli.ClosestNames(id, known))
 }
 
-// ChooseKyma returns the Kyma that a RuntimeArgument names. Of several Kymas with a runtime ID, it returns the owner of
-// the runtime or, without an owner, the first one.
+// ChooseKyma returns the Kyma that a RuntimeArgument names. If several Kymas have the runtime ID, it returns the
+// runtime's owner, or the first Kyma if the runtime does not have an owner.
 func ChooseKyma(kymas []v1beta2.Kyma, namespace, runtime string) (*v1beta2.Kyma, error) {
 	all := make([]RuntimeKyma, len(kymas))
 	for i := range kymas {

@@ -59,11 +59,11 @@ func ReadCircumstances(ctx context.Context, api client.Reader, namespace string,
 	return nil
 }
 
-// maxPolicies limits the RolloutPolicies that are checked.
+// maxPolicies limits the number of RolloutPolicies that a command checks.
 const maxPolicies = 500
 
-// invalidPolicies returns the RolloutPolicies in which only the publisher can find the mistake, such as a check that
-// does not compile. It returns none if the user cannot read policies.
+// invalidPolicies returns the RolloutPolicies with mistakes that the API server cannot detect, such as a check that
+// does not compile. It returns nil if the user is not permitted to read policies.
 func invalidPolicies(ctx context.Context, api client.Reader, namespace string) ([]fleet.InvalidPolicy, error) {
 	var policies v1alpha1.RolloutPolicyList
 	err := api.List(ctx, &policies, client.InNamespace(namespace), client.Limit(maxPolicies))

@@ -12,7 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// ReadLeftOut returns the catalog objects that all bundles omit. It returns none without permission to list them.
+// ReadLeftOut returns the catalog objects that all bundles omit. It returns nil if the user is not permitted to list
+// them.
 func ReadLeftOut(ctx context.Context, api client.Reader, namespace string) ([]fleet.LeftOutObject, error) {
 	var templates v1beta2.ModuleTemplateList
 	var metas v1beta2.ModuleReleaseMetaList

@@ -16,8 +16,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// DividedRuntimes contains the healthy runtimes, read from rows of the API server's table, and the names of the Kymas
-// that must be read completely. The zero value means that all Kymas must be read.
+// DividedRuntimes contains the healthy runtimes, which were read from rows of the API server's table, and the names of
+// the Kymas that the caller must read completely. The zero value means that the caller must read all Kymas.
 type DividedRuntimes struct {
 	Healthy map[types.NamespacedName]fleet.Runtime
 	// unready and others are the names of the Kymas to read. The Kymas in others are in state Ready.

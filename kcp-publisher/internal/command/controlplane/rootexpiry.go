@@ -22,7 +22,8 @@ const maxLeases = 500
 // the selector.
 var publishersLease = regexp.MustCompile(`^` + regexp.QuoteMeta(controller.LeaseName) + `(-[0-9a-f]{8})?$`)
 
-// rootExpires returns the expiry of the root of trust that publishers record on their Leases, or zero if unknown.
+// rootExpires returns the expiry of the root of trust, which publishers record on their Leases, or zero if it is
+// unknown.
 func rootExpires(ctx context.Context, api client.Reader, namespace string) (time.Time, error) {
 	leases := &metav1.PartialObjectMetadataList{}
 	leases.SetGroupVersionKind(schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "LeaseList"})

@@ -36,7 +36,7 @@ func ListRows(ctx context.Context, api rest.Interface, of KymaSelector) ([]fleet
 	namespaces := []string{of.Namespace}
 	if of.Namespace == "" {
 		var err error
-		if namespaces, err = namespacesOfKymas(ctx, api, of); err != nil {
+		if namespaces, err = kymaNamespaces(ctx, api, of); err != nil {
 			return nil, err
 		}
 	}
@@ -44,7 +44,7 @@ func ListRows(ctx context.Context, api rest.Interface, of KymaSelector) ([]fleet
 	for _, namespace := range namespaces {
 		of.Namespace = namespace
 		for from, more := "", true; more; more = from != "" {
-			data, err := pageOfTable(ctx, api, of, tableOptions{limit: PageSize, from: from, object: metav1.IncludeNone})
+			data, err := tablePage(ctx, api, of, tableOptions{limit: PageSize, from: from, object: metav1.IncludeNone})
 			if err == nil {
 				from, err = continueToken(data)
 			}
@@ -59,7 +59,7 @@ func ListRows(ctx context.Context, api rest.Interface, of KymaSelector) ([]fleet
 
 // rowPages decodes pages of a table while the API server sends the next ones.
 type rowPages struct {
-	pages    []*[]fleet.Row // each element belongs to a goroutine of decoders until it ends
+	pages    []*[]fleet.Row // a goroutine in decoders owns each element until it ends
 	decoders errgroup.Group
 }
 
@@ -108,16 +108,16 @@ func continueToken(table []byte) (string, error) {
 	}
 }
 
-// namespacesOfKymas returns the namespaces that contain Kymas. The API server's tables do not contain the namespace, so
-// it requests one Kyma outside of the namespaces found so far until it finds no other. This requires no permission to
-// list Namespaces.
-func namespacesOfKymas(ctx context.Context, api rest.Interface, of KymaSelector) ([]string, error) {
+// kymaNamespaces returns the namespaces that contain Kymas. The API server's tables do not contain the namespace. It
+// therefore requests one Kyma outside the namespaces found so far, and repeats this until no Kyma is left. This does
+// not require permission to list Namespaces.
+func kymaNamespaces(ctx context.Context, api rest.Interface, of KymaSelector) ([]string, error) {
 	var known []string
 	others := fields.Everything()
 	for {
 		of.fields = others
 		var table metav1.Table
-		data, err := pageOfTable(ctx, api, of, tableOptions{limit: 1, object: metav1.IncludeMetadata})
+		data, err := tablePage(ctx, api, of, tableOptions{limit: 1, object: metav1.IncludeMetadata})
 		if err == nil {
 			err = json.Unmarshal(data, &table)
 		}
@@ -147,8 +147,8 @@ type tableOptions struct {
 	object metav1.IncludeObjectPolicy
 }
 
-// pageOfTable returns a page of the API server's table of Kymas, encoded as JSON.
-func pageOfTable(ctx context.Context, api rest.Interface, of KymaSelector, options tableOptions) ([]byte, error) {
+// tablePage returns a page of the API server's table of Kymas, encoded as JSON.
+func tablePage(ctx context.Context, api rest.Interface, of KymaSelector, options tableOptions) ([]byte, error) {
 	request := api.Get().NamespaceIfScoped(of.Namespace, of.Namespace != "").Resource("kymas").
 		SetHeader("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io").
 		Param("includeObject", string(options.object)).Param("labelSelector", of.Selector.String()).
@@ -160,7 +160,7 @@ func pageOfTable(ctx context.Context, api rest.Interface, of KymaSelector, optio
 		request = request.Param("continue", options.from)
 	}
 	result := request.Do(ctx)
-	if err := result.Error(); err != nil { // Raw hides the API server's message
+	if err := result.Error(); err != nil { // Raw would hide the API server's message
 		return nil, err
 	}
 	return result.Raw()
@@ -253,8 +253,8 @@ func ReadEach(ctx context.Context, api client.Reader, names []types.NamespacedNa
 	return kymas, group.Wait()
 }
 
-// DivideRows separates runtimes whose table rows are sufficient from Kymas to read. It returns the zero value if
-// reading all Kymas is cheaper.
+// DivideRows separates runtimes for which the table row is sufficient from Kymas that must be read. It returns the zero
+// value if reading all Kymas is cheaper.
 func DivideRows(rows []fleet.Row, sufficient func(fleet.Row) (fleet.Runtime, bool)) DividedRuntimes {
 	d := DividedRuntimes{Healthy: map[types.NamespacedName]fleet.Runtime{}}
 	for _, row := range rows {

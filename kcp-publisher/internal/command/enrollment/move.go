@@ -88,8 +88,8 @@ func (f *moveFlags) run(cmd *cobra.Command, runtime string) error {
 	return f.assign(cmd.Context(), api, former, runtime, cmd.OutOrStdout())
 }
 
-// release stops publishing to the runtime of a Kyma, and deletes the Kyma unless --keep is set. It annotates the Kyma
-// first, so that the publisher does not uninstall the modules of the runtime.
+// release stops publishing to a Kyma's runtime, and deletes the Kyma unless --keep is set. It annotates the Kyma first,
+// so that the publisher does not uninstall the runtime's modules.
 func (f *moveFlags) release(ctx context.Context, api client.Client, kyma *v1beta2.Kyma, out io.Writer) error {
 	before := kyma.DeepCopy()
 	kyma.Annotations = withEntry(kyma.Annotations, v1beta2.AnnotationMovedAway, v1beta2.True)

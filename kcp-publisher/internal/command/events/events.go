@@ -134,8 +134,7 @@ func isFleetEvent(object corev1.ObjectReference) bool {
 	return object.APIVersion == v1beta2.GroupVersion.String() || object.APIVersion == v1alpha1.GroupVersion.String()
 }
 
-// lastSeen returns the time of an Event's last occurrence. The Event recorders of Kubernetes write it to different
-// fields.
+// lastSeen returns the time of an Event's last occurrence. Kubernetes' Event recorders write it to different fields.
 func lastSeen(e *corev1.Event) time.Time {
 	if e.Series != nil {
 		return e.Series.LastObservedTime.Time

@@ -77,7 +77,7 @@ type exportResult struct {
 	SizeBytes    int64          `json:"sizeBytes"`
 	LeftOutBytes int64          `json:"leftOutBytes"`
 	Contents     []export.Entry `json:"contents"`
-	// Unlisted lists the modules whose images are unknown, because their components list no images and no renderer was
+	// Unlisted lists the modules with unknown images: their components do not list images, and no renderer was
 	// available.
 	Unlisted []string `json:"unlistedImages,omitempty"`
 	// Modules lists the images of each module, if the user requested images.

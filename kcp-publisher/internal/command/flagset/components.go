@@ -68,8 +68,8 @@ func (c *OpenedComponents) Close() error {
 	return errors.Join(problems...)
 }
 
-// Open opens the sources in --components and the additional archives. It adds the values of the flags to the options of
-// the reader.
+// Open opens the sources in --components and the additional archives. It adds the flags' values to the reader's
+// options.
 func (f *ComponentFlags) Open(options component.Options, archives []string) (*OpenedComponents, error) {
 	opened := &OpenedComponents{}
 	options.HelmRepositories = f.helmRepositories

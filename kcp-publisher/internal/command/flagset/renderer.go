@@ -18,7 +18,7 @@ type RenderingFlags struct{ renderer, Kubernetes string }
 // noRenderer disables rendering.
 const noRenderer = "none"
 
-// Add adds the flags of the renderer. when is the start of their help texts, such as "with --images: ".
+// Add adds the renderer's flags. Their help texts start with when, such as "with --images: ".
 func (f *RenderingFlags) Add(flags *pflag.FlagSet, when string) {
 	flags.StringVar(
 		&f.renderer,
@@ -59,8 +59,8 @@ func (f *RenderingFlags) Program() (string, error) {
 	return "", nil
 }
 
-// UsedCache returns the cache of rendered images in dir. Its entries are valid only for this renderer program: the size
-// and modification time of the file identify the program.
+// UsedCache returns the cache of rendered images in dir. Its entries are valid only for this renderer program, which is
+// identified by the size and modification time of its file.
 func UsedCache(program, dir string) export.UsedCache {
 	if program == "" || dir == "" {
 		return export.UsedCache{}
@@ -73,7 +73,7 @@ func UsedCache(program, dir string) export.UsedCache {
 	return export.UsedCache{Dir: dir, Renderer: renderer}
 }
 
-// UserCache and noCache are values of a flag for a cache folder, instead of a path.
+// UserCache and noCache are special values of a flag for a cache folder.
 const UserCache, noCache = "user", "none"
 
 // CacheDir returns the folder for the cache of rendered images, or "" without a cache.

@@ -294,7 +294,7 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 			if err := controlplane.ReadCircumstances(ctx, own, f.Namespace, &now); err == nil {
 				known = now // if the read fails, keep the previous state
 			}
-			if err := readRoot(); err != nil { // a mounted file changes after a rotation
+			if err := readRoot(); err != nil { // the mounted file changes when keys are rotated
 				crlog.FromContext(ctx).V(1).Info("failed to reload the root of trust, continuing with the previous one",
 					"reason", err.Error())
 			}
@@ -308,8 +308,8 @@ func (f *uiFlags) assess(ctx context.Context, own client.Reader) (func(fleet.Inp
 	}, nil
 }
 
-// mayRead returns an error if the fleet cannot be read, for example because of a missing permission. The cache would
-// retry such an error forever.
+// mayRead returns an error if the fleet cannot be read, for example because of a missing permission. Without this
+// check, the cache would retry forever.
 func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	for _, list := range []client.ObjectList{&v1beta2.KymaList{}, &v1beta2.ModuleReleaseMetaList{},
 		&v1alpha1.RolloutList{}} {
@@ -321,7 +321,7 @@ func (f *uiFlags) mayRead(ctx context.Context, own client.Client) error {
 	return nil
 }
 
-// openBrowser starts a browser and does not wait for it. If no browser starts, the user can open the printed address.
+// openBrowser starts a browser and does not wait for it. If this fails, the user can open the printed address.
 func openBrowser(address string, log logr.Logger) {
 	program := map[string]string{"darwin": "open", "windows": "explorer"}[runtime.GOOS]
 	command := exec.Command(cmp.Or(program, "xdg-open"), address)

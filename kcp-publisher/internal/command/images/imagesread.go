@@ -19,8 +19,8 @@ import (
 )
 
 // readReported returns all runtimes with the module versions in their last reports. It reads healthy runtimes from the
-// API server's table of Kymas, which does not contain the digests of their bundles. It reads complete Kymas only for
-// the other runtimes, and for the runtimes whose bundles export.Contents needs.
+// API server's table of Kymas, which lacks the digests of bundles. It reads complete Kymas only for the other runtimes,
+// and for runtimes with bundles that export.Contents needs.
 func readReported(
 	ctx context.Context, api client.Reader, table rest.Interface, of controlplane.KymaSelector, now time.Time,
 ) ([]inventory.Runtime, error) {
@@ -58,8 +58,8 @@ func readReported(
 	return append(inventory.ReportedRuntimes(append(kymas, more...)), slices.Collect(maps.Values(remaining))...), nil
 }
 
-// findSources selects the runtimes whose bundles must be read: for each module version, up to export.MaxBundlesTried
-// runtimes whose bundles contain the version.
+// findSources selects the runtimes with bundles to read: for each module version, up to export.MaxBundlesTried runtimes
+// with a bundle that contains the version.
 func findSources(runtimes map[types.NamespacedName]inventory.Runtime) []types.NamespacedName {
 	var sources []types.NamespacedName
 	found := map[inventory.Module]int{}

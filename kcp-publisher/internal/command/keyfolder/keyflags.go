@@ -1,5 +1,5 @@
-// Package keyfolder contains the flags of the folder with the keys, and the output and credentials that commands derive
-// from its keys.
+// Package keyfolder contains the flags for the key folder, and the output and credentials that commands derive from the
+// keys in it.
 package keyfolder
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// AddPublisherFlags adds the flags of the key folder and of the publisher key.
+// AddPublisherFlags adds the flags for the key folder and the publisher key.
 func AddPublisherFlags(flags *pflag.FlagSet, into *keys.Folder) {
 	AddFlag(flags, &into.Dir)
 	flags.StringVar(&into.PublisherKey, "publisher-key", "",
@@ -26,7 +26,7 @@ func AddFlag(flags *pflag.FlagSet, into *string) {
 	flags.StringVar(into, "keys", "keys", "folder with the root of trust and the keys")
 }
 
-// CheckKeys checks that agents accept bundles that are signed with the keys.
+// CheckKeys checks that agents would accept bundles that are signed with these keys.
 func CheckKeys(ctx context.Context, loaded publish.Keys, place store.Store) error {
 	if err := loaded.CheckFit(time.Now()); err != nil {
 		return err

@@ -26,7 +26,7 @@ func RegistryCredentials(config []byte, dir, location, user string, generation i
 	return addCredentials(config, dir, host, user, generation)
 }
 
-// addCredentials adds the credentials of a user of the token service at host to config, a docker config.json.
+// addCredentials adds a user's credentials for the token service at host to config, a docker config.json.
 func addCredentials(config []byte, dir, host, user string, generation int) ([]byte, error) {
 	if err := token.CheckUser(user); err != nil {
 		return nil, cli.Usage(err)

@@ -21,7 +21,7 @@ import (
 
 const (
 	rootValidity = 365 * 24 * time.Hour
-	// shortRootValidity is the period before the expiry in which the publisher warns. A new root of trust with a shorter
+	// shortRootValidity is how long before the expiry the publisher starts to warn. A new root of trust with a shorter
 	// validity period is probably a mistake.
 	shortRootValidity = 30 * 24 * time.Hour
 )
@@ -264,8 +264,8 @@ func newKeysRevoke() *cobra.Command {
 	return cmd
 }
 
-// findRevocable returns the thumbprint of the key that name identifies. The root of trust must list the key, unless
-// unlisted is true.
+// findRevocable returns the thumbprint of the key that name identifies. If unlisted is false, the root of trust must
+// list the key.
 func findRevocable(folder keys.Folder, name string, unlisted bool) (string, error) {
 	thumbprint, err := folder.Find(name)
 	var unknown *keys.UnknownKeyError

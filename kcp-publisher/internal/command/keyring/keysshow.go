@@ -31,7 +31,7 @@ type ShownRoot struct {
 	Floors     map[string]string `json:"floors,omitempty"`
 	Revoked    []string          `json:"revoked,omitempty"`
 	Expired    bool              `json:"expired"`
-	// Keys lists the keys of the root and of the key folder with their states.
+	// Keys lists the keys in the root of trust and in the key folder with their states.
 	Keys []keys.Key `json:"keys"`
 }
 

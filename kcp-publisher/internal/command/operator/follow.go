@@ -45,8 +45,8 @@ var errShard = errors.New(
 		"applied commit; run a single publisher without a selector",
 )
 
-// options returns the part of a Follower's options that the flags define, or nil without --git-url. selector is the
-// value of --watch-label-selector.
+// options returns the Follower options that the flags define, or nil without --git-url. selector is the value of
+// --watch-label-selector.
 func (f *followFlags) options(namespace, selector string) (*follow.Options, error) {
 	if f.url == "" {
 		if f.git.IsSet() || f.prune.IsSet() || f.rewind {
@@ -109,8 +109,9 @@ func planned(mgr ctrl.Manager, options follow.Options, board *replica.Board) (*c
 	}, nil
 }
 
-// recalledApprovals returns the stored approvals. It returns none if the data is invalid, because the fleet would
-// otherwise wait until an operator repairs the ConfigMap. Removals without approval wait for an operator.
+// recalledApprovals returns the stored approvals. If the data is invalid, it returns no approvals instead of an error,
+// so that the fleet does not wait until an operator repairs the ConfigMap. Removals without approval wait for an
+// operator anyway.
 func recalledApprovals(ctx context.Context, data []byte) shard.Approvals {
 	approvals, err := shard.DecodeApprovals(data)
 	if err != nil {

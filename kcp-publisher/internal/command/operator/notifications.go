@@ -77,7 +77,7 @@ func (f *notificationFlags) check() (err error) {
 	return nil
 }
 
-// served is the publishing part of a process. The receiver of registry notifications uses it.
+// served is the publishing part of a process, as seen by the receiver of registry notifications.
 type served interface {
 	// acceptsNotifications reports whether the process accepts notifications.
 	acceptsNotifications() bool
@@ -98,8 +98,8 @@ func (f *notificationFlags) secure(mgr ctrl.Manager) (*tls.Config, error) {
 	return &tls.Config{GetCertificate: watcher.GetCertificate, MinVersion: tls.VersionTLS12}, mgr.Add(watcher)
 }
 
-// setUpReads adds the queue of report reads to the manager. readReport reads the report of a runtime without waiting
-// for the next poll. It returns nil without a receiver.
+// setUpReads adds a queue to the manager that reads a runtime's report without waiting for the next poll. It returns
+// nil if no receiver is configured.
 func (f *notificationFlags) setUpReads(
 	mgr ctrl.Manager, readReport func(ctx context.Context, runtime string) error,
 ) (*receiver.ReadQueue, error) {
@@ -110,8 +110,8 @@ func (f *notificationFlags) setUpReads(
 	return reads, mgr.Add(reads)
 }
 
-// setUpReceiver adds the receiver of registry notifications to the manager, if it is enabled. forward forwards a
-// notification about a runtime of another process to that process. It is nil without other processes.
+// setUpReceiver adds the receiver of registry notifications to the manager, if it is enabled. forward sends a
+// notification about another process's runtime to that process. It is nil if only one process exists.
 func (f *notificationFlags) setUpReceiver(
 	mgr ctrl.Manager, runtimes served, reads *receiver.ReadQueue, forward func(runtime string), location string,
 	secure *tls.Config,
@@ -148,7 +148,7 @@ func (f *notificationFlags) setUpReceiver(
 }
 
 // setUpSubscribers adds the endpoint for agents to the manager. owns reports whether this process publishes to a
-// runtime. It returns nil without an endpoint.
+// runtime. setUpSubscribers returns nil if no endpoint is configured.
 func (f *notificationFlags) setUpSubscribers(
 	mgr ctrl.Manager, owns func(runtime string) bool, folder keys.Folder, secure *tls.Config,
 ) (*notify.Subscribers, error) {

@@ -15,7 +15,7 @@ import (
 )
 
 // owned contains the shards of one replica. A registry can send a notification to any replica, so a replica forwards
-// notifications about runtimes of other shards to the other replicas. It is safe for concurrent use.
+// notifications about runtimes in other shards to the other replicas. owned is safe for concurrent use.
 type owned struct {
 	// count is the number of shards in the fleet.
 	count int
@@ -25,7 +25,7 @@ type owned struct {
 	shards map[int]running
 }
 
-// running is a shard whose caches are complete. ctx is canceled when the shard stops.
+// running is a shard whose caches are synced. ctx is canceled when the shard stops.
 type running struct {
 	ctx   context.Context
 	kymas *controller.Kymas
@@ -35,8 +35,8 @@ func newOwned(count int) *owned {
 	return &owned{count: count, shards: map[int]running{}}
 }
 
-// add registers the shard with this number while the shard's manager runs. Then it disconnects the agents of the
-// shard's runtimes. subscribers is nil without an endpoint for agents.
+// add registers the shard with this number while the shard's manager runs. When the manager stops, it disconnects the
+// agents of the shard's runtimes. subscribers is nil if no endpoint for agents is configured.
 func (o *owned) add(
 	mgr ctrl.Manager, number int, kymas *controller.Kymas, subscribers *notify.Subscribers,
 ) error {
@@ -85,7 +85,7 @@ func (o *owned) hasRuntime(runtime string) bool {
 func (o *owned) readReport(ctx context.Context, runtime string) error {
 	found, ok := o.shardOf(runtime)
 	if !ok {
-		return errors.New("another replica publishes for the runtime") // the next poll reads the report
+		return errors.New("another replica publishes for the runtime") // which polls the report later
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

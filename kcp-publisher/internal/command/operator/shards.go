@@ -30,7 +30,7 @@ func (f *runFlags) checkShards() error {
 
 type shardedPublisher struct {
 	flags *runFlags
-	all   shard.Share // the Kymas of all shards
+	all   shard.Share // selects the Kymas of all shards
 	parts *manager.Parts
 	board *replica.Board
 	owned *owned

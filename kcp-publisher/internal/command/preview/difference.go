@@ -20,7 +20,7 @@ type Difference struct {
 	Commit  string         `json:"commit,omitempty"`
 	Objects []ObjectChange `json:"objects"`
 	// Held is the reason why the publisher would wait for an operator's approval before it applies the commit. It is
-	// empty if no approval is required.
+	// empty if the commit does not require approval.
 	Held string `json:"held,omitempty"`
 	forecast.Forecast
 }
@@ -104,7 +104,7 @@ func (d Difference) Draw(out io.Writer) {
 // isWaiting reports whether the runtimes of a change keep their version for now.
 func isWaiting(c forecast.Change) bool { return c.Held != "" && c.To == c.From }
 
-// describeWaiting returns the number of runtimes whose changes all wait, as the end of a sentence.
+// describeWaiting returns the end of a sentence with the number of runtimes in which all changes wait.
 func (d Difference) describeWaiting() string {
 	now, waiting := map[string]bool{}, map[string]bool{}
 	for _, c := range d.Changes {

@@ -23,15 +23,15 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// Objects contains the objects of a control plane that determine the bundles of its runtimes.
+// Objects contains the control plane objects that determine the runtimes' bundles.
 type Objects struct {
 	Kymas     map[string]*v1beta2.Kyma
 	Templates map[string]v1beta2.ModuleTemplate
 	Metas     map[string]v1beta2.ModuleReleaseMeta
 	Policies  map[string]v1alpha1.RolloutPolicy
 	Rollouts  []v1alpha1.Rollout
-	// Restricted lists the modules of --restricted-modules. Only Kymas that match the kymaSelector of such a module's
-	// ModuleReleaseMeta can use the module.
+	// Restricted lists the modules in --restricted-modules. Only Kymas that match the kymaSelector in such a module's
+	// ModuleReleaseMeta can use it.
 	Restricted []string
 	// Watched selects the Kymas that the publisher reconciles.
 	Watched shard.Share
@@ -73,7 +73,7 @@ func Read(ctx context.Context, api client.Reader, namespace string) (Objects, er
 	return c, nil
 }
 
-// AfterCommit returns the objects of the control plane as they would be after a Git commit: with the objects of the
+// AfterCommit returns the control plane's objects as they would be after a Git commit: with the objects from the
 // commit, and without the objects in prune.
 func (c Objects) AfterCommit(
 	objects source.Objects, prune []follow.Key, namespace string, now time.Time,

@@ -100,7 +100,7 @@ func (f *trainFlags) duePromotions(
 	if _, err := f.policies(ctx, api, args); err != nil {
 		return nil, err
 	}
-	all, err := f.policies(ctx, api, nil) // another policy can own a channel of this train
+	all, err := f.policies(ctx, api, nil) // another policy may promote to a channel of this train
 	if err != nil {
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func (f *trainFlags) duePromotions(
 // isRecorded reports whether the publisher has evaluated the current spec of the policy.
 func isRecorded(p *v1alpha1.PromotionPolicy) bool { return p.Status.ObservedGeneration == p.Generation }
 
-// commit commits one promotion. It fails unless the repository and the control plane have the same versions in both
-// channels.
+// commit commits one promotion. It fails if the repository and the control plane have different versions in one of the
+// two channels.
 func (f *trainPromoteFlags) commit(
 	ctx context.Context, repository *git.Repository, change git.Change, p train.Promotion,
 ) (Result, error) {
@@ -166,10 +166,10 @@ func (f *trainPromoteFlags) commit(
 // errProposed means that an earlier run already pushed the promotion to the branch.
 var errProposed = errors.New("the branch already contains the promotion")
 
-// checkProposed returns errProposed if the existing branch consists of the followed branch and one commit with exactly
-// this promotion. Otherwise, it returns an error that explains the conflict.
+// checkProposed returns errProposed if the existing branch adds one commit with exactly this promotion to the followed
+// branch. Otherwise, it returns an error that explains the conflict.
 //
-// The name of the branch is not sufficient: any user with push permission could block the promotion with a branch of
+// The branch name alone is not sufficient: any user with push permission could block the promotion with a branch of
 // this name, or add changes that a reviewer of the promotion does not expect. With --git-signers, the branch's commit
 // must also be signed.
 func checkProposed(ctx context.Context, repository *git.Repository, row Result, want promotionRequest) error {
@@ -186,8 +186,8 @@ func checkProposed(ctx context.Context, repository *git.Repository, row Result, 
 	return fmt.Errorf("%s at commit %s: %w", branch.Revision(), commit.Hash, errProposed)
 }
 
-// checkPromotes returns an error unless the branch adds exactly one commit, and this commit contains only the promotion
-// to the version.
+// checkPromotes returns an error unless the branch adds exactly one commit that contains only the promotion to this
+// version.
 func checkPromotes(
 	ctx context.Context, repository, branch *git.Repository, commit *git.Commit, version string, want promotionRequest,
 ) error {
@@ -216,7 +216,7 @@ func checkPromotes(
 	}
 	files, _, err := editPromotion(repository, parent, objects, want)
 	if errors.Is(err, promote.ErrNothing) {
-		return fmt.Errorf("its parent %s already has the promotion", parent.Hash) // without ErrNothing, a success
+		return fmt.Errorf("its parent %s already has the promotion", parent.Hash) // ErrNothing would count as success
 	}
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ type fleet struct {
 	failed   []error
 }
 
-// publish returns the outcome for each runtime. An error means that nothing was pushed.
+// publish publishes to all runtimes and returns the result for each. An error means that no bundle was pushed.
 func (f *fleet) publish(ctx context.Context) ([]Result, error) {
 	count := len(f.kymas)
 	f.records, f.removing, f.failed = make([]publish.Record, count), make([]plan.NewRemovals, count), make([]error, count)
@@ -76,8 +76,9 @@ func (f *fleet) publish(ctx context.Context) ([]Result, error) {
 	return rows, nil
 }
 
-// recordDecisions stores the decisions about removals. It excludes runtimes with held removals whose last bundle is not
-// recorded: without this record, the next bundle cannot keep the modules, and later runs would forget their removal.
+// recordDecisions stores the decisions about removals. It excludes runtimes with held removals if their last bundle is
+// not recorded: without this record, the next bundle cannot keep the modules, and later runs would not count their
+// removal.
 func (f *fleet) recordDecisions() {
 	for i := range f.kymas {
 		if f.failed[i] != nil {

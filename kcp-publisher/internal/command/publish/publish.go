@@ -232,7 +232,7 @@ func (f *publishFlags) publisher(
 		return nil, nil, err
 	}
 	if store.IsLayout(place) {
-		f.concurrency = 1 // an OCI layout has one index file
+		f.concurrency = 1 // an OCI layout has a single index file, so concurrent writes do not help
 	}
 	components, err := f.components.Open(component.Options{
 		Registries: registries, Revalidate: time.Hour, RetryAfter: time.Hour,

@@ -16,7 +16,7 @@ import (
 )
 
 // removalGuard decides which modules can be removed from runtimes without approval. It decides about all runtimes at
-// once, with the functions of `run`. The state file takes the place of the Kymas' status.
+// once, with the same functions as `run`, but uses the state file instead of the Kymas' status.
 type removalGuard struct {
 	limits   removal.Limits
 	approved []string
@@ -47,7 +47,7 @@ func (g *removalGuard) judge(rules plan.Rules, kymas []v1beta2.Kyma, removing []
 	for i := range kymas {
 		recorded, unrecorded := plan.RecentRemovals(&kymas[i], now.Add(-g.limits.Window))
 		all.Recent, all.RecentUnrecorded = append(all.Recent, recorded...), append(all.RecentUnrecorded, unrecorded...)
-		// Files contain the newest requests, so a lost state file does not make a request outdated.
+		// Requests from files are always current, even if the state file was lost.
 		pending[i] = plan.CollectPending(&kymas[i], removing[i].Modules, false, time.Time{})
 		for at := range pending[i] {
 			pending[i][at].Unrecorded = slices.Contains(removing[i].Unrecorded, pending[i][at].Module)
@@ -93,7 +93,7 @@ func (g *removalGuard) print(out io.Writer, kymas []v1beta2.Kyma, isRecorded boo
 	}
 }
 
-// decide returns the decision of judge. It postpones the removal of a module that judge has not seen.
+// decide returns the decision that judge made. If judge has not seen the removal of a module, decide postpones it.
 func (g *removalGuard) decide(
 	_ context.Context, removing plan.NewRemovals, _ *catalog.Snapshot,
 ) (plan.RemovalDecision, error) {

@@ -36,8 +36,8 @@ func failedRow(runtime string, err error) Result {
 	return Result{Runtime: runtime, Action: "failed", Modules: []string{}, Error: err.Error()}
 }
 
-// wouldPush marks the rows of a dry run. It clears their sequence and digest, because a real run would push bundles
-// with different values.
+// wouldPush marks the rows of a dry run. It clears their sequence number and digest, because a real run would use
+// different ones.
 func wouldPush(rows []Result) {
 	for i := range rows {
 		if rows[i].Action == "pushed" {

@@ -47,8 +47,8 @@ func (f *publishFlags) openState(
 	return memory, err
 }
 
-// acceptCommit records the commit of the objects as the last one. It returns an error if the commit does not follow the
-// commit of the last run.
+// acceptCommit records the commit with the objects as the last one. It returns an error if the commit does not descend
+// from the commit of the last run.
 func (f *publishFlags) acceptCommit(ctx context.Context, loaded flagset.LoadedObjects, file *statefile.File) error {
 	commit, ok := loaded.Applied()
 	if !ok || file == nil {
@@ -75,7 +75,7 @@ func (m savedState) save() error {
 	return m.saveFile()
 }
 
-// saveFile saves the state file only. It has no effect without a state file.
+// saveFile saves only the state file. If no state file is used, it does nothing.
 func (m savedState) saveFile() error {
 	if m.file == nil {
 		return nil

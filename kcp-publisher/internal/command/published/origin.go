@@ -21,7 +21,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Flags selects the registry and the root of trust of bundles.
+// Flags selects the registry and the root of trust for reading bundles.
 type Flags struct {
 	Location, Trust string
 	Registry        cli.Registry
@@ -43,8 +43,8 @@ func (f *Flags) IsSet() (bool, error) {
 	return f.Location != "", nil
 }
 
-// ReadOrigins returns the origins of the modules in the published bundle, or of one module. It returns nil without
-// --location. The error is a *refusal.Error if the bundle's signature is invalid.
+// ReadOrigins returns the origins of one module or of all modules in the published bundle. It returns nil if --location
+// is not set. The error is a *refusal.Error if the bundle's signature is invalid.
 func (f *Flags) ReadOrigins(ctx context.Context, kyma *v1beta2.Kyma, module string) ([]bundle.Origin, error) {
 	if asked, err := f.IsSet(); !asked {
 		return nil, err
@@ -114,8 +114,8 @@ func (f *Flags) openDesired(ctx context.Context, id string) (desiredBundle, erro
 	return desiredBundle{repository, id, newest, pinned}, nil
 }
 
-// publishedReference returns the digest of the runtime's published bundle from the Kyma's status, or the tag of the
-// latest bundle if the status contains no digest.
+// publishedReference returns the digest of the runtime's published bundle in the Kyma's status. If the status does not
+// contain a digest, it returns the tag of the latest bundle.
 func publishedReference(kyma *v1beta2.Kyma) string {
 	if status := kyma.Status.Runtime; status != nil && status.Published != nil {
 		return cmp.Or(status.Published.Digest, bundle.TagDesired)

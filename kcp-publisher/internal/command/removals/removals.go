@@ -153,8 +153,8 @@ func (w waitingRemovals) draw(out io.Writer) {
 	fmt.Fprintln(out, "to approve removals, run: kcp-publisher removals approve ID")
 }
 
-// approveRemovals approves the removals with this ID and returns a message with the result. Each Kyma is approved
-// separately. If one approval fails, the others remain in effect.
+// approveRemovals approves the removals with this ID and returns a message with the result. It approves the removal in
+// each Kyma separately. If one approval fails, the others stay in effect.
 func approveRemovals(ctx context.Context, api client.Client, namespace, id string) (string, error) {
 	commit, _, err := follow.WaitingCommit(ctx, api, namespace)
 	if err != nil {
@@ -204,7 +204,7 @@ func approveRemoval(
 			return err
 		}
 		if d := plan.FindRemovalDecision(&newest, module); d == nil || !d.Time.Equal(&shown) {
-			return nil // the removal does not wait for approval anymore, or waits again since a later time
+			return nil // this removal does not wait anymore, or has been requested again
 		}
 		before := newest.DeepCopy()
 		if !plan.Approve(&newest, module) {

@@ -59,7 +59,7 @@ type takenReport struct {
 	Runtime  string    `json:"runtime"`
 	Sequence int64     `json:"sequence"`
 	Time     time.Time `json:"time"`
-	// Bundle is the sequence number of the bundle that the runtime has applied, or 0 if it has applied none.
+	// Bundle is the sequence number of the applied bundle, or 0 if the runtime has not applied a bundle.
 	Bundle int64 `json:"bundle"`
 	Known  bool  `json:"known"`
 }

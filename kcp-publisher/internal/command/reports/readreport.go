@@ -40,7 +40,7 @@ func (f *ReportFlags) addTo(cmd *cobra.Command) {
 	}
 }
 
-// AddSource adds the flags of the report and of its location.
+// AddSource adds the flags that select the report and its location.
 func (f *ReportFlags) AddSource(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Location, "location", "", "registry prefix HOST/PATH of the reports, or oci-layout:DIR")

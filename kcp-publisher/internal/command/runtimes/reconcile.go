@@ -69,7 +69,7 @@ type reconciler struct {
 	started time.Time
 }
 
-// run sends all requests before it waits, so that a publisher that does not respond delays no request.
+// run sends all requests before it waits, so that an unresponsive publisher does not delay requests.
 func (r *reconciler) run(ctx context.Context, all []selection.Target) error {
 	r.started = time.Now()
 	var lock sync.Mutex
@@ -111,8 +111,8 @@ func (r *reconciler) wait(ctx context.Context, pending []selection.Target) {
 	}
 }
 
-// check reads the Kymas and returns the runtimes that the publisher has not reconciled yet, sorted by ID. It reads no
-// Kymas after the deadline.
+// check reads the Kymas and returns the runtimes that the publisher has not reconciled yet, sorted by ID. After the
+// deadline, it does not read Kymas.
 func (r *reconciler) check(ctx context.Context, all []selection.Target, deadline time.Time) []selection.Target {
 	var lock sync.Mutex
 	var pending []selection.Target

@@ -87,7 +87,7 @@ func (p *Progress) End(ctx context.Context) error {
 	return nil
 }
 
-// ForEach calls do for each runtime, for up to eight at once. It starts no further calls after the context ends.
+// ForEach calls do for each runtime, for up to eight at once. After the context ends, it does not start more calls.
 func ForEach(ctx context.Context, all []Target, do func(Target)) {
 	var group errgroup.Group
 	group.SetLimit(changedAtOnce)

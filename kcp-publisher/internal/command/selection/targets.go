@@ -173,8 +173,8 @@ func changeAll(
 	return progress.End(ctx)
 }
 
-// Select returns the selected runtimes. For more than MaxUnconfirmed runtimes, it first asks for confirmation. With
-// --dry-run, it only lists the runtimes and returns none. verb starts the question, such as "suspend 12 runtimes".
+// Select returns the selected runtimes. If they are more than MaxUnconfirmed, it first asks for confirmation. With
+// --dry-run, it only lists the runtimes and returns nil. verb starts the question, such as "suspend 12 runtimes".
 func (t *Targets) Select(cmd *cobra.Command, names []string, verb string) (client.Client, []Target, error) {
 	api, err := t.Connect()
 	if err != nil {

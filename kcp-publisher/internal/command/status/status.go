@@ -86,8 +86,8 @@ const (
 // ErrUnhealthy is the result of status --exit-code if a runtime needs attention.
 var ErrUnhealthy = errors.New("runtimes need attention")
 
-// ErrNoRuntimes is the result of status --exit-code if the namespace and the label selector match no runtimes. With
-// exit code 0, a typing error would look like a healthy fleet.
+// ErrNoRuntimes is the result of status --exit-code if no runtimes match the namespace and the label selector. With
+// exit code 0, a typo would look like a healthy fleet.
 var ErrNoRuntimes = errors.New("--exit-code: no runtimes to check: correct --namespace or --selector")
 
 func (f *statusFlags) run(cmd *cobra.Command) error {

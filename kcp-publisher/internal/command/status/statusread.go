@@ -61,8 +61,8 @@ func (f *statusFlags) showsWhole() bool {
 
 func (f *statusFlags) listsHealthy() bool { return f.all || f.module != "" || f.version != "" }
 
-// divideRuntimes separates runtimes whose table rows are sufficient from Kymas to read. It returns the zero value if
-// all Kymas must be read, or if reading all of them is cheaper.
+// divideRuntimes separates runtimes for which the table row is sufficient from Kymas that must be read. It returns the
+// zero value if all Kymas must be read, or if reading all of them is cheaper.
 func (f *statusFlags) divideRuntimes(
 	rows []fleet.Row, rollouts fleet.Rollouts, now time.Time,
 ) controlplane.DividedRuntimes {
@@ -75,8 +75,8 @@ func (f *statusFlags) divideRuntimes(
 	})
 }
 
-// knownBy returns the runtime of a table row, or false if its Kyma must be read. If a rollout can hold back a version
-// of the runtime, its Kyma must be read, because the rollout selects runtimes by labels.
+// knownBy returns the runtime in a table row, or false if its Kyma must be read. The Kyma must be read if a rollout may
+// hold back a version, because rollouts select runtimes by labels.
 func (f *statusFlags) knownBy(row fleet.Row, rollouts fleet.Rollouts, now time.Time) (fleet.Runtime, bool) {
 	if !f.listsHealthy() {
 		return row.Healthy(now)

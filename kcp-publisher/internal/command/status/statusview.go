@@ -316,8 +316,8 @@ func (v statusView) since(at *time.Time) string {
 	return age.HumanDuration(max(v.Time.Sub(*at), 0))
 }
 
-// reports returns the text of the column REPORTS. It contains no time for a runtime that is reporting, because the
-// publisher records unchanged reports only once a day.
+// reports returns the text in the column REPORTS. It omits the time if the runtime is reporting, because the publisher
+// records unchanged reports only once a day.
 func (v statusView) reports(r *fleet.Runtime) string {
 	switch {
 	case r.Reporting:

@@ -102,7 +102,8 @@ type explanation struct {
 	Runtime string        `json:"runtime"`
 	State   v1beta2.State `json:"state"`
 	Health  fleet.Health  `json:"health"`
-	// Cause is the most urgent problem, or empty. Advice is the fix. Since is the start of the problem, if known.
+	// Cause is the most urgent problem, or empty. Advice describes the fix. Since is the start of the problem, if
+	// known.
 	Cause     string          `json:"cause,omitempty"`
 	Situation fleet.Situation `json:"situation,omitempty"`
 	Advice    string          `json:"advice,omitempty"`
@@ -118,8 +119,8 @@ type explanation struct {
 	Warnings []fleet.Cause `json:"warnings,omitempty"`
 
 	Modules []v1beta2.ModuleStatus `json:"modules"`
-	// Checks are the reported results of the checks that the module's rollout requires. Without a module, they are the
-	// checks of all modules that are not Passed.
+	// Checks are the reported results of the checks that the module's rollout requires. If no module is selected, they
+	// are the checks of all modules that have not Passed.
 	Checks  []moduleCheck  `json:"checks,omitempty"`
 	Bundles []fleet.Bundle `json:"bundles,omitempty"`
 	// Origins are the origins of the published bundle's modules.

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 )
 
-// Confirm asks the user to confirm a change, unless --yes is set. Without a terminal, it returns a usage error.
+// Confirm asks the user to confirm a change, unless --yes is set. If stdin is not a terminal, it returns a usage error.
 func Confirm(cmd *cobra.Command, yes bool, question string) error {
 	if yes {
 		return nil

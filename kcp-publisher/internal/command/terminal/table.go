@@ -64,7 +64,7 @@ func NewTable(out io.Writer) table.Writer {
 	t.SetOutputMirror(out)
 	t.SetStyle(table.StyleLight)
 	t.Style().Options = table.OptionsNoBordersAndSeparators
-	t.Style().Format.Footer = text.FormatDefault // units keep their case
+	t.Style().Format.Footer = text.FormatDefault // do not change the case of units
 	t.SuppressTrailingSpaces()
 	t.Style().Box.PaddingLeft = ""
 	t.Style().Box.PaddingRight = "  "
