@@ -15,10 +15,10 @@ import (
 // maxChain limits the number of bundles that AssignedRuntimes reads for one runtime.
 const maxChain = 1000
 
-// AssignedRuntimes returns one list of runtimes for each of the given times. The list contains the module versions in
-// the bundle that was each runtime's latest at that time. Each bundle contains the digest of the previous one, so
-// AssignedRuntimes reads a runtime's bundles one by one, starting with the newest. unread contains the runtimes whose
-// bundles could not be read back to the earliest time. The lists omit these runtimes.
+// AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in the bundle that
+// was each runtime's latest at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes
+// reads a runtime's bundles one by one, starting with the newest. unread contains the runtimes for which it could not
+// read all bundles back to the earliest time. The lists omit these runtimes.
 func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
@@ -43,8 +43,8 @@ func AssignedRuntimes(
 	return at, unread, nil
 }
 
-// assignedStates returns the desired state of a runtime at each of the times. It is nil for a time before the runtime's
-// first bundle.
+// assignedStates returns a runtime's desired state at each of the times, or nil for a time before the runtime's first
+// bundle.
 func (g *gatherer) assignedStates(
 	ctx context.Context, r *inventory.Runtime, times []time.Time,
 ) ([]*inventory.Runtime, error) {

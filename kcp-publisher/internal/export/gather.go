@@ -36,8 +36,8 @@ type Options struct {
 	Rendering Rendering
 	// UsedCache caches the images that Rendering finds.
 	UsedCache UsedCache
-	// KubernetesVersion is the Kubernetes version with which charts are rendered. If it is empty, the version in each
-	// runtime's report is used.
+	// KubernetesVersion is the Kubernetes version for rendering charts. If it is empty, the version in each runtime's
+	// report is used.
 	KubernetesVersion string
 	// If Offers is true, the export also includes the modules in the offers of the bundles.
 	Offers bool
@@ -55,7 +55,7 @@ type gatherer struct {
 	images     *imageFinder
 	usedImages usedImages
 	roots      map[string]int64 // version of the newest root of trust that each runtime already has
-	// modules contains the modules whose images are exported, by name and version.
+	// modules contains the modules with exported images, by name and version.
 	modules map[string]*ModuleImages
 	// carried contains the bundles in the exported file, and statements contains the signed predicates of these
 	// bundles.
@@ -146,14 +146,14 @@ func (g *gatherer) recordModules(b publishedBundle) {
 			Rendered: g.Rendering != nil,
 			Listed:   len(m.Spec.LocalizedImages),
 		}
-		if g.modules[images.String()] == nil { // another runtime has the same version
+		if g.modules[images.String()] == nil { // unless another runtime has already added the same version
 			g.modules[images.String()] = &images
 		}
 	}
 }
 
-// exportedModules returns the modules whose content and images are exported. For all other modules in the bundle, only
-// the documents that prove their release are exported.
+// exportedModules returns the modules that are exported with content and images. For all other modules in the bundle,
+// an export contains only the documents that prove their release.
 func (g *gatherer) exportedModules(b publishedBundle) []bundle.Manifest {
 	modules := b.State.All()
 	if g.Offers {
@@ -193,7 +193,7 @@ func (g *gatherer) readVerified(
 }
 
 // listNeeds returns the blobs that a runtime needs for a bundle, the bundle's manifest first. It renders only the
-// newest bundle, because the registry might have deleted the contents of earlier bundles.
+// newest bundle, because the content of earlier bundles may have been deleted from the registry.
 func (g *gatherer) listNeeds(ctx context.Context, runtime string, b publishedBundle, newest bool) ([]blobNeed, error) {
 	repository, err := g.Place.Reading(ctx, bundle.DesiredRepository(runtime))
 	if err != nil {
@@ -330,7 +330,7 @@ func (g *gatherer) addRoots(ctx context.Context) error {
 		tag := bundle.RootTag(version)
 		fetched, err := store.Fetch(ctx, repository, tag)
 		if errors.Is(err, store.ErrNotFound) {
-			// The registry does not contain this old version. Agents that need it must be configured with a newer one.
+			// If the registry lacks this old version, agents that need it must be configured with a newer one.
 			continue
 		}
 		if err != nil {

@@ -162,7 +162,7 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 	}
 	var images []bundle.CarriedImage
 	for _, reference := range slices.Sorted(maps.Keys(g.images.found)) {
-		if carried[reference] { // all other images are only used by bundles that the runtimes already have
+		if carried[reference] { // only bundles that the runtimes already have use the other images
 			images = append(images, g.images.found[reference].image)
 		}
 	}
@@ -185,8 +185,8 @@ func (g *gatherer) addImageList(ctx context.Context) error {
 	return nil
 }
 
-// signList returns the signed manifest of an image list. If the registry contains a signed manifest of the same list,
-// signList returns this manifest, so that a repeated export has the same bytes. If a different list was signed since
+// signList returns the signed manifest of an image list. If the registry already contains a signed manifest of the same
+// list, signList returns it, so that a repeated export has the same bytes. If a different list has been signed since
 // then, signList creates a new signature, because an import would refuse the older sequence number.
 func (g *gatherer) signList(ctx context.Context, list bundle.Blob) (bundle.Blob, error) {
 	repository, err := g.Place.Repository(ctx, bundle.CarriedRepository)

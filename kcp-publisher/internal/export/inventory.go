@@ -14,8 +14,8 @@ import (
 
 // Contents finds the images of the module versions that runtimes have reported: the images that components list, and
 // the images in rendered objects. To find a version's content, it reads the bundles of up to MaxBundlesTried runtimes
-// with this version. It renders a version for each Kubernetes version in runtimes. Options.Runtimes, Since and Images
-// have no effect.
+// with this version. It renders a version once for each Kubernetes version in runtimes. It ignores Options.Runtimes,
+// Since and Images.
 func Contents(
 	ctx context.Context, options Options, runtimes []inventory.Runtime,
 ) (map[inventory.Module]inventory.Content, error) {
@@ -84,7 +84,7 @@ func kubernetesVersions(runtimes []inventory.Runtime) map[inventory.Module][]str
 	return all
 }
 
-// findContent returns the images of a module version in a bundle of a runtime, and its images in other Kubernetes
+// findContent returns the images of a module version in a runtime's bundle, and its images for other Kubernetes
 // versions.
 func (g *gatherer) findContent(
 	ctx context.Context, r *inventory.Runtime, of inventory.Module, b publishedBundle, versions []string,

@@ -24,8 +24,8 @@ type Rendering func(context.Context, airgap.UsedRequest) ([]string, error)
 // maxUsedImages limits the number of images of one module.
 const maxUsedImages = 1000
 
-// usedImages caches the images that rendered modules use, by a digest of the input of the rendering. Most modules have
-// the same input in many runtimes.
+// usedImages caches the images that rendered modules use, by a digest of the renderer's input. Most modules have the
+// same input in many runtimes.
 type usedImages map[digest.Digest][]string
 
 // addRendered adds the images that modules use but do not list.
@@ -43,7 +43,8 @@ func (g *gatherer) addRendered(
 	for i, m := range g.exportedModules(b) {
 		used, err := g.usedBy(ctx, m, b, kubernetes)
 		if errors.As(err, new(notRenderedError)) && ctx.Err() == nil && i >= inForce {
-			// Only record the problem of an offered module, because it must not prevent the export of the installed modules.
+			// For an offered module, only record the problem, because it must not prevent the export of installed
+			// modules.
 			noted := g.modules[m.Module+" "+m.Version]
 			noted.Rendered, noted.Problem = false, err.Error()
 			continue
@@ -84,7 +85,7 @@ func (g *gatherer) kubernetes(ctx context.Context, runtime string) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("read the report: %w", err)
 	}
-	report, _ := bundle.ClaimedReport(fetched) // if the report cannot be decoded, its version is empty
+	report, _ := bundle.ClaimedReport(fetched) // after an error, the version is empty
 	if _, err := version.ParseSemantic(report.KubernetesVersion); err != nil {
 		return "", nil
 	}
@@ -103,7 +104,7 @@ func (g *gatherer) usedBy(ctx context.Context, m bundle.Manifest, b publishedBun
 	}
 	request := airgap.UsedRequest{Manifest: m, ImagePaths: b.State.Settings.ImagePaths,
 		Values: b.Statement.Predicate.Values.SelectNames(m.UsedValues()), KubernetesVersion: version}
-	asked, err := json.Marshal(request) // the cache key covers the contents, because the manifest contains their digests
+	asked, err := json.Marshal(request) // the cache key covers the content, because the manifest contains its digests
 	if err != nil {
 		return nil, err
 	}

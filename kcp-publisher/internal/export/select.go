@@ -1,6 +1,6 @@
-// Package export selects the contents of an air-gap file for the given runtimes. It omits blobs that the runtimes
-// already have. It reads registries and pushes only the signed list of images, so that a repeated export has the same
-// bytes.
+// Package export selects the content of an air-gap file for a set of runtimes. It omits blobs that the runtimes already
+// have. It only reads from registries, with one exception: it pushes the signed image list, so that a repeated export
+// has the same bytes.
 package export
 
 import (
@@ -40,7 +40,7 @@ type Entry struct {
 	Name     string   `json:"name"`
 	Runtimes []string `json:"runtimes"`
 	Blobs    int      `json:"blobs"`
-	// SizeBytes is the size of the blobs in the file. LeftOutBytes is the size of the omitted blobs.
+	// SizeBytes is the total size of the blobs in the file. LeftOutBytes is the total size of the omitted blobs.
 	SizeBytes    int64 `json:"sizeBytes"`
 	LeftOutBytes int64 `json:"leftOutBytes,omitempty"`
 }
@@ -49,7 +49,7 @@ type Entry struct {
 type Parcel struct {
 	Layout   airgap.Layout
 	Contents []Entry
-	// Unlisted contains the modules, with versions, whose images could not be determined. The file does not contain
+	// Unlisted lists the modules and versions for which the images could not be determined. The file does not contain
 	// these images.
 	Unlisted []string
 	// Modules describes how the images of each module were found, sorted by module.
@@ -78,7 +78,7 @@ type blobPlace struct {
 
 func (n blobNeed) place() blobPlace { return blobPlace{n.repository, n.item.Descriptor.Digest} }
 
-// selectBlobs returns each blob that at least one runtime needs and does not have. known maps each runtime to the blobs
+// selectBlobs returns the blobs that at least one runtime needs and does not have. known maps each runtime to the blobs
 // that it has. A blob that several runtimes need is counted once.
 func selectBlobs(needs []blobNeed, known map[string]map[blobPlace]bool) Parcel {
 	wanted := map[digest.Digest]bool{}

@@ -9,8 +9,8 @@ import (
 	"github.com/opencontainers/go-digest"
 )
 
-// UsedCache stores the images of rendered modules in a folder, so that the next command does not render them again. The
-// zero value stores nothing. If an entry cannot be read or written, the module is rendered again.
+// UsedCache stores the images of rendered modules in a folder, so that the next command does not render the modules
+// again. The zero value does not store entries. If an entry cannot be read or written, the module is rendered again.
 type UsedCache struct {
 	Dir string
 	// Renderer identifies the program that renders modules. Entries of another program are not used.
@@ -45,7 +45,7 @@ func (c UsedCache) get(key digest.Digest) ([]string, bool) {
 		return nil, false
 	}
 	now := time.Now()
-	_ = os.Chtimes(path, now, now) // Prune removes unused entries
+	_ = os.Chtimes(path, now, now) // Prune removes entries by this time
 	return used, true
 }
 

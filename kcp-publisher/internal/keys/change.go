@@ -24,8 +24,8 @@ type WrittenFile struct {
 type InitOptions struct {
 	// Fleet is the fleet's name, or empty to generate one.
 	Fleet string
-	// Epoch is the first epoch of the root of trust: 1 for a new fleet. If the root of trust replaces one whose root keys
-	// were lost, it must be higher than the epoch of the lost one.
+	// Epoch is the first epoch of the root of trust: 1 for a new fleet. If the root of trust replaces one after its
+	// root keys were lost, Epoch must be higher than the epoch of the replaced one.
 	Epoch int64
 	// RootKeys is the number of root keys. Threshold is the number of root keys that must sign a new root.
 	RootKeys, Threshold int
@@ -149,8 +149,8 @@ type Change struct {
 	unrevoked bool
 }
 
-// LeaveUnrevoked makes later rotations remove keys without revoking them. The publisher still continues from existing
-// bundles that were signed with a removed key, but not from bundles that were signed with a revoked one.
+// LeaveUnrevoked makes later rotations remove keys without revoking them. The publisher continues from existing bundles
+// that were signed with a removed key, but not from bundles that were signed with a revoked key.
 func (c *Change) LeaveUnrevoked() { c.unrevoked = true }
 
 // Change starts the next version of the root.

@@ -19,8 +19,8 @@ func (f Folder) RootKeyFiles() []string {
 	return found
 }
 
-// Finish signs the new version with the given root keys. If the version then has enough signatures, it takes effect.
-// Otherwise, Finish writes a draft file. The owners of the other root keys must add their signatures to it.
+// Finish signs the new version with these root keys. If the version then has enough signatures, it takes effect.
+// Otherwise, Finish writes a draft file, to which the holders of the other root keys must add their signatures.
 func (c *Change) Finish(rootKeys []string) (made []WrittenFile, err error) {
 	err = c.folder.WithLock(context.Background(), func(f Folder) error {
 		now, err := f.read(FileRoot)

@@ -1,5 +1,5 @@
-// Package keys manages the key folder of a fleet: the root of trust with its history, and the keys that the root lists.
-// Changes of the folder are atomic.
+// Package keys manages a fleet's key folder: the root of trust with its history, and the keys that the root lists.
+// Changes to the folder are atomic.
 package keys
 
 import (
@@ -145,8 +145,8 @@ func (f Folder) load(ctx context.Context) (publish.Keys, error) {
 	return keys, nil
 }
 
-// roleKey reads the current key of a role. A rotation may have been interrupted before it renamed a .next file.
-// Therefore, if the root of trust lists the key in the role's .next file, roleKey returns this key.
+// roleKey reads the current key of a role. If the root of trust lists the key in the role's .next file, roleKey returns
+// this key, because a rotation may have been interrupted before it renamed the file.
 func (f Folder) roleKey(name string, root trust.Root) (trust.Signer, error) {
 	if data, listed := f.nextKey(name, root); listed {
 		return f.decode(name+nextSuffix, data)

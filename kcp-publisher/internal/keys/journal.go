@@ -138,8 +138,8 @@ func (f Folder) removeObsolete() error {
 	return nil
 }
 
-// finishInterrupted completes a change that was interrupted. The change may also be from an older version of the
-// program, which wrote the files one by one.
+// finishInterrupted completes an interrupted change. This includes a change by an older version of the program, which
+// wrote the files one by one.
 func (f Folder) finishInterrupted() error {
 	if err := f.finishStaged(); err != nil {
 		return err
@@ -194,8 +194,8 @@ func (f Folder) nextKey(name string, root trust.Root) (data []byte, listed bool)
 	return data, err == nil && root.TrustsKey(thumbprint)
 }
 
-// locate returns the current path of a file. This is the path in the staging folder if an interrupted change has not
-// moved the file yet.
+// locate returns the current path of a file: the path in the staging folder if an interrupted change has not moved the
+// file yet, and the final path otherwise.
 func (f Folder) locate(name string) string {
 	if path := filepath.Join(f.path(stagingFolder), name); exists(path) {
 		return path

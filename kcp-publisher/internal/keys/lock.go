@@ -16,7 +16,7 @@ const (
 	lockRetry   = 20 * time.Millisecond
 )
 
-// lock returns the lock of the folder. It locks the directory itself, so no lock file is needed.
+// lock returns the lock of the folder. It locks the directory itself instead of a lock file.
 func (f Folder) lock() *flock.Flock { return flock.New(f.Dir, flock.SetFlag(os.O_RDONLY)) }
 
 // WithLock locks the folder, completes an interrupted change, and then runs change.
@@ -47,7 +47,7 @@ func (f Folder) WithLock(ctx context.Context, change func(Folder) error) error {
 	return change(f)
 }
 
-// withSharedLock calls read while it holds a shared lock of the folder. If the folder cannot be locked, for example
+// withSharedLock calls read while it holds a shared lock on the folder. If the folder cannot be locked, for example
 // because it is read-only, it calls read without a lock.
 func (f Folder) withSharedLock(ctx context.Context, read func() error) error {
 	if f.exclusive {

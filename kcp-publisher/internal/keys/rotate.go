@@ -16,8 +16,8 @@ import (
 )
 
 // Rotate adds a new key to a role and revokes the keys that earlier rotations replaced. Agents accept the current key
-// until the next rotation. If dropOld is true, Rotate also revokes the current key. public is a file or a KMS reference
-// with the new public key. If it is empty, Rotate generates a key.
+// until the next rotation. If dropOld is true, Rotate also revokes the current key. public is the path of a file with
+// the new public key, or a KMS reference. If it is empty, Rotate generates a key.
 func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) error {
 	listed := map[string][]string{trust.RolePublisher: c.root.Publishers(), trust.RoleEnroll: c.root.Enrollers()}[role]
 	name, what := FilePublisherKey, "signs bundles"
@@ -60,8 +60,8 @@ func (c *Change) Rotate(ctx context.Context, role, public string, dropOld bool) 
 	return nil
 }
 
-// removeKey removes a key from a role. It also revokes the key, except if the key has another role or LeaveUnrevoked
-// was called.
+// removeKey removes a key from a role. It also revokes the key, unless the key has another role or LeaveUnrevoked was
+// called.
 func (c *Change) removeKey(role, thumbprint string) error {
 	if err := c.draft.Remove(role, thumbprint); err != nil {
 		return err

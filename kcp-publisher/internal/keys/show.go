@@ -39,7 +39,7 @@ type Key struct {
 	// ID is the key's name in root.json.
 	ID    string `json:"id,omitempty"`
 	State State  `json:"state"`
-	// AcceptedUntil is the time until which signatures of the key are accepted, or nil.
+	// AcceptedUntil is the time until which agents accept signatures with the key, or nil.
 	AcceptedUntil *time.Time `json:"acceptedUntil,omitempty"`
 }
 
@@ -127,10 +127,10 @@ func (f Folder) listKeys(root trust.Root, signing map[string]string, now time.Ti
 	return all
 }
 
-// UnknownKeyError means that no version of the root lists a key.
+// UnknownKeyError means that none of the versions of the root of trust lists a key.
 type UnknownKeyError struct {
 	Name string
-	// Candidates contains the keys in the current root of trust, one of which the user may have meant.
+	// Candidates contains the keys in the current root of trust that the user may have meant.
 	Candidates []trust.ListedKey
 }
 
@@ -184,7 +184,7 @@ func CheckThumbprint(text string) error {
 	return nil
 }
 
-// SigningRole returns the role whose documents a key signs, or "". If the current key of a role cannot be read,
+// SigningRole returns the role for which a key currently signs, or "". If the current key of a role cannot be read,
 // SigningRole treats every key that the root of trust lists for the role as current.
 func (f Folder) SigningRole(ctx context.Context, thumbprint string) (string, error) {
 	root, err := f.Root()

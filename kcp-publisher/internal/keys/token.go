@@ -68,7 +68,7 @@ func tokenFile(secrets ...trust.TokenSecret) []byte {
 	return data
 }
 
-// RotateToken generates a new token secret. Tokens and passwords of the current secret stay valid until the next
+// RotateToken generates a new token secret. Tokens and passwords from the current secret stay valid until the next
 // rotation. If dropOld is true, they become invalid immediately.
 func (f Folder) RotateToken(ctx context.Context, dropOld bool) (made []WrittenFile, err error) {
 	err = f.WithLock(ctx, func(f Folder) error {
@@ -118,7 +118,7 @@ func (t *TokenFile) Secrets() (trust.TokenSecrets, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Compare the file's identity and time, because every change of a key folder or of a mounted Secret replaces the file.
+	// Compare the file's identity and time, because every change to a key folder or a mounted Secret replaces the file.
 	if t.read != nil && os.SameFile(t.read, info) && t.read.ModTime().Equal(info.ModTime()) &&
 		t.read.Size() == info.Size() {
 		return t.secrets, nil

@@ -19,8 +19,8 @@ import (
 )
 
 // adoptBundle decides on which existing bundle the runtime's next bundle is based. It reads the registry if the last
-// check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than this process knows. checked
-// is true if it read the registry and found the published bundle there.
+// check is older than RecheckInterval, or if the Kyma's status contains a newer bundle than the last one that this
+// process pushed or read. checked is true if it read the registry and found the published bundle there.
 func (p *Publisher) adoptBundle(
 	ctx context.Context, record *Record, runtime plan.Runtime, keys *Keys,
 ) (adopted plan.Adoption, checked bool, err error) {
@@ -97,8 +97,8 @@ func ReadStored(
 	return stored, err
 }
 
-// readCached does the same as ReadStored, but caches decoded desired states in opened. fetched is false if it used a
-// cached state and did not fetch the bundle's documents.
+// readCached is like ReadStored, but caches decoded desired states in opened. fetched is false if it used a cached
+// state and did not fetch the bundle's documents.
 func readCached(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documentsKey, decodedState],
 	root trust.Root, former []trust.Root,
@@ -142,5 +142,5 @@ func readCached(
 	return stored, !known, nil
 }
 
-// DropRecord drops the cached data of a runtime. It must be called before a Record is discarded.
+// DropRecord drops the cached data of a runtime. Callers must call it before they discard a Record.
 func (p *Publisher) DropRecord(record *Record) { p.resolved.Release(&record.resolution) }

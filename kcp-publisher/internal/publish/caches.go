@@ -62,8 +62,8 @@ func newOpenedCache() *memo.Memo[documentsKey, decodedState] {
 // maxResolvedBytes limits the total size of the documents in the cache of resolutions, in bytes.
 const maxResolvedBytes = 256 << 20
 
-// newResolutions returns a cache for resolutions, the results of resolving module requests. The cache drops a
-// resolution when it is not the latest one of any runtime anymore.
+// newResolutions returns a cache for resolutions (the results of resolving module requests). The cache drops a
+// resolution when it is not the latest resolution of any runtime anymore.
 func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 	return memo.NewShared(memo.Limit{Bytes: maxBytes}, func(_ resolutionKey, r *resolution) int {
 		return len(r.documents.State.Bytes) + len(r.documents.Catalog.Bytes)
@@ -73,12 +73,12 @@ func newResolutions(maxBytes int) *memo.Shared[resolutionKey, *resolution] {
 // resolutionKey is the digest of all inputs that determine a resolution.
 type resolutionKey [sha256.Size]byte
 
-// resolutionInput contains all inputs that determine a resolution, except the contents of components.
+// resolutionInput contains all inputs that determine a resolution, except the components' content.
 type resolutionInput struct {
 	Request  resolve.Request
 	Revision string
-	// LastState is the digest of the last published desired state. KeptCount is the number of Manifests that remain in
-	// this state after acceptedState has removed others. A module that cannot be resolved keeps its remaining Manifest.
+	// LastState is the digest of the last published desired state. KeptCount is the number of Manifests in this state
+	// that acceptedState has not removed. A module that cannot be resolved keeps its Manifest from this state.
 	LastState digest.Digest
 	KeptCount int
 }

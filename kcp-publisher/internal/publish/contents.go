@@ -39,7 +39,7 @@ type cachedContent struct {
 }
 
 // contentKey is the cache key of a component's content. A descriptor in a ModuleTemplate is compared by its pointer.
-// Each new catalog snapshot has new pointers, so its contents are not found in the cache.
+// Each new catalog snapshot has new pointers, so the cache does not return content for an older snapshot.
 type contentKey struct {
 	resolve.ComponentRef
 	descriptor  *ocm.Descriptor
@@ -53,10 +53,10 @@ type contentRules struct {
 	root  int64
 }
 
-// maxContentsBytes limits the size of each of the two caches for component contents.
+// maxContentsBytes limits the size of each of the two caches for component content.
 const maxContentsBytes = 32 << 20
 
-// cachedContents contains the contents of all components that a request needs.
+// cachedContents contains the content of all components that a request needs.
 type cachedContents struct {
 	contents map[resolve.ComponentRef]resolve.Content
 	id       digest.Digest
@@ -81,8 +81,8 @@ func newContentsNeeded() *memo.Memo[resolutionKey, cachedContents] {
 		})
 }
 
-// neededContents returns the contents of all components that a request needs. It caches the result, because thousands
-// of runtimes can have equal requests.
+// neededContents returns the content of all components that a request needs. It caches the result, because thousands of
+// runtimes can have equal requests.
 func (p *Publisher) neededContents(
 	ctx context.Context, key resolutionKey, request resolve.Request, snapshot *catalog.Snapshot,
 ) (cachedContents, error) {
@@ -243,8 +243,8 @@ func (p *Publisher) readContent(ctx context.Context, need resolve.ComponentNeed)
 	return content, p.proveRelease(ctx, root, all, evidence, &content)
 }
 
-// copyDefaultCR copies the component resource with a module's default CR to the registry from which the runtimes pull,
-// and decodes the default CR.
+// copyDefaultCR copies the component resource with a module's default CR to the runtimes' registry, and decodes the
+// default CR.
 func (p *Publisher) copyDefaultCR(
 	ctx context.Context, c component.Component, r ocm.Resource, proof *releaseProof,
 ) (*resolve.DefaultCR, error) {

@@ -23,7 +23,7 @@ type Keys struct {
 	// were signed with keys from these versions.
 	FormerRoots []trust.Root
 	Signer      trust.Signer
-	// EnrollSigner signs the agents' certificates. If it is nil, the publisher issues no certificates.
+	// EnrollSigner signs the agents' certificates. If it is nil, the publisher does not issue certificates.
 	EnrollSigner trust.Signer
 
 	thumbprint, enrollThumbprint string
@@ -43,8 +43,8 @@ func (k *Keys) setThumbprints() error {
 	return nil
 }
 
-// CheckFit checks whether agents would accept signatures of these keys now. It does not read the registry. It returns a
-// *refusal.Error if agents would refuse the signatures.
+// CheckFit checks whether agents would accept signatures with these keys now. It does not read the registry. It returns
+// a *refusal.Error if agents would refuse the signatures.
 func (k Keys) CheckFit(now time.Time) error {
 	if err := k.setThumbprints(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func thumbprintOf(signer trust.Signer) (string, error) {
 
 // ReplaceKeys replaces the keys of a running Publisher and publishes the new versions of the root of trust. It returns
 // true if the keys or the root of trust differ from the previous ones. In this case, every runtime needs a new bundle.
-// ReplaceKeys does not check whether agents would accept signatures of the new keys. Call CheckKeys afterwards.
+// ReplaceKeys does not check whether agents would accept signatures with the new keys. Call CheckKeys afterwards.
 func (p *Publisher) ReplaceKeys(ctx context.Context, keys Keys) (replaced bool, err error) {
 	if err := keys.setThumbprints(); err != nil {
 		return false, err
@@ -122,7 +122,7 @@ func (p *Publisher) setKeys(keys *Keys) bool {
 	replaced := !bytes.Equal(before.Root.Raw, keys.Root.Raw) || before.thumbprint != keys.thumbprint ||
 		before.enrollThumbprint != keys.enrollThumbprint
 	if replaced || len(before.FormerRoots) != len(keys.FormerRoots) {
-		p.keys.Store(keys) // every change of the keys needs a new pointer, because caches compare it
+		p.keys.Store(keys) // caches compare this pointer, so every change to the keys needs a new one
 	}
 	return replaced
 }
@@ -142,7 +142,7 @@ func (p *Publisher) checkNewest(ctx context.Context, keys *Keys) error {
 }
 
 // CheckKeys checks whether agents would accept this Publisher's signatures. changed is true if the result differs from
-// the previous check. If CheckKeys returns a *refusal.Error, Publish fails until a later call of CheckKeys succeeds.
+// the previous check. If CheckKeys returns a *refusal.Error, Publish fails until a later call to CheckKeys succeeds.
 func (p *Publisher) CheckKeys(ctx context.Context) (changed bool, err error) {
 	keys := p.keys.Load()
 	if err = keys.checkFit(p.Now()); err == nil {
@@ -163,8 +163,8 @@ func (p *Publisher) checkFit(keys *Keys) error {
 	return keys.checkFit(p.Now())
 }
 
-// publishRoots publishes those versions of the root of trust that the registry does not have. An agent needs the
-// version that lists a key before it can verify a signature of that key.
+// publishRoots publishes the versions of the root of trust that the registry does not have. Before an agent can verify
+// a signature, it needs a version that lists the key.
 func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	known := p.publishedRoot.Load()
 	if known != nil && keys.Root.Version <= known.version && p.isRecent(known.at) {
@@ -187,7 +187,8 @@ func (p *Publisher) publishRoots(ctx context.Context, keys *Keys) error {
 	return nil
 }
 
-// PublishRoots publishes every version of the root of trust in k. It must be called before these keys sign a bundle.
+// PublishRoots publishes every version of the root of trust in k. Callers must call it before they sign a bundle with
+// these keys.
 func (k *Keys) PublishRoots(ctx context.Context, place store.Store) error {
 	_, err := k.publishRoots(ctx, place)
 	return err

@@ -42,7 +42,7 @@ type Options struct {
 	CertificateValidity time.Duration
 	Now                 func() time.Time
 	// RecheckInterval is the time after which the publisher checks again whether the registry contains the published
-	// bundle. If it is 0, each reconcile checks this.
+	// bundle. If it is 0, the publisher checks this in each reconcile.
 	RecheckInterval time.Duration
 	// MayPush returns an error if this process does not hold the Lease. If it is nil, pushes are always allowed.
 	MayPush func() error
@@ -63,7 +63,7 @@ type Publisher struct {
 	// publishedRoot is the latest version of the root of trust that this process has found in the registry or published,
 	// and the time of this check. It is nil before the first check.
 	publishedRoot atomic.Pointer[publishedRoot]
-	// unfitReason is the reason why agents would refuse signatures of the current keys, or nil.
+	// unfitReason is the reason why agents would refuse signatures with the current keys, or nil.
 	unfitReason atomic.Pointer[refusal.Error]
 	// keysLock is locked for writing by ReplaceKeys and for reading by checkNewest.
 	keysLock sync.RWMutex
@@ -107,7 +107,7 @@ func New(options Options) (*Publisher, error) {
 	return p, nil
 }
 
-// Outcome is the result of a call of Publish for one runtime.
+// Outcome is the result of Publish for one runtime.
 type Outcome struct {
 	Published plan.PublishedBundle
 	IsPushed  bool
@@ -320,9 +320,9 @@ func (p *Publisher) setPredicate(
 		RequestedNames: result.RequestedNames,
 	}
 	runtime.Sealed, d.outcome.SealedRemovals, d.outcome.SecretsError = sealSecrets(runtime, kept, result.RequestedNames)
-	// The agent requests a renewal after a third of the certificate's validity. Until then, the certificate in the last
-	// bundle is used again. It can be trusted even if the bundle was read from the registry, because nextCertificate
-	// verifies its signature.
+	// The agent requests a renewal after a third of the certificate's validity. Until then, the next bundle contains
+	// the same certificate. It can be trusted even if the last bundle was read from the registry, because
+	// nextCertificate verifies its signature.
 	if runtime.Certificate, err = d.keys.nextCertificate(d.adopted.LastBundle, runtime,
 		max(p.CertificateValidity, 3*runtime.Validity), &record.certificate, p.Now()); err != nil {
 		return err

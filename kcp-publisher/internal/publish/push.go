@@ -20,16 +20,16 @@ const maxAttempts = 3
 // ErrPushNotAllowed means that MayPush returned an error, because this process does not hold the Lease.
 var ErrPushNotAllowed = errors.New("not published")
 
-// ErrOutdatedDecision means that the decisions on which the bundle is based changed before the push. For example, a
-// rollout was rolled back while the registry responded slowly. The bundle was not pushed.
+// ErrOutdatedDecision means that the bundle was not pushed, because the decisions on which it is based changed first.
+// For example, a rollout was rolled back while the registry responded slowly.
 var ErrOutdatedDecision = errors.New("the catalog or a rollout changed at the same time")
 
 // errTagChanged means that the tag of the runtime's bundle in the registry was changed between reading it and pushing
 // the new bundle.
 var errTagChanged = errors.New("another bundle was pushed at the same time")
 
-// errKeysReplaced means that the keys were replaced before the push. The bundle is not pushed, because the old keys may
-// be revoked.
+// errKeysReplaced means that the bundle was not pushed, because the keys were replaced first and the old keys may be
+// revoked.
 var errKeysReplaced = errors.New("the keys were replaced at the same time")
 
 // pushBundle signs a bundle and pushes it with its documents. isCurrent is the field of the Input, or nil.

@@ -55,13 +55,13 @@ const (
 // writeLimit enforces maxDocumentBytes for one runtime.
 type writeLimit struct {
 	limiter *rate.Limiter
-	// countedState is the digest of the desired state whose documents were last counted. They are not counted a second
-	// time.
+	// countedState is the digest of the desired state for which documents were last counted. They are not counted a
+	// second time.
 	countedState digest.Digest
 }
 
-// check returns an error if new documents of the given size in bytes would exceed the runtime's limit. state is the
-// digest of the desired state in these documents.
+// check returns an error if new documents of this size in bytes would exceed the runtime's limit. state is the digest
+// of the desired state in these documents.
 func (a *writeLimit) check(state digest.Digest, size int, now time.Time) error {
 	if a.countedState == state || a.newLimiter().TokensAt(now) >= float64(size) {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
 )
 
-// NewRemovals returns the removals that a runtime's next bundle would contain without Options.DecideRemovals. It pushes
-// nothing. The next call of Publish checks the registry again, because only Publish repairs damaged content.
+// NewRemovals returns the removals that a runtime's next bundle would contain without Options.DecideRemovals. It does
+// not push. The next call to Publish checks the registry again, because only Publish repairs damaged content.
 func (p *Publisher) NewRemovals(ctx context.Context, record *Record, in Input) (plan.NewRemovals, error) {
 	if err := p.checkRequest(in.Runtime, in.Request); err != nil {
 		return plan.NewRemovals{}, err

@@ -38,7 +38,7 @@ func sealSecrets(
 	}
 	none := len(next.Secrets)+len(next.Removals) == 0
 	if r.Secrets.Recipient == "" {
-		// The agent has not reported a key to encrypt Secrets with, so it would refuse a bundle that contains Secrets.
+		// The agent has not reported a recipient key for Secrets, so it would refuse a bundle that contains Secrets.
 		if none {
 			return nil, nil, nil
 		}

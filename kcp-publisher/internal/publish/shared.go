@@ -22,7 +22,7 @@ func (p *Publisher) shareDocuments(ctx context.Context, record *Record, document
 }
 
 // restoreShared uploads a published bundle's documents again if they are missing in the shared repository. If checked
-// is false, it does nothing, because the bundle was not checked in the registry, either.
+// is false, it does nothing, because the publisher has not checked the bundle itself, either.
 func (p *Publisher) restoreShared(ctx context.Context, checked bool, documents bundle.Documents) error {
 	if !checked {
 		return nil
@@ -69,7 +69,7 @@ func (p *Publisher) resetShared() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for document := range p.sharedSince {
-		// Do not use a zero time. With a zero time, the document would count as new and toward a runtime's limit again.
+		// Do not use a zero time, because the document would then count as new, and toward a runtime's limit again.
 		p.sharedSince[document] = time.Unix(0, 0)
 	}
 }

@@ -1,8 +1,8 @@
 // Package archive reads and writes OCM common transport archives in the format of the official ocm CLI. An archive
 // contains OCI artifacts in a folder, tar or gzipped tar.
 //
-// Reads are limited in size and checked against digests. Writes are atomic, and equal content produces equal bytes. The
-// package never follows a link out of an archive or uses a name from an archive as a file name.
+// Reads are limited in size and verified against digests. Writes are atomic, and equal content produces equal bytes.
+// The package never follows a link out of an archive or uses a name from an archive as a file name.
 //
 // Source: ocm-spec, doc/04-extensions/03-storage-backends/ctf.md.
 package archive
@@ -40,7 +40,7 @@ type Limits struct {
 	Ratio int64
 }
 
-// defaultLimits returns the limits of Open. They are enough for a release of all modules with their images.
+// defaultLimits returns the limits that Open uses. They are sufficient for a release of all modules with their images.
 func defaultLimits() Limits { return Limits{Entries: 100_000, UnpackedBytes: 16 << 30, Ratio: 200} }
 
 const (
@@ -121,7 +121,7 @@ func (a *Archive) Close() error { return a.blobs.Close() }
 // String returns the opened path.
 func (a *Archive) String() string { return a.path }
 
-// Open returns the repository with a component's versions. It does no I/O and never fails.
+// Open returns the repository with a component's versions. It does not perform I/O and never fails.
 func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 	return a.Target(descriptorsPath + component), nil
 }
@@ -129,8 +129,8 @@ func (a *Archive) Open(component string) (oras.ReadOnlyTarget, error) {
 // Repository returns an empty string, because runtimes cannot read archives.
 func (a *Archive) Repository(string) string { return "" }
 
-// Target returns the repository with this relative name in the archive. If the archive does not contain the repository,
-// it returns an empty one.
+// Target returns the repository with this relative name in the archive, which is empty if the archive does not contain
+// it.
 func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 	return repository{name: name, archivePath: a.path, index: a.index, blobs: a.blobs}
 }
@@ -139,7 +139,7 @@ func (a *Archive) Target(name string) oras.ReadOnlyTarget {
 // repository.
 func (a *Archive) Versions() []Version { return a.index.versions() }
 
-// Verify checks the digest of every blob, and that the manifest of every index entry exists. The error contains all
+// Verify checks the digest of every blob, and that the manifest of every index entry exists. The error lists all
 // problems.
 func (a *Archive) Verify(ctx context.Context) error {
 	digests, err := a.blobs.list()

@@ -31,7 +31,7 @@ func (w *Writer) Close() error {
 	return nil
 }
 
-// Discard deletes the written data. It does nothing after Close.
+// Discard deletes the written data. After Close, it does nothing.
 func (w *Writer) Discard() error {
 	if !w.close() {
 		return nil
@@ -116,8 +116,7 @@ func (w *Writer) free() error {
 	return errors.New("already exists (created concurrently): remove it or choose another path")
 }
 
-// pack writes the blobs and the index as a tar. The entries have no times or owners, so equal archives have equal
-// bytes.
+// pack writes the blobs and the index as a tar. It omits times and owners, so that equal archives have equal bytes.
 func (w *Writer) pack(to io.Writer, index []byte) error {
 	if w.format == TGZ {
 		zip := gzip.NewWriter(to)

@@ -81,8 +81,8 @@ const (
 	dockerList     = "application/vnd.docker.distribution.manifest.list.v2+json"
 )
 
-// manifestMediaType returns the media type of a manifest or image index, which it determines from the fields. It
-// returns an error if the field mediaType does not match the other fields.
+// manifestMediaType determines the media type of a manifest or image index from its fields. It returns an error if the
+// field mediaType does not match the other fields.
 func manifestMediaType(manifest []byte) (string, error) {
 	var m struct {
 		MediaType string          `json:"mediaType"`
@@ -96,7 +96,7 @@ func manifestMediaType(manifest []byte) (string, error) {
 	}
 	image, list := m.Config != nil || m.Layers != nil, m.Manifests != nil
 	switch {
-	case image == list: // the document has the fields of both an image and an index, or of neither
+	case image == list: // the document has the fields of both an image manifest and an index, or of neither
 		return "", errors.New("not an image manifest or image index")
 	case m.MediaType == "" && image:
 		return ocispec.MediaTypeImageManifest, nil

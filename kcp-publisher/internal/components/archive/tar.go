@@ -153,7 +153,7 @@ func scan(file *io.SectionReader, maxEntries int) (*tarArchive, error) {
 // entryName returns the name of an entry without a leading "./". It returns an error for an entry that is not the
 // index, a blob, or the folder of blobs.
 func entryName(header *tar.Header) (string, error) {
-	for key := range header.PAXRecords { // sparse files are not stored as one range of bytes
+	for key := range header.PAXRecords { // reject sparse files, which are not stored as one range of bytes
 		if strings.HasPrefix(key, "GNU.sparse.") {
 			return "", fmt.Errorf("entry %q is a sparse file", header.Name)
 		}
@@ -178,8 +178,8 @@ func entryName(header *tar.Header) (string, error) {
 		blobsDir)
 }
 
-// checkEnd returns an error if the tar has no end marker after its last entry, because it may be truncated. It also
-// returns an error if data follows the end marker, because other programs may read this data.
+// checkEnd returns an error if the end marker after the last entry is missing, because the tar may be truncated. It
+// also returns an error if data follows the end marker, because other programs may read this data.
 func checkEnd(file *io.SectionReader, end int64) error {
 	rest, err := readBounded(io.NewSectionReader(file, end, file.Size()-end), "data after the last entry",
 		maxPaddingBytes)

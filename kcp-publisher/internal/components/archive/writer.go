@@ -58,8 +58,8 @@ type Writer struct {
 	closed bool
 }
 
-// Create returns a Writer for an archive at path. It extends an existing archive in a folder, and returns an error for
-// an existing file. A new archive appears at path when Close is called.
+// Create returns a Writer for an archive at path. It can extend an existing archive if the archive is a folder, but
+// returns an error for an existing file. A new archive appears at path when Close is called.
 func Create(path string, format Format) (*Writer, error) { return create(path, format, false) }
 
 // Replace is like Create, but Close replaces an existing file.

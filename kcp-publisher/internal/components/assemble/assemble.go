@@ -24,7 +24,7 @@ type Component struct {
 	Descriptor ocm.Descriptor
 	// Content is the content to install, in the descriptor's first resource.
 	Content bundle.Blob
-	// Others are the blobs of further resources, such as the values of a chart.
+	// Others are the blobs of additional resources, such as a chart's values.
 	Others []bundle.Blob
 }
 

@@ -33,7 +33,7 @@ type Files struct {
 	DefaultCR []byte
 	// Checks contains the checks of the module, in YAML, or is empty.
 	Checks []byte
-	// Kubernetes describes a cluster. Check renders a chart as in this cluster.
+	// Kubernetes describes the cluster for which Check renders a chart.
 	Kubernetes render.Capabilities
 	// Rendered is true if agents must render the content, such as a chart, before they apply it.
 	Rendered bool
@@ -50,12 +50,12 @@ type CheckResult struct {
 	Images []string
 	// Ignored lists the unknown fields of objects, which agents ignore.
 	Ignored []string
-	// Tests contains the checks that the test hooks of a chart result in.
+	// Tests contains the checks that were created from a chart's test hooks.
 	Tests Tests
 }
 
-// Check renders the files as an agent does. It returns an error for content that agents refuse in part or completely.
-// The module's name is the release name of a chart.
+// Check renders the files as an agent would. It returns an error if agents would refuse any part of the content. The
+// module's name is the release name of a chart.
 func (f Files) Check(ctx context.Context, module string, renderer Renderer) (checked CheckResult, err error) {
 	objects, err := renderer(ctx, f.input(module))
 	if err != nil {
@@ -202,7 +202,7 @@ func chartFolder(from string) (Files, error) {
 }
 
 // regularOnly returns an error if the folder contains a link or another special file. Helm follows links, so a third
-// party's chart could include files from outside of its folder.
+// party's chart could include files from outside its folder.
 func regularOnly(folder fs.FS) error {
 	return fs.WalkDir(folder, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !entry.Type().IsRegular() {

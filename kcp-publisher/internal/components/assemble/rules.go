@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/render"
 )
 
-// checkContent checks the objects and the default CR as agents do, for a cluster with only Kubernetes' own kinds.
-// defaultCR is YAML, or empty. It does not modify the objects.
+// checkContent checks the objects and the default CR as agents would in a cluster without CRDs. defaultCR is YAML, or
+// empty. checkContent does not modify the objects.
 func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (content.Checked, error) {
 	in := content.Input{Namespace: moduleNamespace}
 	for _, o := range objects {
@@ -28,8 +28,8 @@ func checkContent(objects []*unstructured.Unstructured, defaultCR []byte) (conte
 	return content.Check(in)
 }
 
-// withNamespace returns a copy of an object with the namespace that an agent sets. It does not change the namespace
-// of custom resources, because their scope depends on the cluster.
+// withNamespace returns a copy of an object with the namespace that an agent would set. It does not change the
+// namespace of custom resources, because their scope depends on the cluster.
 func withNamespace(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	kind := yaml.TypeMeta{APIVersion: o.GetAPIVersion(), Kind: o.GetKind()}

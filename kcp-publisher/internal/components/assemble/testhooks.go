@@ -40,8 +40,9 @@ const (
 	testSuccesses = 1
 )
 
-// tests converts the test hooks of a chart to checks of kind job. installed contains the objects of the chart that
-// agents install. Either all test hooks become checks or none, because a test can need other objects with test hooks.
+// tests converts a chart's test hooks to checks of kind job. installed contains the chart's objects that agents
+// install. tests converts either all test hooks or none, because a test can depend on other objects that are also test
+// hooks.
 func (f Files) tests(
 	ctx context.Context, module string, renderer Renderer, installed []*unstructured.Unstructured,
 ) (Tests, error) {
@@ -137,7 +138,7 @@ func testJob(test *unstructured.Unstructured) (*unstructured.Unstructured, error
 
 // jobOf returns the spec of the Job that runs a Pod.
 func jobOf(pod *unstructured.Unstructured, spec map[string]any) map[string]any {
-	// A Job requires one of the policies Never and OnFailure. The default of a Pod is Always.
+	// A Job requires the restart policy Never or OnFailure, but the default of a Pod is Always.
 	if spec["restartPolicy"] != "OnFailure" {
 		spec["restartPolicy"] = "Never"
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/strict"
 )
 
-// maxValuesBytes limits the size of one values file. Agents limit the sum of all values to the same size.
+// maxValuesBytes limits the size of one values file. Agents limit the total size of all values to the same number.
 const maxValuesBytes = 1 << 20
 
 // SetValues sets the values of a chart from files and from assignments like Helm's --set. Later values override earlier
@@ -57,8 +57,8 @@ func readValues(path string) (map[string]any, error) {
 	return values, nil
 }
 
-// mergeValues merges two trees of Helm values. Values in overrides take precedence. A null in overrides stays in the
-// result, because it makes Helm remove the chart's default value.
+// mergeValues merges two trees of Helm values. Values in overrides take precedence. The result keeps null values in
+// overrides, because Helm then removes the chart's default value.
 func mergeValues(base, overrides map[string]any) map[string]any {
 	result := map[string]any{}
 	for key, value := range base {

@@ -1,8 +1,8 @@
 // Package cache stores blobs and manifests by digest on disk, so a restart does not fetch content again.
 //
-// Every read is checked against its digest. A damaged file is deleted and fetched again. A full cache deletes the least
-// recently used files. A pin records the digest that a name, such as a component version, had at its first read. Pins
-// are never deleted.
+// The cache verifies the digest on every read. It deletes a damaged file and fetches the content again. A full cache
+// deletes the least recently used files. A pin records the digest that a name, such as a component version, had when it
+// was first read. Pins are never deleted.
 //
 // Reads do not fail if the disk is full or missing. Several processes can share the folder.
 package cache
@@ -30,13 +30,13 @@ const (
 
 	// abandonedAfter is the time without writes after which a partial file is removed.
 	abandonedAfter = time.Hour
-	// smallBytes is the largest size of content that is checked against its digest in memory. Larger content is read from
-	// disk twice.
+	// smallBytes is the maximum size of content that the cache verifies in memory. It reads larger content from disk
+	// twice.
 	smallBytes = 4 << 20
 	// blobShare limits a stored blob to a quarter of the maximum size, so one image cannot displace all descriptors.
 	blobShare = 4
-	// scanShare determines how often the cache scans its folder to find files of other processes: each time after it has
-	// written an eighth of the maximum size.
+	// scanShare determines how often the cache scans its folder for files of other processes: each time it has written
+	// an eighth of the maximum size.
 	scanShare = 8
 )
 
@@ -61,14 +61,15 @@ type Stats struct {
 	// Damaged counts files that were damaged and therefore fetched again.
 	Damaged int64
 	Evicted int64 // files deleted because the cache was full
-	// Unstored counts reads whose content could not be stored on disk. Failure is the last error of these.
+	// Unstored counts reads for which the content could not be stored on disk. Failure is the error from the last of
+	// them.
 	Unstored int64
 	Failure  string
 	Bytes    int64 // estimated size of all files
 }
 
 // Open opens the cache in dir, which it creates if needed. The cache grows to at most maxBytes. Open returns an error
-// if a pin is unreadable. Without the pin, the cache would accept different content for the same name.
+// if a pin is unreadable, because without the pin, the cache would accept different content for the same name.
 func Open(dir string, maxBytes int64) (*Cache, error) {
 	if maxBytes <= 0 {
 		return nil, fmt.Errorf("cache %s: maximum size of %d bytes: must be greater than 0", dir, maxBytes)

@@ -33,7 +33,7 @@ func (c *Cache) canStore(desc ocispec.Descriptor) bool {
 	return ok && desc.Size >= 0 && desc.Size <= c.maxBytes/blobShare
 }
 
-// load opens and checks a blob. It returns nil if the blob does not exist or is damaged.
+// load opens and verifies a blob. It returns nil if the blob does not exist or is damaged.
 func (c *Cache) load(d digest.Digest, size int64) io.ReadCloser {
 	name, ok := blobFileName(d)
 	if !ok {
@@ -161,7 +161,7 @@ func (w *verifyingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// newVerifyingReader returns a reader of body whose last read returns an error if the content does not match desc.
+// newVerifyingReader wraps body in a reader that returns an error at the end if the content does not match desc.
 func newVerifyingReader(desc ocispec.Descriptor, body io.ReadCloser) io.ReadCloser {
 	return struct {
 		io.Reader
@@ -175,7 +175,7 @@ func (c *Cache) storeBlob(desc ocispec.Descriptor, body io.Reader) error {
 	name, _ := blobFileName(desc.Digest)
 	partial, err := c.writePartial(body, false)
 	if isFull(err) {
-		err = errors.Join(err, c.makeRoom()) // this only helps later blobs, because body cannot be read again
+		err = errors.Join(err, c.makeRoom()) // this helps only later blobs, because body cannot be read again
 	}
 	if err != nil {
 		return errDisk{err}
@@ -250,8 +250,8 @@ func (c *Cache) makeRoom() error {
 	return c.evictBeyond(func(bytes int64) int64 { return bytes - 1 })
 }
 
-// evictBeyond deletes the least recently used files until the cache is not larger than a limit. limitOf returns this
-// limit for the current size of the cache.
+// evictBeyond deletes the least recently used files until the cache does not exceed a limit. limitOf returns the limit
+// for the current size of the cache.
 func (c *Cache) evictBeyond(limitOf func(bytes int64) int64) error {
 	c.eviction.Lock()
 	defer c.eviction.Unlock()

@@ -21,8 +21,8 @@ const (
 	maxNameBytes = 1024 // a component name is at most 255 bytes, a version 128
 	maxPinBytes  = 8 << 10
 	pinSuffix    = ".json"
-	// maxPinsBytes limits the memory for pins. Authors of components choose the number of pins. A dropped pin is read
-	// again from its file.
+	// maxPinsBytes limits the memory for pins, because component authors choose the number of pins. A dropped pin is
+	// read again from its file.
 	maxPinsBytes = 8 << 20
 )
 
@@ -31,8 +31,8 @@ type pin struct {
 	Digest digest.Digest `json:"digest"`
 }
 
-// pinFile returns the file name of a pin. It contains a hash of the pin's name, because the name is external input and
-// might not be a safe file name.
+// pinFile returns the file name of a pin. It is a hash of the pin's name, because the name is external input and might
+// not be a safe file name.
 func pinFile(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return path.Join(pinsDir, hex.EncodeToString(sum[:])+pinSuffix)
@@ -81,7 +81,7 @@ func (c *Cache) Pin(name string, d digest.Digest) error {
 }
 
 // makePin creates the file of a pin if it does not exist, and returns the pinned digest. It creates the file as a hard
-// link, so that only one of several processes succeeds and all others use its digest.
+// link, so that only one of several concurrent processes succeeds and the others use its digest.
 func (c *Cache) makePin(file string, p pin) (digest.Digest, error) {
 	data, err := json.Marshal(p)
 	if err != nil {

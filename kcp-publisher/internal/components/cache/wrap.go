@@ -18,7 +18,8 @@ import (
 )
 
 // Wrap returns a repository that reads content from disk if possible, and otherwise from the source repository from. It
-// always resolves tags at the source. Content that is on disk can be read by digest while the source is unavailable.
+// always resolves tags at the source. While the source is unavailable, callers can still read content by digest if it
+// is on disk.
 func (c *Cache) Wrap(from oras.ReadOnlyTarget) oras.ReadOnlyTarget {
 	r := repository{cache: c, from: from}
 	if fetcher, ok := from.(registry.ReferenceFetcher); ok {
@@ -84,7 +85,7 @@ func (r repository) Fetch(ctx context.Context, target ocispec.Descriptor) (io.Re
 	return r.openFetched(ctx, got)
 }
 
-// openFetched opens the content that another fetch returned. If the content is not on disk anymore, openFetched fetches
+// openFetched opens the content from another caller's fetch. If the content is not on disk anymore, openFetched fetches
 // it again.
 func (r repository) openFetched(ctx context.Context, got fetchResult) (io.ReadCloser, error) {
 	if got.data != nil {
@@ -111,7 +112,7 @@ type fetchResult struct {
 	data []byte
 }
 
-// storeFetched writes a body to disk and closes it. It does not return an error of the disk, but counts it in Stats.
+// storeFetched writes a body to disk and closes it. It does not return disk errors, but counts them in Stats.
 func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetchResult, error) {
 	defer body.Close()
 	data, err := c.store(desc, body)
@@ -130,7 +131,7 @@ func (c *Cache) storeFetched(desc ocispec.Descriptor, body io.ReadCloser) (fetch
 // fetchOnce calls fetch once for all concurrent callers with the same key, and returns the result to all of them.
 func (c *Cache) fetchOnce(ctx context.Context, key string, fetch func() (fetchResult, error)) (fetchResult, error) {
 	for {
-		mine := false // no lock is needed, because the flight's channel orders the write before the read
+		mine := false // a lock is not needed: the flight's channel orders the write before the read
 		flight := c.flights.DoChan(key, func() (any, error) {
 			mine = true
 			return fetch()
@@ -152,7 +153,7 @@ func (c *Cache) fetchOnce(ctx context.Context, key string, fetch func() (fetchRe
 	}
 }
 
-// isOthersError reports whether an error applies only to another caller, for example because its context ended.
+// isOthersError reports whether an error concerns only another caller, for example because that caller's context ended.
 func isOthersError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, errdef.ErrNotFound)

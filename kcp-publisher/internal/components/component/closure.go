@@ -69,8 +69,8 @@ func (w *walk) visit(ctx context.Context, c Component, path []string) error {
 // Images returns the references of all images in components, sorted and without duplicates. If the component contains
 // the digest of an image, the reference includes it.
 //
-// If signed is true, Images omits an image whose location does not end with the resource's name and version. Signatures
-// do not cover locations, so a changed location could otherwise replace one image with another.
+// If signed is true, Images omits images with a location that does not end with the resource's name and version.
+// Signatures do not cover locations, so a changed location could otherwise replace one image with another.
 func Images(components []Component, signed bool) []string {
 	var images []string
 	for _, c := range components {
@@ -90,8 +90,8 @@ func namesItself(r ocm.Resource) bool {
 	return reference[strings.LastIndex(reference, "/")+1:] == r.Name+":"+r.Version
 }
 
-// image returns the reference of an image resource with its digest, or "" for other resources and for images outside of
-// registries.
+// image returns the reference of an image resource with its digest. It returns "" for other resources and for images
+// that are not in a registry.
 func (c Component) image(r ocm.Resource) string {
 	if !r.IsImage() {
 		return ""

@@ -1,7 +1,7 @@
-// Package component reads OCM component versions and locates their contents.
+// Package component reads OCM component versions and locates their content.
 //
-// All data is limited in size and checked against its digest. A manifest that changes under the same version is an
-// error. Content that runtimes cannot read at its original location is copied to the runtimes' registry.
+// All data is limited in size and verified against its digest. A manifest must never change for the same version. The
+// package copies content that runtimes cannot read at its original location to the runtimes' registry.
 package component
 
 import (
@@ -52,10 +52,10 @@ type Options struct {
 	Registries *store.Registries
 	// HelmRepositories contains the URL prefixes of the Helm repositories from which charts can be read.
 	HelmRepositories []string
-	// Revalidate limits the age of a cached version. After this time, the registry is asked whether the version has
-	// changed. RetryAfter limits the age of a cached failure.
+	// Revalidate limits the age of a cached version. After this time, the Reader checks in the registry whether the
+	// version has changed. RetryAfter limits the age of a cached failure.
 	Revalidate, RetryAfter time.Duration
-	// Cached returns the given repository with a cache in front of it. It is nil without a cache.
+	// Cached wraps a repository in a cache. It is nil if no cache is used.
 	Cached func(oras.ReadOnlyTarget) oras.ReadOnlyTarget
 	// Pins records the manifest digest of each version across restarts, or is nil.
 	Pins Pins
@@ -81,9 +81,9 @@ type Reader struct {
 	found    *memo.Memo[string, *entry]
 	verdicts *memo.Memo[string, *verdict]
 	settled  *memo.Memo[string, *settledContent]
-	// firstManifests maps each accepted version to the digest of its manifest, which must not change. firstDigests
-	// contains the digest that each resource's reference had when it was first read. Its keys are results of tagName.
-	// Pins contains the digests that these caches have dropped.
+	// firstManifests maps each accepted version to the digest of its manifest, which must not change. firstDigests maps
+	// each result of tagName to the digest that the resource's reference had when it was first read. Pins also contains
+	// the digests that these caches have dropped.
 	firstManifests, firstDigests *memo.Memo[string, digest.Digest]
 	// accepted maps each version to the value of round at the time when Check last accepted it.
 	accepted map[string]int
@@ -105,13 +105,12 @@ func (e *entry) read() bool { return e.component.Manifest.Digest != "" }
 const (
 	// maxRemembered limits the number of accepted and of cached versions.
 	maxRemembered = 10_000
-	// Authors of components choose the size of these cached values. Descriptors and manifests can be
-	// 1 MiB each.
+	// Component authors choose the size of these cached values. Descriptors and manifests can be 1 MiB each.
 	maxFoundBytes, maxSettledBytes, maxVerdictsBytes = 64 << 20, 32 << 20, 8 << 20
 	// maxDigestsBytes limits the memory for the digests of versions, and for those of references.
 	maxDigestsBytes = 8 << 20
-	// verdictLife is the time after which an accepted version is checked again, because the certificates of its signatures
-	// expire.
+	// verdictLife is the time after which an accepted version is checked again, because the certificates of its
+	// signatures can expire.
 	verdictLife = time.Hour
 	// readTimeout limits the time of reading a version, because other callers wait for the same version.
 	readTimeout = 2 * time.Minute
@@ -158,7 +157,7 @@ func newCache[V any](limitBytes int, size func(*V) int) *memo.Memo[string, *V] {
 	})
 }
 
-// findOrAdd returns the value of a key in a cache. If the cache has no value, it adds an empty one.
+// findOrAdd returns the value for a key in a cache. If the cache does not contain the key, it adds an empty value.
 func findOrAdd[V any](r *Reader, cache *memo.Memo[string, *V], key string) *V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,8 +220,8 @@ func errorBytes(err error) int {
 	return len(err.Error())
 }
 
-// acceptComponent stores the component in its cache entry. It returns an error if the version was accepted before with
-// another manifest.
+// acceptComponent stores the component in its cache entry. It returns an error if the same version was accepted with a
+// different manifest before.
 func (r *Reader) acceptComponent(e *entry, component Component) error {
 	was, is := r.firstManifest(component), component.Manifest.Digest
 	if was != "" && is != was {
@@ -241,7 +240,7 @@ func (r *Reader) firstManifest(c Component) digest.Digest {
 	return first
 }
 
-// recordManifest records the manifest of an accepted version, unless the version was accepted before.
+// recordManifest records the manifest of a version when the version is accepted for the first time.
 func (r *Reader) recordManifest(c Component) {
 	r.mu.Lock() // a concurrent caller must not replace the first digest
 	defer r.mu.Unlock()
@@ -258,8 +257,8 @@ func newChangedError(name, version string, was, is digest.Digest) error {
 		was, is)
 }
 
-// isUnchanged reports whether the version's tag still refers to the same manifest. It needs one request, while reading
-// the version again needs three.
+// isUnchanged reports whether the version's tag still refers to the same manifest. This takes one request, while
+// reading the version again takes three.
 func (c Component) isUnchanged(ctx context.Context) bool {
 	repository, err := c.source.Open(c.Descriptor.Name)
 	if err != nil {

@@ -23,12 +23,12 @@ type Content struct {
 	Manifest []byte
 }
 
-// locatedContent is the content of a resource and the place where the publisher can read it. It is not copied to the
-// runtimes' registry yet.
+// locatedContent is a resource's content and the location from which the publisher can read it. The content has not
+// been copied to the runtimes' registry yet.
 type locatedContent struct {
 	Content
 	from oras.ReadOnlyTarget
-	// bytes is the content itself if no repository contains it as a single blob, for example a chart of a Helm
+	// bytes is the content itself if no repository contains it as a single blob, for example a chart in a Helm
 	// repository. Otherwise, it is nil.
 	bytes []byte
 }
@@ -46,9 +46,8 @@ func newContent(repository string, blob ocispec.Descriptor) Content {
 
 const mediaTypeChart = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// Content returns the location from which runtimes read the content of a resource. If necessary, it first copies the
-// content to target, the registry of the runtimes. It compares the content with the resource's digest, and returns an
-// error if the content changed.
+// Content returns the location from which runtimes read a resource's content. If necessary, it first copies the content
+// to target, the runtimes' registry. It returns an error if the content does not match the resource's digest.
 func (r *Reader) Content(ctx context.Context, c Component, resource ocm.Resource, target store.Store) (Content, error) {
 	content, err := r.settleContent(ctx, c, resource, target)
 	if err != nil {
@@ -79,7 +78,7 @@ func (c Component) wrapError(resource ocm.Resource, err error) error {
 	return fmt.Errorf("component %s:%s: resource %q: %w", c.Descriptor.Name, c.Descriptor.Version, resource.Name, err)
 }
 
-// locateContent finds the place from which the content of a resource can be read, according to the resource's access.
+// locateContent finds the location of a resource's content, as specified by the resource's access.
 //
 // Source: ocm-spec, doc/04-extensions/02-access-types.
 func (r *Reader) locateContent(
@@ -127,7 +126,7 @@ func (r *Reader) locateLocal(ctx context.Context, c Component, resource ocm.Reso
 		return locatedContent{}, err
 	}
 	if resource.Access.MediaType != "" {
-		// The layer has no media type if it was found by its digest.
+		// A layer that was found by its digest does not have a media type.
 		layer.MediaType = resource.Access.MediaType
 	}
 	return coveredContent(ctx, resource, locatedContent{Content: newContent(name, layer), from: repository})
@@ -173,7 +172,8 @@ func inMemory(mediaType string, data []byte) locatedContent {
 	return locatedContent{Content: newContent("", bundle.NewBlob(mediaType, data).Descriptor), bytes: data}
 }
 
-// ignoreMissingDigest ignores the error of a missing digest. The signature policy decides whether a digest is required.
+// ignoreMissingDigest drops the error for a missing digest, because the signature policy decides whether a digest is
+// required.
 func ignoreMissingDigest(err error) error {
 	if errors.Is(err, ocm.ErrNotCovered) {
 		return nil
@@ -243,7 +243,7 @@ func coveredBytes(resource ocm.Resource, found locatedContent) (locatedContent, 
 	return checked, nil
 }
 
-// registryHost returns the host of the component's registry. Relative references in the component omit this host.
+// registryHost returns the host of the component's registry, which relative references in the component omit.
 //
 // Source: OCM, api/ocm/extensions/accessmethods/relativeociref, "OCI reference without the host part".
 func (c Component) registryHost() (string, bool) {

@@ -18,14 +18,14 @@ import (
 )
 
 // CopyTo copies the component version unchanged to the component's repository in the target, a location in a registry.
-// It returns the full name of that repository. If the target already contains the version, it only checks that no blob
-// is missing, with one request for the manifest and one for each blob.
+// It returns the full name of that repository. If the target already contains the version, CopyTo only checks that all
+// blobs exist, with one request for the manifest and one for each blob.
 func (c Component) CopyTo(ctx context.Context, target store.Store) (string, error) {
 	_, err := c.copyTo(ctx, target)
 	return target.Name(descriptorsPath + c.Descriptor.Name), err
 }
 
-// copyTo does the same as CopyTo. completed is true if the target contained the version and copyTo copied missing
+// copyTo implements CopyTo. completed is true if the target already contained the version and copyTo copied missing
 // blobs.
 func (c Component) copyTo(ctx context.Context, target store.Store) (completed bool, err error) {
 	to, err := target.Repository(ctx, descriptorsPath+c.Descriptor.Name)
@@ -44,7 +44,7 @@ func (c Component) isCopied(ctx context.Context, place store.Store) (bool, error
 	return c.existsIn(ctx, to, place.String())
 }
 
-// CopyInto does the same as CopyTo for another destination, such as an archive. target returns the destination for a
+// CopyInto is like CopyTo, but for other destinations, such as an archive. target returns the destination for a
 // repository name. where describes the destination in errors.
 func (c Component) CopyInto(ctx context.Context, target func(repository string) oras.Target, where string) error {
 	_, err := c.copyInto(ctx, target(descriptorsPath+c.Descriptor.Name), where)
@@ -119,8 +119,8 @@ func (c Component) copyMissing(
 	return missing.Load(), nil
 }
 
-// maxManifestsBytes limits the manifests and indexes of a component version that is copied, because oras keeps them in
-// memory.
+// maxManifestsBytes limits the total size of the manifests and indexes in a component version that is copied, because
+// oras keeps them in memory.
 const maxManifestsBytes = 64 << 20
 
 // successors finds the blobs of a component version and limits the size of its manifests.

@@ -29,7 +29,7 @@ const (
 	helmTimeout       = time.Minute
 )
 
-// helmIndex is the part of a Helm repository's index that is needed to find a chart.
+// helmIndex contains the fields of a Helm repository's index that are needed to find a chart.
 //
 // Source: Helm, docs/topics/chart_repository, "The index file".
 type helmIndex struct {

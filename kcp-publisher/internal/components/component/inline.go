@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// Inline returns the component version for a descriptor in a ModuleTemplate. The local blobs of this version are read
-// from the configured sources or from the repository in the descriptor.
+// Inline returns the component version for a descriptor in a ModuleTemplate. Its local blobs are in one of the
+// configured sources or in the repository that the descriptor names.
 func (r *Reader) Inline(ctx context.Context, d ocm.Descriptor) (Component, error) {
 	document, err := d.Document()
 	if err != nil {
@@ -41,7 +41,7 @@ func (r *Reader) findBlob(
 	for _, source := range r.Sources {
 		name := source.Repository(c.Descriptor.Name)
 		if name == "" {
-			continue // skip archives, because they only contain components with their own descriptors
+			continue // skip archives, in which each component has its own descriptor
 		}
 		reading, err := r.open(source, c.Descriptor.Name)
 		if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/memo"
 )
 
-// settledContent is the cached location from which runtimes read the content of a resource. It is cached because
+// settledContent is the cached location from which runtimes read a resource's content. The cache is necessary because
 // thousands of runtimes request the same content.
 type settledContent struct {
 	mu sync.Mutex // locked while the content is located, so that concurrent callers locate it once
@@ -31,8 +31,8 @@ type state struct {
 	isShared bool
 	err      error
 	at       time.Time
-	// copied is the last time at which the component version was copied to the runtimes' registry or found complete
-	// there, or zero.
+	// copied is the last time at which the component version was known to be complete in the runtimes' registry, or
+	// zero.
 	copied time.Time
 }
 
@@ -74,7 +74,7 @@ func (r *Reader) settleContent(
 	return content, err
 }
 
-// copy copies the component version to the runtimes' registry, if it is missing there. It checks the blobs of an
+// copy copies the component version to the runtimes' registry if it is missing there. It checks the blobs of an
 // existing copy again only after Options.Revalidate.
 func (r *Reader) copy(ctx context.Context, s *settledContent, c Component, place store.Store) (string, error) {
 	name, known := place.Name(descriptorsPath+c.Descriptor.Name), !s.copied.IsZero()
@@ -102,8 +102,8 @@ func (r *Reader) onRestored(ctx context.Context, content Content, place store.St
 	}
 }
 
-// findOrCopy locates the content of a resource. If no repository contains the content as a single blob, findOrCopy
-// copies it to the runtimes' registry. It caches errors of reading the content.
+// findOrCopy locates a resource's content. If no repository contains the content as a single blob, findOrCopy copies it
+// to the runtimes' registry. It caches errors from reading the content.
 func (r *Reader) findOrCopy(
 	ctx context.Context, s *settledContent, there bool, c Component, resource ocm.Resource, place store.Store,
 ) error {
@@ -154,7 +154,7 @@ func hasContent(ctx context.Context, place store.Store, content Content) (bool, 
 	return there, nil
 }
 
-// tagName returns the name of the pin for the digest of a resource's reference.
+// tagName returns the name under which the digest of a resource's reference is pinned.
 func (c Component) tagName(resource ocm.Resource) string {
 	data, _ := json.Marshal(struct { // strings always encode
 		Name, Version string

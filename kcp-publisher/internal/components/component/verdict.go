@@ -27,8 +27,8 @@ type verdict struct {
 // ErrRefused means that Options.Check refused the version.
 var ErrRefused = reason.Errorf(reason.ComponentUnsigned, "refused")
 
-// CheckAccepted checks whether an installed version is still accepted, so that it can stay installed. If it must not
-// stay installed, the error wraps ErrRefused or ErrMissing. Any other error means that the result is unknown.
+// CheckAccepted checks whether an installed version can stay installed. If it must not stay installed, the error wraps
+// ErrRefused or ErrMissing. Any other error means that the result is unknown.
 func (r *Reader) CheckAccepted(ctx context.Context, name, version string) error {
 	r.mu.Lock()
 	round, ok := r.accepted[name+":"+version]
@@ -63,7 +63,7 @@ func (r *Reader) RequestRecheck() {
 	r.round++
 }
 
-// RecheckCount returns the number of calls of RequestRecheck.
+// RecheckCount returns the number of calls to RequestRecheck.
 func (r *Reader) RecheckCount() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// root is the OCI manifest or index of a component version. In an index, one manifest contains the component
-// descriptor, and the others contain resources.
+// root is the OCI manifest or index of a component version. In an index, one manifest refers to the component
+// descriptor, and the others are resources.
 type root struct {
 	repository oras.ReadOnlyTarget
 	layers     []ocispec.Descriptor
@@ -103,8 +103,8 @@ func localParts(r ocm.Resource) []digest.Digest {
 	return parts
 }
 
-// decodeIndexManifest decodes an index. It returns the manifest with the component descriptor and the other manifests.
-// An annotation marks the former. Without the annotation, it is the first manifest.
+// decodeIndexManifest decodes an index. It returns the manifest with the component descriptor, and the other manifests.
+// The former has an annotation. If no manifest has the annotation, it is the first manifest.
 func decodeIndexManifest(fetched bundle.Fetched) (ocispec.Descriptor, []ocispec.Descriptor, error) {
 	var document struct {
 		ocispec.Index `json:",inline"`

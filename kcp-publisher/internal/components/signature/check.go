@@ -85,7 +85,7 @@ func (v *Verifier) trustFor(r rule, name string) ocm.Trust {
 	trust := joinTrust(r.trust, v.secrets[name])
 	trust.Subject = r.subject
 	if len(r.names) == 0 && r.subject == "" {
-		trust.Roots = nil // accept no certificates, because the signer could choose the subject
+		trust.Roots = nil // do not accept certificates, because the signer could choose the subject
 	}
 	return trust
 }
@@ -124,7 +124,7 @@ func (v *Verifier) Check(ctx context.Context, reader *component.Reader, c compon
 	return nil
 }
 
-// checkSigned returns an error if the descriptor has no signature that the rule accepts.
+// checkSigned returns an error if the rule does not accept any of the descriptor's signatures.
 func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	var problems []string
 	for _, s := range d.Signatures {
@@ -163,8 +163,8 @@ func (v *Verifier) checkSigned(d ocm.Descriptor, r rule) error {
 	return errors.New(strings.Join(problems, "; "))
 }
 
-// checkComplete returns an error if a reference, installed content or an image in the components has no digest. A
-// signature covers only digests, not the location of an image.
+// checkComplete returns an error if a reference, installed content or an image in the components lacks a digest. A
+// signature covers only digests, not locations.
 func checkComplete(all []component.Component) error {
 	known := make(map[string]ocm.Descriptor, len(all))
 	for _, c := range all {

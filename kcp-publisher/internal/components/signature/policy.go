@@ -1,7 +1,7 @@
 // Package signature decides whether a component version has the signatures that an operator requires.
 //
-// It accepts a signature only if all covered digests match: the digests of the component's descriptor, of all
-// referenced descriptors, and of the content. Whether a signature is required never depends on unsigned data.
+// It accepts a signature only if all covered digests match: those of the component's descriptor, of all referenced
+// descriptors, and of the content. Unsigned data never decides whether a signature is required.
 package signature
 
 import (
@@ -41,7 +41,7 @@ type ruleDocument struct {
 	Subject    string   `json:"subject,omitempty"`
 }
 
-// Policy defines which components must be signed and by whom. The first matching rule applies.
+// Policy defines the components that must be signed and the accepted keys. The first matching rule applies.
 type Policy struct {
 	rules []rule
 	// digest is the digest of the policy file and its key files.
@@ -58,8 +58,8 @@ type rule struct {
 	subject string
 }
 
-// ReadPolicy reads a policy file and its key files, whose paths can be relative to the policy file. Errors contain the
-// file and the field.
+// ReadPolicy reads a policy file and its key files. Paths in the policy can be relative to the policy file. Errors name
+// the file and the field.
 func ReadPolicy(file string) (Policy, error) {
 	data, err := readBounded(file, maxPolicyBytes)
 	if err != nil {
@@ -101,7 +101,7 @@ func decodePolicy(data []byte, keys func(name string) ([]byte, error)) (Policy, 
 	if err := strict.CheckYAML(data, strict.Limits{Documents: 1}); err != nil {
 		return Policy{}, err
 	}
-	// Decoding a file of another kind into policyDocument would only report its first unknown field.
+	// Decoding a file of another kind into policyDocument would report only the first unknown field.
 	var head struct{ APIVersion, Kind string }
 	if err := yaml.Unmarshal(data, &head); err != nil {
 		return Policy{}, err

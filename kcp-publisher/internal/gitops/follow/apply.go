@@ -149,8 +149,8 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	}
 	f.current.Store(&bundle.Source{Repository: repository.URL, Commit: commit.Hash})
 	if held {
-		// The current commit is already the new one. Stop therefore also stores the approvals of this commit, which
-		// must happen before an object is removed.
+		// The current commit is already the new one, so Stop also stores the approvals for this commit. This must
+		// happen before an object is removed.
 		if err := f.stop(ctx); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (f *Follower) step(ctx context.Context, repository *git.Repository, commit 
 	return f.disownObjects(ctx, s.Plan.Disown, s.Live)
 }
 
-// stop waits until no replica publishes.
+// stop waits until all replicas have stopped publishing.
 func (f *Follower) stop(ctx context.Context) error {
 	if f.Stop == nil {
 		return nil
@@ -177,13 +177,13 @@ func (f *Follower) stop(ctx context.Context) error {
 	return nil
 }
 
-// mustHold reports whether publishing must stop while the commit is applied. Publishing continues if the commit was
-// already applied and step only reverts another client's edit. Otherwise, one edit could stop the whole fleet.
+// mustHold reports whether publishing must stop while the commit is applied. If the commit was already applied and step
+// only reverts another client's edit, publishing continues. Otherwise, a single edit could stop the whole fleet.
 func (f *Follower) mustHold(r *record, repository *git.Repository, commit *git.Commit) bool {
 	return f.partial != "" || !r.isWhole(repository, commit.Hash)
 }
 
-// refusedOr returns the condition reason for a commit that the API server refuses. partial is the partially applied
+// refusedOr returns the condition reason for a commit that the API server rejects. partial is the partially applied
 // commit, or empty if no commit is partially applied.
 func refusedOr(partial string) string {
 	if partial != "" {

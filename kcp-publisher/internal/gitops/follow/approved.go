@@ -35,7 +35,8 @@ func (f *Follower) recordApproved(commit string, s Survey) {
 				next.Modules[removedModule(key, object)] = true
 			}
 		}
-		// A module with another mandatory definition stays in the runtimes, so the approval does not apply to it.
+		// If another object also makes a module mandatory, the module stays in the runtimes, so the approval does not
+		// apply to it.
 		for key, object := range s.Live {
 			if isMandatory(object) && !slices.Contains(s.Plan.Prune, key) {
 				delete(next.Modules, removedModule(key, object))

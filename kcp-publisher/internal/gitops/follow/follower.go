@@ -33,9 +33,9 @@ type Options struct {
 	Open func() (*git.Repository, error)
 	// Hold stops publishing until release is called.
 	Hold func() (release func())
-	// Stop waits until the other replicas have stopped publishing, too. Nil means that no other replica publishes.
+	// Stop waits until the other replicas have stopped publishing, too. It is nil if no other replica publishes.
 	Stop func(ctx context.Context) error
-	// RecallApprovals returns the approvals that an earlier process stored. Nil means that none are stored.
+	// RecallApprovals returns the approvals that an earlier process stored. It is nil if approvals are not stored.
 	RecallApprovals func(ctx context.Context) (shard.Approvals, error)
 	// MayWrite returns an error if this process does not hold the lease. Nil always allows writes.
 	MayWrite func() error
@@ -54,7 +54,7 @@ type Follower struct {
 	compared atomic.Pointer[time.Time]
 	// currentHoldReason is the return value of HoldReason.
 	currentHoldReason atomic.Pointer[string]
-	// edited is true after another client changed an object of a commit.
+	// edited is true after another client changed an object from a commit.
 	edited atomic.Bool
 
 	// Only the goroutine of Start uses the fields below.
@@ -62,14 +62,14 @@ type Follower struct {
 	partial     string // the partially applied commit
 	hasRead     bool   // true once this process has read the branch
 	lastCommit  git.AppliedCommit
-	appliedHash string    // the branch's hash when it was last applied
+	appliedHash string    // hash of the branch's newest commit when it was last applied
 	checked     time.Time // when the control plane was last compared with the branch
 	lastError   string
 }
 
-// New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower
-// detects other clients' changes of a commit's objects in the given cache. kinds must be kinds that the controllers
-// already watch. Call New before the cache starts.
+// New returns a Follower that stops publishing until Start has read the state of the current commit. The Follower uses
+// the cache to detect other clients' changes to a commit's objects. kinds must be kinds that the controllers already
+// watch. Call New before the cache starts.
 func New(ctx context.Context, options Options, objects cache.Cache, kinds ...client.Object) (*Follower, error) {
 	f := &Follower{Options: options, release: options.Hold()}
 	if err := f.watch(ctx, objects, kinds); err != nil {
@@ -107,9 +107,9 @@ func (f *Follower) RequestComparison() { f.edited.Store(true) }
 // Start polls the branch until the context ends.
 func (f *Follower) Start(ctx context.Context) error {
 	ctx = ctrl.LoggerInto(ctx, ctrl.Log.WithName("git"))
-	f.setHold(true) // A commit can be partially applied when the context ends.
+	f.setHold(true) // a commit can be partially applied when the context ends
 	for {
-		// A restarted process completes the commit before anything is published.
+		// After a restart, complete the commit before publishing continues.
 		var err error
 		if f.release != nil {
 			err = f.restoreState(ctx)
@@ -128,7 +128,7 @@ func (f *Follower) setHold(wanted bool) {
 	before := f.release
 	f.release = nil
 	if wanted {
-		f.release = f.Hold() // hold again before the previous hold ends, so that no bundle is published in between
+		f.release = f.Hold() // hold again before the previous hold ends
 	}
 	if before != nil {
 		before()
@@ -219,7 +219,7 @@ func (f *Follower) poll(ctx context.Context) (done bool, err error) {
 	return true, nil
 }
 
-// isRefusal reports whether a commit was read and refused without any change.
+// isRefusal reports whether a commit was refused after it was read and before any object was changed.
 func isRefusal(err error) bool {
 	var known *failure
 	return errors.As(err, &known) && slices.Contains([]string{
@@ -236,7 +236,7 @@ func (f *Follower) checkSuccessor(ctx context.Context, repository *git.Repositor
 	}
 	last := r.lastApplied()
 	if last.Commit == "" {
-		last = f.lastCommit // the record was deleted
+		last = f.lastCommit // another client deleted the record
 	}
 	err = repository.CheckSuccessor(ctx, commit, last)
 	if rewind := new(git.RewindError); errors.As(err, &rewind) {

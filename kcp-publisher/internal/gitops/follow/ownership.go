@@ -17,9 +17,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// The repository owns the whole spec of the objects in a commit. Server-side apply only removes fields that this
-// program applied before, so it first takes over all fields of the spec. Other labels and annotations stay with their
-// owners.
+// The repository owns the whole spec of the objects in a commit. Server-side apply removes only fields that this
+// program applied before, so this program first takes over all fields in the spec. Labels and annotations that are not
+// in the commit stay with their owners.
 
 const fieldManager = "kcp-publisher-git"
 
@@ -85,7 +85,7 @@ func reclaimPatch(object *unstructured.Unstructured) ([]byte, error) {
 	}
 	operations := []operation{
 		{"replace", "/metadata/managedFields", fields},
-		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails if the object has changed
+		{"replace", "/metadata/resourceVersion", object.GetResourceVersion()}, // fails if the object changed
 	}
 	if _, digested := object.GetAnnotations()[v1beta2.AnnotationGitDigest]; digested {
 		operations = append(operations, operation{
@@ -118,7 +118,7 @@ func (f *Follower) reclaim(ctx context.Context, object *unstructured.Unstructure
 	return client.IgnoreNotFound(err)
 }
 
-// readAgain uses a list, because the publisher has no permission to get single objects.
+// readAgain uses a list request, because the publisher does not have permission to get single objects.
 func (f *Follower) readAgain(ctx context.Context, object *unstructured.Unstructured) error {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(object.GroupVersionKind().GroupVersion().WithKind(object.GetKind() + "List"))

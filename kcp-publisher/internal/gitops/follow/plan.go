@@ -1,6 +1,6 @@
 // Package follow makes the control plane match a branch of a Git repository. It applies the objects of the newest
-// commit and deletes objects that only an earlier commit contained. It validates the whole commit in a dry run first.
-// After a read error, it deletes nothing.
+// commit and deletes objects that only an earlier commit contained. It first validates the whole commit in a dry run.
+// After a read error, it does not delete objects.
 package follow
 
 import (
@@ -27,13 +27,13 @@ type Key struct {
 
 func (k Key) String() string { return k.Kind.Kind + " " + k.Name }
 
-// kindOrder is the order in which kinds are applied. A kind comes before the kinds that refer to it.
+// kindOrder is the order in which kinds are applied. Each kind comes before the kinds that refer to it.
 var kindOrder = []string{"Watcher", "ModuleTemplate", "RolloutPolicy", "PromotionPolicy", "ModuleReleaseMeta", "Kyma"}
 
 const kindKyma = "Kyma"
 
-// wantedObjects returns the objects of a commit for a namespace, in the order in which they are applied. omitted
-// contains the names of the commit's other objects, such as Secrets, which are not applied.
+// wantedObjects returns a commit's objects for a namespace, in the order in which they are applied. omitted contains
+// the names of the commit's other objects, such as Secrets, which are not applied.
 func wantedObjects(written []source.Written, namespace string) (wanted []source.Written, omitted []string, err error) {
 	var problems []error
 	for _, w := range written {
@@ -91,14 +91,14 @@ func removeServerFields(object map[string]any) {
 
 // Plan contains the changes of one commit.
 type Plan struct {
-	// Apply contains the commit's objects that differ in the control plane.
+	// Apply contains the commit's objects that are missing or differ in the control plane.
 	Apply []source.Written
 	// Prune contains the objects to delete, which only earlier commits contain. An annotation protects the objects in
 	// Protected from deletion.
 	Prune, Protected []Key
-	// Disown contains the objects that stay in the control plane but do not belong to the repository anymore.
+	// Disown contains the objects that stay in the control plane but are not managed by the repository anymore.
 	Disown []Key
-	// Deleting contains the commit's objects that are being deleted. They are created again afterwards.
+	// Deleting contains the commit's objects that are being deleted. They are created again after that.
 	Deleting  []Key
 	Inventory []Key
 	// Held is the reason why the commit waits for approval, or nil.
@@ -132,7 +132,7 @@ type Inventory struct {
 	Added []Key
 }
 
-// newPlan computes the plan. live contains the control plane's objects, and before lists the objects of earlier
+// newPlan computes the plan. live contains the control plane's objects, and before lists the objects from earlier
 // commits. newPlan returns an error for a commit that removes all objects or all Kymas, unless an operator approved the
 // commit.
 func newPlan(
@@ -205,5 +205,5 @@ func isCovered(live, wanted any) bool {
 		l, _ := live.([]any)
 		return slices.EqualFunc(l, w, isCovered)
 	}
-	return fmt.Sprint(live) == fmt.Sprint(wanted) // the same number can be an integer or a float
+	return fmt.Sprint(live) == fmt.Sprint(wanted) // the same number can be encoded as an integer or a float
 }

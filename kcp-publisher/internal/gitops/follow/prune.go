@@ -24,11 +24,11 @@ type Pruning struct {
 
 func (p Pruning) isApproved(commit string) bool { return p.All || commit != "" && p.Allowed == commit }
 
-// PruneError means that a commit waits for approval of its deletions.
+// PruneError means that a commit cannot be applied until an operator approves its deletions.
 type PruneError struct {
 	Commit string
-	// Live, Mandatory and Rest are the objects to delete: Kymas with a runtime, objects that make a module mandatory, and
-	// all others. Total is the number of existing objects to which Limits apply.
+	// Live, Mandatory and Rest are the objects to delete: Kymas with a runtime, objects that make a module mandatory,
+	// and all others. Total is the number of existing objects to which the limits apply.
 	Live, Mandatory, Rest []Key
 	Total                 int
 	Limits                Pruning
@@ -146,7 +146,7 @@ func (l *removalLoss) permission(commit string, limits Pruning) (*PruneError, er
 	return held, nil
 }
 
-// planDisown adds the objects to disown to the plan: they have the annotation of a commit, but are neither in this
+// planDisown adds the objects to disown to the plan: objects with the annotation of a commit that are neither in this
 // commit nor in the inventory.
 func (p *Plan) planDisown(live map[Key]*unstructured.Unstructured, before Inventory, kept map[Key]bool) {
 	known := map[Key]bool{}

@@ -49,8 +49,8 @@ func (f *Follower) readRecord(ctx context.Context) (*record, error) {
 	return readRecord(ctx, f.Reader, f.Namespace)
 }
 
-// WhyHeld returns the reason why publishing is stopped in a namespace, or "". It also returns "" without permission to
-// read the record.
+// WhyHeld returns the reason why publishing is stopped in a namespace. It returns "" if publishing is not stopped or if
+// the client is not permitted to read the record.
 func WhyHeld(ctx context.Context, reader client.Reader, namespace string) (string, error) {
 	r, err := readRecord(ctx, reader, namespace)
 	switch {

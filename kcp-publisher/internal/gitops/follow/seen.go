@@ -75,7 +75,7 @@ func (f *Follower) cached(ctx context.Context, s Survey) (map[Key]metav1.Object,
 			continue
 		}
 		if _, err := f.Client.RESTMapper().RESTMapping(kind); meta.IsNoMatchError(err) {
-			continue // no controller watches a kind that is not installed
+			continue // controllers do not watch a kind that is not installed
 		}
 		if err := f.Client.List(ctx, list, client.InNamespace(f.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %s: %w", kind, err)

@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/source"
 )
 
-// ControlPlane is the namespace that commits are applied to.
+// ControlPlane is the namespace to which commits are applied.
 type ControlPlane struct {
 	Client client.Client
 	// Reader reads from the API server, because the manager's cache does not contain ConfigMaps.
@@ -28,7 +28,7 @@ type Survey struct {
 	Plan Plan
 	// Live contains the existing objects of all kinds in this commit and in earlier commits.
 	Live map[Key]*unstructured.Unstructured
-	// Left contains the names of the commit's objects that are not applied.
+	// Left contains the names of objects in the commit that are not applied.
 	Left []string
 
 	record   *record
@@ -61,8 +61,8 @@ func (c ControlPlane) Survey(ctx context.Context, commit string, objects source.
 	return s, nil
 }
 
-// readLive reads the control plane's objects of the wanted kinds and of the inventory's kinds. If the API server does
-// not serve a kind, it has no objects, and the dry run reports the missing kind.
+// readLive reads the control plane's objects of the wanted kinds and of the inventory's kinds. It skips a kind that the
+// API server does not serve, because the dry run reports the missing kind.
 func (c ControlPlane) readLive(
 	ctx context.Context, wanted []source.Written, inventory []Key,
 ) (map[Key]*unstructured.Unstructured, error) {

@@ -17,7 +17,7 @@ import (
 
 const concurrency = 8
 
-// applyAll applies objects, one kind after the other. The error contains the file and line of each refused object.
+// applyAll applies objects, one kind after the other. The error lists the file and line of each rejected object.
 func (f *Follower) applyAll(
 	ctx context.Context, objects []source.Written, live map[Key]*unstructured.Unstructured,
 	options ...client.ApplyOption,
@@ -84,8 +84,8 @@ func (f *Follower) pruneObjects(ctx context.Context, keys []Key, live map[Key]*u
 	return errors.Join(problems...)
 }
 
-// disownObjects removes the commit's annotations from objects. The objects stay in the control plane, but do not belong
-// to the repository anymore.
+// disownObjects removes the commit's annotations from objects. The objects stay in the control plane, but are not
+// managed by the repository anymore.
 func (f *Follower) disownObjects(ctx context.Context, keys []Key, live map[Key]*unstructured.Unstructured) error {
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null,%q:null}}}`,
 		v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest))

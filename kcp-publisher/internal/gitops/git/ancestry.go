@@ -28,7 +28,8 @@ func (r *Repository) Applied(commit *Commit) AppliedCommit {
 
 const branchPrefix, tagPrefix = "branch ", "tag "
 
-// hasOriginOf reports whether both commits are from the same repository and branch, or from tags of one repository.
+// hasOriginOf reports whether both commits are from the same repository and branch, or from tags in the same
+// repository.
 func (a AppliedCommit) hasOriginOf(other AppliedCommit) bool {
 	if a.Repository != other.Repository {
 		return false
@@ -37,7 +38,7 @@ func (a AppliedCommit) hasOriginOf(other AppliedCommit) bool {
 		strings.HasPrefix(other.Revision, tagPrefix)
 }
 
-// RewindError means that a commit does not follow the commit that was applied last.
+// RewindError means that a commit is not a successor of the commit that was applied last.
 type RewindError struct {
 	Next, Last AppliedCommit
 }
@@ -55,10 +56,10 @@ func (e *RewindError) Error() string {
 		"add a commit on top of the last one, %s", next.Commit, next.Repository, last.Commit, fix)
 }
 
-// CheckSuccessor returns a RewindError if a commit is from another repository or branch than the last applied commit,
-// or if it does not descend from that commit. A tag can follow another tag. Without this check, a Git server could
-// return an old signed commit, or a commit that was signed for another purpose. Without a last commit, it accepts any
-// commit.
+// CheckSuccessor returns a RewindError if a commit is from a different repository or branch than the last applied
+// commit, or if it does not descend from that commit. A tag can follow another tag. Without this check, a Git server
+// could return an old signed commit, or a commit that was signed for another purpose. If no commit was applied before,
+// CheckSuccessor accepts any commit.
 func (r *Repository) CheckSuccessor(ctx context.Context, commit *Commit, last AppliedCommit) error {
 	next := r.Applied(commit)
 	if last.Commit == "" || next == last {

@@ -118,8 +118,8 @@ func (r *Repository) branch(refs *packp.AdvRefs) string {
 	return ""
 }
 
-// fetch returns the objects of the newest commits. It fetches only the given number of commits if the server supports
-// shallow fetches.
+// fetch returns the objects of the newest commits. If the server supports shallow fetches, it fetches only this number
+// of commits.
 func (r *Repository) fetch(
 	ctx context.Context, commits int,
 ) (head plumbing.Hash, branch string, objects storer.EncodedObjectStorer, err error) {
@@ -265,8 +265,8 @@ func (c *collector) folder(tree *object.Tree, name string, depth int) error {
 	return nil
 }
 
-// refuseEntry returns an error for a link or submodule, unless it is hidden. A link or submodule could replace files of
-// an earlier commit, and the objects in these files would look deleted.
+// refuseEntry returns an error for a link or submodule, unless it is hidden. A link or submodule could replace files
+// from an earlier commit, and the objects in these files would look deleted.
 func (c *collector) refuseEntry(at, what string) error {
 	isHidden := func(name string) bool { return len(name) > 1 && name[0] == '.' }
 	inHidden := slices.ContainsFunc(strings.Split(path.Dir(at), "/"), isHidden)

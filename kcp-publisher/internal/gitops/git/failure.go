@@ -65,7 +65,7 @@ func (r *Repository) fetchError(what string, err error) error {
 	var references *packp.ErrUnexpectedData
 	switch {
 	case errors.As(err, &hostKey):
-		failure.Cause, failure.err = HostKeyRefused, hostKey // without the prefix that the library adds
+		failure.Cause, failure.err = HostKeyRefused, hostKey // drop the prefix that the library adds
 	case errors.As(err, &algorithms) && algorithms.What == "host key":
 		failure.Cause = HostKeyRefused
 		failure.err = fmt.Errorf("known_hosts (%s) has no key for %s of a type that the server supports (%s): "+

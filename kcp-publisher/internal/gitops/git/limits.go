@@ -56,7 +56,7 @@ func checkPackSize(pack []byte) error {
 }
 
 // counter adds up the sizes of all objects. start contains the first bytes of an object, because a delta starts with
-// the size of the object that it creates.
+// the size of its result.
 type counter struct {
 	bytes, limit int64
 	start        []byte

@@ -25,7 +25,7 @@ import (
 	"github.com/go-git/go-git/v5/storage/memory"
 )
 
-// Change contains the changed files of a new commit.
+// Change contains the changed files for a new commit.
 type Change struct {
 	// Files are the new contents of existing files, by path below the repository's Path.
 	Files                map[string][]byte
@@ -93,8 +93,8 @@ func (r *Repository) Preview(base *Commit, change Change) (string, error) {
 	return commit.String() + "\n" + patch.String(), nil
 }
 
-// compose creates the commit of a change, and stores the commit with its new blobs and trees in made. It pushes
-// nothing.
+// compose creates the commit for a change, and stores the commit with its new blobs and trees in made. It does not
+// push.
 func (r *Repository) compose(base *Commit, change Change, made *memory.Storage) (*object.Commit, error) {
 	tree, err := object.GetTree(base.objects, base.commit.TreeHash)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package git reads the files of one commit from a Git repository, and pushes one commit. It works in memory and does
-// not run the git program, so hooks and the configuration of the machine have no effect. It limits the size and count
-// of all data, and the time of all requests.
+// not run the git program, so hooks and the machine's configuration have no effect. It limits the size and count of all
+// data, and the time of all requests.
 package git
 
 import (
@@ -57,7 +57,7 @@ const (
 	idleTimeout      = 10 * time.Second
 )
 
-// Open checks the options. It sends no request.
+// Open checks the options. It does not send requests.
 func Open(o Options) (*Repository, error) {
 	if o.Branch != "" && o.Tag != "" {
 		return nil, errors.New("a branch and a tag are set: set only one of them")
@@ -147,7 +147,7 @@ func (r *Repository) Revision() string {
 	return "HEAD"
 }
 
-// WithRevision returns the repository with another branch or tag.
+// WithRevision returns a copy of the repository that selects another branch or tag.
 func (r *Repository) WithRevision(branch, tag string) *Repository {
 	other := *r
 	other.Branch, other.Tag = branch, tag

@@ -1,4 +1,4 @@
-// Package promote edits the version of a channel in the file of a ModuleReleaseMeta. All other bytes stay the same,
+// Package promote edits a channel's version in the file with a ModuleReleaseMeta. All other bytes stay the same,
 // including comments.
 package promote
 

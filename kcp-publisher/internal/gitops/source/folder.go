@@ -27,7 +27,7 @@ type Objects struct {
 	Watchers  []v1beta2.Watcher
 	Policies  []fleet.RolloutPolicy
 	Trains    []fleet.PromotionPolicy
-	// Secrets contains the Secrets with public keys for signatures of components.
+	// Secrets contains the Secrets with public keys for verifying component signatures.
 	Secrets []corev1.Secret
 	// Written contains all objects without defaults.
 	Written []Written
@@ -45,7 +45,7 @@ type Written struct {
 	Line int
 }
 
-// archiveIndex and archiveBlobs are the index file and the blob folder of a common transport archive.
+// archiveIndex and archiveBlobs are the names of the index file and the blob folder in a common transport archive.
 //
 // Source: OCM specification, common transport format, directory representation.
 const archiveIndex, archiveBlobs = "artifact-index.json", "blobs"

@@ -73,7 +73,7 @@ func checkKind(apiVersion, kind, file string) error {
 	return fmt.Errorf("unknown apiVersion %q of kind %q, must be %s", apiVersion, kind, v1beta2.GroupVersion)
 }
 
-// isKustomization reports whether a document is a kustomization, which can have no apiVersion.
+// isKustomization reports whether a document is a kustomization, which can lack apiVersion.
 func isKustomization(file, apiVersion string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	base := path.Base(file)
@@ -136,7 +136,7 @@ func (o *Objects) add(document *yaml.Node, written Written, seen map[string]stri
 	return []error{fmt.Errorf("unknown kind %q, must be %s", kind.Kind, wanted)}
 }
 
-// withoutNulls removes fields without a value, which the API server would refuse.
+// withoutNulls removes fields without a value, which the API server would reject.
 func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -149,7 +149,8 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// decodeInto adds an object with the API server's defaults. It refuses objects that the API server would refuse.
+// decodeInto adds an object with the API server's defaults. It returns an error for objects that the API server would
+// reject.
 func decodeInto[T any](written Written, into *[]T) []error {
 	schema, err := crdschema.SchemaOf(written.Object.GetKind())
 	if err != nil {
@@ -176,7 +177,8 @@ func decodeInto[T any](written Written, into *[]T) []error {
 	return problems
 }
 
-// courseProblems returns the problem that the publisher's webhook would refuse, as a list of at most one error.
+// courseProblems returns the problem for which the publisher's webhook would reject the object, as a list of at most
+// one error.
 func courseProblems(policy fleet.RolloutPolicy) []error {
 	if err := course.Validate(policy.Spec.Course); err != nil {
 		return []error{&crdschema.Problem{Field: err.Field, Message: err.Detail}}

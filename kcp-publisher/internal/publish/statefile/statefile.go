@@ -1,6 +1,6 @@
 // Package statefile stores the last published bundle of each runtime and the last commit in a file. The command
-// `publish` uses it, because it has no control plane in which it could record them. Reading the last bundle from the
-// registry is not sufficient, because the registry's owner could have replaced it with an older one.
+// `publish` uses it, because it does not have a control plane in which it could record them. Reading the last bundle
+// from the registry is not sufficient, because the registry's owner could have replaced it with an older one.
 package statefile
 
 import (
@@ -53,9 +53,8 @@ const (
 	retryInterval = 200 * time.Millisecond
 )
 
-// Open locks and reads a state file. If another process holds the lock, it waits. A missing file is treated as empty.
-// location is the repository in the registry to which the bundles are published. One file can contain the bundles of
-// several locations.
+// Open locks and reads a state file. If another process holds the lock, it waits. It treats a missing file as empty.
+// location is the registry location of the bundles. One file can contain the bundles of several locations.
 func Open(ctx context.Context, path, location string) (*File, error) {
 	path, mode, err := resolvePath(path)
 	if err != nil {
@@ -193,7 +192,7 @@ func (f *File) SetBundle(runtime string, published v1beta2.PublishedBundle) {
 	f.changed = true
 }
 
-// LastCommit returns the commit from which bundles were last published. It is empty if none is known.
+// LastCommit returns the commit from which bundles were last published. It is empty if no commit is recorded.
 func (f *File) LastCommit() git.AppliedCommit {
 	f.mu.Lock()
 	defer f.mu.Unlock()

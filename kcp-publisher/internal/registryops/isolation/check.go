@@ -31,7 +31,7 @@ type Options struct {
 	Location string
 	// Own is the runtime that sends forbidden requests. Other is the runtime whose data it requests.
 	Own, Other Runtime
-	// Anonymous has no credentials.
+	// Anonymous does not have credentials.
 	Anonymous *store.Registries
 	// Random is the source of random bytes for unique blobs and tags.
 	Random io.Reader
@@ -81,7 +81,7 @@ func Check(ctx context.Context, o Options) (findings []Finding, leftovers []stri
 }
 
 // findLeftOver returns the blobs of Options.Other that exist in the report repository of Options.Own before the first
-// probe. It returns none if the registry serves every blob in every repository. The probes then report this leak.
+// probe. If the registry serves every blob in every repository, it returns nil, because the probes report this leak.
 func (s checkStage) findLeftOver(ctx context.Context, o Options) ([]digest.Digest, error) {
 	found := func(d digest.Digest) (bool, error) {
 		reading := probe{
@@ -243,7 +243,7 @@ type probeReply struct {
 	location string
 }
 
-// send sends the request of a probe. The client sends its credentials only after a challenge of the registry.
+// send sends the request of a probe. The client sends its credentials only after a challenge from the registry.
 func send(ctx context.Context, registries *store.Registries, location string, p probe) (probeReply, error) {
 	repository, err := registries.Repository(location)
 	if err != nil {
@@ -264,7 +264,7 @@ func send(ctx context.Context, registries *store.Registries, location string, p 
 	}
 	response, err := repository.Client.Do(request)
 	if status, ok := store.StatusOf(err); ok {
-		// A token service that issues no token has refused the request, unless the service is unavailable.
+		// If the token service does not issue a token, it has refused the request, unless it is unavailable.
 		if !isUndecided(status) {
 			status = http.StatusUnauthorized
 		}

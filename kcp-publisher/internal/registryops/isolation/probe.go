@@ -26,8 +26,8 @@ type rule int
 const (
 	// mustNotRead treats each successful response as a leak.
 	mustNotRead rule = iota
-	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload that requires
-	// the bytes of the blob.
+	// mustNotMount treats status 201 as a leak. Status 202 is allowed, because it only starts an upload, for which the
+	// client must send the blob's bytes.
 	mustNotMount
 	// mustNotWrite treats a successful response as a leak, and also an error that only clients with write access
 	// receive.
@@ -64,7 +64,8 @@ type checkStage struct {
 	// own report repository.
 	secret, ownSecret digest.Digest
 	checkName         string // unique name of this check
-	// leftOver are the other runtime's blobs that the runtime's own report repository contained before the first probe.
+	// leftOver contains the other runtime's blobs that were in the runtime's own report repository before the first
+	// probe.
 	leftOver []digest.Digest
 }
 
@@ -173,7 +174,7 @@ func (s checkStage) body(method string) []byte {
 		Annotations: map[string]string{ocispec.AnnotationTitle: checkTag + s.checkName},
 	}
 	manifest.SchemaVersion = 2
-	data, _ := json.Marshal(manifest) // strings and numbers always encode
+	data, _ := json.Marshal(manifest) // encoding strings and numbers cannot fail
 	return data
 }
 

@@ -64,7 +64,7 @@ func (t *cleaner) record(p probe, got probeReply) {
 				digest.FromBytes(p.body).String(), runtime: t.options.Own,
 		})
 	case p.method == http.MethodPost && got.status == http.StatusAccepted:
-		// The registry chooses the URL of the upload. Only a path below the prefix is used.
+		// The registry chooses the URL of the upload, so use it only if its path is below the prefix.
 		if upload, err := url.Parse(got.location); err == nil &&
 			strings.HasPrefix(upload.Path, "/v2/"+t.stage.prefix+"/") {
 			repository, _, _ := strings.Cut(repository, "/blobs/")

@@ -36,8 +36,8 @@ type Options struct {
 	Log    logr.Logger
 }
 
-// Limits bounds the connections of the notification server without an accepted agent. Options.Connections limits the
-// others.
+// Limits bounds the connections to the notification server on which no agent has been accepted yet. Options.Connections
+// limits the others.
 var Limits = serve.Limits{
 	Connections: maxPending, HeaderBytes: 4 << 10, BodyBytes: 1 << 10, AllBodiesBytes: 1 << 20,
 	Read: 5 * time.Second, Write: writeTimeout,
@@ -58,11 +58,11 @@ func New(options Options) (*Subscribers, http.Handler) {
 type handler struct {
 	*Subscribers
 	refusals  *rate.Limiter
-	announced *rate.Limiter // limits the log of refusals
+	announced *rate.Limiter // limits log lines about refusals
 }
 
-// streamHeader is the start of the response to an agent. The response has no length: it ends when the connection
-// closes. X-Accel-Buffering turns off buffering in nginx.
+// streamHeader is the start of the response to an agent. The response does not have a length: it ends when the
+// connection closes. X-Accel-Buffering turns off buffering in nginx.
 //
 // Source: RFC 9112, section 6.3, "Message Body Length", rule 8.
 const streamHeader = "HTTP/1.1 200 OK\r\nContent-Type: " + bundle.NotificationsMediaType +

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxPerRuntime is the maximum number of connections per runtime: one of its agent, and one of a new agent during
-	// an agent upgrade. A further connection closes the oldest one.
+	// maxPerRuntime is the maximum number of connections per runtime: one for its agent, and one for a new agent during
+	// an agent upgrade. An additional connection closes the oldest one.
 	maxPerRuntime = 2
 	// commentInterval is the time after which an idle connection receives a comment.
 	commentInterval = bundle.NotificationsAliveSeconds * time.Second

@@ -1,5 +1,5 @@
-// Package prune finds and removes manifests in a registry that no runtime needs. Read returns an Inventory of the
-// registry. Decide is pure and returns the removals. Remove executes them.
+// Package prune finds and removes manifests in a registry that runtimes do not need anymore. Read returns an Inventory
+// of the registry. Decide is pure and returns the removals. Remove executes them.
 //
 // The package never removes a manifest that it could not read or that has an unknown format. It removes manifests from
 // shared repositories only if it knows the bundles of all runtimes. The registry's garbage collection frees the blobs
@@ -71,10 +71,11 @@ type Inventory struct {
 	// Shared are the manifests in the repositories that all runtimes share: documents and content.
 	Shared []Manifest
 	Lists  []List
-	// Sole is true if no other control plane publishes below the prefix, so a runtime without a Kyma is gone.
+	// Sole is true if no other control plane publishes below the prefix, so runtimes without a Kyma do not exist
+	// anymore.
 	Sole bool
-	// Unknown contains the reasons why the content that some runtimes need is unknown. No shared manifest is removed
-	// unless Unknown is empty.
+	// Unknown contains the reasons why the content that some runtimes need is unknown. Shared manifests are removed
+	// only if Unknown is empty.
 	Unknown []string
 }
 
@@ -145,7 +146,7 @@ func Decide(inventory Inventory, unusedSince map[string]time.Time, rules Rules) 
 	return d.plan
 }
 
-// selectFairly takes one removal of each runtime and shared repository in turn, so that a runtime with many removals
+// selectFairly takes one removal from each runtime and shared repository in turn, so that a runtime with many removals
 // does not delay the others.
 func selectFairly(all []Removal, limit int) (now, later []Removal) {
 	turns, count := make([]int, len(all)), map[string]int{}
@@ -268,8 +269,8 @@ func bundles(r Runtime) []Manifest {
 	return all
 }
 
-// neededManifests returns the shared manifests to keep, by Manifest.Key: all manifests whose documents are all in use,
-// and further manifests until each document in use is in at least one of them.
+// neededManifests returns the shared manifests to keep, by Manifest.Key: all manifests with only documents that are in
+// use, and additional manifests until each document in use is in at least one of them.
 func (d *decision) neededManifests() map[string]bool {
 	type blob struct {
 		repository string
@@ -316,8 +317,8 @@ func (d *decision) decideShared(m Manifest, needed bool) {
 	d.keep(m)
 }
 
-// isOld reports whether the manifest has been unused long enough to be removed. It records the time when the manifest
-// was first found unused.
+// isOld reports whether the manifest has been unused long enough to be removed. It also records the time when the
+// manifest was first found unused.
 func (d *decision) isOld(m Manifest, reason string) bool {
 	since, known := d.noted[m.Key()]
 	if !known || since.After(d.rules.Now) {

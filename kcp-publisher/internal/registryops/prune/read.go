@@ -19,13 +19,13 @@ import (
 
 const concurrency = 8
 
-// Source is the registry to read an Inventory from, with the data of the control plane that Read needs.
+// Source is the registry from which Read reads an Inventory, and the control plane data that Read needs.
 type Source struct {
 	Place store.Store
-	// Root and Former are the versions of the root of trust that verify bundles.
+	// Root and Former are the versions of the root of trust for verifying bundles.
 	Root   trust.Root
 	Former []trust.Root
-	// Kymas contains the digests of the bundles in the status of each Kyma, by runtime ID.
+	// Kymas maps each runtime ID to the digests of the bundles in its Kymas' statuses.
 	Kymas map[string][]digest.Digest
 	// Gone are the IDs of runtimes that an operator declared gone.
 	Gone []string
@@ -44,7 +44,7 @@ type reader struct {
 	holders   map[digest.Digest]stateHolder // by the digest of the desired state
 }
 
-// stateHolder is a runtime from whose bundle a desired state can be read.
+// stateHolder is a runtime with a bundle from which a desired state can be read.
 type stateHolder struct {
 	runtime  string
 	verified bundle.Verified
@@ -143,8 +143,8 @@ func (r *reader) addUnknown(format string, args ...any) {
 	r.inventory.Unknown = append(r.inventory.Unknown, fmt.Sprintf(format, args...))
 }
 
-// addRuntime adds a runtime to the inventory. If the runtime could not be read, it adds the reason to Inventory.Unknown
-// instead, and the runtime's manifests are not removed.
+// addRuntime adds a runtime to the inventory. If it cannot read the runtime, it adds the reason to Inventory.Unknown
+// instead, so that the runtime's manifests are not removed.
 func (r *reader) addRuntime(runtime Runtime, what string, err error) error {
 	if store.IsUnavailable(err) {
 		return fmt.Errorf("%s: %w", what, err)

@@ -18,13 +18,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 )
 
-// knownTags maps the repository of documents and the repository of contents to the prefix of its tags.
+// knownTags maps the repositories for documents and for content to the prefix of their tags.
 var knownTags = map[string]string{
 	bundle.DocumentsRepository: "set-",
 	bundle.ContentRepository:   "blob-",
 }
 
-// readShared reads a repository in which each manifest has a tag. It omits manifests of unknown formats.
+// readShared reads a repository in which each manifest has a tag. It omits manifests with unknown formats.
 func (r *reader) readShared(ctx context.Context, name string) error {
 	repository, err := r.Place.Reading(ctx, name)
 	if err != nil {

@@ -25,8 +25,8 @@ var Limits = serve.Limits{
 	OneRequest: true,
 }
 
-// Rates of notifications and of responses to a wrong token. A registry sends a notification again if it exceeds the
-// rate.
+// Limits for the rates of notifications and of responses to a wrong token. If a notification exceeds the rate, the
+// registry sends it again.
 const (
 	notificationsPerSecond = 1000
 	notificationsAtOnce    = 2000

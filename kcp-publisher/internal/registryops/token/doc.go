@@ -1,5 +1,5 @@
 // Package token issues registry tokens, so that a registry can distinguish runtimes. It takes a user's name and
-// password and returns a JSON Web Token. The token is valid for five minutes and only grants access to the repositories
+// password and returns a JSON Web Token. The token is valid for five minutes and grants access only to the repositories
 // that the user needs:
 //
 //	runtime <id>   pull       <prefix>/runtimes/<id>, <prefix>/trust, <prefix>/content, module repositories
@@ -10,7 +10,7 @@
 //	               pull,push,delete  <prefix>/pruning
 //	_reader        pull       the runtimes' bundles and reports, <prefix>/trust, <prefix>/content
 //
-// Passwords are derived from the fleet's token secret and stored nowhere. A higher generation invalidates all older
+// Passwords are derived from the fleet's token secret and not stored. A higher generation invalidates all older
 // passwords of a user. A valid password is always accepted, and only the rate of refusals is limited.
 //
 // Source: distribution, docs/spec/auth/token.md and docs/spec/auth/jwt.md; RFC 7519.

@@ -111,7 +111,7 @@ func (p Policy) Grant(user string, requested []Access) []Access {
 }
 
 // actions returns the actions that a user is allowed to perform in a repository. It compares whole names: runtime "a"
-// has no access to the repositories of "a-b" or "a/b".
+// does not have access to the repositories of "a-b" or "a/b".
 func (p Policy) actions(user, repository string) []string {
 	read, write := []string{actionPull}, []string{actionPull, actionPush}
 	switch user {
@@ -152,8 +152,8 @@ func (p Policy) actions(user, repository string) []string {
 	return nil
 }
 
-// pruning returns the actions of the pruner. It can push only to the repository with its own record, so a stolen pruner
-// password cannot change the modules of a runtime.
+// pruning returns the pruner's actions. The pruner can push only to the repository with its own record, so a stolen
+// pruner password cannot change the modules in a runtime.
 func (p Policy) pruning(repository string) []string {
 	switch {
 	case repository == p.prefix+"/"+bundle.TrustRepository:

@@ -9,7 +9,7 @@ import (
 
 // Passwords verifies users' passwords. It is safe for concurrent use if its functions are.
 type Passwords struct {
-	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users
+	// Secrets returns the secrets from which passwords are derived, newest first. While it returns an error, all users
 	// are refused.
 	Secrets func() (trust.TokenSecrets, error)
 	// InForce returns the lowest valid generation of a user's password. While it returns an error, all users are
@@ -35,5 +35,5 @@ func (p Passwords) Check(user, password string) (which int, err error) {
 	return authenticate(secrets, user, password, generation)
 }
 
-// IsRefused reports whether an error of Check means that the password is invalid.
+// IsRefused reports whether an error from Check means that the password is invalid.
 func IsRefused(err error) bool { return errors.Is(err, errRefused) }

@@ -35,12 +35,12 @@ type Service struct {
 	refusals  *rate.Limiter
 
 	mu       sync.Mutex      // guards the fields below
-	outdated map[string]bool // users with a log line of announceOutdated
+	outdated map[string]bool // users about whom announceOutdated has logged
 }
 
 // Options configures a Service.
 type Options struct {
-	// Secrets returns the secrets that passwords are derived from, newest first. While it returns an error, all users
+	// Secrets returns the secrets from which passwords are derived, newest first. While it returns an error, all users
 	// are refused.
 	Secrets func() (trust.TokenSecrets, error)
 	Policy  Policy
