@@ -95,7 +95,7 @@ func AnnounceRestored(ctx context.Context, content string) {
 // restoredLabel is the metric label for restored content that several runtimes share.
 const restoredLabel = "SharedMissing"
 
-// announceNewer emits an Event if a runtime reports a newer bundle than this publisher knows. The reason is that
+// announceNewer emits an Event if a runtime reports a newer bundle than this publisher has published. This means that
 // another publisher is active or that the control plane has lost data.
 func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bundle.AcceptedReport) {
 	observed := report.Observed
@@ -116,7 +116,7 @@ func (k *Kymas) announceNewer(ctx context.Context, kyma *v1beta2.Kyma, report bu
 	}
 }
 
-// Retire removes this publisher's Kymas from the metrics. It must be called when another process becomes responsible
+// Retire removes this publisher's Kymas from the metrics. Callers must call it when another process becomes responsible
 // for them.
 func (k *Kymas) Retire() {
 	runtimeStates.removePart(&k.metricsPart)
@@ -133,9 +133,8 @@ func (k *Kymas) updateCounts(kyma *v1beta2.Kyma) {
 		catalog)
 }
 
-// announceWritten updates metrics and emits Events for the changes between two statuses of a Kyma. It must be called
-// after the new status has been written. A restart does not repeat an Event, because the status contains the change
-// already.
+// announceWritten updates metrics and emits Events for the changes between two statuses of a Kyma. Callers must write
+// the new status first. After a restart, the Events are not repeated, because the status already contains the changes.
 func (k *Kymas) announceWritten(kyma *v1beta2.Kyma, before, after v1beta2.KymaStatus) {
 	if took, is := applyTime(before, after); is {
 		publishToApplied.WithLabelValues().Observe(took.Seconds())

@@ -15,7 +15,7 @@ import (
 // registryBackoff delays reconciles after failed registry requests. If the whole registry is down, all runtimes share
 // one backoff. If only the requests for some runtimes fail, each of these runtimes has its own backoff.
 type registryBackoff struct {
-	// checkRegistry returns an error if the whole registry is down. If it is nil, the registry always counts as available.
+	// checkRegistry returns an error if the whole registry is down. If it is nil, the registry always counts as up.
 	checkRegistry func(context.Context) error
 
 	fleet *fleetstate.Fleet
@@ -25,7 +25,7 @@ type registryBackoff struct {
 	outage *fleetstate.Backoff
 }
 
-// While the registry is available, failures of at most maxLogged runtimes are logged.
+// While the registry is available, the publisher logs the failures of at most maxLogged runtimes.
 const maxLogged = 10
 
 // remainingDelay returns the remaining delay before the publisher tries the registry again for this Kyma, or 0.
@@ -79,8 +79,8 @@ func (b *registryBackoff) recordFailure(
 }
 
 // recordSuccess ends backoffs after a reconcile without failed registry requests. startedAt is the start of the
-// reconcile. usedRegistry is true if it sent a request to the registry. usedBoth is true if it used both of the
-// runtime's repositories, the one for bundles and the one for reports.
+// reconcile. usedRegistry is true if the reconcile sent a request to the registry. usedBoth is true if it used both of
+// the runtime's repositories, for bundles and for reports.
 func (b *registryBackoff) recordSuccess(
 	ctx context.Context, kyma types.NamespacedName, startedAt time.Time, usedRegistry, usedBoth bool,
 ) {
@@ -104,8 +104,8 @@ func (b *registryBackoff) retire() {
 	b.fleet.ForEach(func(_ fleetstate.Key, r *fleetstate.Runtime) { r.Backoff = nil })
 }
 
-// endOutage ends the outage of the registry. requestedAt is the time of a successful request. A request that was sent
-// before the outage does not end it.
+// endOutage ends the registry outage. requestedAt is the time of a successful request. A request from before the outage
+// does not end it.
 func (b *registryBackoff) endOutage(ctx context.Context, requestedAt time.Time) {
 	if b.outage != nil && requestedAt.Before(b.outage.Since) {
 		return

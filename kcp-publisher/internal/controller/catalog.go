@@ -20,12 +20,12 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// catalogDelay is the time between a change to a catalog object and the next read of the catalog. Because of this
-// delay, the publisher reads the catalog only once after many changes.
+// catalogDelay is the delay between a change to a catalog object and the next read of the catalog, so that the
+// publisher reads the catalog only once after many changes.
 const catalogDelay = 200 * time.Millisecond
 
 // Catalog reads the catalog from the API server and stores the latest snapshot. The publisher uses a snapshot for
-// bundles only after the type Rollouts has evaluated all rollouts with it.
+// bundles only after type Rollouts has evaluated all rollouts with it.
 type Catalog struct {
 	*Changes
 	Reader    client.Reader
@@ -43,7 +43,7 @@ type Catalog struct {
 	snapshot atomic.Pointer[catalog.Snapshot]
 	// readChanges is the value of endedChanges at the time when the current snapshot was read.
 	readChanges atomic.Int64
-	// isSlowChange is true if a change took longer than reconcile.HoldTimeout, so that some Kymas were requeued only at
+	// isSlowChange is true if a change took longer than reconcile.HoldTimeout, so some Kymas were requeued only for
 	// their next poll.
 	isSlowChange atomic.Bool
 	fleet        *fleetstate.Fleet
@@ -51,8 +51,8 @@ type Catalog struct {
 	markedCount atomic.Int64
 }
 
-// isChanging reports whether catalog objects are being changed together, or were changed since the current snapshot was
-// read.
+// isChanging reports whether a change to several catalog objects is in progress, or has ended after the current
+// snapshot was read.
 func (c *Catalog) isChanging() bool {
 	return c.inProgress.Load() > 0 || c.endedChanges.Load() != c.readChanges.Load()
 }
@@ -86,8 +86,8 @@ func (c *Catalog) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, e
 	if same && c.readChanges.Load() == ended {
 		return ctrl.Result{}, nil
 	}
-	// Store the new snapshot even if its contents are the same. The rollouts are then evaluated again, so that no Kyma
-	// is resolved with outdated rollout decisions.
+	// Store the new snapshot even if its content is the same. The rollouts are then evaluated again, so that Kymas are
+	// never resolved with outdated rollout decisions.
 	c.snapshot.Store(next)
 	c.readChanges.Store(ended)
 	mandatoryModules.Set(float64(len(next.MandatoryModules())))
@@ -138,7 +138,7 @@ func (c *Catalog) reconcileAll(ctx context.Context) error {
 }
 
 // markKymas must be called after a change that affects all Kymas. It ensures that the next reconcile of each Kyma is
-// not skipped. It returns the cached Kymas. The caller must queue them and must not modify them.
+// not skipped. It returns the cached Kymas, which the caller must queue but not modify.
 func (c *Catalog) markKymas(ctx context.Context) ([]v1beta2.Kyma, error) {
 	c.markedCount.Add(1)
 	var kymas v1beta2.KymaList
@@ -164,8 +164,7 @@ func sendEvent(ctx context.Context, events chan event.GenericEvent, kyma client.
 
 func batchEvents() handler.EventHandler { return batchEventsFor(catalogDelay) }
 
-// batchEventsFor returns a handler that waits for the given delay after an event and then queues a single request for
-// all events.
+// batchEventsFor returns a handler that waits for delay after an event and then queues a single request for all events.
 func batchEventsFor(delay time.Duration) handler.EventHandler {
 	add := func(q workqueue.TypedRateLimitingInterface[ctrl.Request]) {
 		q.AddAfter(ctrl.Request{NamespacedName: client.ObjectKey{Name: "all"}}, delay)

@@ -10,11 +10,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Changes counts the changes of several catalog objects that must be published together, such as the changes of a Git
-// commit. It is safe for concurrent use.
+// Changes counts the changes to catalog objects that must be published together, such as those in a Git commit. It is
+// safe for concurrent use.
 type Changes struct {
-	// A change begins with a call of Hold and ends with a call of its release function. inProgress is the number of
-	// changes that have not ended, and endedChanges the number of changes that have. Each event in the channel rereads
+	// A change begins with a call to Hold and ends with a call to its release function. inProgress is the number of
+	// changes in progress, and endedChanges is the number of changes that have ended. Each event in the channel rereads
 	// triggers a read of the catalog.
 	inProgress   atomic.Int32
 	endedChanges atomic.Int64
@@ -23,12 +23,12 @@ type Changes struct {
 	rereads     chan event.GenericEvent
 }
 
-// NewChanges returns Changes without a change. An initial event triggers the first read of the catalog, even if the
-// catalog is empty.
+// NewChanges returns a Changes without changes in progress. An initial event triggers the first read of the catalog,
+// even if the catalog is empty.
 func NewChanges() *Changes { return &Changes{rereads: initialEvent()} }
 
 // Hold must be called before several catalog objects are changed together. Until release is called, the publisher does
-// not read the catalog or publish bundles, so that no bundle contains only some of the changes.
+// not read the catalog or publish bundles, so that a bundle never contains only some of the changes.
 func (c *Changes) Hold() (release func()) {
 	c.changeStart.Store(time.Now().UnixNano())
 	c.inProgress.Add(1)
@@ -42,7 +42,7 @@ func (c *Changes) Hold() (release func()) {
 	})
 }
 
-// changingFor returns for how long catalog objects have been changing, or 0 if no change is in progress.
+// changingFor returns how long the change in progress has taken so far, or 0 if no change is in progress.
 func (c *Changes) changingFor() time.Duration {
 	if c.inProgress.Load() == 0 {
 		return 0

@@ -24,7 +24,7 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 	}
 	k.finishPending(p, state == reconcile.Settled || state == reconcile.Due && p.facts.Published == reconcile.Yes)
 	if state == reconcile.Refused {
-		k.dropPending(p.name) // no work is pending until an operator changes the Kyma
+		k.dropPending(p.name) // nothing is pending until an operator changes the Kyma
 	}
 	if state != reconcile.Settled && state != reconcile.Unknown {
 		p.copyKyma()
@@ -41,7 +41,7 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 	if state == reconcile.Due {
 		if write {
 			until = settledUntil(p.before, p.kyma, p.status, p.outcome, k.Now(), k.PollInterval)
-			write = until.IsZero() // no need to write the status if no work is pending
+			write = until.IsZero() // if no work is pending, the status does not need a write
 			if !write {
 				k.updateCounts(p.kyma)
 			}
@@ -59,8 +59,8 @@ func (k *Kymas) endPass(ctx context.Context, p *pass, state reconcile.State) (ct
 	return k.nextReconcile(p, state, until), nil
 }
 
-// finalizeReason returns the reason for removing the finalizer of a deleted Kyma. It returns "" if the Kyma must keep
-// the finalizer for now.
+// finalizeReason returns the reason for removing a deleted Kyma's finalizer. It returns "" if the Kyma must keep the
+// finalizer for now.
 func (k *Kymas) finalizeReason(p *pass, state reconcile.State) (reason, message string) {
 	if !p.facts.IsDeleted {
 		return "", ""
@@ -114,9 +114,9 @@ func (k *Kymas) setStatus(p *pass) {
 	}
 }
 
-// setUnpublished records the newest report in the status without publishing a new bundle, and sets the condition
-// Reporting to False if the runtime has not reported for longer than allowed. No module gets a better state than in the
-// report. renewed is the renewed bundle, or nil. commit describes the Git commit that waits to be published, or is
+// setUnpublished records the newest report in the status when no new bundle is published. It sets condition Reporting
+// to False if the runtime has not reported for longer than allowed. A module never gets a better state than in the
+// report. renewed is the renewed bundle, or nil. commit describes the Git commit that has not been published yet, or is
 // empty.
 func (k *Kymas) setUnpublished(
 	p *pass, newest fleetstate.Report, renewed *plan.PublishedBundle, commit string,
@@ -190,8 +190,8 @@ func (k *Kymas) nextReconcile(p *pass, state reconcile.State, until time.Time) c
 	return ctrl.Result{}
 }
 
-// takePendingWork makes this reconcile responsible for the Kyma's pending work. Later changes are pending work for the
-// next reconcile. Further calls have no effect.
+// takePendingWork makes this reconcile responsible for the Kyma's pending work. Later changes become pending work for
+// the next reconcile. Additional calls have no effect.
 func (k *Kymas) takePendingWork(p *pass) {
 	if !p.hasTakenPending {
 		p.hasTakenPending = true

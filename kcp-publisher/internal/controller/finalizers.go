@@ -26,8 +26,8 @@ const manifestsPoll = 10 * time.Second
 // If the publisher lacks the permission to remove a finalizer, it retries after rightsPoll.
 const rightsPoll = 10 * time.Minute
 
-// foreignFinalizers removes the finalizers of lifecycle-manager from deleted objects of one kind. Without it, the
-// objects would stay forever after lifecycle-manager was uninstalled.
+// foreignFinalizers removes lifecycle-manager's finalizers from deleted objects of one kind. Otherwise, these objects
+// would stay forever after lifecycle-manager was uninstalled.
 type foreignFinalizers struct {
 	client   client.Client
 	uncached client.Reader // uncached, because Manifests are read rarely
@@ -53,8 +53,8 @@ func setUpFinalizers(mgr ctrl.Manager, events events.EventRecorder) error {
 	return nil
 }
 
-// Reconcile removes the finalizer of lifecycle-manager from one object. It waits while Manifests of the module exist,
-// because an active lifecycle-manager must delete them first.
+// Reconcile removes lifecycle-manager's finalizer from one object. It waits while the module's Manifests exist, because
+// an active lifecycle-manager must delete them first.
 func (f *foreignFinalizers) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := f.kind.DeepCopyObject().(client.Object)
 	if err := f.client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -102,8 +102,7 @@ func (f *foreignFinalizers) removeFinalizer(ctx context.Context, object client.O
 	return nil
 }
 
-// findManifest returns the name of one of the module's Manifests in the control plane, or "" if lifecycle-manager has
-// no Manifest of the module.
+// findManifest returns the name of one of the module's Manifests in the control plane, or "" if none exists.
 func (f *foreignFinalizers) findManifest(ctx context.Context, namespace, module string) (string, error) {
 	if module == "" {
 		return "", nil

@@ -21,7 +21,7 @@ type KeyOptions struct {
 	Folder keys.Folder
 	// Interval is the time between two checks of the folder.
 	Interval time.Duration
-	// Tokens contains the secrets from which enrollment tokens are derived. They are read from the same folder.
+	// Tokens contains the secrets from which enrollment tokens are derived. They come from the same folder as the keys.
 	Tokens trust.TokenSecrets
 	// Lease is the name of the publisher's Lease.
 	Lease string
@@ -45,7 +45,7 @@ type Keys struct {
 	mustReconcile bool
 }
 
-// rootWarning is the period before the expiry of the root of trust in which the publisher logs a daily warning.
+// rootWarning is how long before the expiry of the root of trust the publisher starts to log a daily warning.
 const rootWarning = 30 * 24 * time.Hour
 
 func (k *Keys) tokenSecrets() trust.TokenSecrets {

@@ -41,28 +41,28 @@ type Kymas struct {
 	secrets     client.Reader // reads Secrets in SecretsNamespace, or nil
 	pullSecrets client.Reader // reads the Secret ImagePullSecret, or nil
 	uncached    client.Reader // uncached, for objects that are read rarely
-	// loggedSecrets contains the Secrets that have no Kyma and were already logged, by namespace and name.
+	// loggedSecrets contains the Secrets without a Kyma that were already logged, by namespace and name.
 	loggedSecrets sync.Map
 
 	fleet       *fleetstate.Fleet
 	backoff     registryBackoff
 	metricsPart metricsPart
 	reports     *reportReader
-	// checkReport returns an error if the API server would refuse a Kyma status with the report's data.
+	// checkReport returns an error if the API server would reject a Kyma status with the report's data.
 	checkReport func(bundle.Report) error
 }
 
 const (
-	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next one, which
-	// publishes the bundle.
+	// publishDelay is the delay between a reconcile that had to write the Kyma's status first and the next reconcile,
+	// which publishes the bundle.
 	publishDelay = 50 * time.Millisecond
 	// statusDelay is the delay between the push of a bundle and the update of the Kyma's status. During this time, the
-	// publisher pushes the bundles of other runtimes, which is more urgent.
+	// publisher pushes bundles for other runtimes, which is more urgent.
 	statusDelay = 300 * time.Millisecond
 )
 
-// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict
-// or a change of the decisions, it requeues the Kyma and returns no error.
+// Reconcile publishes the bundle for a Kyma, and updates the Kyma's status from its runtime's report. After a conflict,
+// or if the decisions have changed, it requeues the Kyma and does not return an error.
 func (k *Kymas) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	result, err := k.reconcile(ctx, req)
 	if apierrors.IsConflict(err) || errors.Is(err, publish.ErrOutdatedDecision) {
@@ -120,11 +120,11 @@ func (k *Kymas) dropState(kyma types.NamespacedName) {
 	}
 }
 
-// resolveInput returns the rules and the catalog to use for the Kyma's next bundle. The View is nil if no bundle can be
+// resolveInput returns the rules and the catalog for the Kyma's next bundle. The View is nil if no bundle can be
 // published now, because the catalog is unknown or changing.
 func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rules, *plan.View) {
-	// Read the Git commit before the view. In the opposite order, a bundle could name a newer commit than the one from
-	// which its modules were resolved.
+	// Read the Git commit before the view. Otherwise, a bundle could name a newer commit than the one from which its
+	// modules were resolved.
 	rules, view := k.currentRules(), k.currentView()
 	if view != nil && !k.stillCurrent(ctx, kyma, rules.Source) {
 		view = nil // the Kyma or the commit changed between the reads
@@ -137,8 +137,8 @@ func (k *Kymas) resolveInput(ctx context.Context, kyma *v1beta2.Kyma) (plan.Rule
 	return rules, view
 }
 
-// stillCurrent reports whether neither the cached Kyma nor the Git commit has changed since they were read. If one of
-// them has changed, the Kyma could be older than the catalog.
+// stillCurrent reports whether the cached Kyma and the Git commit are the same as when they were read. If one of them
+// has changed, the Kyma could be older than the catalog.
 func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bundle.Source) bool {
 	if k.Git == nil {
 		return true
@@ -148,8 +148,8 @@ func (k *Kymas) stillCurrent(ctx context.Context, kyma *v1beta2.Kyma, source *bu
 	return err == nil && now.ResourceVersion == kyma.ResourceVersion && k.Git.Source() == source
 }
 
-// currentView returns the catalog and the rollout decisions that bundles are based on. It returns nil while they are
-// unknown or changing.
+// currentView returns the catalog and the rollout decisions for new bundles. It returns nil while they are unknown or
+// changing.
 func (k *Kymas) currentView() *plan.View {
 	view := k.Rollouts.View()
 	_, known := k.Watchers.Snapshot()
@@ -159,8 +159,8 @@ func (k *Kymas) currentView() *plan.View {
 	return view
 }
 
-// While a Git commit is being applied, publishing stops. If this takes longer than holdReasonDelay, the reason is
-// written to the statuses of Kymas.
+// While a Git commit is being applied, publishing stops. If this takes longer than holdReasonDelay, the publisher
+// writes the reason to the Kymas' statuses.
 const holdReasonDelay = 30 * time.Second
 
 // holdReason returns the reason why publishing has stopped while a Git commit is being applied. changing is the time

@@ -68,12 +68,12 @@ var ObserveRegistry = measure.Requests(measure.Definition{
 		"error without a response.",
 })
 
-// otherReason is the metric label for unknown reasons. Runtimes can report any text as a reason, so these texts must
-// not become metric labels.
+// otherReason is the metric label value for unknown reasons. Runtimes can report any text as a reason, so these texts
+// must not become label values.
 const otherReason refusal.Reason = "(other)"
 
-// publishToAppliedBuckets contains histogram buckets from one second to one day. The shortest are for agents that are
-// notified about new bundles, because these agents do not have to wait for their next poll.
+// publishToAppliedBuckets contains histogram buckets from one second to one day. The shortest are for agents that
+// receive notifications, because these agents do not wait for their next poll.
 var publishToAppliedBuckets = []float64{
 	1, 2, 5, 10, 20, 30, time.Minute.Seconds(), 2 * time.Minute.Seconds(), 5 * time.Minute.Seconds(),
 	10 * time.Minute.Seconds(), 30 * time.Minute.Seconds(),

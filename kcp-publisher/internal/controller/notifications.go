@@ -17,8 +17,8 @@ func (k *Kymas) HasKyma(ctx context.Context, runtime string) bool {
 	return err == nil && len(kymas) > 0
 }
 
-// ReadReport queues the Kymas with this runtime ID after an agent has notified the publisher about a new report. Their
-// next reconcile always reads the report from the registry.
+// ReadReport queues the Kymas with this runtime ID after a notification about a new report. Their next reconcile always
+// reads the report from the registry.
 func (k *Kymas) ReadReport(ctx context.Context, runtime string) error {
 	kymas, err := k.kymaNames(ctx, runtime)
 	if err != nil {
@@ -44,7 +44,7 @@ func newNotified(name types.NamespacedName, runtime string) notifiedRuntime {
 }
 
 func (k *Kymas) kymaNames(ctx context.Context, runtime string) ([]types.NamespacedName, error) {
-	kymas, err := k.kymasOfRuntime(ctx, k.Catalog.Namespace, runtime)
+	kymas, err := k.kymasForRuntime(ctx, k.Catalog.Namespace, runtime)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +55,8 @@ func (k *Kymas) kymaNames(ctx context.Context, runtime string) ([]types.Namespac
 	return names, nil
 }
 
-// kymasOfRuntime returns the Kymas with this runtime ID from the cache. The caller must not modify them.
-func (k *Kymas) kymasOfRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
+// kymasForRuntime returns the Kymas with this runtime ID from the cache. The caller must not modify them.
+func (k *Kymas) kymasForRuntime(ctx context.Context, namespace, runtime string) ([]v1beta2.Kyma, error) {
 	var kymas v1beta2.KymaList
 	if err := k.Client.List(ctx, &kymas, client.InNamespace(namespace), client.MatchingFields{indexRuntime: runtime},
 		client.UnsafeDisableDeepCopy); err != nil {

@@ -17,16 +17,17 @@ import (
 // defaultPollInterval is the default interval at which an agent polls for bundles.
 const defaultReportInterval, defaultPollInterval = 5 * time.Minute, time.Minute
 
-// maxQuietTime returns the longest time between two reports of a healthy runtime at the publisher. agent is the agents'
-// poll interval, and report is their report interval; 0 stands for the default. poll is the publisher's poll interval.
+// maxQuietTime returns the longest time for which the publisher may not receive a report from a healthy runtime. agent
+// is the agents' poll interval, and report is their report interval; 0 stands for the default. poll is the publisher's
+// poll interval.
 func maxQuietTime(agent, report, poll time.Duration) time.Duration {
 	quiet := cmp.Or(report, defaultReportInterval) + cmp.Or(agent, defaultPollInterval) + restingInterval(poll)
 	return quiet + quiet/10
 }
 
 // warnOfflineAfter emits an Event if the offlineAfter of a RolloutPolicy is so short that healthy runtimes count as
-// offline. It emits one Event per generation of the policy. At the first check after a start of the process, it only
-// logs the problem.
+// offline. It emits one Event per generation of the policy. At the first check after the process started, it only logs
+// the problem.
 func (r *Rollouts) warnOfflineAfter(ctx context.Context, policies []fleet.RolloutPolicy) {
 	if r.remote != nil {
 		return // with shards, the planner checks the policies

@@ -30,13 +30,13 @@ type Options struct {
 	// Rules contains the configuration of the fleet that does not change while the publisher runs.
 	Rules      plan.Rules
 	Signatures SignatureOptions
-	// Git is the repository that the control plane's objects are applied from, or nil.
+	// Git is the connection to the repository from which the control plane's objects are applied, or nil.
 	Git Git
 	// Share is this publisher's part of the Kymas.
 	Share shard.Share
 	// Remote configures the connection to the planner. It is nil if this publisher plans rollouts itself.
 	Remote *RemoteOptions
-	// SecretsNamespace is the namespace that contains the Secrets for runtimes. If it is empty, the publisher reads no
+	// SecretsNamespace is the namespace with the Secrets for runtimes. If it is empty, the publisher does not read
 	// Secrets.
 	SecretsNamespace string
 	// ImagePullSecret is the Secret that all runtimes use to pull images. Its name is empty if none is configured.
@@ -44,11 +44,11 @@ type Options struct {
 	// Notify notifies a runtime's agent about a new bundle and returns immediately. It can be nil.
 	Notify func(runtime string)
 	// TrustAuthors makes the publisher apply all settings of Kymas. If it is false, the publisher applies restricted
-	// settings only if an admission policy in the API server checks the permissions of their authors.
+	// settings only if an admission policy in the API server checks the authors' permissions.
 	TrustAuthors bool
 	// KymaEvents selects the Events to emit about runtimes. The default is AllEvents.
 	KymaEvents KymaEvents
-	// Limits contains the limits for module removals without an operator's approval.
+	// Limits contains the limits up to which modules can be removed without an operator's approval.
 	Limits removal.Limits
 	// Slimmer reduces the memory of cached Kymas and of reports.
 	Slimmer *Slimmer
@@ -56,14 +56,14 @@ type Options struct {
 	Concurrency int
 }
 
-// Git is the connection to the Git repository that the control plane's objects are applied from.
+// Git is the connection to the Git repository from which the control plane's objects are applied.
 type Git interface {
 	// Source returns the commit from which the objects were applied, or nil before a commit is known.
 	Source() *bundle.Source
 	// HoldReason returns the reason why publishing has stopped while a commit is only partially applied, or "".
 	HoldReason() string
-	// The control plane is regularly compared with the newest commit. ComparedAt returns the start of the last comparison
-	// that found the commit completely applied, or zero. RequestComparison requests a new comparison.
+	// ComparedAt returns the start of the last comparison of the control plane with the newest commit that found the
+	// commit completely applied, or zero. RequestComparison requests a new comparison.
 	ComparedAt() time.Time
 	RequestComparison()
 	// ApprovedAt returns the time at which the current commit approved the removal of a module from a Kyma, or zero.

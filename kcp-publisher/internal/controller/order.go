@@ -19,8 +19,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// These are the priorities of reconciles, highest first. priorityAwaited is for runtimes whose report a rollout is
-// waiting for, priorityChanged is for changes, and priorityRoutine is for polls and notifications.
+// Priorities of reconciles, highest first. priorityAwaited is for runtimes from which a rollout awaits a report,
+// priorityChanged is for changes, and priorityRoutine is for polls and notifications.
 const (
 	priorityAwaited = 1
 	priorityChanged = 0
@@ -31,11 +31,11 @@ const (
 	// While a rollout is waiting for a runtime's report, the publisher reads the report awaitedPolls times per poll
 	// interval.
 	awaitedPolls = 6
-	// If rollouts are waiting for the reports of more than maxAwaited runtimes, the publisher reads each of these reports
-	// less often.
+	// If rollouts await reports from more than maxAwaited runtimes, the publisher reads each of these reports less
+	// often.
 	maxAwaited = 100
-	// Reports of idle runtimes are read less often: their poll interval is multiplied by restingFactor, but increased to
-	// at most maxRestingPoll.
+	// The publisher reads the reports of idle runtimes less often: it multiplies the poll interval by restingFactor, up
+	// to maxRestingPoll.
 	restingFactor  = 2
 	maxRestingPoll = time.Minute
 )
@@ -118,8 +118,8 @@ func restingInterval(poll time.Duration) time.Duration {
 	return max(poll, min(restingFactor*poll, maxRestingPoll))
 }
 
-// maxReportAge returns the maximum age of a known report that a reconcile can use without reading the registry. isDue
-// is true if a bundle must be published. The maximum age is then higher, because publishing takes precedence.
+// maxReportAge returns the maximum age of a report that a reconcile can use without reading the registry again. If
+// isDue is true, a bundle must be published, and the maximum age is higher, because publishing takes precedence.
 func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	poll := k.pollInterval(kyma)
 	switch {
@@ -131,8 +131,8 @@ func (k *Kymas) maxReportAge(kyma *v1beta2.Kyma, isDue bool) time.Duration {
 	return min(poll, k.PollInterval) / 2
 }
 
-// nextPoll requeues the Kyma at its next poll, or at the time until if that is earlier. asked is the time at which the
-// runtime's report was last read.
+// nextPoll requeues the Kyma for its next poll, or for the time until if that is earlier. asked is the time at which
+// the runtime's report was last read.
 func (k *Kymas) nextPoll(kyma *v1beta2.Kyma, asked, until time.Time) ctrl.Result {
 	wait := k.pollInterval(kyma)
 	if left := asked.Add(wait).Sub(k.Now()); left < wait {

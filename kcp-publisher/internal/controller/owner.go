@@ -26,7 +26,7 @@ func (k *Kymas) checkOwner(ctx context.Context, kyma *v1beta2.Kyma) error {
 
 // listClaimants returns all Kymas that have the same runtime ID as this Kyma.
 func (k *Kymas) listClaimants(ctx context.Context, kyma *v1beta2.Kyma) ([]v1beta2.Kyma, error) {
-	all, err := k.kymasOfRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
+	all, err := k.kymasForRuntime(ctx, kyma.Namespace, plan.RuntimeID(kyma))
 	if err != nil {
 		return nil, err
 	}
@@ -63,9 +63,9 @@ func (k *Kymas) ensureOwner(ctx context.Context, p *pass) error {
 	return refused
 }
 
-// recordDenied records in the statuses of all other Kymas with the same runtime ID that they do not own the runtime. An
-// owner needs this before its deletion ends, because the publisher does not reconcile a suspended Kyma. After the
-// deletion, such a Kyma would be the only one with the runtime ID.
+// recordDenied records in the statuses of all other Kymas with the same runtime ID that they do not own the runtime.
+// This must happen before the owner's deletion ends: a suspended Kyma is not reconciled, and would be the only Kyma
+// with the runtime ID after the deletion.
 func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 	all, err := k.listClaimants(ctx, owner)
 	if err != nil {
@@ -94,7 +94,7 @@ func (k *Kymas) recordDenied(ctx context.Context, owner *v1beta2.Kyma) error {
 
 // acceptChallenge makes this Kyma the owner if the runtime's newest report contains an enrollment token for it. The
 // token must be newer than the tokens of all other Kymas with the same runtime ID. acceptChallenge returns false if the
-// report has no such token or the registry does not respond.
+// report does not contain such a token or the registry does not respond.
 func (k *Kymas) acceptChallenge(ctx context.Context, p *pass, all []v1beta2.Kyma, tokens trust.TokenSecrets) bool {
 	from := p.rules.ChallengeReporter(p.kyma, all, tokens, k.Now())
 	repository, err := k.Place.Reading(ctx, bundle.ReportRepository(from.Runtime))

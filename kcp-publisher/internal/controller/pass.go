@@ -23,8 +23,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// pass is the state of one reconcile of a Kyma. It contains the facts that the reconcile has collected and the results
-// of its actions.
+// pass is the state of one reconcile of a Kyma: the facts that it has collected and the results of its actions.
 type pass struct {
 	name    types.NamespacedName
 	started time.Time
@@ -55,7 +54,7 @@ type pass struct {
 	status  ingest.Facts
 }
 
-// beginPass starts a reconcile and sets the facts that require no request to the registry.
+// beginPass starts a reconcile and sets the facts that do not require a request to the registry.
 func (k *Kymas) beginPass(ctx context.Context, kyma *v1beta2.Kyma) *pass {
 	name := client.ObjectKeyFromObject(kyma)
 	// Read the change counters before the objects, so that a change in between causes another reconcile.
@@ -145,7 +144,7 @@ func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {
 		return
 	}
 	p.facts.Admitted = reconcile.Yes
-	p.input.Version = kyma.ResourceVersion // the resource version has changed if the finalizer was added
+	p.input.Version = kyma.ResourceVersion // adding the finalizer has changed the resource version
 	// Only the first read of a report can be postponed, so later reconciles skip the expensive comparison.
 	known := k.reports.lastKnown(kyma)
 	if p.facts.HasView && known.AskedAt.IsZero() && k.canPostpone(p.before, kyma, p.status, p.input) {
@@ -155,7 +154,7 @@ func (k *Kymas) checkAdmission(ctx context.Context, p *pass) {
 	}
 }
 
-// refusalReason returns the reason why the publisher must not publish for the Kyma, or nil. It also sets those parts of
+// refusalReason returns the reason why the publisher must not publish for the Kyma, or nil. It also sets the parts of
 // the status that do not depend on a report.
 func (k *Kymas) refusalReason(ctx context.Context, p *pass) (err error) {
 	if p.status.SilenceTimeout, p.status.IsCarried, err = p.rules.SilenceTimeoutFor(p.kyma); err != nil &&
@@ -187,7 +186,7 @@ func (k *Kymas) checkBundle(ctx context.Context, p *pass) {
 
 func (k *Kymas) fetchNewestReport(ctx context.Context, p *pass) {
 	fresh := k.PollInterval / 2
-	p.remainingDelay = 0 // a reconcile that an operator requested ignores the backoff
+	p.remainingDelay = 0 // a reconcile on an operator's request ignores the backoff
 	if p.facts.HasView {
 		k.takePendingWork(p)
 		fresh = k.maxReportAge(p.kyma, p.pending)
@@ -317,7 +316,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 			ctrl.LoggerFrom(ctx).V(1).Info("failed to read the runtime's bundle", "error", err.Error())
 		}
 		if _, refused := store.StatusOf(facts.PublishError); refused {
-			// Start a backoff. Otherwise, every poll would repeat the write that the registry refuses.
+			// Start a backoff. Otherwise, every poll would repeat the refused write.
 			k.recordFailure(ctx, p, facts.PublishError)
 			facts.PublishError = reason.With(reason.RegistryNotAnswering, facts.PublishError)
 		}

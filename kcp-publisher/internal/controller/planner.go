@@ -26,15 +26,15 @@ type PlannerOptions struct {
 	Restricted []string
 	// Shards is the number of shards of the fleet.
 	Shards int
-	// Selected is true if a label selector is configured, so that some Kymas of the control plane belong to no shard.
+	// Selected is true if a label selector is configured, so that some Kymas do not belong to any shard.
 	Selected bool
 	// PollInterval is the interval at which the shards read a runtime's report.
 	PollInterval time.Duration
-	// AgentPollInterval and ReportInterval are the intervals that the agents are configured with, or 0 for the
-	// defaults.
+	// AgentPollInterval and ReportInterval are the intervals in the agents' settings, or 0 for the defaults.
 	AgentPollInterval, ReportInterval time.Duration
-	// Announce sends an announcement to the shards: which control plane objects the planner has processed, and
-	// whether a rollout is active. It sets those fields of the announcement that identify this process.
+	// Announce sends an announcement to the shards. The announcement identifies the control plane objects that the
+	// planner has processed, and reports whether a rollout is active. Announce sets the fields that identify this
+	// process.
 	Announce func(ctx context.Context, a shard.Announcement) error
 	// Follow starts to follow the Git repository and returns the connection to it. hold and stop are the Planner's methods
 	// Hold and Stop. Follow is nil if no Git repository is configured.
@@ -45,7 +45,7 @@ type PlannerOptions struct {
 	MayWrite func() error
 	Now      func() time.Time
 	// TrustAuthors makes the planner apply all settings of Kymas. If it is false, the planner applies restricted
-	// settings only if an admission policy in the API server checks the permissions of their authors.
+	// settings only if an admission policy in the API server checks the authors' permissions.
 	TrustAuthors bool
 }
 
@@ -70,7 +70,7 @@ func NewPlanner(mgr ctrl.Manager, o PlannerOptions) (*Planner, error) {
 	p := &Planner{PlannerOptions: o, catalog: &Catalog{
 		Changes: NewChanges(), Reader: mgr.GetClient(), Namespace: o.Namespace, Restricted: o.Restricted,
 		Reconciles: make(chan event.GenericEvent), changed: make(chan event.GenericEvent, 1),
-		fleet: fleetstate.New(nil), // required, but unused because the planner does not publish
+		fleet: fleetstate.New(nil), // required, but not used, because the planner does not publish
 	}}
 	p.reportTimes.Store(new(make([]*shard.ReportTimes, o.Shards)))
 	if o.Follow != nil {
@@ -189,8 +189,8 @@ func (s *shardLabels) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Res
 	return ctrl.Result{}, nil
 }
 
-// mustLabelOwnerFirst reports whether another Kyma owns the runtime and must get the shard label before this Kyma. If
-// this Kyma got the label first, the shard would see only this Kyma and treat it as the owner.
+// mustLabelOwnerFirst reports whether another Kyma owns the runtime and must get the shard label before this Kyma.
+// Otherwise, the shard could cache only this Kyma and treat it as the owner.
 func (s *shardLabels) mustLabelOwnerFirst(ctx context.Context, kyma *v1beta2.Kyma, label string) (bool, error) {
 	var same v1beta2.KymaList
 	if err := s.client.List(ctx, &same, client.InNamespace(kyma.Namespace),

@@ -18,8 +18,8 @@ import (
 type PlannedGit struct {
 	// Source returns the current commit, or nil before a commit is known.
 	Source func() *bundle.Source
-	// The control plane is regularly compared with the newest commit. Compared returns the start of the last comparison
-	// that found the commit completely applied, or zero.
+	// Compared returns the start of the last comparison of the control plane with the newest commit that found the
+	// commit completely applied, or zero.
 	Compared func() time.Time
 	// Compare requests a new comparison. Requested reports whether a shard has requested a comparison since the last
 	// call of Requested.
@@ -41,16 +41,16 @@ type lastAnnouncement struct {
 	// state and active are the results of the last evaluation of the Rollouts. Hold clears state.
 	state  string
 	active bool
-	// applied is the time of the last call of a release function that Hold returned, in Unix nanoseconds, or 0.
+	// applied is the time at which a release function from Hold was last called, in Unix nanoseconds, or 0.
 	applied int64
 	// approved is the digest of the approvals that were written last.
 	approved string
-	// lastError is the last logged error of an announcement, and unapproved is the last logged error of storing the
+	// lastError is the last logged error from an announcement, and unapproved is the last logged error from storing
 	// approvals.
 	lastError, unapproved string
 }
 
-// Hold stops publishing in this process until release is called. To stop publishing in the shards, too, call Stop
+// Hold stops publishing in this process until release is called. To also stop publishing in the shards, call Stop
 // afterwards.
 func (p *Planner) Hold() (release func()) {
 	done := p.catalog.Hold()

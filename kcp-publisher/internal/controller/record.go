@@ -22,9 +22,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
-// persistNewData writes the status if it contains new data that must not be lost in a crash, such as the agent's new
-// key. The publisher cannot get this data a second time. facts contains the report that the status already names, so
-// no module gets a better state than in the report.
+// persistNewData writes the status if it contains new data that must survive a crash, such as the agent's new key,
+// because the publisher cannot get this data a second time. facts contains the report to which the status already
+// refers, so a module never gets a better state than in that report.
 func (k *Kymas) persistNewData(ctx context.Context, before, kyma *v1beta2.Kyma, facts ingest.Facts) error {
 	if !mustPersist(before.Status.Runtime, kyma.Status.Runtime) {
 		return nil
@@ -65,8 +65,8 @@ func thumbprintOf(key *v1beta2.RuntimeKey) string {
 	return key.Thumbprint
 }
 
-// postponesStatus reports whether this reconcile leaves writing the Kyma's status to the next one, because pushing
-// bundles to other runtimes is more urgent.
+// postponesStatus reports whether the next reconcile writes the Kyma's status instead of this one, because pushing
+// bundles for other runtimes is more urgent.
 func postponesStatus(outcome publish.Outcome) bool {
 	return outcome.IsPushed && !outcome.IsUnrecorded && outcome.Deviation == nil
 }
@@ -83,8 +83,8 @@ func (k *Kymas) writeStatus(ctx context.Context, before, after *v1beta2.Kyma) er
 	return nil
 }
 
-// patchStatus writes a Kyma's status. All status writes use it. If the API server refuses the status, it writes a
-// status that contains the error.
+// patchStatus writes a Kyma's status. All status writes use it. If the API server rejects the status, patchStatus
+// writes a status with the error.
 func (k *Kymas) patchStatus(ctx context.Context, before, after *v1beta2.Kyma) (refused, err error) {
 	err = k.replaceStatus(ctx, before, after)
 	if isUnwritable(err) {
@@ -125,7 +125,7 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		return
 	}
-	runtime := *kyma.Status.Runtime // copy, because the previous status may use the same struct
+	runtime := *kyma.Status.Runtime // copy it, because the previous status may share the struct
 	runtime.HealthyUntil, runtime.Running = nil, ""
 	if until := fleet.HealthyUntil(kyma, k.Now()); !until.IsZero() {
 		runtime.HealthyUntil, runtime.Running = &metav1.Time{Time: until}, fleet.RunningModules(kyma)
@@ -133,18 +133,18 @@ func (k *Kymas) setHealthyUntil(kyma *v1beta2.Kyma) {
 	kyma.Status.Runtime = &runtime
 }
 
-// etcdTooLarge is the message of etcd for a request that is too large. The API server returns it as an internal error.
+// etcdTooLarge is etcd's message for a request that is too large. The API server returns it as an internal error.
 const etcdTooLarge = "etcdserver: request is too large"
 
-// isUnwritable reports whether the API server refused the status with an error that a retry would not resolve.
+// isUnwritable reports whether the API server rejected the status with an error that a retry would not resolve.
 func isUnwritable(err error) bool {
 	return err != nil &&
 		(apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err) ||
 			strings.Contains(err.Error(), etcdTooLarge))
 }
 
-// writeRefusedStatus writes a status that contains the API server's error. Without it, the previous status would stay,
-// and the runtime would look healthy.
+// writeRefusedStatus writes a status with the API server's error. Otherwise, the previous status would stay, and the
+// runtime would look healthy.
 func (k *Kymas) writeRefusedStatus(ctx context.Context, before, after *v1beta2.Kyma, cause error) error {
 	after.Status = ingest.RefusedStatus(before.Status, after.Status, after.Generation, cause, k.Now())
 	k.setHealthyUntil(after)

@@ -29,8 +29,8 @@ type RemoteGit struct {
 	Compare func()
 }
 
-// cachedCommit is a Git commit whose objects are completely in this process's caches, with the removals that an
-// operator approved together with it.
+// cachedCommit is a Git commit with all of its objects in this process's caches, and the removals that an operator
+// approved for this commit.
 type cachedCommit struct {
 	commit    shard.Commit
 	source    *bundle.Source
@@ -47,8 +47,8 @@ func (p *RemotePlanner) hasCached(a shard.Announcement) bool {
 }
 
 // catchUp must be called after the planner has announced a commit. It compares this process's caches with the API
-// server and returns true if they contain all objects of the commit. Until then, a shard must not publish bundles,
-// because its caches receive the objects of a commit one after the other.
+// server and returns true if they contain all objects of the commit. Until then, the shard must not publish bundles,
+// because its caches receive the objects one after the other.
 func (p *RemotePlanner) catchUp(ctx context.Context) (bool, error) {
 	if p == nil {
 		return true, nil
@@ -96,7 +96,7 @@ func (p *RemotePlanner) Source() *bundle.Source {
 	if !known || announced.Held != "" || announced.Commit.Hash == "" || !p.hasCached(announced) {
 		return nil
 	}
-	// Keep the pointer of the same commit, because a new pointer would cause a complete reconcile of every Kyma.
+	// For the same commit, keep the pointer, because a new pointer would cause a complete reconcile of every Kyma.
 	source := bundle.Source{Repository: announced.Commit.Repository, Commit: announced.Commit.Hash}
 	if p.cached.source == nil || *p.cached.source != source {
 		p.cached.source = &source
@@ -113,8 +113,8 @@ func (p *RemotePlanner) HoldReason() string {
 	return announced.Held
 }
 
-// ComparedAt returns the start of the last comparison that found the newest commit completely applied, or zero. The
-// planner regularly compares the control plane with that commit.
+// ComparedAt returns the start of the planner's last comparison that found the newest commit completely applied, or
+// zero.
 func (p *RemotePlanner) ComparedAt() time.Time {
 	announced, known := p.Announced()
 	if !known || announced.Commit.Compared == 0 {
@@ -126,8 +126,8 @@ func (p *RemotePlanner) ComparedAt() time.Time {
 // RequestComparison asks the planner to compare the control plane with the newest commit.
 func (p *RemotePlanner) RequestComparison() { p.Git.Compare() }
 
-// ApprovedAt returns the time at which an operator approved the removal of a module from a Kyma together with the
-// current commit. It returns zero if the removal is not approved.
+// ApprovedAt returns the time at which an operator approved the removal of a module from a Kyma for the current commit.
+// It returns zero if the removal is not approved.
 func (p *RemotePlanner) ApprovedAt(kyma types.UID, module string) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,8 +170,8 @@ func (p *RemotePlanner) requestEvaluations(ctx context.Context, evaluate chan<- 
 	}
 }
 
-// caches compares the cached Kymas and Watchers of a shard with the API server. All other objects of a commit need no
-// comparison, because their digest is in the planner's announcement.
+// caches compares the cached Kymas and Watchers of a shard with the API server. The other objects of a commit do not
+// need a comparison, because the planner's announcement contains their digest.
 type caches struct {
 	cached, direct client.Reader
 	namespace      string
@@ -201,7 +201,7 @@ func (c *caches) areCurrent(ctx context.Context) (bool, error) {
 			return false, err
 		}
 	}
-	// Bundles contain the Watchers of the last reconcile, so reconcile the current ones.
+	// Bundles contain the Watchers from the last reconcile, so reconcile the current ones first.
 	_, err := c.watchers.Reconcile(ctx, ctrl.Request{})
 	return err == nil, err
 }
@@ -217,17 +217,18 @@ type version struct {
 	resource string
 }
 
-// pageOfMetadata is the number of objects in one page of a list request, which limits the memory of the request.
-const pageOfMetadata = 500
+// metadataPageSize is the number of objects in one page of a list request. It limits the memory of the request.
+const metadataPageSize = 500
 
-// listLive reads the objects of a kind from the API server, not from a cache. The result contains all earlier changes.
+// listLive lists the objects of a kind from the API server instead of a cache, so that the result contains all earlier
+// changes.
 func (c *caches) listLive(ctx context.Context, kind string, selector labels.Selector) (versions, error) {
 	all := versions{objects: map[string]version{}}
 	page := &metav1.PartialObjectMetadataList{}
 	page.SetGroupVersionKind(v1beta2.GroupVersion.WithKind(kind + "List"))
 	for {
 		if err := c.direct.List(ctx, page, client.InNamespace(c.namespace),
-			client.MatchingLabelsSelector{Selector: selector}, client.Limit(pageOfMetadata),
+			client.MatchingLabelsSelector{Selector: selector}, client.Limit(metadataPageSize),
 			client.Continue(page.Continue)); err != nil {
 			return versions{}, fmt.Errorf("list objects of kind %s: %w", kind, err)
 		}
@@ -240,8 +241,8 @@ func (c *caches) listLive(ctx context.Context, kind string, selector labels.Sele
 	}
 }
 
-// isUpToDate reports whether the cache is at least as new as the list v. Each object of the list must be cached in
-// the same or a newer version. The cache must not contain objects that were deleted before the list request.
+// isUpToDate reports whether the cache is at least as new as the list v: it contains each object in the list in the
+// same or a newer version, and no object that was deleted before the list request.
 func (v versions) isUpToDate(cached client.ObjectList) (bool, error) {
 	found := 0
 	current := true
@@ -253,7 +254,7 @@ func (v versions) isUpToDate(cached client.ObjectList) (bool, error) {
 		wanted, listed := v.objects[object.GetName()]
 		oldest := wanted.resource
 		if !listed || wanted.uid != object.GetUID() {
-			oldest = v.list // the object is not in the list, so the object must be newer than the list
+			oldest = v.list // an object that is missing in the list must be newer than the list
 		}
 		if listed {
 			found++

@@ -33,10 +33,10 @@ type RemotePlanner struct {
 	caches *caches
 
 	mu sync.Mutex // guards the fields below
-	// unplannedSince is when this shard first saw control plane objects that the planner has not announced yet. It is
-	// zero without such objects.
+	// unplannedSince is the time at which this shard first read control plane objects that the planner has not
+	// announced yet. It is zero if the planner has announced all of them.
 	unplannedSince time.Time
-	// cached is the last announced commit whose objects are all in this process's caches.
+	// cached is the last announced commit for which all objects are in this process's caches.
 	cached cachedCommit
 }
 
@@ -54,8 +54,8 @@ func (p *RemotePlanner) ownKymas(share shard.Share, kymas []v1beta2.Kyma) []v1be
 	return own
 }
 
-// keepWritten stores a Kyma if this process has added versions that rollouts selected to its status. The Kyma must be
-// used until the cache contains it, because the cache may receive later changes to Rollouts before this status.
+// keepWritten stores a Kyma if this process has added versions that rollouts selected to its status. Until the cache
+// contains this status, use the stored Kyma, because the cache may receive later changes to Rollouts first.
 func (p *RemotePlanner) keepWritten(before v1beta2.KymaStatus, kyma *v1beta2.Kyma) {
 	if p == nil || maps.EqualFunc(selectedVersions(before), selectedVersions(kyma.Status), isSameSelection) {
 		return
@@ -105,8 +105,8 @@ func (p *RemotePlanner) isPlanned(state string) bool {
 	return planned
 }
 
-// unannouncedFor returns for how long the planner has not announced the current control plane objects, or 0 if it has
-// announced them.
+// unannouncedFor returns how long the current control plane objects have been waiting for the planner's announcement,
+// or 0 if they were announced.
 func (p *RemotePlanner) unannouncedFor() time.Duration {
 	if p == nil {
 		return 0

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// The publisher waits for removalDelay after the first removal, so that it can decide about related removals
-	// together. For example, a user may change the labels of many Kymas one after the other.
+	// After the first removal, the publisher waits for removalDelay, so that it can decide about related removals
+	// together, for example while a user changes the labels of many Kymas one after the other.
 	removalDelay = time.Second
 	// A decision about the removals of the whole fleet is reused for decisionCacheTime.
 	decisionCacheTime = 2 * time.Second
@@ -33,7 +33,7 @@ const (
 )
 
 // removalJudge decides which modules can be removed from a runtime without an operator's approval. The decision depends
-// on the number of removals in the whole fleet. A removalJudge is safe for concurrent use.
+// on the number of removals in the whole fleet. It is safe for concurrent use.
 type removalJudge struct {
 	cached, uncached client.Reader
 	namespace        string
@@ -78,7 +78,7 @@ func newRemovals(o Options, cached, uncached client.Reader, recorder events.Even
 	}
 }
 
-// decideRemovals decides which of the given modules the next bundle can remove from a runtime.
+// decideRemovals decides which of these modules the next bundle can remove from a runtime.
 func (r *removalJudge) decideRemovals(
 	ctx context.Context, removing plan.NewRemovals, snapshot *catalog.Snapshot,
 ) (plan.RemovalDecision, error) {
@@ -123,8 +123,8 @@ func (r *removalJudge) decideRemovals(
 	return verdict, nil
 }
 
-// fleetDecision returns a decision about all pending removals in the fleet, including those of the given Kyma. It
-// reuses the last decision if possible, because a new decision must read all Kymas.
+// fleetDecision returns a decision about all pending removals in the fleet, including those of this Kyma. It reuses the
+// last decision if possible, because a new decision must read all Kymas.
 func (r *removalJudge) fleetDecision(
 	ctx context.Context, own *v1beta2.Kyma, pending []removal.PendingRemoval, snapshot *catalog.Snapshot, now time.Time,
 ) (removalDecision, error) {
@@ -162,7 +162,7 @@ func (r *removalJudge) fleetDecision(
 		}
 	}
 	r.pending = known
-	fleet.Recent = append(fleet.Recent, r.recentOfDeleted(existing, since)...)
+	fleet.Recent = append(fleet.Recent, r.recentDeletedKymaRemovals(existing, since)...)
 	fleet.Runtimes = plan.Rules{}.CountRemovable(all, fleet.Recent)
 	var err error
 	if fleet.NamespaceDeleted, err = r.isNamespaceDeleted(ctx, fleet.Pending); err != nil {
@@ -187,8 +187,8 @@ func (r *removalJudge) fleetDecision(
 	return r.lastDecision, nil
 }
 
-// recentOfDeleted returns the removals of deleted Kymas that were allowed after the time since.
-func (r *removalJudge) recentOfDeleted(existing map[string]bool, since time.Time) (recent []removal.Removal) {
+// recentDeletedKymaRemovals returns the removals of deleted Kymas that were allowed after the time since.
+func (r *removalJudge) recentDeletedKymaRemovals(existing map[string]bool, since time.Time) (recent []removal.Removal) {
 	for known, at := range r.deletedRemovals {
 		switch {
 		case at.Before(since):
@@ -234,8 +234,7 @@ func (r *removalJudge) pendingRemovals(
 	return all
 }
 
-// announceHeld logs and emits an Event about the removals that wait for approval. It does so once for each new set
-// of removals.
+// announceHeld logs and emits one Event for each new set of removals that wait for approval.
 func (r *removalJudge) announceHeld(ctx context.Context) {
 	runtimes := map[string]map[removal.Reason]int{}
 	for waiting, reason := range r.lastDecision.held {

@@ -42,13 +42,13 @@ func newReports(place store.Store, now func() time.Time, fleet *fleetstate.Fleet
 
 type digestAnswer struct {
 	askedAt time.Time
-	// notified is the value of Runtime.NotifiedCount before the registry was asked.
+	// notified is the value of Runtime.NotifiedCount before the request to the registry.
 	notified int64
 	digest   digest.Digest
 	err      error
 }
 
-// askDigest returns the digest of the latest report of a Kyma's runtime. If the last request to the registry is not
+// askDigest returns the digest of the latest report from a Kyma's runtime. If the last request to the registry is not
 // older than maxAge, it returns the known digest.
 func (r *reportReader) askDigest(
 	ctx context.Context, kyma *v1beta2.Kyma, known fleetstate.Report, maxAge time.Duration,
@@ -77,18 +77,18 @@ func (r *reportReader) isAnnounced(kyma *v1beta2.Kyma, known fleetstate.Report) 
 	return record.NotifiedCount != known.NotifiedCount && !record.MustHoldReports(r.now())
 }
 
-// isFresh reports whether the known report can be used without a request to the registry. An older report can be used,
-// too, if the runtime's reports recently caused too many bundles. This exception does not apply to a reconcile that an
-// operator requested.
+// isFresh reports whether the known report can be used without a request to the registry. This is also the case for an
+// older report if the runtime's reports have caused too many bundles recently, except in a reconcile that an operator
+// requested.
 func (r *reportReader) isFresh(record fleetstate.Runtime, known fleetstate.Report, maxAge time.Duration) bool {
 	return known.IsFresh(record.NotifiedCount, maxAge, r.now()) ||
 		maxAge > 0 && !known.AskedAt.IsZero() && record.MustHoldReports(r.now())
 }
 
-// fetchReport returns the latest report of a Kyma's runtime and the previously known report. If the known report is
-// fresh enough, it does not read the registry. If reply is set, it contains the digest of the latest report, so the
-// digest is not read again. fetchReport returns an error only if the registry did not respond. If the publisher refuses
-// the report or the registry cannot return it, newest contains the reason, because only this runtime is affected.
+// fetchReport returns the latest report from a Kyma's runtime and the previously known report. If the known report is
+// fresh enough, it does not read the registry. If reply is set, fetchReport uses the digest in it instead of requesting
+// the digest again. It returns an error only if the registry did not respond. If the publisher refuses the report or
+// the registry cannot return it, newest contains the reason, because only this runtime is affected.
 func (r *reportReader) fetchReport(
 	ctx context.Context, kyma *v1beta2.Kyma, reporter bundle.Reporter, maxAge time.Duration, reply *digestAnswer,
 ) (newest, before fleetstate.Report, err error) {
@@ -108,7 +108,7 @@ func (r *reportReader) fetchReport(
 			reporter.LastSequence = max(reporter.LastSequence, last.Sequence) // the Kyma's status may contain an older number
 		}
 	} else if status := kyma.Status.Runtime; status != nil && status.Observed != nil {
-		// The status already contains the data of this report, so the data needs no check.
+		// The status already contains this report's data, so it does not need a check.
 		reporter.Known = digest.Digest(status.Observed.Report)
 	}
 	known := before.Digest
@@ -150,8 +150,8 @@ func (r *reportReader) recordStart() {
 	}
 }
 
-// lastReport returns the time of a runtime's last report. It uses the last report of this publisher or the Kyma's
-// status, whichever is newer.
+// lastReport returns the time of a runtime's last report, from this publisher's memory or the Kyma's status, whichever
+// is newer.
 func (r *reportReader) lastReport(kyma *v1beta2.Kyma) silence.LastReport {
 	r.recordStart()
 	known := r.lastKnown(kyma)
@@ -299,8 +299,7 @@ func (k *Kymas) announceRefused(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 	}
 	for _, r := range after.Refused {
 		if !warned[r.Digest.String()+string(r.Reason)] {
-			// The registry may contain a different bundle than the one that this publisher pushed, so check this in the next
-			// reconcile.
+			// The registry may not contain the bundle that this publisher pushed, so check this in the next reconcile.
 			k.publishRecord(kyma).RequestCheck()
 			bundlesRefused.WithLabelValues(string(knownReason(r.Reason))).Inc()
 			k.announceEvent(kyma, nil, corev1.EventTypeWarning, v1beta2.ReasonBundleRefused,

@@ -27,14 +27,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/silence"
 )
 
-// Rollouts creates and advances Rollout objects. Its method View returns the catalog and the rollout decisions that
-// bundles are based on. All of its state is in the Rollout objects, so a new leader makes the same decisions.
+// Rollouts creates and advances Rollout objects. Its method View returns the catalog and the rollout decisions for new
+// bundles. All state is in the Rollout objects, so a new leader makes the same decisions.
 type Rollouts struct {
 	Client  client.Client
 	Events  events.EventRecorder
 	Catalog *Catalog
 	// Interval is the time between two evaluations of an active Rollout. Regular evaluations are necessary, because the
-	// end of a soak time or a deadline triggers no event.
+	// end of a soak time or a deadline does not trigger an event.
 	Interval time.Duration
 	Now      func() time.Time
 
@@ -42,9 +42,8 @@ type Rollouts struct {
 	// share is this process's part of the Kymas. With a remote planner, Rollouts only reads the Rollout objects.
 	share  shard.Share
 	remote *RemotePlanner
-	// announce sends an announcement to the shards. It contains a digest of the control plane objects that the
-	// planner has processed (state), and whether a rollout is active. announce is nil if this process is not the
-	// planner.
+	// announce sends an announcement to the shards: the digest of the control plane objects that the planner has
+	// processed (state), and whether a rollout is active. It is nil if this process is not the planner.
 	announce func(ctx context.Context, evaluated *catalog.Snapshot, state string, active bool) error
 	view     atomic.Pointer[plan.View]
 	// maxQuiet is the result of maxQuietTime: the longest time between two reports of a healthy runtime.
@@ -61,8 +60,8 @@ const (
 	reportDelay = 500 * time.Millisecond
 )
 
-// View returns the catalog and the rollout decisions that bundles are based on. It returns nil before the first
-// evaluation. In a shard, it also returns nil until the planner has processed the same control plane objects.
+// View returns the catalog and the rollout decisions for new bundles. It returns nil before the first evaluation. In a
+// shard, it also returns nil until the planner has processed the same control plane objects.
 func (r *Rollouts) View() *plan.View {
 	view := r.view.Load()
 	if view == nil || !r.remote.isPlanned(view.State) {
@@ -146,8 +145,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 	return ctrl.Result{}, nil
 }
 
-// mustWait reports whether the evaluation must wait, because a Git commit may be only partially applied or only
-// partially in this process's caches.
+// mustWait reports whether the evaluation must wait, because a Git commit may be applied or cached only partially.
 func (r *Rollouts) mustWait(ctx context.Context) (bool, ctrl.Result, error) {
 	isCurrent, err := r.remote.catchUp(ctx)
 	if err != nil {
@@ -156,8 +154,8 @@ func (r *Rollouts) mustWait(ctx context.Context) (bool, ctrl.Result, error) {
 	return !isCurrent || r.Catalog.isChanging(), ctrl.Result{RequeueAfter: catalogDelay}, nil
 }
 
-// activateView makes the result of an evaluation effective. In the planner, it announces the processed objects to the
-// shards. In all other processes, it stores the view that later bundles are based on.
+// activateView puts the result of an evaluation into effect. In the planner, it announces the processed objects to the
+// shards. In all other processes, it stores the view for later bundles.
 func (r *Rollouts) activateView(
 	ctx context.Context, next *plan.View, all []plan.Member, policies []fleet.RolloutPolicy, rollouts []fleet.Rollout,
 	active bool,
@@ -252,8 +250,8 @@ func (r *Rollouts) writeRollouts(ctx context.Context, round *rollout.Round, befo
 	return nil
 }
 
-// invalidMessage returns the reason why a new Rollout could not prove its version, or "". The webhook refuses such a
-// policy, but it is optional, and an older publisher may have accepted the policy.
+// invalidMessage returns the reason why a new Rollout could not prove its version, or "". The webhook rejects such a
+// policy, but the webhook is optional, and an older publisher may have accepted the policy.
 func invalidMessage(created *fleet.Rollout) string {
 	err := course.Validate(created.Spec.Course)
 	if err == nil {
@@ -263,8 +261,8 @@ func invalidMessage(created *fleet.Rollout) string {
 		err.Field, err.Detail)
 }
 
-// refusalMessage returns the reason why a Rollout cannot be created if only a user can resolve it. It returns "" for an
-// error that a retry may resolve.
+// refusalMessage explains why a Rollout cannot be created until a user acts. It returns "" for an error that a retry
+// may resolve.
 func refusalMessage(created *fleet.Rollout, before []fleet.Rollout, err error) string {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err),
@@ -298,8 +296,8 @@ func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string 
 // maxQuotedName limits names in messages.
 const maxQuotedName = 80
 
-// holdRefused must be called if a Rollout cannot be created. The runtimes keep their versions. It emits an Event about
-// the RolloutPolicy.
+// holdRefused must be called if a Rollout cannot be created. It makes the runtimes keep their versions and emits an
+// Event about the RolloutPolicy.
 func (r *Rollouts) holdRefused(round *rollout.Round, refused *fleet.Rollout, reason string) {
 	round.HoldRefused(refused, bundle.Bounded(reason, bundle.MaxMessageBytes))
 	policy := &corev1.ObjectReference{
@@ -329,8 +327,8 @@ func (r *Rollouts) emitChanges(object *fleet.Rollout, all []changes.Change) {
 
 // queueChanged queues every Kyma whose rollout decisions differ between the views before and now.
 func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all []plan.Member) error {
-	// While the catalog was changing for a long time, Kymas were requeued only at their next poll. Queue all Kymas
-	// now, so that they do not wait for it.
+	// While the catalog was changing for a long time, Kymas were requeued only for their next poll. Queue all Kymas
+	// now, so that they do not wait for that poll.
 	if slow := r.Catalog.isSlowChange.Swap(false); slow || before == nil ||
 		before.Catalog.Revision != now.Catalog.Revision {
 		err := r.Catalog.reconcileAll(ctx)
@@ -340,7 +338,7 @@ func (r *Rollouts) queueChanged(ctx context.Context, before, now *plan.View, all
 		return err
 	}
 	if len(before.Gates) > 0 && len(all) == 0 {
-		return r.Catalog.reconcileAll(ctx) // the last policy was deleted
+		return r.Catalog.reconcileAll(ctx) // a user deleted the last policy
 	}
 	differs := now.DifferenceFilter(before)
 	for i := range all {

@@ -26,11 +26,11 @@ type rootAnnotator struct {
 	readAt           time.Time
 }
 
-// The annotation is checked at this interval, because a user can delete the annotation or the Lease.
+// The publisher checks the annotation at this interval, because a user can delete the annotation or the Lease.
 const rootCheckInterval = 30 * time.Minute
 
 // writeNote writes the annotation if the root of trust has changed. After an error, the next call tries again. Without
-// leader election, the publisher has no Lease and writeNote does nothing.
+// leader election, the publisher does not have a Lease, and writeNote does nothing.
 func (n *rootAnnotator) writeNote(ctx context.Context, root trust.Root, now time.Time) {
 	text := fleet.RootNote{Epoch: root.Epoch, Version: root.Version, Expires: root.Expires.UTC(),
 		Fleet: root.Fleet}.String()

@@ -89,8 +89,8 @@ func (k *Kymas) logUnknownRuntime(ctx context.Context, secret *corev1.Secret, kn
 		"secret", subject, "runtime", runtime, "namespace", k.Catalog.Namespace)
 }
 
-// addSecrets adds the Secrets for the runtime's next bundle to r. It adds none if the publisher refused the runtime's
-// latest report. problem is the reason why some Secrets cannot be published.
+// addSecrets adds the Secrets for the runtime's next bundle to r. If the publisher refused the runtime's latest report,
+// it does not add Secrets. problem is the reason why some Secrets cannot be published.
 func (k *Kymas) addSecrets(
 	ctx context.Context, kyma *v1beta2.Kyma, r *plan.Runtime, newest fleetstate.Report,
 ) (problem, err error) {
@@ -179,8 +179,7 @@ func ownLabels(all map[string]string) map[string]string {
 	return own
 }
 
-// newPullSecretCache returns a cache that contains only the image pull Secret, and needs permission to read only this
-// Secret.
+// newPullSecretCache returns a cache for the image pull Secret that requires permission to read only this Secret.
 func newPullSecretCache(mgr ctrl.Manager, secret types.NamespacedName) (cache.Cache, error) {
 	return newNamespaceCache(mgr, secret.Namespace, cache.Options{
 		DefaultFieldSelector: fields.OneTermEqualSelector("metadata.name", secret.Name),
@@ -200,8 +199,8 @@ func (k *Kymas) requestsForAll(ctx context.Context, _ *corev1.Secret) []ctrl.Req
 	return requests
 }
 
-// readPullSecret returns the image pull Secret, or nothing if none is configured. problem is the reason why the Secret
-// cannot be published.
+// readPullSecret returns the image pull Secret, if one is configured. problem is the reason why the Secret cannot be
+// published.
 func (k *Kymas) readPullSecret(ctx context.Context) (secrets []corev1.Secret, problem, err error) {
 	if k.pullSecrets == nil {
 		return nil, nil, nil

@@ -19,12 +19,13 @@ import (
 )
 
 const (
-	// The publisher probes with a dry run whether the API server enforces the admission policy. The next probe follows
-	// after enforcedInterval if it does, and after unenforcedInterval if it does not.
+	// The publisher probes with a dry run whether the API server enforces the admission policy. It repeats the probe
+	// after enforcedInterval if the policy is enforced, and after unenforcedInterval otherwise.
 	enforcedInterval   = 5 * time.Minute
 	unenforcedInterval = 10 * time.Second
-	// The API server enforces a new policy only after a delay. If the first probe finds no policy, the publisher therefore
-	// returns errors and probes again for policyDelay. Afterwards, it ignores the settings that require the policy.
+	// The API server enforces a new policy only after a delay. If the first probe does not find the policy, the
+	// publisher therefore returns errors and probes again for policyDelay. After that, it ignores the settings that
+	// require the policy.
 	policyDelay = 30 * time.Second
 	// The text of the last Event is stored for at most maxWarnings Kymas, so that it is not emitted again.
 	maxWarnings = 10_000
@@ -33,7 +34,7 @@ const (
 var errPolicyUnknown = errors.New("failed to probe the admission policy for settings of Kymas")
 
 // settingsClient is a client that reads Kymas. If the API server does not enforce the admission policy, the client
-// removes those settings from the Kymas that only authorized users can set.
+// removes restricted settings from the Kymas, because unauthorized users could have set them.
 type settingsClient struct {
 	client.Client
 	events events.EventRecorder
@@ -71,7 +72,7 @@ func (c *settingsClient) List(ctx context.Context, list client.ObjectList, opts 
 	if !is {
 		return nil
 	}
-	// A probe sends one Kyma to the API server and can fail because of this Kyma. List returns an error only if the probe
+	// A probe patches one Kyma in a dry run and can fail because of this Kyma. List returns an error only if the probe
 	// failed with every Kyma.
 	var failed []*v1beta2.Kyma
 	for i := range kymas.Items {

@@ -24,8 +24,7 @@ const (
 )
 
 // settledUntil returns the time until which reconciles of the Kyma can be skipped if no input changes. It returns zero
-// if the next reconcile must not be skipped. If the runtime could count as silent before the end of this period, it
-// returns the earlier time.
+// if the next reconcile must not be skipped. If the runtime could count as silent earlier, it returns that time.
 func settledUntil(
 	before, after *v1beta2.Kyma, facts ingest.Facts, outcome publish.Outcome, now time.Time, interval time.Duration,
 ) time.Time {
@@ -49,8 +48,8 @@ func settledUntil(
 	return until
 }
 
-// canPostpone reports whether the first reconcile of a Kyma in this process can postpone reading the report. Because of
-// this, a restart causes only one registry request per idle runtime instead of two.
+// canPostpone reports whether the first reconcile of a Kyma in this process can postpone reading the report. A restart
+// then causes only one registry request per idle runtime instead of two.
 func (k *Kymas) canPostpone(before, kyma *v1beta2.Kyma, facts ingest.Facts, input fleetstate.ReconcileInput) bool {
 	switch {
 	case !plan.IsResting(kyma), plan.ReconcileRequest(kyma) != "", input.View.IsAwaited(plan.RuntimeID(kyma)),

@@ -155,8 +155,8 @@ func (k *Kymas) setUpShared(mgr ctrl.Manager) error {
 	)
 }
 
-// setUpPlanning adds the controllers that run once in the fleet. In a shard, it adds the connection to the planner,
-// which runs these controllers.
+// setUpPlanning adds the controllers that run only once per fleet. In a shard, it adds the connection to the planner
+// instead, which runs these controllers.
 func (k *Kymas) setUpPlanning(mgr ctrl.Manager) error {
 	if p := k.Planner; p != nil {
 		follow := func(ctx context.Context) error { return p.requestEvaluations(ctx, k.Catalog.changed) }
@@ -196,7 +196,7 @@ func (k *Kymas) setUp(mgr ctrl.Manager, secrets, pullSecrets cache.Cache) error 
 	return controlled.Complete(k)
 }
 
-// setUpSignatures adds the controller that updates the keys and the policy of the verifier, if one is configured.
+// setUpSignatures adds the controller that updates the verifier's keys and policy, if a verifier is configured.
 func setUpSignatures(mgr ctrl.Manager, o Options, components *component.Reader, catalog *Catalog) error {
 	if o.Signatures.Verifier == nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/components/signature"
 )
 
-// SignatureOptions configures the verification of signatures. If Verifier is nil, no signatures are verified.
+// SignatureOptions configures the verification of signatures. If Verifier is nil, the publisher does not verify
+// signatures.
 type SignatureOptions struct {
 	Verifier *signature.Verifier
 	// Namespace contains the Secrets with public keys.
@@ -64,8 +65,8 @@ func (s *signatureKeys) Start(ctx context.Context) error {
 	}
 }
 
-// reloadPolicy reads the policy file. If the policy has changed, all components are verified again and all Kymas are
-// queued.
+// reloadPolicy reads the policy file. If the policy has changed, it queues all Kymas and makes the publisher verify all
+// components again.
 func (s *signatureKeys) reloadPolicy(ctx context.Context, log logr.Logger) error {
 	policy, err := signature.ReadPolicy(s.PolicyFile)
 	if err != nil {

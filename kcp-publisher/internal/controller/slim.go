@@ -64,8 +64,8 @@ func NewSlimmer() *Slimmer {
 	}
 }
 
-// Release drops parts that were not used recently if many parts are stored. It has an effect once per releaseInterval.
-// The usual parts of a fleet need little memory, so they stay.
+// Release drops parts that were not used recently if many parts are stored, at most once per releaseInterval. The usual
+// parts of a fleet need little memory, so they stay.
 func (s *Slimmer) Release(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,8 +92,8 @@ func (s *Slimmer) run(ctx context.Context) error {
 	}
 }
 
-// sharePart returns the stored part that equals the given part. If none is stored yet, it calls keep with the given
-// part, and stores and returns the result.
+// sharePart returns the stored part that equals part. If no equal part is stored yet, it calls keep with part, and
+// stores and returns the result.
 func sharePart[T any](s *Slimmer, kind partKind, part T, keep func(T) T) T {
 	var text []byte
 	if plain, is := any(part).(string); is {
@@ -121,7 +121,7 @@ func mustEncode(data any) []byte {
 	return text
 }
 
-// Transform is a cache transform for Kymas. It removes unused fields, and replaces parts that several Kymas contain
+// Transform is a cache transform for Kymas. It removes unused fields, and replaces parts that occur in several Kymas
 // with a shared copy.
 func (s *Slimmer) Transform(object any) (any, error) {
 	kyma, is := object.(*v1beta2.Kyma)
@@ -228,6 +228,5 @@ func (s *Slimmer) shareObject(object *v1beta2.TrackingObject) *v1beta2.TrackingO
 	return sharePart(s, partObjects, object, func(o *v1beta2.TrackingObject) *v1beta2.TrackingObject { return o })
 }
 
-// shareText returns a shared copy of the text. It copies the text, so that the memory of the decoded document can be
-// freed.
+// shareText returns a shared copy of the text. The copy lets the garbage collector free the decoded document.
 func (s *Slimmer) shareText(text string) string { return sharePart(s, partTexts, text, strings.Clone) }

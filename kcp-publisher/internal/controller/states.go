@@ -15,7 +15,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/fleet"
 )
 
-// These metrics count runtimes and modules. The number of time series depends on the size of the catalog, not on the
+// Metrics that count runtimes and modules. The number of time series depends on the size of the catalog, not on the
 // number of runtimes.
 var (
 	runtimesByState = measure.Definition{
@@ -78,12 +78,11 @@ type stateMetrics struct {
 	counts map[fleetstate.Series]int
 }
 
-// metricsPart counts the runtimes of one shard, or of all runtimes if the publisher has no shards. While a Kyma moves
-// to another shard, both shards can count it.
+// metricsPart counts the runtimes of one shard, or all runtimes if the publisher does not use shards. While a Kyma
+// moves to another shard, both shards can count it.
 type metricsPart struct {
 	fleet *fleetstate.Fleet
-	// isReady returns true as soon as the publisher knows which Kymas have pending work. If it is nil, the publisher does
-	// not know this.
+	// isReady returns true once it is known which Kymas have pending work. If it is nil, this is never known.
 	isReady func() bool
 }
 
@@ -125,7 +124,7 @@ func (s *stateMetrics) removePart(p *metricsPart) {
 	delete(s.parts, p)
 }
 
-// runtimeSeries returns the time series that count a runtime. If a series counts several modules of the runtime, the
+// runtimeSeries returns the time series that count a runtime. If a series counts several of the runtime's modules, the
 // result contains it several times.
 func runtimeSeries(r fleet.Runtime, catalog moduleCatalog) []fleetstate.Series {
 	all := []fleetstate.Series{
@@ -227,8 +226,8 @@ func (s *stateMetrics) Collect(to chan<- prometheus.Metric) {
 // totalCounts contains the totals of all parts.
 type totalCounts struct {
 	counted, pending int
-	// lastReport is the last report time of the runtime that has been silent the longest. pendingSince is when the
-	// runtime that has waited the longest for its next bundle started to wait.
+	// lastReport is the oldest last report time of all runtimes. pendingSince is the time since which a runtime has
+	// been waiting the longest for its next bundle.
 	lastReport, pendingSince time.Time
 	ready                    bool
 }
@@ -274,8 +273,8 @@ func olderTime(a, b time.Time) time.Time {
 }
 
 // applyTime returns the time between the creation of a bundle and the arrival of the first report that lists the bundle
-// as applied. before and after are two consecutive statuses. isFirst is false if after does not contain such a report,
-// or if before already did.
+// as applied. before and after are consecutive statuses. isFirst is false if after does not contain such a report, or
+// if before already contained one.
 func applyTime(before, after v1beta2.KymaStatus) (took time.Duration, isFirst bool) {
 	r := after.Runtime
 	if r == nil || r.Published == nil || r.Observed == nil || r.Observed.Digest != r.Published.Digest ||

@@ -24,7 +24,8 @@ import (
 // Trains evaluates PromotionPolicies, promotes versions, and writes the policies' statuses. All of its state is in
 // these statuses.
 type Trains struct {
-	// client is the settingsClient, which removes settings from Kymas that their authors had no permission to set.
+	// client is the settingsClient, which removes settings from Kymas if their authors may not have had permission to
+	// set them.
 	client client.Client
 	// uncached reads from the API server, because the cache might not contain the last promotion yet.
 	uncached client.Reader
@@ -33,11 +34,11 @@ type Trains struct {
 	// mayWrite returns an error if this process no longer holds its Lease.
 	mayWrite func() error
 	now      func() time.Time
-	// isPartial is true if this publisher does not reconcile all Kymas of the namespace. In this case, it promotes no
-	// versions, because it does not know the state of all runtimes.
+	// isPartial is true if this publisher does not reconcile all Kymas in the namespace. In this case, it does not
+	// promote versions, because it does not know the state of all runtimes.
 	isPartial bool
-	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because reports
-	// of runtimes trigger no events.
+	// interval is the time between two evaluations of all policies. Regular evaluations are necessary, because
+	// runtimes' reports do not trigger events.
 	interval time.Duration
 	members  plan.MemberCache
 }
@@ -151,7 +152,7 @@ func (t *Trains) readInput(ctx context.Context, policies []fleet.PromotionPolicy
 	return in, nil
 }
 
-// performPromotion puts one version into the next channel. If the policy's promoteBy is Command, it only emits an Event
+// performPromotion sets the next channel to one version. If the policy's promoteBy is Command, it only emits an Event
 // about the possible promotion. outdated is true if the ModuleReleaseMeta has changed since it was read.
 func (t *Trains) performPromotion(
 	ctx context.Context, outcome *train.Outcome, due train.Promotion, meta *v1beta2.ModuleReleaseMeta,

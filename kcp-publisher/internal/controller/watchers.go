@@ -159,8 +159,8 @@ func (k *Kymas) announceWatched(kyma *v1beta2.Kyma, before *bundle.AcceptedRepor
 			if more := len(news.objects) - maxWatchEvents; i == maxWatchEvents-1 && more > 0 {
 				note += fmt.Sprintf(", and %d more", more)
 			}
-			// The Event refers to the changed object, so that each object has its own Event. The API server would
-			// combine Events with the same reference into one.
+			// The Event refers to the changed object, so that each object has its own Event. Otherwise, the API server
+			// would combine the Events into one.
 			about := &corev1.ObjectReference{
 				APIVersion: v1beta2.GroupVersion.String(), Kind: "Watcher", Namespace: kyma.Namespace,
 				Name:      news.watcher.Name,

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/course"
 )
 
-// validateCourse refuses a RolloutPolicy or a Rollout with an invalid course. An object whose waves do not change is
-// accepted, so that an operator can still pause or abort a Rollout that an older publisher accepted.
+// validateCourse rejects a RolloutPolicy or a Rollout with invalid waves or failure settings. It accepts an update that
+// does not change the waves, so that an operator can still pause or abort a Rollout that an older publisher accepted.
 func validateCourse(_ context.Context, request admission.Request) admission.Response {
 	var before, after struct {
 		Spec fleet.Course `json:"spec"`

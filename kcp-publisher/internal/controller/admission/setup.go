@@ -183,8 +183,8 @@ func (o Options) webhookAddress() (hosts []string, clientConfig func(path string
 // NeedLeaderElection returns false, because every replica serves the webhooks.
 func (r *registration) NeedLeaderElection() bool { return false }
 
-// Start keeps the certificates and the webhook configuration correct until the context ends. It checks them at the
-// start, after each change of a watched object, and every checkInterval.
+// Start keeps the certificates and the webhook configuration up to date until the context ends. It checks them at the
+// start, after each change to a watched object, and every checkInterval.
 func (r *registration) Start(ctx context.Context) error {
 	changed := make(chan struct{}, 1)
 	for _, watched := range r.watchedObjects() {

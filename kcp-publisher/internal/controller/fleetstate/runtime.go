@@ -28,7 +28,7 @@ type Runtime struct {
 	// NotifiedCount counts the notifications about new reports of the runtime.
 	NotifiedCount int64
 	ChangedCount  int64
-	// Settled is the last reconcile after which no work was pending.
+	// Settled is the last reconcile that left no work pending.
 	Settled SettledReconcile
 	Pending PendingWork
 	Backoff *Backoff
@@ -175,7 +175,7 @@ const (
 
 // Backoff is a growing delay between requests to a registry after failed requests.
 type Backoff struct {
-	// Since is the start of the backoff. Until is the end of its current delay.
+	// Since is the start of the backoff, and Until is the end of the current delay.
 	Since, Until time.Time
 	delays       *backoff.ExponentialBackOff
 }

@@ -17,9 +17,9 @@ const (
 	approvalsField = "approvals"
 )
 
-// heartbeat is the text that each process regularly writes to the ConfigMap. It contains the number of shards that the
-// process is configured with, a counter, and the announcement that the process last read. It also contains the number
-// of the process's requests for a comparison with Git.
+// heartbeat is the text that each process regularly writes to the ConfigMap. It contains the process's configured
+// number of shards, a counter, the number of the announcement that the process last read, and the number of its
+// requests for a comparison with Git.
 type heartbeat struct {
 	shards      int
 	count       int64
@@ -44,7 +44,8 @@ func (b *Board) heartbeat(last heartbeat) (next heartbeat, urgent bool) {
 // nameOf returns the text that identifies an announcement in heartbeats.
 func nameOf(a shard.Announcement) string { return a.Holder + "/" + strconv.FormatInt(a.Number, 10) }
 
-// hasRead reports whether the process with this heartbeat has read the announcement or a newer one of the same planner.
+// hasRead reports whether the process with this heartbeat has read the announcement, or a newer one from the same
+// planner.
 func hasRead(beat string, a shard.Announcement) bool {
 	if !acknowledges(beat) {
 		return false
@@ -124,8 +125,8 @@ func (b *Board) writeAnnouncement(ctx context.Context, a shard.Announcement) err
 }
 
 // Acknowledged waits until no process uses an older announcement than this process's last one. It returns when all
-// processes have read the last announcement, and at the latest after OutdatedAfter, when no process uses an older one
-// anymore.
+// processes have read the last announcement. It returns at the latest after OutdatedAfter, because processes do not use
+// older announcements after that time.
 func (b *Board) Acknowledged(ctx context.Context) error {
 	for {
 		done, err := b.acknowledged(time.Now())

@@ -25,8 +25,8 @@ import (
 
 const (
 	readInterval, heartbeatInterval = 500 * time.Millisecond, 2 * time.Second
-	// A process without a heartbeat for memberTimeout is considered dead. After memberRemovalTimeout, it is removed
-	// from the ConfigMap.
+	// A process counts as dead if its heartbeat has not changed for memberTimeout. After memberRemovalTimeout, the
+	// other processes remove it from the ConfigMap.
 	memberTimeout, memberRemovalTimeout = 10 * time.Second, 5 * time.Minute
 	// If a process cannot read the ConfigMap, it uses the last announcement for at most announcementTimeout.
 	announcementTimeout = 6 * time.Second
@@ -35,8 +35,8 @@ const (
 	OutdatedAfter  = announcementTimeout + 2*time.Second
 	requestTimeout = 4 * time.Second
 	// A process also stops using announcements when its last heartbeat is older than heartbeatTimeout. The planner
-	// therefore does not wait for a process whose heartbeat has not changed for silentTimeout. The planner can see a
-	// heartbeat up to requestTimeout before the write ends.
+	// therefore does not wait for a process if its heartbeat has not changed for silentTimeout. The planner can read a
+	// heartbeat up to requestTimeout before the write returns.
 	heartbeatTimeout = 10 * time.Second
 	silentTimeout    = heartbeatTimeout + requestTimeout + time.Second
 
@@ -60,8 +60,8 @@ type Board struct {
 	mu sync.Mutex // guards the fields below
 	// members maps the name of each process to its last heartbeat and to the time at which the heartbeat last changed.
 	members map[string]member
-	// announcement is the planner's announcement, and holder is the holder of the planner's Lease. Both are from the last
-	// read, which started at readAt. readAt is zero before the first read.
+	// announcement is the planner's announcement, and holder is the holder of the planner's Lease, both from the last
+	// read. readAt is the start of that read, or zero before the first read.
 	announcement shard.Announcement
 	holder       string
 	readAt       time.Time
@@ -93,8 +93,8 @@ type member struct {
 }
 
 // NewBoard returns the Board of a process. member is the name of this process. name is the name of the ConfigMap and of
-// the planner's Lease. hinted is called with runtimes that may have sent new reports, about which other processes
-// received notifications. hinted can be nil and must not block.
+// the planner's Lease. When another process has received a notification about a new report, hinted is called with the
+// runtime. hinted can be nil and must not block.
 func NewBoard(
 	api client.Client, namespace, name, member string, shards int, hinted func(runtimes []string),
 ) *Board {
@@ -203,8 +203,8 @@ func (b *Board) readConfigMap(ctx context.Context) error {
 	return nil
 }
 
-// storeContent copies the content of the ConfigMap to b. It returns this process's own announcement, and the fields to
-// remove from the ConfigMap because their processes are dead.
+// storeContent copies the content of the ConfigMap to b. It returns this process's own announcement, and the fields of
+// dead processes, which must be removed from the ConfigMap.
 func (b *Board) storeContent(
 	data map[string]string, announced shard.Announcement, lease *coordinationv1.Lease, asked time.Time,
 ) (own *shard.Announcement, forgotten map[string]any) {
@@ -255,8 +255,8 @@ func (b *Board) lostMember(next map[string]member) bool {
 	return false
 }
 
-// isSilent reports whether a process cannot use any announcement, because its heartbeat has not changed for
-// silentTimeout. A process of version 0.1.0 uses announcements without a heartbeat. The caller must hold b.mu.
+// isSilent reports whether a process has stopped using announcements, because its heartbeat has not changed for
+// silentTimeout. Processes of version 0.1.0 use announcements without a heartbeat. The caller must hold b.mu.
 func (b *Board) isSilent(m member) bool {
 	return acknowledges(m.heartbeat) && b.readAt.Sub(m.changedAt) > silentTimeout
 }
@@ -295,8 +295,8 @@ func (b *Board) ClearAnnouncement() {
 }
 
 // Announced returns the planner's announcement. known is false if the announcement may be outdated, if the planner may
-// not know this process, or if the planner is configured with another number of shards than this process. The
-// announcement's field State is empty while publishing has stopped because of a Git commit.
+// not have read this process's heartbeat, or if the planner uses a different number of shards than this process. Field
+// State of the announcement is empty while publishing has stopped because of a Git commit.
 func (b *Board) Announced() (a shard.Announcement, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

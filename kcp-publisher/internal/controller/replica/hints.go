@@ -9,17 +9,17 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/shard"
 )
 
-// A hint is a runtime ID whose agent has notified this process about a new report. Another process may be responsible
-// for the runtime. Therefore, each process writes its hints to the ConfigMap, at most once per hintsInterval. It
-// removes them after hintsKept, when every process has read them. If a hint is lost, the responsible process reads the
-// report at its next poll.
+// A hint is the ID of a runtime about which this process has received a notification of a new report. Another process
+// may be responsible for the runtime, so each process writes its hints to the ConfigMap, at most once per
+// hintsInterval. It removes them after hintsKept, when every process has read them. If a hint is lost, the responsible
+// process reads the report at its next poll.
 const hintsInterval, hintsKept = time.Second, 3 * time.Second
 
 // maxKeptHints is the maximum number of messages of one process in the ConfigMap.
 const maxKeptHints = int(hintsKept/hintsInterval) + 1
 
-// outbox contains this process's hints that must be sent or were sent recently. It also contains, for each other
-// process, the number of its last hints that this process has received.
+// outbox contains the hints that this process must send or has sent recently. For each other process, it also contains
+// the number of the last hints that this process has received.
 type outbox struct {
 	waiting shard.Waiting
 	sent    []shard.Hints

@@ -136,8 +136,8 @@ func (r *Replica) holdPart(ctx context.Context, part int, lease *manager.Lease) 
 	return r.runPart(ctx, part, lease, lost)
 }
 
-// runPart runs a part until it is assigned to another process. If this process loses the Lease, runPart returns an
-// error and the process must exit, because running work cannot be canceled.
+// runPart runs a part until the part is assigned to another process. If this process loses the Lease, runPart returns
+// an error and the process must exit, because running work cannot be canceled.
 func (r *Replica) runPart(ctx context.Context, part int, lease *manager.Lease, lost <-chan struct{}) error {
 	name := r.Leases(part)
 	log := ctrl.LoggerFrom(ctx).WithName("replica").WithValues("lease", name)
