@@ -1,5 +1,5 @@
-// Package catalog indexes the ModuleTemplates and ModuleReleaseMetas of a control plane. It performs no I/O and does
-// not depend on runtimes.
+// Package catalog indexes the ModuleTemplates and ModuleReleaseMetas of a control plane. It does not perform I/O and
+// does not depend on runtimes.
 package catalog
 
 import (
@@ -23,7 +23,7 @@ import (
 
 // Snapshot is the catalog at one moment. It is safe for concurrent use.
 type Snapshot struct {
-	// Revision is a hash of the catalog's contents. Two catalogs with the same contents have the same revision.
+	// Revision is a hash of the catalog's content. Two catalogs with the same content have the same revision.
 	Revision string
 
 	metas     map[string]*moduleOffer // by module name
@@ -80,8 +80,8 @@ type Choice struct {
 	// IsSelfNamed is true if the component name comes only from the descriptor in the ModuleTemplate.
 	IsSelfNamed bool
 	Mandatory   bool
-	// Err is the reason why a mandatory module cannot be installed in any version. If Err is set, the only other set
-	// fields are Module and Mandatory.
+	// Err is the reason why no version of a mandatory module can be installed. If Err is set, only the fields Module
+	// and Mandatory are set, too.
 	Err error
 }
 
@@ -138,8 +138,8 @@ func New(
 		if err := encoder.Encode(t.entry); err != nil {
 			return nil, err
 		}
-		// The error is ignored here: package resolve reports an invalid annotation in the status of each Kyma that uses
-		// the ModuleTemplate.
+		// Ignore the error here: package resolve reports an invalid annotation in the status of each Kyma that uses the
+		// ModuleTemplate.
 		used, _ := bundle.ParseUsedValues(t.Annotations[v1beta2.AnnotationUsesValues])
 		for _, name := range used {
 			s.valueNames[name] = true
@@ -213,8 +213,8 @@ func newTemplate(object v1beta2.ModuleTemplate) (*template, error) {
 	return t, err
 }
 
-// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit. With them,
-// every commit would change the catalog of every runtime.
+// privateAnnotations lists annotations that catalog entries omit. Some of them change with every Git commit, so every
+// commit would otherwise change the catalog of every runtime.
 var privateAnnotations = []string{
 	"kubectl.kubernetes.io/last-applied-configuration", v1beta2.AnnotationGitCommit, v1beta2.AnnotationGitDigest,
 	v1beta2.AnnotationPrune,

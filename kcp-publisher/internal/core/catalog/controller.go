@@ -44,6 +44,5 @@ func (s *Snapshot) checkController(module string, all []*template) error {
 		v1beta2.LabelControllerName)
 }
 
-// maxControllerBytes is the maximum length of a controller name. A longer name cannot be the value of a
-// ModuleTemplate's label.
+// maxControllerBytes is the maximum length of a controller name, because a longer name cannot be a label value.
 const maxControllerBytes = 63

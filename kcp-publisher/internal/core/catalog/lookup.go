@@ -10,9 +10,9 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// Lookup returns the ModuleTemplate of a module in a channel for a Kyma with these labels. If the module has no
-// ModuleReleaseMeta, it returns the module's ModuleTemplate with this channel in spec.channel. The reason of the error
-// is one of reason.Problems.
+// Lookup returns the ModuleTemplate of a module in a channel for a Kyma with these labels. If the module does not have
+// a ModuleReleaseMeta, it returns the module's ModuleTemplate with this spec.channel. The reason of the error is one of
+// reason.Problems.
 func (s *Snapshot) Lookup(module, channel string, kyma labels.Set) (Choice, error) {
 	version, err := s.OfferedVersion(module, channel, kyma)
 	if err != nil {
@@ -243,7 +243,7 @@ func (s *Snapshot) lookupWithoutMeta(module, channel string, kyma labels.Set) (C
 				"module %s: module template not allowed: not offered to this runtime: %s", module, why)
 	}
 	if o := s.metas[t.module]; o != nil {
-		// Another name of a module must not bypass the visibility of its ModuleReleaseMeta.
+		// A request under another name must not bypass the visibility rules of the module's ModuleReleaseMeta.
 		if err := o.checkRequest(kyma); err != nil {
 			return Choice{},
 				reason.Errorf(reason.ModuleNotOffered, "module %s is another name of a module that is not available: %v",
@@ -288,8 +288,8 @@ func (t *template) newChoice(c Choice) (Choice, error) {
 	return c, nil
 }
 
-// MandatoryModules returns the highest version of each mandatory module, sorted by module name. If a module has no
-// usable ModuleTemplate, Err is set in its Choice.
+// MandatoryModules returns the highest version of each mandatory module, sorted by module name. If none of a module's
+// ModuleTemplates is usable, Err is set in its Choice.
 func (s *Snapshot) MandatoryModules() []Choice {
 	best := map[string]Choice{}
 	offerHigher := func(c Choice) {

@@ -12,8 +12,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
 
-// IsHidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. The publisher
-// removes an installed module after this error. After any other error, the module stays installed.
+// IsHidden reports whether a lookup failed because labels or a selector hide the module from the Kyma. After this
+// error, the publisher removes an installed module. After any other error, the module stays installed.
 //
 // Source: lifecycle-manager, pkg/module/sync, "Due to module template visibility change, some module previously
 // deployed should be removed".
@@ -74,8 +74,8 @@ func (s *Snapshot) listTemplates(module, version string) []*template {
 	return found
 }
 
-// VersionTemplates returns the ModuleTemplates of a module's version, by the rule that lookups of the version use. In a
-// valid catalog, each version has exactly one.
+// VersionTemplates returns the ModuleTemplates of a module's version, according to the same rule as lookups. In a valid
+// catalog, each version has exactly one.
 func (s *Snapshot) VersionTemplates(module, version string) []*v1beta2.ModuleTemplate {
 	var found []*v1beta2.ModuleTemplate
 	for _, t := range s.listTemplates(module, version) {
@@ -122,8 +122,8 @@ type sizedEntry struct {
 // catalogBytes limits the total size of the catalog entries. It leaves 64 KiB for the rest of the catalog document.
 const catalogBytes = bundle.MaxDocumentBytes - 64<<10
 
-// maxEntrySize returns the size in bytes above which VisibleCatalog omits an entry. If the catalog is too large, the
-// largest entries are omitted first, so that one large module does not displace many small ones.
+// maxEntrySize returns the size in bytes above which VisibleCatalog omits an entry. If the catalog is too large,
+// VisibleCatalog omits the largest entries first, so that one large module does not displace many small ones.
 func maxEntrySize(metas, templates []sizedEntry) int {
 	total := 0
 	sizes := make([]int, 0, len(metas)+len(templates))
@@ -156,9 +156,9 @@ func entriesUpTo(maxSize int, entries []sizedEntry) []bundle.CatalogEntry {
 	return fitting
 }
 
-// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if its version has no
-// visible ModuleTemplate according to isVisible. For each channel, heldVersion returns the version that a rollout keeps
-// in the runtime, or "".
+// visibleChannels returns the channels of a module that a Kyma can use. It omits a channel if no ModuleTemplate of its
+// version is visible according to isVisible. For each channel, heldVersion returns the version that a rollout keeps in
+// the runtime, or "".
 func (s *Snapshot) visibleChannels(
 	o *moduleOffer, kyma labels.Set, heldVersion func(module, channel string) string, isVisible func(*template) bool,
 ) []v1beta2.ChannelVersion {
@@ -217,7 +217,7 @@ func (t *template) isVisible(kyma labels.Set) bool {
 }
 
 // isFoundWithoutMeta reports whether lookupWithoutMeta can find a ModuleTemplate: it has a spec.channel, and its module
-// has no ModuleReleaseMeta and is not restricted.
+// does not have a ModuleReleaseMeta and is not restricted.
 func (s *Snapshot) isFoundWithoutMeta(t *template) bool {
 	return t.Spec.Channel != "" && s.metas[t.module] == nil && !slices.Contains(s.restricted, t.module)
 }

@@ -19,7 +19,7 @@ type WithheldObject struct {
 	Kind string
 	Key  types.NamespacedName
 	UID  types.UID
-	// Err is the reason why the object is not published. It contains the names of the object and the field.
+	// Err is the reason why the object is not published. It names the object and the field.
 	Err error
 }
 

@@ -1,4 +1,5 @@
-// Package course validates the course of a RolloutPolicy or Rollout beyond the schema of its kind. It performs no I/O.
+// Package course validates the waves and failure settings (the course) of a RolloutPolicy or Rollout beyond its schema.
+// It does not perform I/O.
 package course
 
 import (
@@ -9,10 +10,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Validate returns the first field of a new course with which no rollout could prove a version: a field that
-// rollout.CheckCourse refuses, or a check that is always Inconclusive in the runtimes.
+// Validate returns the first field of a new course that would prevent rollouts from proving a version: a field that
+// rollout.CheckCourse refuses, or a check that is always Inconclusive.
 //
-// Rollouts that exist already are only checked with rollout.CheckCourse, so that they can still end or roll back.
+// Existing rollouts are checked only with rollout.CheckCourse, so that they can still end or roll back.
 func Validate(c fleet.Course) *field.Error {
 	spec := field.NewPath("spec")
 	if err := rollout.CheckCourse(c); err != nil {

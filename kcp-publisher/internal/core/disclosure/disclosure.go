@@ -68,8 +68,8 @@ func childPath(path, key string) string {
 	return path + "." + key
 }
 
-// filledSecret returns "data" or "stringData" if the object is a Kubernetes Secret with a value in that field. For any
-// other object, it returns "".
+// filledSecret returns "data" or "stringData" if the object is a Kubernetes Secret with values in that field.
+// Otherwise, it returns "".
 func filledSecret(object map[string]any) string {
 	if object["kind"] != "Secret" || object["apiVersion"] != "v1" {
 		return ""
@@ -91,7 +91,7 @@ func asMap(value any) map[string]any {
 
 type secretFormat struct {
 	resembles string
-	// marker is a substring that every secret of this form contains. Texts without it need no slow pattern match.
+	// marker is a substring of every secret with this format. Texts without it do not need the slow pattern match.
 	marker  string
 	pattern *regexp.Regexp
 }

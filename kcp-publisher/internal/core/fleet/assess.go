@@ -12,11 +12,11 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/train"
 )
 
-// minReporting is the minimum number of runtimes that have ever sent a report for the warning FleetSilent. In a smaller
-// fleet, a few silent runtimes are not a problem of the fleet.
+// minReporting is the minimum number of runtimes that must have sent a report before the warning FleetSilent applies.
+// In a smaller fleet, a few silent runtimes do not indicate a problem of the whole fleet.
 const minReporting = 3
 
-// Assess evaluates the health of all runtimes and returns the summary, modules, rollouts and warnings of the fleet.
+// Assess evaluates the health of all runtimes and returns the fleet's summary, modules, rollouts and warnings.
 func Assess(in Input) Fleet {
 	f := Fleet{
 		Time: in.Now, Runtimes: make([]Runtime, 0, len(in.Kymas)+len(in.Healthy)),
@@ -141,8 +141,8 @@ func PolicyWarnings(policies []InvalidPolicy) []Cause {
 	return all
 }
 
-// rejectedVersions returns warnings about channels with a version that a rollout stopped or rolled back. If the
-// rollout's own channel has the version, the result omits other channels with the version.
+// rejectedVersions returns warnings about channels that offer a version although its rollout was stopped or rolled
+// back. If the rollout's own channel still offers the version, the result omits other channels with it.
 func rejectedVersions(in Input) []Cause {
 	var all []Cause
 	inOwnChannel := map[string]bool{}
@@ -183,7 +183,7 @@ func blockedTrains(policies []v1alpha1.PromotionPolicy) []Cause {
 	return all
 }
 
-// HeldCause returns a warning that publishing is stopped for all runtimes. why is the reason.
+// HeldCause returns the warning that publishing is stopped for all runtimes. why is the reason.
 func HeldCause(why string) Cause {
 	return Cause{Situation: CommitHolds, Message: cleanText(why), Advice: byName[CommitHolds].Advice}
 }

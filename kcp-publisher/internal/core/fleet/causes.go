@@ -20,8 +20,8 @@ const (
 	fromModule  source = "runtime" // status.runtime.reasons.modules[].runtime
 )
 
-// situations maps each reason in a field of a Kyma's status to a situation. A reason that is not in the map has the
-// situation of the reason Other.
+// situations maps each reason in a field of a Kyma's status to a situation. If a reason is not in the map, the
+// situation of reason Other applies.
 var situations = map[source]map[v1beta2.Reason]Situation{
 	fromPublish: {
 		v1beta2.Reason(reason.AgentOutdated):        AgentOutdated,

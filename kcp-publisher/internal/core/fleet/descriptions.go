@@ -1,7 +1,7 @@
 package fleet
 
 // Descriptions returns the descriptions of all situations. If several situations apply to a runtime, the first one in
-// this order is shown as the cause of its health.
+// this order is the cause of its health.
 func Descriptions() []Description { return append([]Description(nil), descriptions...) }
 
 // logAdvice is the advice for a module that fails or takes too long.

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// rootWarning is the period before the expiry of the root of trust in which the fleet has a warning.
+	// rootWarning is how long before the expiry of the root of trust the fleet gets a warning.
 	rootWarning = 30 * 24 * time.Hour
 	// A runtime has a warning in the last third (1/certificateShare) of its certificate's lifetime. Agents normally renew
 	// certificates earlier.
@@ -34,8 +34,8 @@ func RootExpiryWarning(expiry, now time.Time) *Cause {
 	}
 }
 
-// certificatesMessage returns a message with the reporting runtimes whose agent certificates have expired or expire
-// soon. Without such runtimes, it returns "".
+// certificatesMessage returns a message about reporting runtimes with agent certificates that have expired or expire
+// soon. It returns "" if there are no such runtimes.
 func certificatesMessage(in Input) string {
 	var names []string
 	all := 0

@@ -17,7 +17,7 @@ type Input struct {
 	Rollouts []v1alpha1.Rollout
 	Metas    []v1beta2.ModuleReleaseMeta
 	Trains   []v1alpha1.PromotionPolicy
-	// InvalidPolicies lists the RolloutPolicies with which no rollout can start.
+	// InvalidPolicies lists the RolloutPolicies that prevent rollouts from starting.
 	InvalidPolicies []InvalidPolicy
 	// RootExpires is the expiry of the root of trust, or zero if unknown.
 	RootExpires time.Time
@@ -28,14 +28,14 @@ type Input struct {
 	Now     time.Time
 }
 
-// InvalidPolicy is a RolloutPolicy that the API server accepted and that is invalid. Problem contains the field.
+// InvalidPolicy is an invalid RolloutPolicy that the API server accepted. Problem names the field.
 type InvalidPolicy struct{ Namespace, Name, Problem string }
 
 // LeftOutObject is a ModuleTemplate or ModuleReleaseMeta that all bundles omit, because agents would refuse it.
 type LeftOutObject struct {
-	// Object contains the kind, the namespace and the name.
+	// Object is the object's kind, namespace and name.
 	Object string
-	// Reason contains the object, the field and the limit.
+	// Reason names the object, the field and the limit.
 	Reason string
 }
 
@@ -54,7 +54,7 @@ type Fleet struct {
 	Warnings []Cause `json:"warnings,omitempty"`
 }
 
-// Attention returns the number of runtimes whose health requires an operator to act.
+// Attention returns the number of runtimes that require an operator to act.
 func (s Summary) Attention() (n int) {
 	for h, count := range s.Health {
 		if h.NeedsAttention() {
@@ -64,14 +64,14 @@ func (s Summary) Attention() (n int) {
 	return n
 }
 
-// Summary contains the number of runtimes with each health and in each situation.
+// Summary counts the runtimes by health and by situation.
 type Summary struct {
 	Total  int            `json:"total"`
 	Health map[Health]int `json:"health"`
 	// Situations counts the runtimes by the situation in Runtime.Cause.
 	Situations map[Situation]int `json:"situations,omitempty"`
-	// OldestReport is the last report time of the runtime that has been silent the longest. It is nil if no runtime is
-	// silent.
+	// OldestReport is the time of the last report from the runtime that has been silent the longest. It is nil if no
+	// runtime is silent.
 	OldestReport *time.Time `json:"oldestReport,omitempty"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Rollouts indexes the rollouts by module, so that Judge finds the rollouts of a runtime fast. It is safe for
+// Rollouts indexes the rollouts by module, so that Judge quickly finds the rollouts of a runtime. It is safe for
 // concurrent use.
 type Rollouts struct{ holders plan.Holders }
 

@@ -2,7 +2,7 @@ package fleet
 
 import "fmt"
 
-// maxLeftOut is the maximum number of warnings about left out objects. Another warning contains the number of others.
+// maxLeftOut is the maximum number of warnings about left-out objects. One additional warning counts the rest.
 const maxLeftOut = 10
 
 // LeftOutWarnings returns a warning for each catalog object that all bundles omit.

@@ -48,8 +48,8 @@ func ParseRootNote(text string) (RootNote, error) {
 	return n, nil
 }
 
-// NewestRoot returns the expiry of the latest root of trust in notes, or zero. If the notes contain several fleets, it
-// takes the latest root of trust of each fleet and returns the earliest expiry of these.
+// NewestRoot returns the expiry of the latest root of trust in notes, or zero. If the notes belong to several fleets,
+// it returns the earliest expiry among the latest roots of trust of these fleets.
 func NewestRoot(notes []RootNote) time.Time {
 	newest := map[string]RootNote{}
 	for _, n := range notes {

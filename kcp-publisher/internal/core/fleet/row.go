@@ -11,7 +11,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Row contains the columns of one Kyma if Kymas are listed as a table, as kubectl get does. Missing values are empty.
+// Row contains the columns of one Kyma in the API server's table, as in `kubectl get`. Missing values are empty.
 type Row struct {
 	Namespace, Name string
 	// Runtime, State, HealthyUntil and Running contain fields of the Kyma's status.
@@ -23,7 +23,7 @@ type Row struct {
 	Channel, Published, InForce, Agent, Kubernetes string
 }
 
-// Healthy returns the runtime and true if the row shows that the runtime is healthy. Otherwise, the row does not
+// Healthy returns the runtime and true if the row proves that the runtime is healthy. Otherwise, the row does not
 // contain enough data to evaluate the health, and the caller must read the Kyma.
 func (r Row) Healthy(now time.Time) (Runtime, bool) {
 	until, err := time.Parse(time.RFC3339, r.HealthyUntil)
@@ -35,7 +35,7 @@ func (r Row) Healthy(now time.Time) (Runtime, bool) {
 		Health: Healthy, Reporting: true}, true
 }
 
-// RuntimeWithModules returns the same as Healthy, but with the modules and versions of the runtime. It returns false if
+// RuntimeWithModules is like Healthy, but the result includes the runtime's modules and versions. It returns false if
 // the runtime is not healthy or the row does not contain the modules.
 func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 	runtime, healthy := r.Healthy(now)
@@ -43,7 +43,7 @@ func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 		return Runtime{}, false
 	}
 	sequence, modules, ok := readRunning(r.Running)
-	if !ok || sequence != r.Published { // a publisher of an older release does not update Running
+	if !ok || sequence != r.Published { // publishers of older releases do not update Running
 		return Runtime{}, false
 	}
 	published, err := strconv.ParseInt(r.Published, 10, 64)
@@ -60,8 +60,8 @@ func (r Row) RuntimeWithModules(now time.Time) (Runtime, bool) {
 	return runtime, true
 }
 
-// MayHold reports whether a rollout may delay a newer version of one of the runtime's modules. The result true is not
-// certain, because it also depends on the Kyma's labels.
+// MayHold reports whether a rollout may delay a newer version of one of the runtime's modules. The actual decision also
+// depends on the Kyma's labels.
 func (r Rollouts) MayHold(runtime *Runtime) bool {
 	for i := range runtime.Modules {
 		if m := &runtime.Modules[i]; r.holders.MayHold(m.Name, m.Version) {

@@ -22,8 +22,8 @@ const (
 	deletionTimeout = 25 * time.Hour
 )
 
-// rules are called in this order until one returns a finding, which becomes the runtime's cause. A rule returns nil if
-// it finds no problem. Rules for problems that resolve by themselves come last.
+// rules are called in this order until one returns a finding, which becomes the cause of the runtime's health. A rule
+// returns nil if it does not find a problem. Rules for problems that resolve by themselves come last.
 var rules = []func(*kymaState) *finding{
 	findSuspended, findNotReconciled, findUnpublishable, findUnsealed, findRemovalsHeld, findCommitHeld, findUnresolved,
 	findTamperedRegistry,
@@ -49,8 +49,8 @@ func findSuspended(k *kymaState) *finding {
 	return f
 }
 
-// SuspendedBy returns the field manager that set the Kyma's suspension label, and the time of the field manager's last
-// change to the Kyma. It returns "" and zero if the field manager is unknown.
+// SuspendedBy returns the field manager that set the Kyma's suspension label, and the time of its last change to the
+// Kyma. It returns "" and zero if the field manager is unknown.
 func SuspendedBy(kyma *v1beta2.Kyma) (string, time.Time) {
 	for _, entry := range kyma.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil &&

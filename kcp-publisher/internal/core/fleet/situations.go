@@ -111,7 +111,7 @@ const (
 	CheckFailed Situation = "CheckFailed"
 )
 
-// These situations concern deleted Kymas, and healthy runtimes that do not have the newest module version yet.
+// These situations apply to deleted Kymas, and to healthy runtimes that do not have the newest module version yet.
 const (
 	DeletionWaits    Situation = "DeletionWaits"
 	DeletionOverdue  Situation = "DeletionOverdue"
@@ -137,7 +137,7 @@ const (
 	CertificatesEnd Situation = "CertificatesEnd"
 	// VersionRejected means that a channel offers a version although a rollout of it was stopped or rolled back.
 	VersionRejected Situation = "VersionRejected"
-	// PolicyInvalid means that a RolloutPolicy is invalid, so no rollout with this policy can start.
+	// PolicyInvalid means that a RolloutPolicy is invalid, so rollouts with this policy cannot start.
 	PolicyInvalid Situation = "PolicyInvalid"
 	// TrainBlocked means that a promotion train cannot promote a version until an operator resolves a problem.
 	TrainBlocked Situation = "TrainBlocked"

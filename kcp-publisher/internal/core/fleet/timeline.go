@@ -22,8 +22,8 @@ type Bundle struct {
 	Published time.Time `json:"published"`
 	// Commit is the Git commit from which the bundle was built, or empty.
 	Commit string `json:"commit,omitempty"`
-	// Changes lists the version changes in the bundle, at most the first ones. More is the number of further version
-	// changes. Both are unknown if Noted is false.
+	// Changes lists the first version changes in the bundle. More is the number of version changes that Changes omits.
+	// Both are unknown if Noted is false.
 	Changes []v1beta2.VersionChange `json:"changes,omitempty"`
 	More    int32                   `json:"more,omitempty"`
 	// Noted is true if the history in the Kyma's status contains the bundle.

@@ -1,5 +1,6 @@
-// Package forecast computes how a change to the control plane affects the fleet: the version changes in each runtime,
-// and the reasons why a rollout delays a version. It performs no I/O. Package resolve makes the decisions.
+// Package forecast computes how a change to the control plane would affect the fleet: the version changes in each
+// runtime, and the reasons why a rollout would delay a version. It does not perform I/O. Package resolve makes the
+// decisions.
 package forecast
 
 import (
@@ -74,13 +75,14 @@ type Forecast struct {
 	Leaving         []string `json:"leaving,omitempty"`
 	// Rollouts lists the Rollouts that would be created, sorted by name.
 	Rollouts []Rollout `json:"rollouts,omitempty"`
-	// Warnings contains a message for each channel that would offer a version whose rollout was stopped or rolled back.
+	// Warnings contains a message for each channel that would offer a version although its rollout was stopped or
+	// rolled back.
 	Warnings []string `json:"warnings,omitempty"`
 	// Changes are sorted by module, channel and versions.
 	Changes []Change `json:"changes"`
 }
 
-// group is the map key for runtimes with the same change of a module.
+// group is the map key for runtimes with the same change to a module.
 type group struct{ module, channel, from, to, held string }
 
 // New compares the objects of a fleet before and after a change. id returns the runtime ID of a Kyma. New returns an
@@ -103,7 +105,7 @@ func New(before, after Fleet, id func(*v1beta2.Kyma) string, now time.Time) (For
 		}
 		had, refused := predictModules(old, before, now)
 		if refused != nil {
-			had = publishedModules(old) // the publisher publishes no bundle for a Kyma with an invalid request
+			had = publishedModules(old) // the publisher does not publish bundles for a Kyma with an invalid request
 		}
 		gets, err := predictModules(next, after, now)
 		switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/schema/kymaschema"
 )
 
-// Check returns an error if the API server would refuse a Kyma status that contains the report's data. The error names
-// the invalid field.
+// Check returns an error if the API server would reject a Kyma status with the report's data. The error names the
+// invalid field.
 func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	var spec *v1beta2.KymaSpec
 	if report.Kyma != nil {
@@ -29,8 +29,8 @@ func Check(schema *kymaschema.Schema, report bundle.Report) error {
 	return schema.Check(spec, modules)
 }
 
-// RefusedStatus returns the status to write after the API server refused a status. It copies the previous status, takes
-// the published bundle from the refused status, and adds a condition with the API server's error.
+// RefusedStatus returns the status to write after the API server rejected a status. It copies the previous status,
+// takes the published bundle from the rejected status, and adds a condition with the API server's error.
 func RefusedStatus(
 	before, refused v1beta2.KymaStatus, generation int64, cause error, now time.Time,
 ) v1beta2.KymaStatus {

@@ -21,8 +21,8 @@ func reportedTrouble(facts Facts) *bundle.ReportedTrouble {
 	return facts.Report.Trouble
 }
 
-// setSynced sets the condition Synced to False if the runtime could not write objects. A runtime that never had this
-// problem does not get the condition.
+// setSynced sets condition Synced to False if the runtime could not write objects. The condition is absent until this
+// problem first occurs.
 func setSynced(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch t := reportedTrouble(facts); {
 	case t != nil && (t.Reason == v1beta2.ReasonStorageRefused || t.Reason == v1beta2.ReasonPinsUnreadable):
@@ -142,8 +142,8 @@ func setSecrets(
 	}
 }
 
-// KnownSecrets returns the names of all Secrets that may exist in the runtime. These are the Secrets to publish, and
-// the earlier Secrets until the runtime has removed them.
+// KnownSecrets returns the names of all Secrets that may exist in the runtime: the Secrets to publish, and earlier
+// Secrets that the runtime has not removed yet.
 func KnownSecrets(before []string, current []bundle.RuntimeSecret, facts Facts) []string {
 	var known []string
 	for _, s := range current {

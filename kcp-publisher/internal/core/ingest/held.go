@@ -12,9 +12,9 @@ import (
 )
 
 // HeldStatus returns the status of a Kyma while a Git commit is partially applied. During this time, the publisher only
-// renews bundles and reads reports. facts contains the renewed bundle and the latest report. Without a readable bundle,
-// the states of modules only get worse. commit describes the Git commit for the condition Publishing. If it is empty,
-// the condition does not change.
+// renews bundles and reads reports. facts contains the renewed bundle and the latest report. If the bundle cannot be
+// read, modules can only get a worse state. commit describes the Git commit for the condition Publishing. If it is
+// empty, the condition does not change.
 func HeldStatus(before v1beta2.KymaStatus, facts Facts, commit string, now time.Time) v1beta2.KymaStatus {
 	after := *before.DeepCopy()
 	if r := after.Runtime; r != nil && r.Published != nil {
@@ -102,8 +102,8 @@ func setPublishing(after v1beta2.KymaStatus, facts Facts, set func(string, strin
 
 // reportedModules returns the modules of the previous status with the states in the report, and the reasons of their
 // problems. published is the status of the bundle in the facts. If the report is about another version of a module, the
-// module's state only gets worse. A module that could not be resolved before keeps its state, because no module was
-// resolved since then. changed is true if a module differs from the previous status.
+// module can only get a worse state. A module that could not be resolved before keeps its state, because modules have
+// not been resolved since then. changed is true if a module differs from the previous status.
 func reportedModules(
 	before v1beta2.KymaStatus, published v1beta2.PublishedBundle, facts Facts, now time.Time,
 ) (modules []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {
@@ -154,9 +154,9 @@ func modulesWithoutBundle(
 	return modules, why
 }
 
-// withWorseReports returns the modules with the states in the report that are worse than the recorded states. It is
-// used while the publisher cannot read the runtime's bundle. A better state could belong to another version than that
-// of the bundle, so it is not used. changed is true if a state differs.
+// withWorseReports returns the modules with those states from the report that are worse than the recorded ones. It is
+// used while the publisher cannot read the runtime's bundle, because a better state could belong to a different version
+// than the one in the bundle. changed is true if a state differs.
 func withWorseReports(
 	modules []v1beta2.ModuleStatus, reasons []v1beta2.ModuleReasons, report *bundle.AcceptedReport,
 ) (_ []v1beta2.ModuleStatus, _ []v1beta2.ModuleReasons, changed bool) {

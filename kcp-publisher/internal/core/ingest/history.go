@@ -124,7 +124,7 @@ const (
 )
 
 // earlierBundles returns the earlier bundles that the runtime may still report as applied, each with the modules that
-// later bundles have changed.
+// have changed in later bundles.
 func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.EarlierBundle {
 	if isApplied(facts) || before == nil || before.Published == nil {
 		return nil
@@ -148,8 +148,8 @@ func earlierBundles(before *v1beta2.RuntimeStatus, facts Facts) []v1beta2.Earlie
 	return all
 }
 
-// findUnchanged returns the earlier bundle that the latest report contains as applied. It returns nil if the status
-// does not contain that bundle, or if the runtime had enough time to apply the latest bundle.
+// findUnchanged returns the earlier bundle that the latest report lists as applied. It returns nil if the status does
+// not contain that bundle, or if the runtime has had enough time to apply the latest bundle.
 func findUnchanged(published v1beta2.PublishedBundle, facts Facts, now time.Time) *v1beta2.EarlierBundle {
 	if facts.Report == nil || facts.Report.Observed == nil || now.Sub(published.Time.Time) > facts.SilenceTimeout {
 		return nil

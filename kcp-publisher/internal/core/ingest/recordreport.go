@@ -122,7 +122,7 @@ func reportingAgent(
 	return next
 }
 
-// cloneMessage returns the same message if the reports of two agents alternate, so that it does not change the status.
+// cloneMessage returns the same message while the reports of two agents alternate, so that the status does not change.
 func cloneMessage(one, other string) string {
 	const most = 64
 	one, other = min(one, other), max(one, other)

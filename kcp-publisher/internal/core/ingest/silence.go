@@ -45,9 +45,9 @@ func SilentStatus(
 	return after, true
 }
 
-// lastReportTime returns the time at which a report was received. seen is the time at which this publisher read the
-// report. A repeated or replayed report must not count as new. Therefore, if the status already contains the report's
-// sequence number, lastReportTime returns the earlier time in the status.
+// lastReportTime returns the time at which a report was received. seen is the time at which this publisher read it. A
+// repeated or replayed report must not count as new, so if the status already contains the report's sequence number,
+// lastReportTime returns the earlier time from the status.
 func lastReportTime(before v1beta2.RuntimeStatus, report bundle.AcceptedReport, seen time.Time) metav1.Time {
 	if before.Observed == nil || before.ReportSequence != report.Sequence || report.Enrolled {
 		return metav1.NewTime(seen.UTC().Truncate(time.Second))
@@ -94,8 +94,8 @@ func setReporting(
 	switch {
 	case state == silence.Silent:
 		why.Report = unreadReason(facts)
-		// The message contains the time of the last report, not its age. The age would change the status in every
-		// reconcile.
+		// The message contains the time of the last report instead of its age, because the age would change the status
+		// in every reconcile.
 		set(v1beta2.ConditionReporting, v1beta2.ReasonSilent,
 			fmt.Sprintf("the last report is from %s, more than the allowed %s ago%s", last.Format(time.RFC3339),
 				facts.SilenceTimeout, unreadMessage(facts)), false)

@@ -1,6 +1,6 @@
 // Package ingest computes the status of a Kyma from the previous status, the runtime's report and the published bundle.
-// It performs no I/O. The result shares no memory with the inputs, because a client overwrites it with the API server's
-// response.
+// It does not perform I/O. The result does not share memory with the inputs, because a client overwrites it with the
+// API server's response.
 package ingest
 
 import (
@@ -25,15 +25,15 @@ type Facts struct {
 	// Published is the latest bundle, or nil. PublishError is set if a newer bundle could not be published.
 	Published    *plan.PublishedBundle
 	PublishError error
-	// Kept is the bundle that the runtime keeps while PublishError is set, or nil if the publisher does not know it.
+	// Kept is the bundle that the runtime keeps while PublishError is set, or nil if that bundle is unknown.
 	Kept *plan.PublishedBundle
 	// Problems lists the reasons why requested modules cannot be resolved, and remarks about modules.
 	Problems []bundle.Problem
 	// Templates maps the names of the latest bundle's ModuleTemplates to their metadata.
 	Templates map[string]v1beta2.PartialMeta
-	// SelectedVersions contains those modules of the latest bundle whose version a rollout selected.
+	// SelectedVersions contains the modules in the latest bundle for which a rollout selected the version.
 	SelectedVersions map[string]v1beta2.GivenVersion
-	// EndedWaves is true for each module in SelectedVersions whose rollout has ended the wave of the runtime.
+	// EndedWaves is true for each module in SelectedVersions if the rollout has ended the runtime's wave.
 	EndedWaves map[string]bool
 	// Report is the latest accepted report, or nil. ReportRefused is set if the latest report was refused.
 	Report        *bundle.AcceptedReport
@@ -49,8 +49,8 @@ type Facts struct {
 	SealedRemovals []string
 	// SilenceTimeout is the allowed time without a report.
 	SilenceTimeout time.Duration
-	// UnrecordedUntil is the latest time at which another publisher may have received a report without writing its time to
-	// the status. It is zero if this is impossible.
+	// UnrecordedUntil is the time until which another publisher may have received reports that the status does not
+	// show. It is zero if no other publisher could have received one.
 	UnrecordedUntil time.Time
 	// IsCarried is true if an operator carries the runtime's reports to the registry by hand.
 	IsCarried  bool
@@ -191,7 +191,7 @@ func decidingCondition(conditions []metav1.Condition) *metav1.Condition {
 	return nil
 }
 
-// isApplied reports whether the latest report contains the latest bundle as the applied bundle.
+// isApplied reports whether the latest report lists the latest bundle as applied.
 func isApplied(facts Facts) bool {
 	return facts.Published != nil && facts.Report != nil && facts.Report.Observed != nil &&
 		facts.Report.Observed.Digest == facts.Published.Digest
@@ -236,8 +236,8 @@ func setAccepted(
 
 func (f Facts) refusesBundles() bool { return f.Report != nil && len(f.Report.Refused) > 0 }
 
-// setRegistry sets the condition Registry to False if the registry does not contain the published bundle. A runtime
-// that never had this problem does not get the condition.
+// setRegistry sets condition Registry to False if the registry does not contain the published bundle. The condition is
+// absent until this problem first occurs.
 func setRegistry(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Deviation != nil:
@@ -247,8 +247,8 @@ func setRegistry(after v1beta2.KymaStatus, facts Facts, set func(string, string,
 	}
 }
 
-// setAgent sets the condition Agent to False if the agent could not upgrade its own image. A runtime that never had
-// this problem does not get the condition.
+// setAgent sets condition Agent to False if the agent could not upgrade its own image. The condition is absent until
+// this problem first occurs.
 func setAgent(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case facts.Report != nil && facts.Report.AgentProblem != "":
@@ -258,8 +258,8 @@ func setAgent(after v1beta2.KymaStatus, facts Facts, set func(string, string, st
 	}
 }
 
-// setFeatures sets the condition Features to False if the bundle omits features that the agent does not support. A
-// runtime that never had this problem does not get the condition.
+// setFeatures sets condition Features to False if the bundle omits features that the agent does not support. The
+// condition is absent until this problem first occurs.
 func setFeatures(after v1beta2.KymaStatus, facts Facts, set func(string, string, string, bool)) {
 	switch {
 	case len(facts.OmittedFeatures) > 0:

@@ -18,8 +18,8 @@ const (
 )
 
 // CycloneDX returns the inventory as a CycloneDX bill of materials. Its components are the fleet, the module versions
-// and their images. Each component contains the number of runtimes that run it and the time of their oldest report. A
-// module version whose images could not be determined for all runtimes contains the reason.
+// and their images. Each component contains the number of runtimes that run it and the time of their oldest report. If
+// the images of a module version could not be determined for all runtimes, its component contains the reason.
 func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 	bom := cyclonedx.NewBOM()
 	bom.Metadata = &cyclonedx.Metadata{
@@ -63,7 +63,7 @@ func (f Fleet) CycloneDX(name string, now time.Time) *cyclonedx.BOM {
 }
 
 // moduleProperties returns the properties of each module version. The images of a version can differ between runtimes,
-// so a module version can have more runtimes than each of its images.
+// so a module version can run in more runtimes than each of its images.
 func (f Fleet) moduleProperties() map[Module][]cyclonedx.Property {
 	uses := map[Module][]Use{}
 	for _, image := range f.Images {

@@ -11,8 +11,8 @@ import (
 type Change struct {
 	Reference string `json:"image"`
 	Module
-	// Added lists the IDs of the runtimes whose bundle now contains the image, and Removed those whose bundle no longer
-	// contains it. Both are sorted.
+	// Added and Removed list the IDs of the runtimes to whose bundle the image was added, or from whose bundle it was
+	// removed. Both are sorted.
 	Added   []string `json:"added,omitempty"`
 	Removed []string `json:"removed,omitempty"`
 }
@@ -82,7 +82,7 @@ func difference(included, excluded map[string]bool) (ids []string) {
 	return ids
 }
 
-// MergeUnknown returns the module versions whose images could not be determined in at least one of the inventories.
+// MergeUnknown returns the module versions for which at least one of the inventories could not determine the images.
 // They are sorted and have no duplicates.
 func MergeUnknown(fleets ...Fleet) []Unknown {
 	var all []Unknown

@@ -1,5 +1,5 @@
 // Package inventory lists the images of the fleet and the runtimes that run each image. It combines the reported module
-// versions with the images of each version. It performs no I/O.
+// versions with the images of each version. It does not perform I/O.
 package inventory
 
 import (
@@ -105,7 +105,7 @@ type Fleet struct {
 type Content struct {
 	Images  []string
 	Problem string
-	// Kubernetes contains the images in runtimes with a Kubernetes version, if they differ from Images.
+	// Kubernetes maps a Kubernetes version to the images in runtimes with this version, if they differ from Images.
 	Kubernetes map[string][]string
 }
 
@@ -117,7 +117,7 @@ func (c Content) imagesOn(kubernetes string) []string {
 	return c.Images
 }
 
-// Merge adds the images in another bundle with the same module version. The problem of the other content applies.
+// Merge adds the images from another bundle with the same module version. It takes the problem from the other content.
 func (c Content) Merge(other Content) Content {
 	merged := Content{Images: union(c.Images, other.Images), Problem: other.Problem}
 	for _, differing := range []map[string][]string{c.Kubernetes, other.Kubernetes} {
@@ -174,8 +174,8 @@ func New(runtimes []Runtime, contents map[Module]Content) Fleet {
 	return fleet
 }
 
-// holders returns the runtimes that run each image. Images of the same runtimes share a list. Otherwise, a module with
-// many images in many runtimes could fill the memory.
+// holders returns the runtimes that run each image. Images with the same runtimes share a list, because a module with
+// many images in many runtimes could otherwise fill the memory.
 func (c Content) holders(runtimes []*Runtime) map[string][]Holder {
 	byKubernetes := map[string][]Holder{} // the key of runtimes with c.Images has no prefix
 	group := func(r *Runtime) string {

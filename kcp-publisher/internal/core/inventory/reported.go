@@ -28,8 +28,8 @@ func ReportedRuntimes(kymas []v1beta2.Kyma) []Runtime {
 	return all
 }
 
-// ListedRuntime converts a runtime that was read from a table row of the API server. The result has no bundle. reported
-// is the time of the runtime's last report.
+// ListedRuntime converts a runtime that was read from a row of the API server's table. The result does not contain a
+// bundle. reported is the time of the runtime's last report.
 func ListedRuntime(r *fleet.Runtime, reported time.Time) Runtime {
 	listed := Runtime{ID: r.ID, Reported: reported, Kubernetes: r.Kubernetes}
 	for _, m := range r.Modules {

@@ -70,7 +70,7 @@ func spdxPackage(c cyclonedx.Component) *spdx.Package {
 	return p
 }
 
-// onOneLine replaces line breaks and other control characters, so that a hostile text cannot add another property.
+// onOneLine replaces line breaks and other control characters, so that hostile text cannot add another property.
 func onOneLine(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

@@ -70,7 +70,7 @@ func (m *Memo[K, V]) Prune(outdated func(V) bool) {
 func (m *Memo[K, V]) DropUnused() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	kept := map[K]*entry[K, V]{} // the memory of a map does not shrink
+	kept := map[K]*entry[K, V]{} // copy the map, because the memory of a map does not shrink
 	for key, e := range m.values.byKey {
 		if e.wasUsed {
 			e.wasUsed, kept[key] = false, e
@@ -104,7 +104,7 @@ type entry[K comparable, V any] struct {
 	key   K
 	value V
 	bytes int
-	// wasUsed is true if the value was used since the last call of DropUnused.
+	// wasUsed is true if the value was used since the last call to DropUnused.
 	wasUsed bool
 	// holders is the number of Holders that reference the entry. Only Shared uses it.
 	holders int

@@ -36,7 +36,7 @@ func memoryOf(value reflect.Value) (bytes int) {
 		}
 	case reflect.Struct:
 		if value.Type() == reflect.TypeFor[time.Time]() {
-			return 0 // all times share their location
+			return 0 // all times share the same Location
 		}
 		for i := range value.NumField() {
 			bytes += memoryOf(value.Field(i))

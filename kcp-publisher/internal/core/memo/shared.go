@@ -17,8 +17,8 @@ func NewShared[K comparable, V any](limit Limit, size func(K, V) int) *Shared[K,
 	return &Shared[K, V]{values: newLRU(limit, size)}
 }
 
-// Get returns the value that a holder references. It returns false if the holder references no value, or if the cache
-// has dropped the value.
+// Get returns the value that a holder references. It returns false if the holder does not reference a value, or if the
+// cache has dropped it.
 func (m *Shared[K, V]) Get(holder *Holder[K, V]) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -30,8 +30,8 @@ func (m *Shared[K, V]) Get(holder *Holder[K, V]) (value V, found bool) {
 	return e.value, true
 }
 
-// Share returns the value of a key and lets the holder reference it instead of its previous value. It returns false if
-// the cache does not contain the key.
+// Share returns the value for a key and makes the holder reference it instead of its previous value. It returns false
+// if the cache does not contain the key.
 func (m *Shared[K, V]) Share(holder *Holder[K, V], key K) (value V, found bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -43,7 +43,7 @@ func (m *Shared[K, V]) Share(holder *Holder[K, V], key K) (value V, found bool) 
 	return e.value, true
 }
 
-// Put adds the value of a key to the cache and lets the holder reference it instead of its previous value.
+// Put adds the value for a key to the cache and makes the holder reference it instead of its previous value.
 func (m *Shared[K, V]) Put(holder *Holder[K, V], key K, value V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -81,15 +81,15 @@ func (g Grant) Objects(modules []*unstructured.Unstructured) ([]runtime.Object, 
 }
 
 type ruleSet struct {
-	// ownNamespaces lists the namespaces that modules create. The permissions for these namespaces are in the
-	// ClusterRole, because a Role can only be created after its namespace.
+	// ownNamespaces lists the namespaces that modules create. The ClusterRole contains the permissions for these
+	// namespaces, because a Role can be created only after its namespace.
 	ownNamespaces []string
 	defined       map[schema.GroupKind]definition
 	// content maps the namespace of each generated Role to the module objects that the Role covers. The key "" is the
 	// ClusterRole.
 	content map[string][]target
-	// extraRules maps the namespace of each generated Role to further rules that the agent needs, such as the rule to
-	// list its own Pods.
+	// extraRules maps the namespace of each generated Role to additional rules that the agent needs, such as the rule
+	// to list its own Pods.
 	extraRules map[string][]rbacv1.PolicyRule
 }
 

@@ -41,8 +41,8 @@ func (s *ruleSet) roleRules(namespace string) []rbacv1.PolicyRule {
 	return distinctRules(append(rules, s.extraRules[namespace]...))
 }
 
-// kindRules returns the rules that are not limited to object names. For each kind in the modules, they allow list and
-// watch. For each kind that a module defines, they allow all verbs.
+// kindRules returns the rules that are not limited to object names. They allow list and watch for each kind in the
+// modules, and all verbs for each kind that a module defines.
 func (s *ruleSet) kindRules() []rbacv1.PolicyRule {
 	var written, defined []target
 	for _, targets := range s.content {

@@ -14,7 +14,7 @@ const refusalPrefix = "the permissions of Kyma settings are enforced, revision "
 
 var refusalRevision = regexp.MustCompile(regexp.QuoteMeta(refusalPrefix) + `(\d+)`)
 
-// Probe returns a merge patch for a Kyma. The admission policy rejects it for every user, so a dry run of the patch
+// Probe returns a merge patch for a Kyma that the admission policy rejects for every user, so a dry run of the patch
 // shows whether the policy is installed.
 func Probe() []byte {
 	return fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"%d"}}}`, v1beta2.AnnotationPermissionProbe, Revision)

@@ -23,7 +23,8 @@ const (
 	Field      Place = "field"
 )
 
-// fieldSkipWindows is a field of a Kyma's spec. It is the only field that needs another verb in addition to update.
+// fieldSkipWindows is a field in the spec of a Kyma. It is the only field that requires another verb in addition to
+// update.
 const fieldSkipWindows = "spec.skipMaintenanceWindows"
 
 // Setting is a setting of a Kyma that requires a permission.
@@ -60,7 +61,7 @@ const (
 	honoredAsRestriction = "the author of a Kyma can stop publishing anyway"
 )
 
-// Revision is the revision of the admission policy. Increase it with each change of the keys in Settings.
+// Revision is the revision of the admission policy. Increase it with each change to the keys in Settings.
 const Revision = 2
 
 // Settings lists all settings that require a permission.

@@ -18,7 +18,7 @@ import (
 
 // StoredBundle is the content of a runtime's repository in the registry.
 type StoredBundle struct {
-	// Digest is the digest of the bundle's OCI manifest. It is empty if the repository has no bundle.
+	// Digest is the digest of the bundle's OCI manifest. It is empty if the repository does not contain a bundle.
 	Digest digest.Digest
 	// Bundle is the decoded bundle. It is nil if this fleet did not sign it for this runtime.
 	Bundle *PublishedBundle
@@ -41,8 +41,8 @@ type Adoption struct {
 	// LastBundle is the bundle with which the next bundle is compared, or nil.
 	LastBundle *PublishedBundle
 	// MayKeep is true if LastBundle is certainly the last published bundle. If it is false, the registry's owner could
-	// have replaced the last bundle with an old one. In this case, modules that cannot be resolved must not keep their
-	// content from LastBundle.
+	// have replaced the last bundle with an old one, so modules that cannot be resolved must not keep their content
+	// from LastBundle.
 	MayKeep bool
 	// Sequence is the highest sequence number of a bundle in the current epoch of the root of trust.
 	Sequence int64
@@ -128,9 +128,9 @@ func (a Adoption) Applicable() *PublishedBundle {
 	return a.LastBundle
 }
 
-// WithoutAdditions removes the modules that are not in the newest bundle from a request that may be outdated. If it did
-// not, a restored control plane would install modules again that the runtime's admin removed after the backup. The next
-// bundle keeps the generation of the newest bundle, so that later calls return the same.
+// WithoutAdditions removes modules from a request that may be outdated if they are not in the newest bundle. Otherwise,
+// a restored control plane would reinstall modules that the runtime's admin removed after the backup. The next bundle
+// keeps the generation of the newest bundle, so that later calls return the same result.
 func (a Adoption) WithoutAdditions(request resolve.Request, r Runtime) (resolve.Request, Runtime) {
 	newest := cmp.Or(a.Newer, a.LastBundle)
 	if newest == nil || newest.Predicate.Deleting || r.Request == nil || r.IsRequestVerified ||
@@ -160,8 +160,8 @@ func (a *Adoption) setLastBundle(found *PublishedBundle, last RecordedBundle) {
 	a.MayKeep = true
 }
 
-// versionsAfter returns the versions in the bundle, and the previous versions of modules that are not in the bundle. It
-// omits removed modules.
+// versionsAfter returns the versions in the bundle, and the previous versions of modules that the bundle neither
+// contains nor removes.
 func versionsAfter(p *PublishedBundle, before map[string]string) map[string]string {
 	versions := maps.Clone(before)
 	if versions == nil {
@@ -175,7 +175,7 @@ func versionsAfter(p *PublishedBundle, before map[string]string) map[string]stri
 }
 
 // isUsable reports whether the bundle in the registry is signed with a key in the current root of trust and has a
-// plausible sequence number. last is the last sequence number of the epoch. A sequence number that is in the future is
+// plausible sequence number. last is the last sequence number of the epoch. A sequence number in the future is
 // plausible only if it is close to last.
 func (s StoredBundle) isUsable(root trust.Root, last int64, now time.Time) bool {
 	return s.Bundle != nil && root.TrustsKey(s.Key) && s.Bundle.Predicate.Epoch == root.Epoch &&
@@ -258,7 +258,7 @@ func (a Adoption) lastStatements(remembered *RecordedBundle) statements {
 }
 
 // nextRollbacks returns the rollbacks in the next bundle. Bundles repeat a rollback until the runtime has applied it.
-// If they did not, an agent that was offline would refuse the older module version.
+// Otherwise, an agent that was offline would refuse the older module version.
 func (s statements) nextRollbacks(granted, wanted map[string]string, observed digest.Digest) (all []bundle.Rollback) {
 	from := map[string]string{}
 	if observed != s.digest {
@@ -280,9 +280,8 @@ func (s statements) nextRollbacks(granted, wanted map[string]string, observed di
 // CheckOwner returns an error if the bundle in the registry belongs to another Kyma and no operator has assigned the
 // runtime to this Kyma since.
 //
-// It compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. A bundle that a
-// publisher before version 0.1.0 created contains no Kyma. Such a bundle belongs to the Kyma whose name equals the
-// runtime ID.
+// It compares the names of the Kymas, because their UIDs change if the control plane is rebuilt. Bundles from
+// publishers before version 0.1.0 do not name a Kyma. They belong to the Kyma with a name that equals the runtime ID.
 func (a Adoption) CheckOwner(r Runtime) error {
 	if a.StoredPredicate == nil || a.StoredPredicate.Audience.KeyThumbprint == "" {
 		return nil
@@ -350,8 +349,8 @@ func knownKyma(kyma trust.Kyma) *trust.Kyma {
 	return &kyma
 }
 
-// isOwnerChanged reports whether the next bundle has another owner or other former owners than the last bundle. A last
-// bundle without a Kyma was created by an old version of the publisher and needs no new bundle only for this reason.
+// isOwnerChanged reports whether the next bundle has a different owner or different former owners than the last bundle.
+// It returns false if the last bundle does not name a Kyma, because an old publisher version created it.
 func isOwnerChanged(last, next bundle.Predicate) bool {
 	switch {
 	case !slices.Equal(last.FormerKymas, next.FormerKymas):

@@ -50,7 +50,7 @@ func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	}
 	request, err := parseRequest(kyma)
 	if err != nil {
-		return nil // the publisher publishes no bundle for a Kyma with invalid annotations
+		return nil // the publisher does not publish bundles for a Kyma with invalid annotations
 	}
 	var held map[string]VersionHold
 	for i := range request.Requested.Modules {

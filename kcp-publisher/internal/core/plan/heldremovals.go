@@ -12,8 +12,8 @@ import (
 
 // HeldRemoval is the removal of a module from one or more runtimes that waits for approval.
 type HeldRemoval struct {
-	// ID is a hash of the module and all affected runtimes. If the removal affects more runtimes later, it gets another
-	// ID, so an approval of this ID does not cover them.
+	// ID is a hash of the module and all affected runtimes. If the removal later affects more runtimes, its ID changes,
+	// so an approval of this ID does not cover them.
 	ID string
 	// Module is empty if all modules are removed because the Kymas are deleted.
 	Module, Reason string

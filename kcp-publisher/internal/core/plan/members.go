@@ -65,7 +65,7 @@ type Member struct {
 	LastReport silence.LastReport
 }
 
-// Members does the same as MemberCache.Members, but without a cache.
+// Members is like MemberCache.Members, but does not use a cache.
 func Members(kymas []v1beta2.Kyma, snapshot *catalog.Snapshot) []Member {
 	return (&MemberCache{}).Members(kymas, snapshot)
 }
@@ -145,8 +145,8 @@ func hashRequest(request resolve.Request, snapshot *catalog.Snapshot) requestKey
 	return sha256.Sum256(text)
 }
 
-// Tracks returns the runtimes that follow each track (a module in a channel), with the state of the module in each
-// runtime. It omits a track if atRest returns true for it. atRest can be nil.
+// Tracks returns the runtimes that follow each track (a module in a channel), with the module's state in each runtime.
+// It omits tracks for which atRest returns true. atRest can be nil.
 func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool) map[rollout.Track]rollout.Followers {
 	tracks := map[rollout.Track]*rollout.Followers{}
 	// Members with the same modules share a FollowedChannels slice. The tracks of a slice are computed only once.
@@ -179,8 +179,8 @@ func Tracks(all []Member, atRest func(track rollout.Track, channel string) bool)
 	return found
 }
 
-// followersOf returns the entry of each track in follows. It adds entries that are missing in tracks. The result
-// contains nil for a track if atRest returns true for it.
+// followersOf returns the entry of each track in follows, and adds missing entries to tracks. The entry is nil for a
+// track for which atRest returns true.
 func followersOf(
 	follows []resolve.FollowedChannel, tracks map[rollout.Track]*rollout.Followers,
 	atRest func(rollout.Track, string) bool,
@@ -198,8 +198,8 @@ func followersOf(
 	return all
 }
 
-// moduleRuntime returns the state of a module in a runtime, as recorded in the Kyma's status. last can be a newer
-// report than the one in the status.
+// moduleRuntime returns the state of a module in a runtime, as recorded in the Kyma's status. last can be newer than
+// the report in the status.
 func moduleRuntime(kyma *v1beta2.Kyma, id, module string, last silence.LastReport) rollout.Runtime {
 	r := rollout.Runtime{ID: id, Labels: kyma.Labels}
 	status := kyma.Status.Runtime
@@ -260,8 +260,8 @@ func reportedState(
 	return "", false
 }
 
-// publishFailureCondition returns the Kyma's condition Ready if its reason is that no bundle can be published.
-// Otherwise, it returns nil.
+// publishFailureCondition returns the Kyma's condition Ready if its reason is a failure to publish. Otherwise, it
+// returns nil.
 func publishFailureCondition(kyma *v1beta2.Kyma) *metav1.Condition {
 	ready := meta.FindStatusCondition(kyma.Status.Conditions, v1beta2.ConditionReady)
 	if ready == nil || ready.Reason != v1beta2.ReasonPublishFailed {

@@ -81,8 +81,8 @@ func NextBundle(
 	return next, statementReason(last.Predicate, next, used, r.Validity, now)
 }
 
-// epochSequence returns a bundle's sequence number. It returns 0 if the bundle does not have the epoch of the root of
-// trust.
+// epochSequence returns a bundle's sequence number. It returns 0 if the bundle belongs to another epoch than the root
+// of trust.
 func epochSequence(root trust.Root, p bundle.Predicate) int64 {
 	if p.Epoch != root.Epoch {
 		return 0
@@ -119,7 +119,7 @@ func (s statements) nextRemovals(last *PublishedBundle, asked []string, r Runtim
 }
 
 // RenewBundle returns the signed content (predicate) of the last bundle with a later expiry, and reports whether a
-// renewal is due. The bundle's documents stay the same. The last bundle of a deleted Kyma is never renewed.
+// renewal is due. The bundle's documents stay the same. It never renews the last bundle of a deleted Kyma.
 func RenewBundle(
 	adopted Adoption, r Runtime, root trust.Root, validity time.Duration, now time.Time,
 ) (next bundle.Predicate, needed bool) {
@@ -144,9 +144,9 @@ type Reason string
 
 // These are the reasons for a new bundle. They are values of a metric label, so do not rename them.
 const (
-	// ReasonFirst means that no bundle was published to the runtime before.
+	// ReasonFirst means that this is the runtime's first bundle.
 	ReasonFirst Reason = "First"
-	// ReasonRegistryDiffers means that the registry does not have the published bundle.
+	// ReasonRegistryDiffers means that the registry does not contain the published bundle.
 	ReasonRegistryDiffers Reason = "RegistryDiffers"
 	// ReasonDeleting means that the Kyma was deleted. The new bundle removes all modules.
 	ReasonDeleting Reason = "Deleting"
@@ -167,10 +167,10 @@ const (
 	ReasonRollbackAdded Reason = "RollbackAdded"
 	// ReasonSecretsChanged means that the encrypted Secrets in the bundle changed.
 	ReasonSecretsChanged Reason = "SecretsChanged"
-	// ReasonAudienceChanged means that the last bundle is for another cluster or key than the runtime's current
-	// enrollment.
+	// ReasonAudienceChanged means that the last bundle was issued for a different cluster or key than the runtime's
+	// current enrollment.
 	ReasonAudienceChanged Reason = "AudienceChanged"
-	// ReasonOwnerChanged means that the last bundle is for another Kyma than the runtime's current owner.
+	// ReasonOwnerChanged means that the last bundle was issued for a different Kyma than the runtime's current owner.
 	ReasonOwnerChanged Reason = "OwnerChanged"
 	// ReasonKymaChanged means that the generation or the spec of the Kyma in the runtime changed.
 	ReasonKymaChanged Reason = "KymaChanged"
@@ -231,9 +231,8 @@ func contentReason(last *PublishedBundle, documents bundle.Documents, next bundl
 // bundle whose issue time is further in the future.
 const maxClockDifference = time.Hour
 
-// statementReason returns the reason for a new bundle if its documents did not change, such as a due renewal.
-// recordedSequence is the highest used sequence number of the epoch. validity is the minimum validity period of a
-// bundle.
+// statementReason returns the reason for a new bundle with unchanged documents, such as a due renewal. recordedSequence
+// is the highest sequence number used in the epoch. validity is the minimum validity period of a bundle.
 func statementReason(
 	last, next bundle.Predicate, recordedSequence int64, validity time.Duration, now time.Time,
 ) Reason {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Owners maps each runtime ID to the Kyma that owns the runtime, or to nil if no Kyma owns it.
+// Owners maps each runtime ID to the Kyma that owns the runtime, or to nil if the runtime does not have an owner.
 type Owners map[string]*v1beta2.Kyma
 
 // NewOwners finds the owner of each runtime. kymas must contain all Kymas, including deleted and suspended ones.
@@ -31,8 +31,8 @@ func NewOwners(kymas []v1beta2.Kyma) Owners {
 //
 // The owner is the Kyma to which an operator assigned the runtime last. Without an assignment, it is the only Kyma with
 // an enrolled key. Without an enrolled key, it is the only Kyma that has or had the runtime ID. A Kyma's label and age
-// prove nothing, because the Kyma's author chooses them. A Kyma whose status records that it does not own the runtime
-// needs a new assignment, even if it had a key or an assignment before.
+// do not prove ownership, because the Kyma's author can choose them. If a Kyma's status records that it does not own
+// the runtime, it needs a new assignment, even if it had a key or an assignment before.
 func findOwner(id string, all []*v1beta2.Kyma) *v1beta2.Kyma {
 	var assigned, enrolled *v1beta2.Kyma
 	ties, keys := false, 0
@@ -86,8 +86,8 @@ func formerOwnerOf(kyma *v1beta2.Kyma, id string) string {
 	return kyma.Status.Runtime.AssignedTo
 }
 
-// hasOwned reports whether the Kyma owned the runtime by a token or an assignment at any time. A published bundle
-// proves nothing, because an attacker's Kyma can be the first one with the runtime ID.
+// hasOwned reports whether the Kyma owned the runtime by a token or an assignment at any time. A published bundle does
+// not prove ownership, because an attacker's Kyma can be the first one with the runtime ID.
 func hasOwned(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	return s != nil && (s.Key != nil || s.Assignment != nil)
@@ -198,7 +198,8 @@ func RecordOwner(kyma *v1beta2.Kyma) {
 }
 
 // RecordDenied records in a Kyma's status that the Kyma does not own the runtime. For a former owner, it also records
-// the Kyma to which an operator assigned the runtime. Only an operator's new decision makes the Kyma the owner again.
+// the Kyma to which an operator assigned the runtime. The Kyma becomes the owner again only by an operator's new
+// decision.
 func (o Owners) RecordDenied(kyma *v1beta2.Kyma) {
 	if kyma.Status.Runtime == nil {
 		kyma.Status.Runtime = &v1beta2.RuntimeStatus{}

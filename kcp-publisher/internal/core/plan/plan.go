@@ -1,8 +1,8 @@
 // Package plan decides the content of each runtime's bundle. Its inputs are Kymas, reports, the catalog, rollouts, the
 // rules of the fleet, and the time.
 //
-// The package performs no I/O. It converts a Kyma to a request, and package resolve converts the request to modules.
-// The commands `run`, `publish` and `diff` use it.
+// The package does not perform I/O. It converts a Kyma to a request, and package resolve converts the request to
+// modules. The commands `run`, `publish` and `diff` use this package.
 package plan
 
 import (
@@ -36,17 +36,17 @@ type Rules struct {
 	Watchers []bundle.Watcher
 	// Maintenance configures the maintenance windows for module upgrades that cause downtime.
 	Maintenance Maintenance
-	// SilenceTimeout is the time that a runtime may be without a report before it counts as silent. A Kyma's annotation
-	// overrides it.
+	// SilenceTimeout is the time without a report after which a runtime counts as silent. A Kyma's annotation overrides
+	// it.
 	SilenceTimeout time.Duration
 	// Root is the newest root of trust.
 	Root trust.Root
 	// Source is the Git commit from which the control plane's objects were applied, or nil.
 	Source *bundle.Source
-	// IsChanging is true while a change of the control plane's objects is in progress, for example while a Git commit is
-	// applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
+	// IsChanging is true while a change to the control plane's objects is in progress, for example while a Git commit
+	// is applied. During this time, the publisher publishes only the last bundles of deleted Kymas.
 	IsChanging bool
-	// IsOffline is true without a control plane. Runtimes then do not report, so each of them may have modules.
+	// IsOffline is true if no control plane exists. Runtimes then do not report, so each of them may have modules.
 	IsOffline bool
 }
 
@@ -70,9 +70,8 @@ type Maintenance struct {
 	Minimum time.Duration
 }
 
-// Schedule returns the maintenance schedule of a Kyma's runtime, or nil if the runtime has none. If the Kyma's
-// annotation contains windows, they replace those of the policy. Schedule returns an error if the annotation is
-// invalid.
+// Schedule returns the maintenance schedule of a Kyma's runtime, or nil if the runtime does not have one. Windows in
+// the Kyma's annotation replace those from the policy. Schedule returns an error if the annotation is invalid.
 func (m Maintenance) Schedule(kyma *v1beta2.Kyma) (*window.Schedule, error) {
 	schedule, err := m.windows(kyma)
 	if schedule == nil || err != nil {
@@ -145,7 +144,7 @@ func ReconcileRequest(kyma *v1beta2.Kyma) string {
 	return value
 }
 
-// parseValues parses the annotation of a Kyma that contains the runtime's named values.
+// parseValues parses the Kyma annotation with the runtime's named values.
 func parseValues(kyma *v1beta2.Kyma) (bundle.Values, error) {
 	found, err := bundle.ParseValues(kyma.Annotations[v1beta2.AnnotationValues])
 	if err != nil {
@@ -177,8 +176,8 @@ func (r Rules) copiedLabels(kyma *v1beta2.Kyma) map[string]string {
 	return labels
 }
 
-// autonomySetting returns no autonomy for a runtime that cannot request modules, because its agent would apply the
-// request of its own Kyma.
+// autonomySetting disables autonomy for a runtime that cannot request modules, because its agent would otherwise apply
+// the request in its own Kyma.
 func (r Rules) autonomySetting(kyma *v1beta2.Kyma) string {
 	if kyma.Labels[v1beta2.LabelSync] == v1beta2.False {
 		return ""
@@ -215,12 +214,10 @@ func parseCheckRun(kyma *v1beta2.Kyma) (*bundle.CheckRun, error) {
 }
 
 const (
-	// carriedSilence is the default time that a runtime may be without a report if an operator carries its reports by
-	// hand.
+	// carriedSilence is the default silence timeout of a runtime if an operator carries its reports by hand.
 	carriedSilence = 90 * 24 * time.Hour
-	// maxCarriedSilence is the maximum time that an annotation can allow a runtime to be without a report. It also
-	// limits the validity of bundles that an operator carries by hand, because an attacker could withhold a newer
-	// bundle until the old one expires.
+	// maxCarriedSilence is the maximum silence timeout in an annotation. It also limits the validity of bundles that an
+	// operator carries by hand, because an attacker could withhold a newer bundle until the old one expires.
 	maxCarriedSilence = 366 * 24 * time.Hour
 )
 
@@ -229,9 +226,9 @@ func isCarried(kyma *v1beta2.Kyma) bool {
 	return carried && err == nil
 }
 
-// SilenceTimeoutFor returns the time that a Kyma's runtime may be without a report before it counts as silent. carried
-// is true if an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it
-// returns the default time and an error.
+// SilenceTimeoutFor returns the time without a report after which a Kyma's runtime counts as silent. carried is true if
+// an operator carries bundles and reports by hand. If the duration in the Kyma's annotation is invalid, it returns the
+// default and an error.
 func (r Rules) SilenceTimeoutFor(kyma *v1beta2.Kyma) (silence time.Duration, carried bool, err error) {
 	annotation := kyma.Annotations[v1beta2.AnnotationCarried]
 	switch annotation {

@@ -10,7 +10,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// Fleet contains those objects of a control plane that Preview needs.
+// Fleet contains the control plane objects that Preview needs.
 type Fleet struct {
 	Kymas    []v1beta2.Kyma
 	Catalog  *catalog.Snapshot

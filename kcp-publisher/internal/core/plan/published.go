@@ -23,11 +23,11 @@ type PublishedBundle struct {
 	// StateBlob and CatalogBlob are the OCI descriptors of the two documents in the bundle.
 	StateBlob   ocispec.Descriptor
 	CatalogBlob ocispec.Descriptor
-	// Versions maps each module to its version in the bundle. For a module that could not be resolved, it is the last
-	// published version. Later bundles must not contain older versions.
+	// Versions maps each module to its version in the bundle, or to the last published version if the module could not
+	// be resolved. Later bundles must not contain older versions.
 	Versions map[string]string
-	// Changes lists the modules that differ from the previous bundle. It is nil if the difference is unknown or affects
-	// all modules.
+	// Changes lists the modules that differ from the previous bundle. It is nil if the difference is unknown or can
+	// affect all modules.
 	Changes *Changes
 }
 

@@ -21,11 +21,11 @@ type NewRemovals struct {
 	Runtime string
 	// Modules lists the removed modules, sorted. A single empty name means all modules, because the Kyma was deleted.
 	Modules []string
-	// Unrecorded lists those modules in Modules that are only known from the runtime's report: the last bundle and the
-	// Kyma's status do not contain them.
+	// Unrecorded lists the modules in Modules that only the runtime's report contains, but not the last bundle or the
+	// Kyma's status.
 	Unrecorded []string
-	// Unverified lists further modules: the runtime's request does not contain them, but this request may be outdated. The
-	// bundle keeps these modules until the request is verified.
+	// Unverified lists additional modules that the runtime's request does not contain, although this request may be
+	// outdated. The bundle keeps these modules until the request is verified.
 	Unverified []string
 	// IsRestored is true if the Kyma's status is older than the runtime's state, for example because the control plane
 	// was restored from a backup.
@@ -93,8 +93,8 @@ func (a Adoption) isRestored(r Runtime) bool {
 
 // requestsRemoval reports whether the runtime itself requests the removal, because its request does not contain the
 // module. After a restore of the control plane from a backup, it returns false for a module that the last bundle does
-// not contain. The reason for such a removal may be that a module is not mandatory anymore. While an installed module
-// waits for approval for this reason, later calls return the same.
+// not contain. The module may then be removed because it is not mandatory anymore. While such a removal waits for
+// approval, later calls return the same.
 func (r Runtime) requestsRemoval(module string, last *PublishedBundle, restored bool) bool {
 	if r.Request == nil || slices.Contains(r.Mandatory, module) || requestsModule(*r.Request, module) ||
 		slices.Contains(r.RemovalsHeldByRestore, module) && slices.Contains(r.Installed, module) {
@@ -158,7 +158,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		err = setTakeover(&request, kyma)
 	}
 	if err != nil {
-		return nil // the publisher publishes no bundle for an invalid Kyma
+		return nil // the publisher does not publish bundles for an invalid Kyma
 	}
 	kept := resolve.KeptModules(request, snapshot, s.Published.Versions)
 	var pending []string
@@ -166,7 +166,7 @@ func PendingRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) []string {
 		switch own := ownRequest(kyma); {
 		case slices.Contains(kept, module), slices.Contains(s.Published.Removals, module):
 		case own != nil && !requestsModule(*own, module) && !slices.Contains(s.Published.Mandatory, module):
-			// The runtime's own Kyma requests the removal, so no approval is needed.
+			// The runtime's own Kyma requests the removal, so it does not need approval.
 		default:
 			pending = append(pending, module)
 		}
@@ -231,7 +231,7 @@ func IsApprovedByCommit(kyma *v1beta2.Kyma, module string, approved, now time.Ti
 }
 
 // RecentRemovals returns the Kyma's module removals that were allowed without approval after this time. unrecorded
-// contains the removals of modules that only the runtime's report contained.
+// contains the removals of modules that were only in the runtime's report.
 func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded []removal.Removal) {
 	if s := kyma.Status.Runtime; s != nil {
 		for _, d := range s.Removals {
@@ -251,21 +251,20 @@ func RecentRemovals(kyma *v1beta2.Kyma, since time.Time) (recorded, unrecorded [
 
 // RemovalDecision is the decision about the module removals in one runtime's next bundle.
 type RemovalDecision struct {
-	// HeldReasons maps each module whose removal must wait to the reason. The reason is empty until the publisher has
-	// made a decision.
+	// HeldReasons maps each module with a held removal to the reason. The reason is empty until the publisher has made
+	// a decision.
 	HeldReasons map[string]removal.Reason
-	// Allowed and Approved list the modules whose removal this decision allows: Allowed without approval, and Approved
-	// with an operator's approval. The decision must be written to the Kyma's status before the bundle removes the
-	// modules.
+	// Allowed and Approved list the modules that can be removed: Allowed without approval, and Approved with an
+	// operator's approval. The decision must be written to the Kyma's status before the bundle removes the modules.
 	Allowed, Approved []string
-	// Unrecorded lists those modules in Allowed that are only known from the runtime's report.
+	// Unrecorded lists the modules in Allowed that are known only from the runtime's report.
 	Unrecorded []string
 	// RemovedModules lists the modules that the next bundle removes.
 	RemovedModules []string
 }
 
-// Decide adds the decision about a pending removal. held is true if limits make the removal wait for this reason, which
-// does not apply to an approved removal. isNew is true if the decision allows the removal, and no earlier decision did.
+// Decide adds the decision about a pending removal. held is true if a limit holds the removal for this reason, unless
+// the removal is approved. isNew is true if this decision is the first one that allows the removal.
 func (v *RemovalDecision) Decide(
 	kyma *v1beta2.Kyma, p removal.PendingRemoval, reason removal.Reason, held bool,
 ) (isNew bool) {
@@ -371,7 +370,7 @@ func RemovalStatuses(
 		}
 	}
 	add := func(module string, decision v1beta2.RemovalDecision, reason removal.Reason) {
-		// Round up. If the time were rounded down, it could be before the start of a comparison with Git that began earlier.
+		// Round up, because a rounded-down time could be before the start of an earlier comparison with Git.
 		at := metav1.NewTime(now.UTC().Add(time.Second - 1).Truncate(time.Second))
 		for _, earlier := range before {
 			if earlier.Module == module && earlier.Decision == decision && !earlier.Published {

@@ -12,7 +12,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
 )
 
-// Reporter returns the rules for accepting reports of a Kyma's runtime. A report must have a signature of the enrolled
+// Reporter returns the rules for accepting reports from a Kyma's runtime. A report must be signed with the enrolled
 // key. Another key is accepted if the report contains an unused enrollment token or a certificate for this Kyma.
 func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time) bundle.Reporter {
 	runtime := RuntimeID(kyma)
@@ -38,8 +38,8 @@ func (r Rules) Reporter(kyma *v1beta2.Kyma, tokens trust.TokenSecrets, now time.
 		return r.Root.IsRevoked(thumbprint) || slices.Contains(revoked, thumbprint)
 	}
 	reporter.Enroll = func(e trust.Enrollment) error {
-		// Check this even if the key is revoked, because a thief of the key may also have the token with which the key was
-		// enrolled.
+		// Check this even if the key is revoked, because an attacker who stole the key may also have the token that
+		// enrolled it.
 		if known != nil && e.TokenExpires <= known.TokenExpires.Unix() {
 			return errUsedToken
 		}
@@ -60,7 +60,7 @@ var errUsedToken = errors.New("the token was already used, or expires before a u
 
 // checkCertified returns an error if a certificate was issued for another Kyma. It compares the names of the Kymas,
 // because their UIDs change if the control plane is rebuilt. Publishers older than 0.1.0 issued certificates without a
-// Kyma. These certificates are valid for the Kyma whose name equals the runtime ID.
+// Kyma. These certificates are valid for the Kyma with a name that equals the runtime ID.
 func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	own := KymaIdentity(kyma)
 	switch {
@@ -78,9 +78,9 @@ func checkCertified(certified trust.Kyma, kyma *v1beta2.Kyma) error {
 	)
 }
 
-// ChallengeReporter returns the rules for accepting a report that makes the given Kyma the owner of a runtime that
-// another Kyma owns. The report must contain an enrollment token for the given Kyma. The token must expire later than
-// the used tokens of all other Kymas with this runtime ID.
+// ChallengeReporter returns the rules for accepting a report that makes this Kyma the owner of a runtime that another
+// Kyma owns. The report must contain an enrollment token for this Kyma. The token must expire later than the used
+// tokens of all other Kymas with this runtime ID.
 func (r Rules) ChallengeReporter(
 	kyma *v1beta2.Kyma, all []v1beta2.Kyma, tokens trust.TokenSecrets, now time.Time,
 ) bundle.Reporter {
@@ -99,8 +99,8 @@ func (r Rules) ChallengeReporter(
 	return reporter
 }
 
-// AcceptChallenge assigns the runtime to a Kyma after a report was accepted by the rules of ChallengeReporter. The
-// assignment is newer than all others, which can have a time in the future if the clock of an operator was wrong.
+// AcceptChallenge assigns the runtime to a Kyma after the rules of ChallengeReporter accepted a report. The assignment
+// is newer than all others, even if some have a time in the future because an operator's clock was wrong.
 func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 	at := now.UnixMilli()
 	for i := range all {
@@ -113,7 +113,7 @@ func AcceptChallenge(kyma *v1beta2.Kyma, all []v1beta2.Kyma, now time.Time) {
 		former = nil
 	}
 	RecordOwner(kyma)
-	// The request of a Kyma that owned the runtime before is older than the request of its former owner.
+	// If this Kyma is a former owner, its own request is older than that of the last owner.
 	if former != nil && former.Status.Runtime != nil && former.Status.Runtime.Requested != nil {
 		kyma.Status.Runtime.Requested = former.Status.Runtime.Requested.DeepCopy()
 	}

@@ -112,7 +112,7 @@ func hasNewerBundle(report *bundle.AcceptedReport, published *v1beta2.PublishedB
 	return o != nil && (o.Epoch > published.Epoch || o.Epoch == published.Epoch && o.Sequence > published.Sequence)
 }
 
-// isRecordOutdated reports whether the runtime knows more than the Kyma's status, although it has not applied a newer
+// isRecordOutdated reports whether the runtime is ahead of the Kyma's status, although it has not applied a newer
 // bundle than the one in the status. There are two cases, which a restore of the control plane from a backup can cause:
 //   - The runtime refused the bundle in the status, because it already has newer module versions or another key.
 //   - The agent has modules but no bundle, because it lost its state together with its key.
@@ -147,8 +147,8 @@ func minimumVersions(
 	return versions
 }
 
-// parseRequest returns the module request of a Kyma without the settings of the fleet. It returns an error if the
-// Kyma's pinned versions are invalid.
+// parseRequest returns the module request of a Kyma without the fleet's settings. It returns an error if the Kyma's
+// pinned versions are invalid.
 func parseRequest(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	request := resolve.Request{Labels: kyma.Labels, IsDeleting: !kyma.DeletionTimestamp.IsZero()}
 	request.IsControlPlane = kyma.Labels[v1beta2.LabelControlPlane] == v1beta2.True
@@ -188,8 +188,8 @@ func RecordFeatures(report bundle.Report) []string {
 	return list
 }
 
-// unsupportedFeatures returns the features that a runtime's agent does not support. It uses the newest report or,
-// without a report, the Kyma's status. If the agent has never reported, it assumes that the agent supports all
+// unsupportedFeatures returns the features that a runtime's agent does not support, from the newest report or, without
+// a report, from the Kyma's status. If the agent has never reported, unsupportedFeatures assumes that it supports all
 // features.
 func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedReport) []bundle.Feature {
 	var has []string
@@ -206,8 +206,8 @@ func unsupportedFeatures(status *v1beta2.RuntimeStatus, report *bundle.AcceptedR
 	})
 }
 
-// SupportedRequest returns the request without the settings that the agent does not support. It also returns the
-// features that the removed settings require.
+// SupportedRequest removes settings that the agent does not support from the request. It also returns the features that
+// the removed settings require.
 func SupportedRequest(request resolve.Request) (resolve.Request, []bundle.Feature) {
 	var left []bundle.Feature
 	request.Settings, left = request.Settings.Without(func(f bundle.Feature) bool {

@@ -17,7 +17,7 @@ import (
 // Runtime contains the data about a runtime that determines its next bundle, except the module request.
 type Runtime struct {
 	ID string
-	// Audience is the cluster and the key that the bundle is issued for.
+	// Audience is the cluster and the key for which the bundle is issued.
 	Audience bundle.Audience
 	// Key is the agent's enrolled public key, or nil. RequestsCertificate is true if the agent requests a certificate
 	// for this key.
@@ -27,8 +27,8 @@ type Runtime struct {
 	Certificate string
 	// KymaGeneration is the generation of the Kyma in the runtime, or 0 if unknown.
 	KymaGeneration int64
-	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is only set if the runtime can choose modules by
-	// itself (autonomy).
+	// KymaSpec is the digest of the spec of the Kyma in the runtime. It is set only if the runtime can choose modules
+	// by itself (autonomy).
 	KymaSpec digest.Digest
 	// IsDeleting is true if the Kyma was deleted, so that the next bundle removes all modules.
 	IsDeleting bool
@@ -47,7 +47,7 @@ type Runtime struct {
 	Observed  digest.Digest
 	// ObservedEpoch and ObservedSequence are the epoch and the sequence number of the bundle in Observed.
 	ObservedEpoch, ObservedSequence int64
-	// IsRecordOutdated is true if the runtime knows more than the Kyma's status: see function isRecordOutdated.
+	// IsRecordOutdated is true if the runtime is ahead of the Kyma's status: see function isRecordOutdated.
 	IsRecordOutdated bool
 	// OmitsModules is true if the last report was truncated and omits modules.
 	OmitsModules bool
@@ -65,9 +65,10 @@ type Runtime struct {
 	// Kyma.
 	Request *v1beta2.KymaSpec
 	// IsRequestVerified is true if the agent that sent the newest report also sent Request. Otherwise, Request may be
-	// outdated, because a restored control plane contains an old request until the publisher accepts a report.
+	// outdated, because a restored control plane has an old request until the publisher accepts a report.
 	IsRequestVerified bool
-	// RemovalsHeldByRestore lists the modules whose removal waits for approval because the control plane was restored.
+	// RemovalsHeldByRestore lists the modules with removals that wait for approval because the control plane was
+	// restored.
 	RemovalsHeldByRestore []string
 	// Mandatory lists the mandatory modules in the last bundle.
 	Mandatory []string
@@ -146,7 +147,7 @@ func (r *Runtime) setRecorded(kyma *v1beta2.Kyma, root trust.Root) {
 	}
 }
 
-// heldByRestore returns the modules whose removal waits for approval because the control plane was restored.
+// heldByRestore returns the modules with removals that wait for approval because the control plane was restored.
 func heldByRestore(status *v1beta2.RuntimeStatus) (modules []string) {
 	for _, d := range status.Removals {
 		if d.Decision == v1beta2.RemovalHeld && !d.Published && d.Reason == string(removal.Restored) {
@@ -157,7 +158,7 @@ func heldByRestore(status *v1beta2.RuntimeStatus) (modules []string) {
 }
 
 // recordReport sets the fields that depend on the last report. Installed and Observed must come from the same report. A
-// removal is confirmed if a report contains the applied bundle but not the module.
+// report confirms a removal if it contains the applied bundle but not the module.
 func (r *Runtime) recordReport(report *bundle.AcceptedReport) {
 	if r.Key != nil && report.CertificateRequest != "" {
 		r.RequestsCertificate = isRequestForKey(report.CertificateRequest, r.Audience.KeyThumbprint)
@@ -215,8 +216,8 @@ func ownRequest(kyma *v1beta2.Kyma) *v1beta2.KymaSpec {
 
 func (r Rules) isInUse(kyma *v1beta2.Kyma) bool { return r.IsOffline || isInUse(kyma) }
 
-// isInUse reports whether the runtime may have modules. A runtime that never enrolled or reported has no modules to
-// remove.
+// isInUse reports whether the runtime may have modules. A runtime that never enrolled or reported does not have modules
+// to remove.
 func isInUse(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil {

@@ -21,8 +21,8 @@ type ReceivedReport struct {
 	IsRecorded bool
 }
 
-// LastReport returns the time of the last report of a Kyma's runtime. received is the report that this publisher last
-// accepted, or nil. startedAt is the start time of this publisher, or zero if it has already read a report of the
+// LastReport returns the time of the last report from a Kyma's runtime. received is the report that this publisher last
+// accepted, or nil. startedAt is the start time of this publisher, or zero if it has already read a report from the
 // runtime. If the status does not contain the received report yet, the result contains the report's time only in
 // PossibleAt.
 func LastReport(kyma *v1beta2.Kyma, received *ReceivedReport, startedAt time.Time) silence.LastReport {
@@ -52,8 +52,9 @@ func HasRefusedReport(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Reason == v1beta2.ReasonReportRefused
 }
 
-// LatestUnrecorded returns the latest time at which a previous publisher may have received a report without writing its
-// time to the Kyma's status. It returns zero if this is impossible. startedAt is the start time of this publisher.
+// LatestUnrecorded returns the time until which a previous publisher may have received reports that the Kyma's status
+// does not show. It returns zero if no previous publisher could have received one. startedAt is the start time of this
+// publisher.
 func LatestUnrecorded(kyma *v1beta2.Kyma, startedAt time.Time) time.Time {
 	r := kyma.Status.Runtime
 	if r == nil || r.Observed == nil || r.Observed.Heard == nil || isCarried(kyma) {
@@ -81,13 +82,13 @@ func IsReporting(kyma *v1beta2.Kyma) bool {
 	return reporting != nil && reporting.Status == metav1.ConditionTrue && reporting.Reason != v1beta2.ReasonCarried
 }
 
-// lastReportTimeIn returns the same as LastReportTime, but for a report that is not in the Kyma's status yet.
+// lastReportTimeIn is like LastReportTime, but for a report that is not in the Kyma's status yet.
 func lastReportTimeIn(kyma *v1beta2.Kyma, observed v1beta2.ObservedBundle) time.Time {
 	return LastReportTimeOf(observed, isCarried(kyma))
 }
 
-// LastReportTimeOf returns the same as LastReportTime, but for the given report. carried is true if an operator carries
-// the reports by hand.
+// LastReportTimeOf is like LastReportTime, but for a single report. carried is true if an operator carries the reports
+// by hand.
 func LastReportTimeOf(observed v1beta2.ObservedBundle, carried bool) time.Time {
 	if observed.Heard == nil || carried && observed.Time.Before(observed.Heard) {
 		// Publishers of older versions did not record the arrival time.

@@ -10,14 +10,14 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
-// View contains the catalog and the rollout decisions that bundles are based on. It is immutable.
+// View contains the catalog and the rollout decisions for new bundles. It is immutable.
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
 	// AwaitedRuntimes contains the IDs of the runtimes whose reports a rollout is waiting for.
 	AwaitedRuntimes map[string]bool
-	// State is a hash of the control plane objects that the view was computed from. It is empty if the same process plans
-	// the rollouts and publishes bundles.
+	// State is a hash of the control plane objects from which the view was computed. It is empty if the same process
+	// plans the rollouts and publishes bundles.
 	State string
 }
 
@@ -34,7 +34,7 @@ func (v *View) HasSameResult(other *View) bool {
 func (v *View) IsAwaited(runtime string) bool { return v != nil && v.AwaitedRuntimes[runtime] }
 
 // decisions returns the rollout decisions for all modules that the runtime follows, removes or can choose. For a
-// deleted Kyma, it allows no upgrades, because rollouts do not count its runtime.
+// deleted Kyma, it does not allow upgrades, because rollouts do not count its runtime.
 func (v *View) decisions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus, isDeleted bool,
 ) map[rollout.Track]rollout.Decision {
@@ -71,7 +71,7 @@ func (v *View) decisions(
 	return decisions
 }
 
-// withoutUpgrade returns a decision that keeps the installed version if the given decision allows a newer one.
+// withoutUpgrade changes a decision that allows a newer version so that the runtime keeps its installed version.
 func withoutUpgrade(d rollout.Decision, installed string) rollout.Decision {
 	if !bundle.IsOlder(installed, d.Version) {
 		return d
@@ -83,8 +83,8 @@ func withoutUpgrade(d rollout.Decision, installed string) rollout.Decision {
 	}
 }
 
-// catalogVersions returns the versions to publish in a runtime's catalog for channels whose new version a rollout
-// delays. It returns nil if no version is delayed.
+// catalogVersions returns the versions in a runtime's catalog for channels in which a rollout delays the new version.
+// It returns nil if no version is delayed.
 func (v *View) catalogVersions(
 	runtime string, request resolve.Request, known *v1beta2.RuntimeStatus,
 ) map[rollout.Track]string {
@@ -120,8 +120,8 @@ func (v *View) rolloutChecks(decisions map[rollout.Track]rollout.Decision) map[r
 	return all
 }
 
-// Request returns the same as Rules.Request, with the rollout decisions for the Kyma's runtime. The request for a
-// deleted Kyma also contains decisions. They apply while the removal of its modules waits for an operator's approval.
+// Request is like Rules.Request, but includes the rollout decisions for the Kyma's runtime. The request for a deleted
+// Kyma also contains decisions. They apply while the removal of its modules waits for an operator's approval.
 func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedReport) (resolve.Request, error) {
 	request, err := r.Request(kyma, report)
 	asked, runtime, known := request, RuntimeID(kyma), kyma.Status.Runtime
@@ -158,8 +158,8 @@ func (v *View) SelectedVersions(
 	return given
 }
 
-// EndedWaves returns true for each module of a published bundle whose rollout has ended the wave of the runtime. given
-// is the result of SelectedVersions.
+// EndedWaves returns true for each module in a published bundle if its rollout has ended the runtime's wave. given is
+// the result of SelectedVersions.
 func (v *View) EndedWaves(
 	runtime string, published PublishedBundle, given map[string]v1beta2.GivenVersion,
 ) map[string]bool {
@@ -202,8 +202,8 @@ func (v *View) DifferenceFilter(other *View) func(Member) bool {
 	}
 }
 
-// IsCurrent reports whether a request for a Kyma that was computed from this view leads to the same bundle with the
-// current view. It returns false if current is nil, because the catalog is changing then.
+// IsCurrent reports whether a Kyma's request from this view leads to the same bundle with the current view. It returns
+// false if current is nil, because then the catalog is changing.
 func (v *View) IsCurrent(current *View, kyma *v1beta2.Kyma, request resolve.Request) bool {
 	if v == current {
 		return true

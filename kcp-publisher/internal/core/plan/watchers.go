@@ -9,8 +9,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// CheckWatchers returns the valid Watchers, sorted by name, and an error for each refused Watcher. If there are more
-// than bundle.MaxWatchers, it accepts the oldest ones.
+// CheckWatchers returns the valid Watchers, sorted by name, and an error for each refused Watcher. If more than
+// bundle.MaxWatchers are valid, it accepts the oldest ones.
 func CheckWatchers(all []v1beta2.Watcher) (accepted []bundle.Watcher, refused map[string]error) {
 	byAge := slices.SortedFunc(slices.Values(all), func(a, b v1beta2.Watcher) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))

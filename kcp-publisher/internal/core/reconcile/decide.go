@@ -1,6 +1,6 @@
-// Package reconcile decides the next action in the reconcile of one Kyma, and the state at the end. It performs no I/O:
-// The controller calls Decide, executes the action, adds the result to Facts, and calls Decide again until the action
-// is End.
+// Package reconcile decides the next action in the reconcile of one Kyma, and the state at the end. It does not perform
+// I/O: the controller calls Decide, executes the action, adds the result to Facts, and calls Decide again until the
+// action is End.
 //
 // Decide never returns Publish while the catalog is incomplete, if the Kyma is refused, or during a backoff after a
 // failed registry request. Every sequence of results leads to the action End.
@@ -20,7 +20,7 @@ const (
 	Held State = "Held"
 	// Gone means that the Kyma is deleted and no longer has the publisher's finalizer.
 	Gone State = "Gone"
-	// Refused means that the publisher cannot publish a bundle until the Kyma is changed.
+	// Refused means that the publisher cannot publish a bundle until a user changes the Kyma.
 	Refused State = "Refused"
 	// Unreachable means that the registry does not respond.
 	Unreachable State = "Unreachable"
@@ -60,7 +60,7 @@ type Result string
 // These are the results of an action.
 const (
 	// Yes means that the action or check succeeded. It is also the result of FetchReport and Publish if they failed
-	// only for this runtime, because the registry still works.
+	// only for this runtime, while the registry still works.
 	Yes Result = "Yes"
 	// No means that the check failed. For ReadNewestDigest, it means that the runtime has a newer report.
 	No Result = "No"
@@ -68,7 +68,7 @@ const (
 	Down Result = "Down"
 )
 
-// HoldTimeout is the time that a change of the control plane's objects can take. If a change takes longer, reconciles
+// HoldTimeout is the time that a change to the control plane's objects can take. If a change takes longer, reconciles
 // end in the state Held.
 const HoldTimeout = 5 * time.Second
 
@@ -76,7 +76,7 @@ const HoldTimeout = 5 * time.Second
 type Facts struct {
 	// HasView is true if the publisher has read a consistent catalog, the rollouts and the Watchers.
 	HasView bool
-	// ChangingFor is the duration of the change of the control plane's objects that is in progress, or zero.
+	// ChangingFor is the duration of the change to the control plane's objects that is in progress, or zero.
 	ChangingFor time.Duration
 	// IsDeleted is true if the Kyma is being deleted. HasFinalizer is true if the Kyma has the publisher's finalizer.
 	IsDeleted, HasFinalizer bool
@@ -128,8 +128,8 @@ func (f Facts) decideWithoutFinalizer() (State, Action) {
 	return "", AddFinalizer
 }
 
-// mayPoll reports whether a newer report of the runtime is the only possible reason for this reconcile. It returns
-// false after a change to the Kyma, for example.
+// mayPoll reports whether a newer report from the runtime is the only possible reason for this reconcile. For example,
+// it returns false after a change to the Kyma.
 func (f Facts) mayPoll() bool {
 	return f.HasView && f.IsSettled && !f.Requested && !f.Pending && !f.InBackoff
 }

@@ -1,7 +1,8 @@
 // Package removal decides which modules the publisher can remove from runtimes without an operator's approval. It does
 // not consider removals that a runtime itself requests.
 //
-// Decide performs no I/O. Its input is the whole fleet, so that it can decide about all removals of one edit together.
+// Decide does not perform I/O. Its input covers the whole fleet, so that it can decide about all removals by one edit
+// together.
 package removal
 
 import (
@@ -16,7 +17,7 @@ type Removal struct{ Runtime, Module string }
 // Reason is the reason why a removal requires approval.
 type Reason string
 
-// These are the reasons why a removal waits. They are stored in the status of Kymas, so do not rename them.
+// Reasons why a removal waits. They are stored in the status of Kymas, so do not rename them.
 const (
 	// FleetShare means that the pending removals affect a larger share of the fleet's runtimes than allowed.
 	FleetShare Reason = "FleetShare"
@@ -29,7 +30,7 @@ const (
 	NamespaceDeleted Reason = "NamespaceDeleted"
 )
 
-// Unrecorded is the reason in a Kyma's status for an allowed removal of a module that was only known from the runtime's
+// Unrecorded is the reason in a Kyma's status for an allowed removal of a module that was known only from the runtime's
 // report.
 const Unrecorded Reason = "Unrecorded"
 
@@ -43,21 +44,21 @@ type PendingRemoval struct {
 	// Restored is true if the Kyma's status is older than the runtime's state, as after a restore. It stays true until a
 	// comparison with Git finds the newest commit completely applied.
 	Restored bool
-	// Unrecorded is true if the module is only known from the runtime's report. A report can contain invented modules, so
-	// such removals are counted separately from other removals.
+	// Unrecorded is true if the module is known only from the runtime's report. A report can contain invented modules,
+	// so these removals are counted separately.
 	Unrecorded bool
 }
 
 // Fleet is the input of Decide.
 type Fleet struct {
-	// Runtimes is the number of runtimes that have modules or recently had modules. It does not include Kymas whose
-	// runtime never enrolled.
+	// Runtimes is the number of runtimes that have modules or recently had modules. It does not include Kymas with
+	// runtimes that never enrolled.
 	Runtimes int
 	// Pending contains all removals that no published bundle contains yet.
 	Pending []PendingRemoval
 	// Recent contains the removals that were allowed without approval within Limits.Window.
 	Recent []Removal
-	// RecentUnrecorded contains the removals that Recent omits: those of modules that were only known from reports.
+	// RecentUnrecorded contains the removals that Recent omits, of modules that were known only from reports.
 	RecentUnrecorded []Removal
 	// NamespaceDeleted is true if the namespace of the Kymas is being deleted.
 	NamespaceDeleted bool
@@ -81,8 +82,8 @@ const MaxWindow = 24 * time.Hour
 var DefaultLimits = Limits{Percent: 10, Count: 1, PerModule: 50, Window: 10 * time.Minute}
 
 // ForShard divides the limits among the shards, because each shard decides only about its own runtimes. The sum stays
-// within the configured limits. As an exception, each shard allows at least one removal unless the limit is 0. shards
-// is 0 or 1 if one publisher decides about the whole fleet.
+// within the configured limits, except that each shard allows at least one removal unless the limit is 0. shards is 0
+// or 1 if one publisher decides about the whole fleet.
 func (l Limits) ForShard(shards int) Limits {
 	divide := func(limit int) int { return max(min(limit, 1), limit/max(shards, 1)) }
 	l.Count, l.PerModule = divide(l.Count), divide(l.PerModule)
@@ -163,7 +164,7 @@ func addRemoval(counts map[string]map[string]bool, r Removal) {
 	counts[r.Module][r.Runtime] = true
 }
 
-// runtimesWithModule returns the number of runtimes that would lose modules if the waiting removals of this module were
+// runtimesWithModule returns the number of runtimes that would lose modules if all waiting removals of this module were
 // allowed.
 func (e effectCounts) runtimesWithModule(module string) int {
 	runtimes := len(e.losingRuntimes)

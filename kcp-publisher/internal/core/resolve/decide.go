@@ -58,8 +58,8 @@ func decideManifest(
 	return manifest, nil
 }
 
-// keptManifest returns the manifest of the installed version for a module whose requested version is older. If it
-// returns nil, the bundle contains no manifest for the module, and the module in the runtime does not change.
+// keptManifest returns the manifest of the installed version if the requested version of a module is older. If it
+// returns nil, the bundle does not contain the module, and the module in the runtime does not change.
 func (w requestedModule) keptManifest(
 	controlPlane bool, last *bundle.Manifest, contents map[ComponentRef]Content,
 ) *bundle.Manifest {
@@ -100,7 +100,7 @@ func (w *requestedModule) isForControlPlane() bool {
 	return w.choice.Template.Annotations[v1beta2.AnnotationTarget] == v1beta2.TargetControlPlane
 }
 
-// placementProblem returns a Problem if a module can only be installed in the control plane's own cluster, and the
+// placementProblem returns a Problem if a module can be installed only in the control plane's own cluster, and the
 // runtime is another cluster. For a mandatory module, it returns nil.
 func (w *requestedModule) placementProblem() *bundle.Problem {
 	if w.choice.Mandatory {
@@ -112,16 +112,15 @@ func (w *requestedModule) placementProblem() *bundle.Problem {
 		w.module.Name, w.choice.Template.Name)
 }
 
-// isDowngrade reports whether the requested version is older than the installed version and no rollout rolls the module
-// back. If the installed version failed and an older one still runs, a request for the running version is not a
-// downgrade.
+// isDowngrade reports whether the requested version is older than the installed version, except during a rollback. If
+// the installed version failed and an older one still runs, a request for the running version is not a downgrade.
 func (w *requestedModule) isDowngrade() bool {
 	return bundle.IsOlder(w.choice.Version, w.minVersion) && w.gate.ReplacedVersion != w.minVersion &&
 		w.choice.Version != w.runningVersion
 }
 
-// olderVersionProblem returns the Problem of a module whose requested version is older than the installed version. The
-// message names the origin of the requested version, such as a channel.
+// olderVersionProblem returns the Problem for a requested version that is older than the installed version. The message
+// names the origin of the requested version, such as a channel.
 func (w *requestedModule) olderVersionProblem() *bundle.Problem {
 	by := fmt.Sprintf("channel %q has %s", w.choice.Channel, w.choice.Version)
 	switch {

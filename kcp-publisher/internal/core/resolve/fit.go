@@ -127,8 +127,8 @@ func (r *Result) chooseFitting(
 	}
 }
 
-// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle. These manifests are
-// of promoted versions that a rollout may install later.
+// fitTried adds a Problem for each manifest in r.triedManifests that would not fit into the bundle. These are the
+// manifests of promoted versions that a rollout may install later.
 func (r *Result) fitTried(b sizeBudget, fitting map[string]*bundle.Manifest) {
 	for _, m := range r.triedManifests {
 		with := b
@@ -168,8 +168,8 @@ func (r *Result) keepFitting(fitting map[string]*bundle.Manifest, request Reques
 	r.State.Manifests = kept
 }
 
-// fitOffers limits the number and total size of the offered manifests. It adds them in rounds of one manifest for each
-// module, the smallest first, so that one module cannot displace others. taken maps the used Manifest names to modules.
+// fitOffers limits the number and total size of the offered manifests. In each round, it adds one manifest per module,
+// the smallest first, so that one module cannot displace others. taken maps the used Manifest names to modules.
 func (r *Result) fitOffers(taken map[string]string) {
 	type candidate struct{ index, round, size int }
 	var candidates []candidate

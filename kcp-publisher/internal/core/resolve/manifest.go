@@ -185,8 +185,8 @@ func (w *requestedModule) spec(content Content) (v1beta2.ManifestSpec, error) {
 }
 
 // withChecks returns a copy of a module's manifest with the checks that the module's rollout requires. If no rollout is
-// active and the version has not changed, the copy has the checks of the last manifest. If the agent does not support
-// checks, the copy has no checks.
+// active and the version has not changed, the copy keeps the checks from the last manifest. If the agent does not
+// support checks, the copy does not contain checks.
 func (r Request) withChecks(m *bundle.Manifest, gate rollout.Decision) *bundle.Manifest {
 	if m == nil {
 		return nil
@@ -234,13 +234,13 @@ type Content struct {
 	// Checks is the resource with the module's checks, or nil.
 	Checks *Part
 	// DefaultCR is the module's default CR in the signed release. IsLocked is true if the release must contain the
-	// module's name and default CR. Both are only set if the root of trust contains release keys.
+	// module's name and default CR. Both are set only if the root of trust contains release keys.
 	DefaultCR *DefaultCR
 	IsLocked  bool
 	// Images lists the image references in the component and in the components that it references, sorted.
 	Images []string
 	// Release contains the documents that prove the signed release of the component. It is empty if the root of trust
-	// contains no release keys.
+	// does not contain release keys.
 	Release []bundle.Content
 	Err     error
 }

@@ -45,8 +45,8 @@ func FollowedChannels(request Request, snapshot *catalog.Snapshot) []FollowedCha
 	return all
 }
 
-// lookupChoice finds the ModuleTemplate of the module in the catalog. The version is the one that a rollout allows or,
-// without a rollout, the one that the channel offers.
+// lookupChoice finds the module's ModuleTemplate in the catalog, for the version that a rollout allows or, without a
+// rollout, the version that the channel offers.
 func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapshot, channel string) {
 	gate, gated := request.Gates[rollout.Track{Module: w.module.Name, Channel: channel}]
 	if !gated {
@@ -85,8 +85,8 @@ func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
 	return all
 }
 
-// KeptModules returns the modules that the next bundle does not remove from a runtime, sorted. granted contains the
-// published versions. KeptModules ignores the decisions of rollouts.
+// KeptModules returns the modules that the next bundle keeps in a runtime, sorted. granted contains the published
+// versions. KeptModules ignores rollout decisions.
 func KeptModules(request Request, snapshot *catalog.Snapshot, granted map[string]string) []string {
 	if request.KeepsAllModules() {
 		return slices.Sorted(maps.Keys(granted))
@@ -168,8 +168,8 @@ func (w requestedModule) unmanagedInherited(contents map[ComponentRef]Content) *
 	return manifest
 }
 
-// adoptionMessage returns a message with the version that the module gets after the agent has adopted it. It returns ""
-// if the version stays the same.
+// adoptionMessage returns a message about the version that the module gets after the agent has adopted it. It returns
+// "" if the version stays the same.
 func (w *requestedModule) adoptionMessage() string {
 	if w.inherited == nil || !w.module.Managed || w.offeredVersion == "" || w.offeredVersion == w.inherited.Version {
 		return ""
@@ -182,8 +182,8 @@ func (r Result) withoutModules(request Request) Result {
 	return r.keepLastModules(request)
 }
 
-// keepLastModules copies the modules of the last bundle to the result. It copies none if the runtime has already given
-// its modules back to lifecycle-manager.
+// keepLastModules copies the modules from the last bundle to the result. If the runtime has already returned its
+// modules to lifecycle-manager, it does nothing.
 func (r Result) keepLastModules(request Request) Result {
 	if last := request.LastState; last != nil && !phase.WasReturned(request.Takeover, last) {
 		r.State.Manifests = append(r.State.Manifests, last.Manifests...)

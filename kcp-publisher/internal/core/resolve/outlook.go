@@ -13,7 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// ModuleOutlook is the state that a module in one runtime is expected to have after the next bundle.
+// ModuleOutlook is the expected state of a module in one runtime after the next bundle.
 type ModuleOutlook struct {
 	Module  string
 	Channel string // empty if the version is pinned

@@ -1,5 +1,5 @@
-// Package resolve computes the desired state of one runtime from the request of its Kyma, the catalog, and the contents
-// of components. It performs no I/O. The order of the inputs does not affect the encoded result.
+// Package resolve computes the desired state of one runtime from its Kyma's request, the catalog, and the components'
+// content. It does not perform I/O. The order of the inputs does not affect the encoded result.
 package resolve
 
 import (
@@ -22,8 +22,8 @@ import (
 type Request struct {
 	// Labels contains the labels of the Kyma in the control plane.
 	Labels map[string]string
-	// CopiedLabels contains the configured labels of the control plane's Kyma that are copied to the Kyma in the runtime,
-	// in addition to those in copiedLabels.
+	// CopiedLabels contains labels that an operator configured: they are copied from the Kyma in the control plane to
+	// the Kyma in the runtime, in addition to copiedLabels.
 	CopiedLabels map[string]string
 	// Seed is the spec that the agent uses to create the Kyma in the runtime if it does not exist.
 	Seed v1beta2.KymaSpec
@@ -48,8 +48,8 @@ type Request struct {
 	IsDeleting bool
 	// Gates maps each track (a module in a channel) to the decision of its rollout for the runtime.
 	Gates map[rollout.Track]rollout.Decision
-	// CatalogVersions contains the tracks whose new version a rollout delays. It maps each track to the version in the
-	// runtime's catalog.
+	// CatalogVersions maps each track for which a rollout delays the new version to the version in the runtime's
+	// catalog.
 	CatalogVersions map[rollout.Track]string
 	// Checks maps each track to the checks that its rollout adds.
 	Checks map[rollout.Track]rollout.WaveChecks
@@ -58,8 +58,8 @@ type Request struct {
 	LastState *bundle.DesiredState
 	// Versions maps each module to its published or reported version. Only a rollback can install an older version.
 	Versions map[string]string
-	// RunningVersions maps each module whose published version failed to the older version that still runs. The module can
-	// return to this older version without a rollback.
+	// If a module's published version failed and an older version still runs, RunningVersions maps the module to the
+	// older version. The module can return to this version without a rollback.
 	RunningVersions map[string]string
 	// Takeover is the phase of the runtime's takeover from lifecycle-manager, or empty.
 	Takeover bundle.TakeoverPhase
@@ -75,8 +75,8 @@ type Request struct {
 	// values that a module in the catalog uses, sorted.
 	Values        bundle.Values `json:"-"`
 	DefinedValues []string
-	// HeldRemovals lists the modules whose removal waits for an operator's approval, sorted. The bundle keeps these
-	// modules.
+	// HeldRemovals lists the modules that the bundle keeps because their removal waits for an operator's approval,
+	// sorted.
 	HeldRemovals []string
 	// IsSettling is true while the publisher has not yet decided about the removals of the modules in HeldRemovals.
 	IsSettling bool
@@ -107,16 +107,16 @@ type Result struct {
 	// Versions maps each module to the version in its manifest. For a requested module without a manifest, it is the
 	// last version.
 	Versions map[string]string
-	// HeldProblems contains messages about modules whose new version a rollout delays. They are not part of State, so
-	// agents do not see them.
+	// HeldProblems contains messages about modules for which a rollout delays the new version. They are not part of
+	// State, so agents do not receive them.
 	HeldProblems []bundle.Problem
 	// Remarks contains messages about modules without a problem, for example that a rollback installed their version.
 	Remarks []bundle.Problem
 	// Unsupported lists features that a module requires but the agent does not support, sorted.
 	Unsupported []bundle.Feature
 	// triedManifests contains manifests of promoted versions that a rollout does not install yet because an earlier
-	// attempt to resolve them failed. They are not published. They are only used to check whether the versions can be
-	// resolved now and would fit into the bundle.
+	// attempt to resolve them failed. They are not published, but only checked: can the versions be resolved now, and
+	// would they fit into the bundle?
 	triedManifests []bundle.Manifest
 }
 
@@ -139,7 +139,7 @@ type requestedModule struct {
 	// minVersion is the lowest version that the module can have without a rollback. If it is empty, any version is
 	// allowed.
 	minVersion string
-	// keptChoice is the ModuleTemplate of minVersion. It is only set if the module must stay at minVersion and the last
+	// keptChoice is the ModuleTemplate of minVersion. It is set only if the module must stay at minVersion and the last
 	// bundle does not contain the module in this version.
 	keptChoice *catalog.Choice
 	// isRevoked is true if the catalog hides both the module and its last version from the Kyma.
@@ -207,8 +207,8 @@ func (w *requestedModule) setCurrent(request Request, snapshot *catalog.Snapshot
 				!w.choice.Mandatory) {
 		w.minVersion = i.Version
 	}
-	// If the catalog hides the channel's new version from the Kyma, the module stays at its last version. The module is
-	// only removed if the last version is hidden, too.
+	// If the catalog hides the channel's new version from the Kyma, the module stays at its last version. It is removed
+	// only if the last version is hidden, too.
 	if w.isRevoked = catalog.IsHidden(w.err); w.isRevoked && last != nil {
 		_, err := snapshot.LookupVersion(w.module.Name, last.Channel, last.Version, request.Labels)
 		w.isRevoked = catalog.IsHidden(err)
@@ -356,8 +356,8 @@ func (r *Result) addModule(w requestedModule, request Request, contents map[Comp
 	})
 }
 
-// usableManifest returns a manifest of a module that the runtime's agent supports. If the manifest does not match the
-// request, it also returns the problem.
+// usableManifest returns a manifest of a module that the agent supports. If the manifest does not match the request, it
+// also returns the problem.
 func (r *Result) usableManifest(
 	w requestedModule, request Request, contents map[ComponentRef]Content,
 ) (*bundle.Manifest, *bundle.Problem) {
@@ -375,8 +375,8 @@ func (r *Result) usableManifest(
 	return manifest, problem
 }
 
-// offeredModules returns the modules that a runtime can choose by itself. It returns one entry for each channel of a
-// module. It returns nil if the runtime has no autonomy.
+// offeredModules returns the modules that a runtime can choose by itself, with one entry for each channel of a module.
+// It returns nil if the runtime does not have autonomy.
 func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	if request.Settings.Autonomy != bundle.AutonomyCatalog || request.IsDeleting {
 		return nil
@@ -400,7 +400,7 @@ func offeredModules(request Request, snapshot *catalog.Snapshot) []requestedModu
 	return all
 }
 
-// removedModules returns the modules to remove, each in the version that its channel offers now. It does not use the
+// removedModules returns the modules to remove, each in the version that its channel offers now instead of the
 // installed version, because the removal may work only with a newer version of the module's operator.
 func removedModules(request Request, snapshot *catalog.Snapshot) []requestedModule {
 	var all []requestedModule

@@ -16,8 +16,8 @@ type Runtime struct {
 	Labels map[string]string
 	// LastReport is the time of the runtime's last report, or zero.
 	LastReport time.Time
-	// LatestUnrecorded is the latest time at which another publisher may have received a report that is not in the
-	// Kyma's status. It is zero if this is impossible.
+	// LatestUnrecorded is the time until which another publisher may have received reports that are not in the Kyma's
+	// status. It is zero if no other publisher could have received one.
 	LatestUnrecorded time.Time
 	// Unpublishable is true if the publisher cannot publish a new bundle to the runtime. UnpublishableSince is the time
 	// at which this problem started.

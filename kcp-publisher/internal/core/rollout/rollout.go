@@ -1,4 +1,5 @@
-// Package rollout decides which runtimes get a promoted version, and why other runtimes must wait. It performs no I/O.
+// Package rollout decides which runtimes get a promoted version, and why other runtimes must wait. It does not perform
+// I/O.
 //
 // A rollout promotes one module in one channel. Plan takes the rollout's status, the state of every runtime that
 // follows the channel, and the time. It returns the next status and a Decision for each runtime. The caller writes the

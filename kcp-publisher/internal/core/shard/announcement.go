@@ -15,17 +15,16 @@ import (
 
 // Announcement is the message from the planner to all shards.
 type Announcement struct {
-	// Holder is the name of the planner in the planner's Lease. Shards is the number of shards that the planner is
-	// configured with.
+	// Holder is the planner's name in its Lease. Shards is the planner's configured number of shards.
 	Holder string `json:"holder"`
 	Shards int    `json:"shards"`
 	// State identifies the control plane objects that the planner has processed. The planner has already written all
-	// Rollouts that these objects require. It is empty while publishing has stopped because of a Git commit. Shards of
-	// older program versions, which do not know the field Held, then stop, too.
+	// Rollouts that these objects require. It is empty while publishing has stopped because of a Git commit, so that
+	// shards of older program versions, which ignore the field Held, also stop.
 	State string `json:"state"`
 	// Held is the reason why publishing has stopped, or empty. While it is set, shards only renew bundles.
 	Held string `json:"held,omitempty"`
-	// Number identifies the announcement and increases with every announcement of a planner. All processes write the
+	// Number identifies the announcement and increases with each of a planner's announcements. All processes write the
 	// number that they have read to their heartbeats.
 	Number int64 `json:"number,omitempty"`
 	// Commit is the applied Git commit, or zero if the planner does not follow a repository.
@@ -34,9 +33,9 @@ type Announcement struct {
 	Active bool `json:"active,omitempty"`
 }
 
-// Commit describes the Git commit whose objects are in the control plane.
+// Commit describes the Git commit from which the control plane's objects were applied.
 type Commit struct {
-	// Repository and Hash identify the commit. They are empty if no commit was ever applied.
+	// Repository and Hash identify the commit. They are empty if no commit has been applied yet.
 	Repository string `json:"repository,omitempty"`
 	Hash       string `json:"hash,omitempty"`
 	// Applied is the time at which publishing last continued after a commit was applied, in Unix nanoseconds. A shard
@@ -49,8 +48,8 @@ type Commit struct {
 	Approved string `json:"approved,omitempty"`
 }
 
-// Current reports the same as IsValid, but also returns true for an announcement that stops publishing and therefore
-// has no State.
+// Current is like IsValid, but also returns true for an announcement that stops publishing and therefore does not have
+// a State.
 func (a Announcement) Current(shards int, holder string) bool {
 	state := a
 	if a.Held != "" {
@@ -60,7 +59,7 @@ func (a Announcement) Current(shards int, holder string) bool {
 }
 
 // Supersedes reports whether a is newer than other or comes from another planner. It returns false for an older
-// announcement of the same planner, whose delayed write has overwritten the newer one.
+// announcement from the same planner, which a delayed write can restore.
 func (a Announcement) Supersedes(other Announcement) bool {
 	return a.Holder != other.Holder || a.Number >= other.Number
 }

@@ -19,7 +19,7 @@ type Approvals struct {
 	// Commit is the hash of the commit. At is the time of the approval.
 	Commit string    `json:"commit"`
 	At     time.Time `json:"at"`
-	// Kymas contains the UID of each Kyma whose deletion is approved.
+	// Kymas contains the UIDs of the Kymas with an approved deletion.
 	Kymas map[types.UID]bool `json:"kymas,omitempty"`
 	// Modules contains each mandatory module whose removal from all runtimes is approved.
 	Modules map[string]bool `json:"modules,omitempty"`
@@ -34,8 +34,8 @@ func (a Approvals) Of(kyma types.UID, module string) time.Time {
 	return time.Time{}
 }
 
-// Encode encodes the approvals as gzip-compressed JSON, and returns the digest of the data. Both are empty if a
-// does not contain approval. Encode returns an error if the data would not fit into a ConfigMap.
+// Encode encodes the approvals as gzip-compressed JSON, and returns the digest of the data. Both are empty if a does
+// not contain approvals. Encode returns an error if the data would not fit into a ConfigMap.
 func (a Approvals) Encode() (data []byte, digest string, err error) {
 	if len(a.Kymas)+len(a.Modules) == 0 {
 		return nil, "", nil

@@ -9,8 +9,8 @@ import (
 // Assign assigns each of n shards to the process that must publish its bundles. members contains the names of all live
 // processes. held maps each shard to the process that holds its Lease now. Assign returns nil if members is empty.
 //
-// The number of shards per process differs by at most one. A shard moves to another process only if its process is not
-// in members or has too many shards.
+// The numbers of shards per process differ by at most one. A shard moves to another process only if its current process
+// is not in members or has too many shards.
 func Assign(n int, held map[int]string, members []string) map[int]string {
 	if len(members) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package shard divides the runtimes of a fleet among several publisher processes. It performs no I/O.
+// Package shard divides the runtimes of a fleet among several publisher processes. It does not perform I/O.
 //
 // There is a fixed number of shards. A hash of the runtime ID assigns each runtime to a shard. Each shard has a Lease,
 // and the process that holds the Lease publishes the shard's bundles. One more Lease selects the planner process. The

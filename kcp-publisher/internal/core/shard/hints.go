@@ -14,9 +14,9 @@ const (
 	maxHintsBytes        = 256 << 10
 )
 
-// Hints is a message to all other processes. It contains the runtimes whose agents have notified the sender about a new
-// report. A receiver that is responsible for a runtime then reads the report earlier than at its next poll, at a
-// limited rate. It does not trust the message otherwise.
+// Hints is a message to all other processes about runtimes that may have sent a new report. The process that is
+// responsible for a runtime then reads the report before its next poll, at a limited rate. It does not trust the
+// message in any other way.
 type Hints struct {
 	// Number is the time of the message in Unix nanoseconds.
 	Number   int64    `json:"n"`
@@ -29,7 +29,7 @@ type Waiting struct {
 	known map[string]bool
 }
 
-// Add adds a runtime. It does nothing if maxWaiting runtimes are waiting.
+// Add adds a runtime. If maxWaiting runtimes are already waiting, it does nothing.
 func (w *Waiting) Add(runtime string) {
 	if w.known[runtime] || len(w.order) >= maxWaiting {
 		return

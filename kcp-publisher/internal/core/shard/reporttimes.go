@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ReportTimes contains the time of the last report of each runtime in a shard. The planner needs it for rollouts,
-// because the report times in the statuses of Kymas are updated too rarely.
+// ReportTimes contains the time of the last report from each runtime in a shard. The planner needs it for rollouts,
+// because the report times in the Kymas' statuses are updated too rarely.
 type ReportTimes struct {
 	// At is the time at which the report times were collected. Began is the time at which the shard's process started
 	// to read reports.

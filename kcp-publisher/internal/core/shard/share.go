@@ -7,8 +7,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
-// Share is the part of a control plane's Kymas that a process or shard is responsible for: the Kymas that match a
-// selector and whose runtimes belong to one shard. The zero value contains all Kymas.
+// Share is the set of Kymas for which a process or shard is responsible: the Kymas that match a selector and have a
+// runtime in one shard. The zero value contains all Kymas.
 type Share struct {
 	// Selector selects Kymas by their labels. Nil selects all Kymas.
 	Selector labels.Selector
@@ -25,8 +25,8 @@ func (s Share) Contains(kyma map[string]string, runtime string) bool {
 	return s.Count < 2 || ShardOf(runtime, s.Count) == s.Number
 }
 
-// CacheSelector returns the selector of the Kymas that the process caches. It includes the shard label, so the API
-// server does not send the Kymas of other shards.
+// CacheSelector returns the selector for the Kymas that the process caches. It includes the shard label, so that the
+// API server does not send other shards' Kymas.
 func (s Share) CacheSelector() labels.Selector {
 	selector := s.Selector
 	if selector == nil {

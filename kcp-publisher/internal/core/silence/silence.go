@@ -11,8 +11,8 @@ import "time"
 type LastReport struct {
 	// KnownAt is the time of the last known report, or zero.
 	KnownAt time.Time
-	// PossibleAt is the latest time at which another publisher process may have received a report without writing its time
-	// to the Kyma's status. It is zero if this is impossible.
+	// PossibleAt is the time until which another publisher process may have received reports that the Kyma's status
+	// does not show. It is zero if no other process could have received one.
 	PossibleAt time.Time
 }
 
@@ -44,8 +44,8 @@ func (l LastReport) State(timeout time.Duration, now time.Time) State {
 	return Silent
 }
 
-// MayArrive reports whether another publisher process may have received a report within timeout without writing its
-// time to the Kyma's status.
+// MayArrive reports whether another publisher process may have received a report within timeout that the Kyma's status
+// does not show.
 func (l LastReport) MayArrive(timeout time.Duration, now time.Time) bool {
 	return !l.PossibleAt.IsZero() && now.Sub(l.PossibleAt) <= timeout
 }

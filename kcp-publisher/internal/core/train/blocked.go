@@ -13,7 +13,7 @@ var operatorReasons = []v1alpha1.WaitReason{
 	v1alpha1.WaitCheckFailed,
 }
 
-// BlockedVersions returns those versions of a policy that cannot be promoted until an operator resolves a problem.
+// BlockedVersions returns the versions in a policy that cannot be promoted until an operator resolves a problem.
 func BlockedVersions(p *v1alpha1.PromotionPolicy) []Position {
 	return slices.DeleteFunc(NewView(p).Versions, func(at Position) bool {
 		return !slices.Contains(operatorReasons, at.Reason)

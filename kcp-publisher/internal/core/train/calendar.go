@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	_ "time/tzdata" // needed because the container image has no time zone database
+	_ "time/tzdata" // the container image does not contain a time zone database
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
@@ -78,7 +78,7 @@ func (c *calendar) parseLocal(text string) (first, last time.Time, err error) {
 
 // localTimes returns the first and last time at which the clocks of the calendar's time zone show the date and time in
 // wall. These differ in the repeated hour at the end of daylight saving time. If the clocks skip the time, for example
-// midnight in zones that begin daylight saving time at midnight, both are the end of the skipped period. time.Date
+// at midnight in zones where daylight saving time begins at midnight, both are the end of the skipped period. time.Date
 // alone could return a time on the day before.
 func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	inZone := func(location *time.Location, t time.Time) time.Time {
@@ -94,7 +94,7 @@ func (c *calendar) localTimes(wall time.Time) (first, last time.Time) {
 	}
 	first, last = at, at
 	_, offset := at.Zone()
-	// Without a change of the offset in one direction, start or end is zero, and the result of the loop stays the same.
+	// If the offset does not change in one direction, start or end is zero, and the result of the loop stays the same.
 	for _, neighbor := range []time.Time{start.Add(-time.Second), end} {
 		_, other := neighbor.In(c.zone).Zone()
 		again := at.Add(time.Duration(offset-other) * time.Second)

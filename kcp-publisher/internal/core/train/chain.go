@@ -18,7 +18,7 @@ type chain struct {
 	*inputIndex
 	policy *fleet.PromotionPolicy
 	module string
-	// meta is the module's ModuleReleaseMeta. It is nil if the module has none or several.
+	// meta is the module's ModuleReleaseMeta. It is nil if none or several exist.
 	meta     *v1beta2.ModuleReleaseMeta
 	calendar *calendar
 	// invalid describes the problems of the policy's spec, or is empty.
@@ -32,8 +32,9 @@ type waitCondition struct {
 	message string
 }
 
-// planModule adds the module's status and due promotions to out. If the module has no ModuleReleaseMeta, the status
-// keeps the module's versions. They are needed to detect a channel that is set back to an older version.
+// planModule adds the module's status and due promotions to out. If the module does not have a ModuleReleaseMeta, the
+// status keeps the module's versions, so that planModule can detect later that a channel was set back to an older
+// version.
 func (c *chain) planModule(out *Outcome) {
 	c.next = fleet.ModuleTrain{Name: c.module, Rejected: c.rejectedVersions(), Removed: c.removedVersions()}
 	if c.meta == nil {
@@ -210,7 +211,7 @@ func holdReason(t *v1beta2.ModuleTemplate) (why string, held bool) {
 	return "label " + v1beta2.LabelHoldPromotion + "=" + why, held
 }
 
-// unmetConditions returns those conditions of a channel that are not met yet, such as the number of ready runtimes.
+// unmetConditions returns the conditions of a channel that are not met yet, such as the number of ready runtimes.
 func (c *chain) unmetConditions(
 	entry *fleet.TrainVersion, channel *fleet.TrainChannel, counts Counts, counted bool,
 ) (waits []waitCondition) {
@@ -276,7 +277,7 @@ func (c *chain) waitingTimeCondition(entry *fleet.TrainVersion, channel *fleet.T
 	}
 }
 
-// busyCondition returns a condition if the next channel has an active Rollout or a pending promotion. Without it,
+// busyCondition returns a condition if the next channel has an active Rollout or a pending promotion. Otherwise,
 // frequent new versions would replace each other before any of them reaches the last channel.
 func (c *chain) busyCondition(to string, after *fleet.TrainVersion) []waitCondition {
 	if newest := rollout.NewestRollout(c.rollouts[rollout.Track{Module: c.module, Channel: to}]); newest != nil &&

@@ -63,7 +63,7 @@ func (c *Counts) countKyma(kyma *v1beta2.Kyma, module string) {
 			continue
 		}
 		switch {
-		// If the report is about the newest bundle, an error in another version means that the runtime cannot apply
+		// If the report is about the newest bundle, an error in another version means that the runtime could not apply
 		// this version.
 		case m.State == v1beta2.StateError && (m.Version == c.Version || isCurrent && !m.Maintenance):
 			c.Failed++
@@ -96,8 +96,8 @@ func (c *chain) failedChecksMessage(entry *fleet.TrainVersion, counts Counts) st
 	return ""
 }
 
-// channelCounts returns the numbers of runtimes that follow the channel in entry. known is false if not all runtimes
-// are known, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
+// channelCounts returns the numbers of runtimes that follow the channel in entry. known is false if some runtimes are
+// not known yet, or if the numbers are for another version. For a channel without runtimes, all numbers are zero.
 func (c *chain) channelCounts(entry *fleet.TrainVersion) (counts Counts, known bool) {
 	if c.Fleet == nil {
 		return Counts{}, false

@@ -44,7 +44,7 @@ func (c *chain) recordedVersion(channel string) *fleet.TrainVersion {
 	return nil
 }
 
-// roundUp returns a time in whole seconds, as in the API. It rounds up, so that no version is promoted too early.
+// roundUp returns a time in whole seconds, as in the API. It rounds up, so that versions are never promoted too early.
 func roundUp(now time.Time) metav1.Time {
 	at := now.UTC().Truncate(time.Second)
 	if at.Before(now) {
@@ -105,7 +105,7 @@ func rejectionReason(r *fleet.Rollout) string {
 	return ""
 }
 
-// lastVersions returns the recorded version of each channel, including channels that have no version now.
+// lastVersions returns the recorded version of each channel, including channels that do not have a version now.
 func lastVersions(recorded fleet.ModuleTrain) []fleet.RemovedVersion {
 	all := slices.Clone(recorded.Removed)
 	for _, v := range recorded.Versions {
@@ -114,8 +114,8 @@ func lastVersions(recorded fleet.ModuleTrain) []fleet.RemovedVersion {
 	return all
 }
 
-// removedVersions returns the last version of each channel that has no version now. It is needed to detect a channel
-// that gets an older version later.
+// removedVersions returns the last version of each channel that does not have a version now. If such a channel later
+// gets an older version, the last version is rejected.
 func (c *chain) removedVersions() []fleet.RemovedVersion {
 	if c.meta == nil {
 		return c.previous.Removed
@@ -149,8 +149,8 @@ func setCondition(status *fleet.PromotionPolicyStatus, generation int64, problem
 	meta.SetStatusCondition(&status.Conditions, ready)
 }
 
-// Record adds a performed promotion to the policy's status, so that the publisher can detect a channel that is set back
-// to an older version later.
+// Record adds a promotion to the policy's status, so that the publisher can detect later that a channel was set back to
+// an older version.
 func (o *Outcome) Record(p Promotion, now time.Time) {
 	at := roundUp(now)
 	o.Status.LastPromotion = &at

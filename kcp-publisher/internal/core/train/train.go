@@ -1,4 +1,5 @@
-// Package train decides when a PromotionPolicy promotes a version from one channel to the next. It performs no I/O.
+// Package train decides when a PromotionPolicy promotes a version from one channel to the next. It does not perform
+// I/O.
 //
 // Plan returns the next status of each policy and the promotions to perform now. The status contains the time at which
 // each channel got its version, and the versions that were rolled back. Therefore, a restart does not reset waiting
@@ -31,8 +32,8 @@ type Input struct {
 	Rollouts  []fleet.Rollout
 	// RolloutPolicies contains all RolloutPolicies.
 	RolloutPolicies []fleet.RolloutPolicy
-	// Fleet contains the numbers of runtimes by track (a module in a channel) and state. It is nil if not all runtimes
-	// are known.
+	// Fleet contains the numbers of runtimes by track (a module in a channel) and state. It is nil if some runtimes are
+	// not known yet.
 	Fleet Fleet
 	Now   time.Time
 }
@@ -68,7 +69,7 @@ type Outcome struct {
 // maxModules limits the number of modules in the status of a policy.
 const maxModules = 300
 
-// Plan returns the outcomes for all policies, sorted by name. Equal inputs give equal outcomes.
+// Plan returns the outcomes for all policies, sorted by name. Equal inputs result in equal outcomes.
 func Plan(in Input) []Outcome {
 	w := newInputIndex(in)
 	all := make([]Outcome, 0, len(w.policies))
@@ -89,7 +90,7 @@ type inputIndex struct {
 	moduleRollouts map[string][]*fleet.Rollout
 	// records contains the status entries of each module in all policies, sorted by the policy's name.
 	records map[string][]fleet.ModuleTrain
-	// catalog contains the ModuleTemplates after the first call of findTemplates.
+	// catalog contains the ModuleTemplates after the first call to findTemplates.
 	catalog *catalog.Snapshot
 }
 
@@ -200,8 +201,8 @@ func (w *inputIndex) planPolicy(policy *fleet.PromotionPolicy) Outcome {
 	return out
 }
 
-// unselectedModules returns the status entries of modules that the policy no longer selects. They contain rejected
-// versions, which are needed if the policy selects the module again. It returns at most limit entries.
+// unselectedModules returns at most limit status entries of modules that the policy no longer selects. They contain
+// rejected versions, which still apply if the policy selects the module again.
 func unselectedModules(unselected map[string]fleet.ModuleTrain, limit int) []fleet.ModuleTrain {
 	var kept []fleet.ModuleTrain
 	for _, name := range slices.Sorted(maps.Keys(unselected)) {
@@ -212,7 +213,7 @@ func unselectedModules(unselected map[string]fleet.ModuleTrain, limit int) []fle
 	return kept
 }
 
-// selectedModules returns the modules that a policy promotes. If spec.modules is empty, these are all modules with a
+// selectedModules returns the modules that a policy promotes. If spec.modules is empty, it returns all modules with a
 // version in one of the policy's channels.
 func (w *inputIndex) selectedModules(policy *fleet.PromotionPolicy) []string {
 	if len(policy.Spec.Modules) > 0 {

@@ -1,4 +1,4 @@
-// Package changes decides which Kubernetes Events the publisher emits for a Rollout. It performs no I/O.
+// Package changes decides which Kubernetes Events the publisher emits for a Rollout. It does not perform I/O.
 package changes
 
 import (
@@ -89,7 +89,7 @@ func failedChecks(before, after fleet.RolloutStatus) (all []Change) {
 	return all
 }
 
-// failuresOf describes at most maxListed runtimes of a wave that failed because of a check.
+// failuresOf describes at most maxListed of a wave's runtimes that failed because of a check.
 func failuresOf(status fleet.RolloutStatus, wave, check string) (all []string) {
 	repeated := "check " + check + " is " + string(v1beta2.CheckFailed) // the note already contains the name
 	for _, f := range status.Failures {
