@@ -14,10 +14,10 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/takeover/phase"
 )
 
-// The functions in this file are called by the Kyma controller, not by the command line.
+// The Kyma controller calls the functions in this file. The command line does not.
 
-// Inherit records the modules that lifecycle-manager installed in the status of a Kyma. It records them only once.
-// Therefore, a Manifest that is deleted later does not lead to the removal of its module.
+// Inherit records in the Kyma's status which modules lifecycle-manager installed. It records them only once, so that
+// deleting a Manifest later does not remove its module.
 func Inherit(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma) error {
 	is, err := phase.PhaseOf(kyma)
 	if is != bundle.TakeoverAdopt || err != nil || kyma.Status.Runtime.Takeover != nil {
@@ -43,8 +43,8 @@ func readManifests(ctx context.Context, direct client.Reader, kyma *v1beta2.Kyma
 	return manifestsOf(kyma, all.Items), nil
 }
 
-// Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the phase
-// that the runtime had completed before.
+// Announcement returns the message of an Event if the runtime has completed a new phase, or "". before is the last
+// phase that it completed before that.
 func Announcement(kyma *v1beta2.Kyma, before string) string {
 	t := kyma.Status.Runtime.Takeover
 	if t == nil || t.Done == before {
@@ -70,11 +70,11 @@ func CompletedPhase(kyma *v1beta2.Kyma) string {
 	return ""
 }
 
-// RemoveManifests deletes lifecycle-manager's Manifests of a deleted Kyma. It removes their finalizers first, so that
+// RemoveManifests deletes lifecycle-manager's Manifests for a deleted Kyma. It removes their finalizers first, so that
 // lifecycle-manager does not uninstall the modules.
 func RemoveManifests(ctx context.Context, api client.Client, direct client.Reader, kyma *v1beta2.Kyma) error {
 	if kyma.Labels[v1beta2.LabelTakeover] != v1beta2.TakeoverActive {
-		return nil // a finished takeover has already deleted the Manifests
+		return nil // the takeover is finished and has already deleted the Manifests
 	}
 	manifests, err := readManifests(ctx, direct, kyma)
 	if err != nil {

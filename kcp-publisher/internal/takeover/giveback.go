@@ -15,8 +15,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 )
 
-// BehindError is returned while lifecycle-manager has not updated some Manifests to the version that runs in the
-// runtime. Manifests contains their names and the versions.
+// BehindError means that lifecycle-manager has not updated some Manifests to the version that runs in the runtime yet.
+// Manifests contains their names and the versions.
 type BehindError struct{ Manifests []string }
 
 func (e *BehindError) Error() string {
@@ -132,7 +132,7 @@ func releaseManifests(
 func releaseManifest(ctx context.Context, api client.Client, m *v1beta2.Manifest) (string, error) {
 	before := m.DeepCopy()
 	delete(m.Labels, v1beta2.LabelSkipReconciliation)
-	// Use the optimistic lock, so that the label is only removed from the Manifest whose spec.version was compared.
+	// Use the optimistic lock, so that the label is removed only if the Manifest still has the compared spec.version.
 	err := api.Patch(ctx, m, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return fmt.Sprintf("Manifest %s/%s is managed by lifecycle-manager again", m.Namespace, m.Name),
 		ignoreNotFound("return", m, err)

@@ -27,8 +27,8 @@ type Handback struct {
 	Downgrades []string
 }
 
-// newHandback returns the Handback of a Kyma. It performs no I/O. If an interrupted return is continued, it returns the
-// same Handback again.
+// newHandback returns the Handback of a Kyma. It does not perform I/O. If an interrupted return continues, it returns
+// the same Handback again.
 func newHandback(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest, offered *catalog.Snapshot) Handback {
 	h := Handback{Behind: map[string]string{}}
 	known := map[string]bool{}
@@ -80,7 +80,7 @@ func (h *Handback) compare(kyma *v1beta2.Kyma, m *v1beta2.Manifest, module, runs
 	} else {
 		channel := followedChannel(kyma, m, module)
 		source = fmt.Sprintf("channel %q has", channel)
-		next, _ = offered.OfferedVersion(module, channel, kyma.Labels) // if the channel has no version, next is empty
+		next, _ = offered.OfferedVersion(module, channel, kyma.Labels) // empty without a version
 	}
 	switch {
 	case runs == "", has != "" && !bundle.IsOlder(has, runs):

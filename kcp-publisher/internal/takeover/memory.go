@@ -10,9 +10,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-// recordModules returns the entry in the Kyma's status that records the modules that lifecycle-manager installed. It
-// collects the modules from lifecycle-manager's Manifests, including Manifests that are being deleted, and from
-// status.modules.
+// recordModules returns the status entry with the modules that lifecycle-manager installed. It collects the modules
+// from lifecycle-manager's Manifests, including Manifests that are being deleted, and from status.modules.
 func recordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.TakeoverStatus {
 	memory := &v1beta2.TakeoverStatus{}
 	known := map[string]bool{}
@@ -49,7 +48,7 @@ func recordModules(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) *v1beta2.Ta
 	return memory
 }
 
-// maxInheritedBytes limits the size of the recorded objects in JSON. Otherwise, the API server could refuse the Kyma's
+// maxInheritedBytes limits the size of the recorded objects in JSON. Otherwise, the API server could reject the Kyma's
 // status.
 const maxInheritedBytes = 1 << 20
 

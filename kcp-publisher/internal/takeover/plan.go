@@ -161,7 +161,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 			}
 		}
 		switch name := "Manifest " + m.Name; {
-		case v1beta2.TakenOver(kyma): // lifecycle-manager ignores the Manifest, so its state is irrelevant
+		case v1beta2.TakenOver(kyma): // lifecycle-manager ignores the Manifest, so its state does not matter
 		case !m.DeletionTimestamp.IsZero():
 			all = append(all,
 				name+" is being deleted: wait until the module is uninstalled, or add it to the runtime's Kyma again")
@@ -183,7 +183,7 @@ func listObstacles(kyma *v1beta2.Kyma, manifests []v1beta2.Manifest) (all []stri
 	return append(all, listExceededLimits(manifests)...)
 }
 
-// listExceededLimits returns the limits of recordModules that the objects of the modules exceed.
+// listExceededLimits returns the limits of recordModules that the modules' objects exceed.
 func listExceededLimits(manifests []v1beta2.Manifest) (all []string) {
 	objects, bytes := 0, 0
 	for i := range manifests {
@@ -297,8 +297,8 @@ func HasCompleted(kyma *v1beta2.Kyma, phase bundle.TakeoverPhase) bool {
 	return s != nil && s.Takeover != nil && s.Takeover.Published == string(phase) && s.Takeover.Done == string(phase)
 }
 
-// IsUntouched reports whether it is certain that the agent has not changed the runtime, so that no module must be
-// returned to lifecycle-manager.
+// IsUntouched reports whether the agent has certainly not changed the runtime, so that no modules have to be returned
+// to lifecycle-manager.
 func IsUntouched(kyma *v1beta2.Kyma) bool {
 	s := kyma.Status.Runtime
 	if s == nil || s.Published == nil || s.Requested == nil && len(s.Published.Versions) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 )
 
-// Progress is the progress of the takeover of one Kyma.
+// Progress is the progress of one Kyma's takeover.
 type Progress struct {
 	Kyma    string        `json:"kyma"`
 	Runtime string        `json:"runtime"`
@@ -23,7 +23,7 @@ type Progress struct {
 	Next string `json:"next"`
 }
 
-// ProgressOf returns the progress of the takeover of a Kyma.
+// ProgressOf returns the progress of a Kyma's takeover.
 func ProgressOf(kyma *v1beta2.Kyma) Progress {
 	s := Progress{Kyma: kyma.Name, Runtime: plan.RuntimeID(kyma), Phase: Phase(kyma), State: kyma.Status.State}
 	if r := kyma.Status.Runtime; r != nil && r.Takeover != nil && s.Phase != PhaseNone {

@@ -23,9 +23,9 @@ var finalizers = []string{
 	v1beta2.FinalizerManifest, v1beta2.LifecycleManagerFinalizerResource, v1beta2.LifecycleManagerFinalizerLabels,
 }
 
-// removeManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It adds the
-// skip-reconciliation label and removes the finalizers first, so that lifecycle-manager does not uninstall the module.
-// It does nothing if the Manifest does not exist.
+// removeManifest deletes one of lifecycle-manager's Manifests and keeps its module installed. It first adds the
+// skip-reconciliation label and removes the finalizers, so that lifecycle-manager does not uninstall the module. If the
+// Manifest does not exist, it does nothing.
 func removeManifest(ctx context.Context, api client.Client, manifest *v1beta2.Manifest) error {
 	before := manifest.DeepCopy()
 	setSkipLabel(manifest)
@@ -185,7 +185,7 @@ func Unfinalize(ctx context.Context, api client.Client, namespace string) (done 
 	return done, err
 }
 
-// eachManifest calls change for each of lifecycle-manager's Manifests of a Kyma, and returns its messages. change
+// eachManifest calls change for each of lifecycle-manager's Manifests for a Kyma, and returns its messages. change
 // returns "" if it did not change the Manifest.
 func eachManifest(
 	ctx context.Context, api client.Client, kyma *v1beta2.Kyma, change func(*v1beta2.Manifest) (string, error),

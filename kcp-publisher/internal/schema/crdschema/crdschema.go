@@ -1,5 +1,5 @@
-// Package crdschema validates objects of the control plane like the API server, with the schemas in the chart's
-// CustomResourceDefinitions. It performs no I/O.
+// Package crdschema validates control plane objects as the API server would, with the schemas in the chart's
+// CustomResourceDefinitions. It does not perform I/O.
 package crdschema
 
 import (
@@ -104,7 +104,7 @@ func read(file string) (*Schema, error) {
 // Default sets the defaults of an object like the API server.
 func (s *Schema) Default(object map[string]any) { defaulting.Default(object, s.structural) }
 
-// Problem is a field that the API server would refuse. The length of its text is limited.
+// Problem is a field that the API server would reject. The length of its text is limited.
 type Problem struct{ Field, Message string }
 
 func (p *Problem) Error() string { return p.Field + ": " + p.Message }

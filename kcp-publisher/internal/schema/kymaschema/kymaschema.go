@@ -1,4 +1,5 @@
-// Package kymaschema validates the parts of a Kyma that a runtime reports, as the API server would. It performs no I/O.
+// Package kymaschema validates the parts of a Kyma that a runtime reports, as the API server would. It does not perform
+// I/O.
 package kymaschema
 
 import (
@@ -17,7 +18,7 @@ func New() (*Schema, error) {
 	return &Schema{kymas}, err
 }
 
-// Check returns an error if the API server would refuse a Kyma with this spec and these modules in its status. The
+// Check returns an error if the API server would reject a Kyma with this spec and these modules in its status. The
 // error names the first invalid field. Check sets defaults before it validates the spec. If spec is nil, it checks only
 // the modules.
 func (s *Schema) Check(spec *v1beta2.KymaSpec, modules []v1beta2.ModuleStatus) error {

@@ -1,5 +1,5 @@
-// Package phase computes the takeover phase for a Kyma's bundles. It performs no I/O. The core packages import it, so
-// it must not import them.
+// Package phase computes the takeover phase for a Kyma's bundles. It does not perform I/O. The core packages import it,
+// so it must not import them.
 package phase
 
 import (
@@ -40,14 +40,14 @@ type Inherited struct {
 	Objects []bundle.ObjectRef
 }
 
-// TakeoverInput contains the data about a Kyma's takeover that is needed to resolve the Kyma's module request.
+// TakeoverInput contains the data about a Kyma's takeover that affects how the Kyma's module request is resolved.
 type TakeoverInput struct {
 	Phase bundle.TakeoverPhase
 	// Inherited lists the modules that lifecycle-manager installed and that the agent has not adopted yet, sorted by
 	// name.
 	Inherited []Inherited
-	// Unheard is true until the first report of the runtime in this takeover. Until then, no module is changed, because
-	// the runtime's request is unknown.
+	// Unheard is true until the runtime's first report in this takeover. Until then, modules do not change, because the
+	// runtime's request is unknown.
 	Unheard bool
 }
 

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// Validity is the lifetime of a cached SubjectAccessReview. A revoked permission applies for at most this time.
+	// Validity is the lifetime of a cached SubjectAccessReview. A revoked permission still applies for at most this
+	// time.
 	Validity      = 10 * time.Second
 	reviewTimeout = 5 * time.Second
 )
@@ -58,8 +59,8 @@ func viewRights(namespace string) []Right {
 	}
 }
 
-// readReports returns the permission to read a runtime's report. The API server has no subresource report: Roles only
-// use its name for this permission, because reports are in the registry.
+// readReports returns the permission to read a runtime's report. The subresource report does not exist in the API
+// server: Roles use its name only for this permission, because reports are in the registry.
 func readReports(kyma client.ObjectKey) Right {
 	return Right{
 		Verb:        "get",
@@ -143,7 +144,7 @@ func (u *Users) AskFor(who user.Info) Ask {
 }
 
 // Viewer returns the viewer with this user name and permissions. Changes use act, a client with the viewer's own
-// permissions. If act is nil, no changes are allowed.
+// permissions. If act is nil, the viewer cannot change objects.
 func Viewer(name string, ask Ask, act client.Client) *ui.Viewer {
 	v := &ui.Viewer{Name: name, MaySee: func(ctx context.Context, namespace string) (bool, error) {
 		missing, err := ask.Missing(ctx, viewRights(namespace))

@@ -88,8 +88,8 @@ func (g *Gate) forbid(w http.ResponseWriter, who signin.User, missing []Right) {
 
 type actKey struct{}
 
-// Events returns the Events of a Kyma, read with the permissions of the user in ctx. It returns none without a user
-// token.
+// Events reads the Events of a Kyma with the permissions of the user in ctx. It returns nil if ctx does not contain a
+// user token.
 func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -98,8 +98,8 @@ func Events(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	return EventsBy(ctx, act, kyma)
 }
 
-// Trains returns the PromotionPolicies of a namespace, read with the permissions of the user in ctx. It returns none
-// without a user token or permission.
+// Trains reads the PromotionPolicies of a namespace with the permissions of the user in ctx. It returns nil without a
+// user token or permission.
 func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	act, _ := ctx.Value(actKey{}).(client.Client)
 	if act == nil {
@@ -108,7 +108,7 @@ func Trains(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, 
 	return TrainsBy(ctx, act, namespace)
 }
 
-// TrainsBy returns the PromotionPolicies of a namespace, read with the permissions of a client. It returns none without
+// TrainsBy reads the PromotionPolicies of a namespace with the permissions of a client. It returns nil without
 // permission or if the kind does not exist.
 func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alpha1.PromotionPolicy, error) {
 	var found v1alpha1.PromotionPolicyList
@@ -122,13 +122,13 @@ func TrainsBy(ctx context.Context, act client.Reader, namespace string) ([]v1alp
 	return found.Items, nil
 }
 
-// IsUnreadable reports whether a list failed because the user has no permission to read the kind, or because the kind
-// does not exist.
+// IsUnreadable reports whether a list request failed because the user lacks permission to read the kind, or because the
+// kind does not exist.
 func IsUnreadable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || meta.IsNoMatchError(err)
 }
 
-// EventsBy returns the Events of a Kyma, read with the permissions of a client.
+// EventsBy reads the Events of a Kyma with the permissions of a client.
 func EventsBy(ctx context.Context, act client.Client, kyma *v1beta2.Kyma) ([]corev1.Event, error) {
 	var found corev1.EventList
 	err := act.List(ctx, &found, client.InNamespace(kyma.Namespace), client.Limit(maxEvents),

@@ -7,7 +7,7 @@
 //   - An OIDC provider. The provider redirects the user back with a code, which is exchanged for an ID token. The
 //     token's claims become a name and groups as in kube-apiserver.
 //
-// The program does not store sessions, so every replica can serve every request. The user's identity is in a cookie,
-// encrypted and authenticated with AES-256-GCM under a key that the replicas share. Package access decides about
+// The program does not store sessions, so every replica can serve every request. The user's identity is in a cookie
+// that is encrypted and authenticated with AES-256-GCM. The replicas share the key. Package access decides about
 // permissions.
 package signin

@@ -37,7 +37,8 @@ type OIDCOptions struct {
 	// ClientSecretFile is the path of the file with the client secret, which is read at each sign-in. It is empty for a
 	// public client.
 	ClientSecretFile string
-	// CAFile contains the CA certificates of the provider. It defaults to the system's certificates.
+	// CAFile is the path of the file with the provider's CA certificates. By default, the system's certificates are
+	// used.
 	CAFile string
 	// Scopes are requested in addition to openid.
 	Scopes []string
@@ -60,7 +61,7 @@ type OIDC struct {
 	retry    time.Time
 }
 
-// NewOIDC checks the options. It sends no request.
+// NewOIDC checks the options. It does not send requests.
 func NewOIDC(options OIDCOptions) (*OIDC, error) {
 	if !strings.HasPrefix(options.Issuer, "https://") {
 		return nil, fmt.Errorf("issuer is %q, must be an https:// URL", options.Issuer)
@@ -236,7 +237,7 @@ func (o *OIDC) verify(ctx context.Context, provider *oidc.Provider, f signInFlow
 	}
 	came := signInResult{token: raw, expires: verified.Expiry}
 	if o.options.APIToken {
-		return came, nil // a TokenReview of the ID token returns the user
+		return came, nil // the TokenReview of the ID token returns the user
 	}
 	claims := map[string]json.RawMessage{}
 	if err := verified.Claims(&claims); err != nil {

@@ -308,7 +308,7 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var f signInFlow
-	// Without the cookie, another browser may have started the sign-in (login CSRF).
+	// If the cookie is missing, another browser may have started the sign-in (login CSRF).
 	if err := s.Keys.open(flowCookie, readCookie(r, flowCookie), &f); err != nil {
 		s.refuse(w, http.StatusBadRequest, "Cannot sign in",
 			"This browser did not start a sign-in, or the sign-in took too long. Start again.")
@@ -340,7 +340,7 @@ func (s *Service) handleCallback(w http.ResponseWriter, r *http.Request) {
 func (s *Service) exchange(r *http.Request, f signInFlow) (came signInResult, err error) {
 	code, err := s.OIDC.responseCode(f, r)
 	if err != nil {
-		return signInResult{}, err // without a request to the provider, the attempt does not count
+		return signInResult{}, err // no request was sent to the provider, so the attempt does not count
 	}
 	end, allowed := s.exchanges.startAttempt(clientAddressOf(r, s.Proxies), s.Now())
 	if !allowed {

@@ -30,9 +30,9 @@ type clientAddress struct {
 	peer, client string
 }
 
-// clientAddressOf returns the origin of a request. If the peer has a private address, it is a proxy, and the client's
-// address is in X-Forwarded-For: the entry that the outermost of the trusted proxies appended. If a request passed
-// fewer proxies, the client can forge this entry.
+// clientAddressOf returns the origin of a request. A peer with a private address is a proxy. The client's address is
+// then the entry in X-Forwarded-For that the outermost trusted proxy appended. If a request passed fewer proxies, the
+// client can forge this entry.
 func clientAddressOf(r *http.Request, proxies int) clientAddress {
 	peer := parseAddress(r.RemoteAddr)
 	from := clientAddress{peer: addressRange(peer), client: addressRange(peer)}
@@ -74,8 +74,8 @@ type attemptLimiter struct {
 	pending map[string]int // pending attempts by peer
 }
 
-// attemptCount counts the attempts of one client. A pending attempt counts as failed until it ends, so that the client
-// cannot exceed the limit with simultaneous attempts.
+// attemptCount counts one client's attempts. A pending attempt counts as failed until it ends, so that the client
+// cannot exceed the limit with concurrent attempts.
 type attemptCount struct {
 	failed  *rate.Limiter
 	pending int

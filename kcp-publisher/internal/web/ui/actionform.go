@@ -6,8 +6,8 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/actions"
 )
 
-// doneMessages maps an action to the message after the action. The page's URL contains only the action, so links cannot
-// inject text.
+// doneMessages maps each action to the message that the page shows after it. The page's URL contains only the action,
+// so links cannot inject text.
 var doneMessages = map[string]string{
 	"pause": "The rollout is paused: no further runtimes are updated.", "approve": "The wave is approved.",
 	"resume": "Resumed.",
@@ -20,7 +20,7 @@ var doneMessages = map[string]string{
 type actionForm struct {
 	action, wave, reason string
 	confirmed            bool
-	// selection is a digest of the runtimes on the confirmation page, or of the effect on a rollout.
+	// selection is a digest of the runtimes on the confirmation page, or of the action's effect on a rollout.
 	selection string
 }
 
@@ -46,8 +46,8 @@ type confirmation struct {
 	// Count is the number of affected runtimes. Names contains the names of the first runtimes.
 	Count int
 	Names []string
-	// Selection is a digest of the affected runtimes, or of the effect on a rollout. The confirmed action is refused if
-	// the digest has changed.
+	// Selection is a digest of the affected runtimes, or of the action's effect on a rollout. The UI refuses a
+	// confirmed action if the digest has changed.
 	Selection string
 	// Button is the text of the button that confirms.
 	Button string

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// reportFor limits the age of the copy of a report that all viewers get. A live page requests its report
+	// reportFor limits the age of a report's cached copy, which all viewers share. A live page requests its report
 	// repeatedly.
 	reportFor    = 10 * time.Second
 	reportWithin = 10 * time.Second

@@ -56,8 +56,8 @@ func (t healthTally) Healthy() int { return t.by[fleet.Healthy] }
 
 func (t healthTally) Attention() int { return fleet.Summary{Health: t.by}.Attention() }
 
-// grouping is a way to group runtimes, such as by channel. values returns the groups of a runtime. field is the query
-// field that selects the runtimes of one group.
+// grouping is a way to group runtimes, such as by channel. values returns a runtime's groups. field is the query field
+// that selects the runtimes in one group.
 type grouping struct {
 	Name, Title string
 	values      func(*fleet.Runtime) []string

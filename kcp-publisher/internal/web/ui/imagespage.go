@@ -17,8 +17,8 @@ import (
 const (
 	maxImages   = 300
 	maxContents = 5_000
-	// maxContentsBytes limits the memory of the cached images, and maxContentBytes that of one module version. The author
-	// of a module chooses the number and length of its images.
+	// maxContentsBytes limits the memory for cached images, and maxContentBytes the memory for one module version. The
+	// author of a module chooses the number and length of its images.
 	maxContentsBytes = 32 << 20
 	maxContentBytes  = 64 << 10
 	// contentsWithin is the timeout for reading the bundles. A version is read again after contentsAgain at the earliest.
@@ -77,8 +77,8 @@ func (c *imageCache) cachedImages(
 	return known, len(pending)
 }
 
-// isRead reports whether the cache contains the images of a module version in a Kubernetes version. It returns true for
-// contentsAgain after a read, because a runtime can report a new Kubernetes version at any time.
+// isRead reports whether the cache contains the images of a module version for a Kubernetes version. After a read, it
+// returns true for contentsAgain, because a runtime can report a new Kubernetes version at any time.
 func (c *imageCache) isRead(m inventory.Module, kubernetes string, now time.Time) bool {
 	content, known := c.known[m]
 	return known && (now.Sub(content.readAt) < contentsAgain ||
@@ -128,8 +128,8 @@ func (c *imageCache) drop(unwanted func(inventory.Module) bool) {
 
 func (c *imageCache) isFull() bool { return len(c.known) > maxContents || c.bytes > maxContentsBytes }
 
-// put caches the result of a read for the modules of the requested runtimes. found contains the images that could be
-// read. problem is the reason why the other modules' images could not be read.
+// put caches the result of a read for the modules in the requested runtimes. found contains the images that could be
+// read. problem is the reason why the other images could not be read.
 func (c *imageCache) put(
 	requested []inventory.Runtime, found map[inventory.Module]inventory.Content, problem string, now time.Time,
 ) {
@@ -212,7 +212,7 @@ func (p *pages) images(w http.ResponseWriter, r pageRequest) {
 		page.Fleet = inventory.New(runtimes, known).Select(page.Image, page.Module)
 		page.Unknown = slices.DeleteFunc(page.Unknown, func(u inventory.Unknown) bool {
 			_, read := known[u.Module]
-			return pending > 0 && !read // its bundle may still be found
+			return pending > 0 && !read // the version's bundle may still be found
 		})
 		page.Rows = imageRows(page.Images)
 		page.More = max(0, len(page.Rows)-maxImages)

@@ -62,7 +62,7 @@ func NewLocal(next http.Handler, address string, viewer *Viewer) (*Local, error)
 // Address returns the URL to open.
 func (l *Local) Address() string { return l.address(l.token) }
 
-// AddressOnce returns a URL that works one time. It is meant for a browser's command line, which all users of the
+// AddressOnce returns a URL that works only once. It is meant for a browser's command line, which all users of the
 // machine can read.
 func (l *Local) AddressOnce() string {
 	l.mu.Lock()
@@ -160,7 +160,8 @@ type answer struct {
 	until time.Time
 }
 
-// mayPatch reports whether the client may patch an object. An empty name in the key means all objects of the namespace.
+// mayPatch reports whether the client is permitted to patch an object. An empty name in the key means all objects in
+// the namespace.
 func (o *ownRights) mayPatch(ctx context.Context, group, resource string, key client.ObjectKey) (bool, error) {
 	patch := authorizationv1.ResourceAttributes{
 		Namespace: key.Namespace,

@@ -36,7 +36,8 @@ type overview struct {
 	Last    int
 	Pages   int
 	Filters filters
-	// MayAct reports whether the viewer may change the found runtimes. ActAddress is the path for the forms of actions.
+	// MayAct reports whether the viewer is permitted to change the found runtimes. ActAddress is the path for action
+	// forms.
 	MayAct     bool
 	ActAddress string
 	Done       string
@@ -83,7 +84,7 @@ type filters struct {
 	Active  []activeFilter
 }
 
-// activeFilter is one filter of the query. Without is the address of the page without this filter.
+// activeFilter is one filter of the query. Without is the page's address without this filter.
 type activeFilter struct{ Name, Value, Without string }
 
 func (p *pages) overview(w http.ResponseWriter, r pageRequest) {

@@ -19,7 +19,7 @@ var templateFiles embed.FS
 //go:embed assets/*
 var assetFiles embed.FS
 
-// version is a hash of the assets. URLs of assets contain it, so that browsers can cache each version permanently.
+// version is a hash of the assets. Asset URLs contain it, so that browsers can cache each version permanently.
 var version = hashFiles(assetFiles)
 
 // templates parses the pages on first use. Parsing takes 10 ms, and most commands never render a page.

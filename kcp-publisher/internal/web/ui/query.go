@@ -12,10 +12,10 @@ import (
 
 const pageSize = 50
 
-// unknown is the text for an empty version or value in an address.
+// unknown stands for an empty version or value in an address.
 const unknown = "-"
 
-// query selects runtimes and their presentation. It is encoded in the address of a page.
+// query selects runtimes and how the page presents them. It is encoded in the page's address.
 type query struct {
 	Search     string
 	Health     fleet.Health

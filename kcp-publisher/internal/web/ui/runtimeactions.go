@@ -74,8 +74,8 @@ func kymaKey(r *fleet.Runtime) client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: r.Kyma}
 }
 
-// mayAct reports whether the viewer may change a Kyma. If the key has no name, it reports whether the viewer may change
-// all Kymas of the namespace.
+// mayAct reports whether the viewer is permitted to change a Kyma, or all Kymas in the namespace if the key's name is
+// empty.
 func (p *pages) mayAct(r pageRequest, kyma client.ObjectKey) bool {
 	if r.viewer.MayAct == nil || r.viewer.Act == nil {
 		return false

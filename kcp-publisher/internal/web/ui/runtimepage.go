@@ -97,8 +97,8 @@ func (p *pages) actOnRuntime(w http.ResponseWriter, r pageRequest) {
 	p.performAction(w, r, kymaKey(one), []*fleet.Runtime{one}, address, address)
 }
 
-// isWithdrawn reports whether the runtime's problem is a version that a rollout withdrew. The page then does not show
-// that a module waits for the version.
+// isWithdrawn reports whether the runtime's problem is a version that a rollout withdrew. In this case, the page does
+// not show modules as waiting for this version.
 func isWithdrawn(cause *fleet.Cause) bool {
 	return cause != nil && (cause.Situation == fleet.RolloutWithdrawn || cause.Situation == fleet.RolloutTookBack)
 }

@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// minRefreshPause is the minimum pause between two evaluations of a changing fleet. The pause also lasts at least
+	// minRefreshPause is the minimum pause between two evaluations of a changing fleet. The pause also takes at least
 	// restShare times as long as the previous evaluation.
 	minRefreshPause = time.Second
 	restShare       = 10
-	// maxRefreshPause is the interval at which an unchanged fleet is evaluated again. Runtimes can become silent without
-	// a change of their Kymas.
+	// maxRefreshPause is the interval at which an unchanged fleet is evaluated again, because runtimes can become
+	// silent without a change to their Kymas.
 	maxRefreshPause = 15 * time.Second
 )
 
@@ -84,7 +84,7 @@ func (s *Source) Run(ctx context.Context) error {
 	for _, kind := range []client.Object{&v1beta2.Kyma{}, &v1beta2.ModuleReleaseMeta{}, &v1alpha1.Rollout{}} {
 		informer, err := s.cache.GetInformer(ctx, kind)
 		if meta.IsNoMatchError(err) {
-			continue // the control plane does not serve rollouts
+			continue // rollouts are not installed in the control plane
 		}
 		if err != nil {
 			return fmt.Errorf("watch %T: %w", kind, err)

@@ -6,7 +6,7 @@
 // context of each request.
 //
 // All text is untrusted, because runtimes report messages. The pages limit the length of text, and html/template
-// escapes it. The browser can only load the embedded assets.
+// escapes it. The browser can load only the embedded assets.
 package ui
 
 import (
@@ -45,10 +45,11 @@ type Options struct {
 	Contents func(ctx context.Context, runtimes []inventory.Runtime) (map[inventory.Module]inventory.Content, error)
 	// RendersContents is true if the result of Contents includes the images in rendered objects.
 	RendersContents bool
-	// Events returns the Events of a Kyma, read with the permissions of the viewer in ctx. Nil shows no Events.
+	// Events reads the Events of a Kyma with the permissions of the viewer in ctx. If it is nil, the pages do not show
+	// Events.
 	Events func(ctx context.Context, kyma *v1beta2.Kyma) ([]corev1.Event, error)
-	// Trains returns the PromotionPolicies of a namespace, read with the permissions of the viewer in ctx. Nil shows
-	// none.
+	// Trains reads the PromotionPolicies of a namespace with the permissions of the viewer in ctx. If it is nil, the
+	// pages do not show trains.
 	Trains func(ctx context.Context, namespace string) ([]v1alpha1.PromotionPolicy, error)
 	Log    logr.Logger
 	Now    func() time.Time
@@ -109,7 +110,7 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// authorize calls serve if the request's viewer may see the fleet. Otherwise, it responds with an error.
+// authorize calls serve if the request's viewer is permitted to see the fleet. Otherwise, it responds with an error.
 func (p *pages) authorize(serve func(http.ResponseWriter, pageRequest)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		viewer := viewerFrom(r.Context())

@@ -15,19 +15,21 @@ type Viewer struct {
 	Name string
 	// SignOut is the path of the POST request that signs out, or empty without a session.
 	SignOut string
-	// MaySee reports whether the viewer may list Kymas, Rollouts and ModuleReleaseMetas of the namespace. If it returns
-	// an error, the viewer sees nothing.
+	// MaySee reports whether the viewer is permitted to list Kymas, Rollouts and ModuleReleaseMetas in the namespace.
+	// If it returns an error, the viewer cannot see the fleet.
 	MaySee func(ctx context.Context, namespace string) (bool, error)
-	// MissingForReport returns an empty string if the viewer may read the signed report of the Kyma's runtime.
-	// Otherwise, it returns the kubectl command that checks this permission. Nil allows no reports.
+	// MissingForReport returns an empty string if the viewer is permitted to read the signed report of the Kyma's
+	// runtime. Otherwise, it returns the kubectl command that checks this permission. If it is nil, viewers cannot read
+	// reports.
 	MissingForReport func(ctx context.Context, kyma client.ObjectKey) (string, error)
-	// MayChangeRollout reports whether the viewer may patch the Rollout. Nil allows no changes to Rollouts.
+	// MayChangeRollout reports whether the viewer is permitted to patch the Rollout. If it is nil, viewers cannot
+	// change Rollouts.
 	MayChangeRollout func(ctx context.Context, rollout client.ObjectKey) (bool, error)
 	// ActOnRollout applies an action to the Rollout with the viewer's own permissions. Callers must check MayChangeRollout
 	// first.
 	ActOnRollout func(ctx context.Context, rollout client.ObjectKey, action actions.Rollout) (actions.Result, error)
-	// MayAct reports whether the viewer may patch the Kyma, or all Kymas of the namespace if the key has no name. Nil
-	// allows no changes to Kymas.
+	// MayAct reports whether the viewer is permitted to patch the Kyma, or all Kymas in the namespace if the key's name
+	// is empty. If it is nil, viewers cannot change Kymas.
 	MayAct func(ctx context.Context, kyma client.ObjectKey) (bool, error)
 	// Act applies an action to the Kyma with the viewer's own permissions. Callers check MayAct first.
 	Act func(ctx context.Context, kyma client.ObjectKey, action actions.Runtime) (actions.Result, error)
