@@ -148,6 +148,8 @@ type observations struct {
 	// revoked keys of the runtime.
 	suspendedAt time.Duration
 	revoked     map[string]time.Duration
+	// keyDeletedAt is the last time when the key of the runtime was deleted, or 0.
+	keyDeletedAt time.Duration
 }
 
 // isBefore reports whether p is older than the bundle with this epoch and sequence.

@@ -154,7 +154,7 @@ func (c *Checker) Reported(at time.Duration, r Reported) {
 		c.check(at, Sequences, r.Sequence >= before.Sequence, "%s pushed report %d after report %d", r.Runtime,
 			r.Sequence, before.Sequence)
 		c.check(at, Sequences, r.Epoch > before.Epoch || r.Epoch == before.Epoch &&
-			r.Observed >= before.Observed || c.isRestored(at, r.Runtime),
+			r.Observed >= before.Observed || c.isRestored(at, r.Runtime) || r.Observed == 0 && s.hasNewKey(at),
 			"%s follows bundle %d after bundle %d", r.Runtime, r.Observed, before.Observed)
 	}
 	if r.Observed > 0 {
@@ -187,7 +187,8 @@ func (c *Checker) Recorded(at time.Duration, r Record) {
 		c.check(at, Statuses, r.Published >= b.Published,
 			"the status of %s shows published bundle %d after bundle %d", r.Runtime, r.Published,
 			b.Published)
-		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime) || s.isCloned(at),
+		c.check(at, Statuses, r.Observed >= b.Observed || c.isRestored(at, r.Runtime) || s.isCloned(at) ||
+			r.Observed == 0 && s.hasNewKey(at),
 			"the status of %s shows observed bundle %d after bundle %d", r.Runtime, r.Observed,
 			b.Observed)
 		c.check(at, Statuses, b.Key != r.Key || r.Report >= b.Report,

@@ -56,6 +56,7 @@ func (s *stage) revokeKey(ctx context.Context, id string) error {
 
 // renewKey gives a runtime another key. The former snapshot has the revoked key.
 func (s *stage) renewKey(ctx context.Context, id string) error {
+	s.checker.KeyDeleted(s.since(), id)
 	if err := s.replaceKey(ctx, id); err != nil {
 		return err
 	}

@@ -28,6 +28,19 @@ func (c *Checker) KeyRevoked(at time.Duration, runtime, key string) {
 	c.of(runtime).revoked[key] = at
 }
 
+// KeyDeleted announces that the key of a runtime is deleted. The agent creates another key, and reports no bundle until
+// it has a bundle for this key.
+func (c *Checker) KeyDeleted(at time.Duration, runtime string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.of(runtime).keyDeletedAt = max(at, 1)
+}
+
+// hasNewKey reports whether a runtime can have a new key without a bundle.
+func (s *observations) hasNewKey(at time.Duration) bool {
+	return s.keyDeletedAt > 0 && at-s.keyDeletedAt < settleTime
+}
+
 // checkWithheld checks that a suspended runtime and a revoked key get no bundle.
 func (c *Checker) checkWithheld(at time.Duration, s *observations, p Push) {
 	decided := min(at, cmp.Or(p.Issued, at))

@@ -70,6 +70,21 @@ var withheldGuarantees = map[string]guarantee{
 		},
 		invariant: Assigned, message: "bundle 13 returns sim-5 from scaler 1.1.0 to 1.0.0",
 	},
+	"only an agent with another key forgets its bundle": {
+		broken: func(c *Checker, _ func(string, int64, string) Push) {
+			c.KeyRevoked(1, "sim-5", "k")
+			c.Reported(2, reportWith(6, 0, func(*Reported) {}))
+		},
+		kept: func(c *Checker, push func(string, int64, string) Push) {
+			c.KeyRevoked(1, "sim-5", "k")
+			c.KeyDeleted(2, "sim-5")
+			c.Reported(3, reportWith(6, 0, func(*Reported) {}))
+			c.Recorded(4, record(func(r *Record) { r.Key, r.Observed, r.State, r.Ready = "another", 0, "Processing", nil }))
+			c.Pushed(5, withKey("another", push("sim-5", 11, "1.0.0")))
+			c.Reported(6, reportWith(7, 11, func(*Reported) {}))
+		},
+		invariant: Sequences, message: "sim-5 follows bundle 0 after bundle 10",
+	},
 	"reports with a revoked key are refused": {
 		broken: func(c *Checker, _ func(string, int64, string) Push) {
 			c.KeyRevoked(1, "sim-5", "k")
