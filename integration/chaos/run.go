@@ -50,15 +50,21 @@ type Outcome struct {
 	Trends []Trend
 }
 
-// troubledSpace and calmSpace are sizes of the registry's disk in bytes. troubledSpace applies to runs with faults that
-// fill the disk.
-const troubledSpace, calmSpace = 512 << 20, 8 << 30
+// calmSpace is the size of the registry's disk in bytes in a run without faults.
+const calmSpace = 8 << 30
+
+// troubledSpace returns the size of the registry's disk in bytes in a run with faults that fill the disk. A run of an
+// hour with restores and copies of runtimes writes about 7 MiB per minute. The plan can take longer than its length,
+// because the faults of one runtime wait for each other.
+func troubledSpace(length time.Duration) int64 {
+	return 512<<20 + int64(length.Minutes())*16<<20
+}
 
 // Run executes the plan for a seed. The outcome contains the violations. Run returns an error if it could not complete
 // the plan.
 func Run(ctx context.Context, options Options) (Outcome, error) {
 	checker := NewChecker(scaler, concurrentOthers)
-	plan, space := Generate(options.Seed, options.Shape, options.Length), int64(troubledSpace)
+	plan, space := Generate(options.Seed, options.Shape, options.Length), troubledSpace(options.Length)
 	if options.Soak {
 		plan, space = Calm(plan), calmSpace
 	}
