@@ -5,15 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
 )
 
 // maxChain limits the number of bundles that AssignedRuntimes reads for one runtime.
 const maxChain = 1000
+
+// assignedReads is the number of runtimes whose bundles AssignedRuntimes reads at the same time.
+const assignedReads = 16
 
 // AssignedRuntimes returns one list of runtimes for each time. A list contains the module versions in the bundle that
 // was each runtime's latest at that time. Each bundle contains the digest of the previous one, so AssignedRuntimes
@@ -23,15 +30,25 @@ func AssignedRuntimes(
 	ctx context.Context, options Options, runtimes []inventory.Runtime, times ...time.Time,
 ) (at [][]inventory.Runtime, unread []inventory.Unread, err error) {
 	g := &gatherer{Options: options}
-	at = make([][]inventory.Runtime, len(times))
+	states, problems := make([][]*inventory.Runtime, len(runtimes)), make([]error, len(runtimes))
+	var reads errgroup.Group
+	reads.SetLimit(assignedReads)
 	for i := range runtimes {
-		r := &runtimes[i]
-		found, err := g.assignedStates(ctx, r, times)
-		if ctx.Err() != nil {
-			return nil, nil, ctx.Err()
-		}
-		if err != nil {
-			unread = append(unread, inventory.Unread{Runtime: r.ID, Problem: err.Error()})
+		reads.Go(func() error {
+			if ctx.Err() == nil {
+				states[i], problems[i] = g.assignedStates(ctx, &runtimes[i], times)
+			}
+			return nil
+		})
+	}
+	_ = reads.Wait() // ignore the error, which is always nil
+	if ctx.Err() != nil {
+		return nil, nil, ctx.Err()
+	}
+	at = make([][]inventory.Runtime, len(times))
+	for i, found := range states {
+		if problems[i] != nil {
+			unread = append(unread, inventory.Unread{Runtime: runtimes[i].ID, Problem: problems[i].Error()})
 			continue
 		}
 		for n := range times {
@@ -41,6 +58,31 @@ func AssignedRuntimes(
 		}
 	}
 	return at, unread, nil
+}
+
+// RuntimesWithoutKyma returns the runtimes that have a repository for bundles in the registry, but are not in known. It
+// returns an error if the registry does not list its repositories.
+func RuntimesWithoutKyma(ctx context.Context, options Options, known []string) ([]string, error) {
+	names, err := store.Repositories(ctx, options.Place)
+	if err != nil {
+		return nil, err
+	}
+	return runtimesWithoutKyma(names, known), nil
+}
+
+func runtimesWithoutKyma(repositories, known []string) (ids []string) {
+	isKnown := map[string]bool{}
+	for _, id := range known {
+		isKnown[id] = true
+	}
+	for _, name := range repositories {
+		id, ok := strings.CutPrefix(name, bundle.DesiredRepository(""))
+		if ok && !isKnown[id] && trust.CheckRuntimeID(id) == nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // assignedStates returns a runtime's desired state at each of the times, or nil for a time before the runtime's first

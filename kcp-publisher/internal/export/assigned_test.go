@@ -1,6 +1,8 @@
 package export
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -90,3 +92,38 @@ func TestPrunedBundlesAreReportedAsMissing(t *testing.T) {
 }
 
 const bundleDigits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestRuntimesWithoutAKymaAreFoundInTheRegistry(t *testing.T) {
+	repositories := []string{
+		"components/x", bundle.ReportRepository("tokyo"), bundle.DesiredRepository("tokyo"),
+		bundle.DesiredRepository("berlin"), bundle.DesiredRepository("Not/valid"), bundle.DesiredRepository("munich"),
+	}
+	if got := runtimesWithoutKyma(repositories, []string{"berlin"}); !slices.Equal(got, []string{"munich", "tokyo"}) {
+		t.Errorf("got runtimes %q, want munich and tokyo", got)
+	}
+	f := newFleet(t)
+	if got, err := RuntimesWithoutKyma(t.Context(), f.options(), nil); err == nil {
+		t.Errorf("for a store that does not list its repositories: got %q without an error", got)
+	}
+}
+
+// The results have the order of the runtimes, although several runtimes are read at the same time.
+func TestManyRuntimesAreReadInOrder(t *testing.T) {
+	f := newFleet(t)
+	var runtimes []inventory.Runtime
+	var want []string
+	for i := range 3 * assignedReads {
+		id := fmt.Sprintf("runtime-%02d", i)
+		digest := f.publish(id, f.installed("keda", "lab/keda:1"))
+		runtimes, want = append(runtimes, inventory.Runtime{ID: id, Bundle: digest.String()}), append(want, id)
+	}
+	at, unread, err := AssignedRuntimes(t.Context(), f.options(), runtimes, noon.Add(time.Hour))
+	f.must(err)
+	var got []string
+	for _, r := range at[0] {
+		got = append(got, r.ID)
+	}
+	if !slices.Equal(got, want) || len(unread) > 0 {
+		t.Errorf("got runtimes %q, unread %+v, want %q", got, unread, want)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/terminal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/inventory"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/export"
 )
 
@@ -74,6 +75,13 @@ func (f *imagesFlags) compare(
 		Since: p.since, Until: p.until, Changes: inventory.Compare(before, after),
 		Unknown: inventory.MergeUnknown(before, after), Unread: unread,
 	}
+	known := make([]string, len(kymas))
+	for i := range kymas {
+		known[i] = plan.RuntimeID(&kymas[i])
+	}
+	if difference.WithoutKyma, err = export.RuntimesWithoutKyma(ctx, options, known); err != nil {
+		difference.WithoutKymaProblem = err.Error()
+	}
 	return cli.Print(out, f.format, difference, func(out io.Writer) { drawDifference(out, difference) })
 }
 
@@ -120,5 +128,13 @@ func drawDifference(out io.Writer, d inventory.Difference) {
 	}
 	if more := len(d.Unread) - maxRuntimesNamed; more > 0 {
 		cli.Printf(out, "\nincomplete: %s\n", terminal.Pluralize(more, "more runtime"))
+	}
+	switch n := len(d.WithoutKyma); {
+	case d.WithoutKymaProblem != "":
+		cli.Printf(out, "\nnot compared: runtimes whose Kyma was deleted, because they are unknown: %s\n",
+			d.WithoutKymaProblem)
+	case n > 0:
+		cli.Printf(out, "\nnot compared: %s without a Kyma: %s\n", terminal.Pluralize(n, "runtime"),
+			shortenList(d.WithoutKyma[:min(n, maxRuntimesNamed)], n))
 	}
 }

@@ -69,3 +69,16 @@ func TestImagesDiffListsChangedAndUnknownImages(t *testing.T) {
 		}
 	}
 }
+
+func TestImagesDiffNamesRuntimesWithoutAKyma(t *testing.T) {
+	for want, d := range map[string]inventory.Difference{
+		"not compared: 4 runtimes without a Kyma: a, b, c, …": {WithoutKyma: []string{"a", "b", "c", "d"}},
+		"not compared: 1 runtime without a Kyma: a":           {WithoutKyma: []string{"a"}},
+		"because they are unknown: listing is not allowed":    {WithoutKymaProblem: "listing is not allowed"},
+	} {
+		var out strings.Builder
+		if drawDifference(&out, d); !strings.Contains(out.String(), want) {
+			t.Errorf("output does not contain %q:\n%s", want, &out)
+		}
+	}
+}
