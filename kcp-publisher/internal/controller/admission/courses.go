@@ -32,5 +32,5 @@ func validateCourse(_ context.Context, request admission.Request) admission.Resp
 	if err := course.Validate(after.Spec); err != nil {
 		return admission.Denied(err.Field + ": " + err.Detail)
 	}
-	return admission.Allowed("")
+	return admission.Allowed("").WithWarnings(course.Warnings(after.Spec)...)
 }

@@ -3,12 +3,15 @@ package admission
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
 func TestInvalidCourseIsRefused(t *testing.T) {
@@ -53,3 +56,32 @@ func TestInvalidCourseIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestSoakThatIsLongerThanTheChecksCausesAWarning(t *testing.T) {
+	for name, c := range map[string]struct {
+		deadline, soak time.Duration
+		checks         []fleet.Check
+		want           int
+	}{
+		"checks run until the end of the soak": {time.Hour, bundle.MaxCheckFor - time.Hour, []fleet.Check{checkTrue}, 0},
+		"checks end before the soak":           {time.Hour, bundle.MaxCheckFor, []fleet.Check{checkTrue}, 1},
+		"wave without checks":                  {time.Hour, bundle.MaxCheckFor, nil, 0},
+	} {
+		policy := fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: fleet.Course{Waves: []fleet.Wave{{
+			Name: "canary", Checks: c.checks,
+			Deadline: metav1.Duration{Duration: c.deadline}, Soak: metav1.Duration{Duration: c.soak},
+		}}}}}
+		raw, err := json.Marshal(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response := validateCourse(t.Context(), admission.Request{AdmissionRequest: admissionv1.AdmissionRequest{
+			Object: runtime.RawExtension{Raw: raw},
+		}})
+		if !response.Allowed || len(response.Warnings) != c.want {
+			t.Errorf("%s: allowed %t, warnings %q, want %d", name, response.Allowed, response.Warnings, c.want)
+		}
+	}
+}
+
+var checkTrue = fleet.Check{Name: "works", CEL: &fleet.CELCheck{Expression: "true"}}

@@ -3,9 +3,12 @@
 package course
 
 import (
+	"fmt"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/internal/checks"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
@@ -25,4 +28,15 @@ func Validate(c fleet.Course) *field.Error {
 		}
 	}
 	return nil
+}
+
+// Warnings returns a warning for each wave whose checks do not run until its soak ends.
+func Warnings(c fleet.Course) (warnings []string) {
+	for i, w := range c.Waves {
+		if len(w.Checks) > 0 && w.Soak.Duration > bundle.MaxCheckFor-w.Deadline.Duration {
+			warnings = append(warnings, fmt.Sprintf("spec.waves[%d].soak: agents run checks for at most %s after the "+
+				"module is ready, so checks that passed end before the soak", i, bundle.MaxCheckFor))
+		}
+	}
+	return warnings
 }
