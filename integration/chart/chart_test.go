@@ -421,6 +421,10 @@ func TestPlainManifestsGrantTheSameRightsAsTheCharts(t *testing.T) {
 			"skr-agent", map[string]any{"rbac": map[string]any{"reportDetails": true}},
 			[]string{"agent", "report-details"},
 		},
+		"the agent with a Secret from the control plane": {
+			"skr-agent", map[string]any{"rbac": map[string]any{"secrets": []any{"btp-credentials"}}},
+			[]string{"agent", "secrets"},
+		},
 		"the agent with all permissions": {
 			"skr-agent", map[string]any{
 				"rbac": map[string]any{"clusterAdmin": true},

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -53,6 +54,25 @@ func TestRolesReadOnlyTheirOwnSecrets(t *testing.T) {
 		}
 		require.NotContains(t, readers, r.Namespace+"/keys", name)
 	}
+}
+
+// The agent reads only its own Secrets and the Secrets in rbac.secrets.
+func TestAgentReadsOnlyNamedSecrets(t *testing.T) {
+	r := release(t, "skr-agent", map[string]any{"rbac": map[string]any{
+		"secrets": []any{"btp-credentials", "mail/login", "mail/relay"},
+	}})
+	named := map[string][]string{}
+	for _, o := range objectsOf(t, r) {
+		for _, rule := range rulesOnSecrets(t, o) {
+			require.NotEmpty(t, rule.ResourceNames, "%s %s reads all Secrets", o.GetKind(), o.GetName())
+			for _, secret := range rule.ResourceNames {
+				if !strings.HasPrefix(secret, "skr-agent-") && !strings.HasPrefix(secret, "kyma-pull-content-slot-") {
+					named[o.GetNamespace()] = append(named[o.GetNamespace()], secret)
+				}
+			}
+		}
+	}
+	require.Equal(t, map[string][]string{"kyma-system": {"btp-credentials"}, "mail": {"login", "relay"}}, named)
 }
 
 // rulesOnSecrets returns a role's rules that allow reading Secrets.

@@ -220,6 +220,16 @@ func TestDefaultChartRightsSufficeForAModule(t *testing.T) {
 	}))
 	must(t, r.UntilGone(ctx, "scaler"))
 	must(t, r.UntilState(ctx, "mailer", "1.0.0", v1beta2.StateReady))
+	agent := clientFor(t, r.AgentKubeconfig())
+	refused(t, map[string]error{
+		"list the Secrets of modules": agent.List(ctx, emptyList("v1", "Secret"),
+			client.InNamespace(v1beta2.RuntimeNamespace)),
+		"read a module's Secret": agent.Get(ctx,
+			client.ObjectKey{Namespace: v1beta2.RuntimeNamespace, Name: "keda-credentials"},
+			emptyObject("v1", "Secret", "", "")),
+		"delete a module's Secret": agent.Delete(ctx,
+			emptyObject("v1", "Secret", v1beta2.RuntimeNamespace, "keda-credentials")),
+	})
 	deleteKyma(t, f, r)
 	untilForgotten(t, r, 60*time.Second)
 	checkNoDeniedRequests(t, f.Publisher().Log())

@@ -34,7 +34,7 @@ var underAccounts = fleet.Options{
 		"--set", "runtime-namespace-label=istio-injection=enabled",
 	}),
 	PublisherRights: withSecrets.PublisherRights,
-	AgentRights:     []string{"agent.yaml", "module-account.yaml", "self-upgrade.yaml"},
+	AgentRights:     []string{"agent.yaml", "secrets.yaml", "module-account.yaml", "self-upgrade.yaml"},
 }
 
 // grant grants a user cluster-wide permissions in the runtime.
@@ -131,8 +131,8 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		}
 	})
 	t.Run("runtime receives its Secret", func(t *testing.T) {
-		must(t, f.Control.Create(ctx, secretFor("one", "mailer", "mail-login", "opensesame")))
-		untilSecret(t, r, "mail-login", "opensesame")
+		must(t, f.Control.Create(ctx, secretFor("one", "mailer", "btp-credentials", "opensesame")))
+		untilSecret(t, r, "btp-credentials", "opensesame")
 	})
 	t.Run("agent reports changes for a Watcher", func(t *testing.T) {
 		must(t, f.Control.Create(ctx, watcher("settings", "", "configmaps", bundle.FieldSpec)))
@@ -208,6 +208,7 @@ func TestModulesHaveOnlyTheirAccountsRights(t *testing.T) {
 		checkRequests(t, "agent", rights, func(right string) bool {
 			// the agent uses these permissions only if the catalog changes
 			return isLaterOrElsewhere(right) || right == "patch moduletemplates.operator.kyma-project.io" ||
+				isOnlyForSomeSecrets(right) ||
 				// server-side apply of a missing object needs create and patch
 				right == "create customresourcedefinitions.apiextensions.k8s.io"
 		})
@@ -224,6 +225,15 @@ func isLaterOrElsewhere(right string) bool {
 		strings.HasPrefix(right, "list ") && strings.HasSuffix(right, ".kyma-project.io")
 }
 
+// isOnlyForSomeSecrets reports whether the agent uses a permission for one of its Secrets only later. With permission
+// to watch all kinds, it does not watch single Secrets.
+func isOnlyForSomeSecrets(right string) bool {
+	return slices.ContainsFunc([]string{
+		"list secrets skr-agent-", "watch secrets skr-agent-", "update secrets skr-agent-identity",
+		"delete secrets kyma-pull-content-slot-", "update secrets btp-credentials", "delete secrets btp-credentials",
+	}, func(later string) bool { return strings.HasPrefix(right, later) })
+}
+
 func refuseAgent(t *testing.T, r *fleet.Runtime) {
 	ctx := t.Context()
 	agent, err := fleet.Connect(r.AgentKubeconfig(), "")
@@ -235,6 +245,10 @@ func refuseAgent(t *testing.T, r *fleet.Runtime) {
 		}),
 		"delete a module's object": agent.Delete(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "scaler-settings"},
+		}),
+		"read a module's Secret": agent.Get(ctx, inKyma("keda-credentials"), &corev1.Secret{}),
+		"delete a module's Secret": agent.Delete(ctx, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: v1beta2.RuntimeNamespace, Name: "keda-credentials"},
 		}),
 		"grant permissions":         agent.Create(ctx, clusterAdmin()),
 		"change another definition": agent.Patch(ctx, definition("scalers.sample.kyma-pull.dev"), labeled),

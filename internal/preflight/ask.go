@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -112,15 +113,30 @@ func (c *Cluster) CheckPermissions(ctx context.Context, part string, permissions
 	return Rights(part, len(permissions), denied, advice)
 }
 
+// reviewWorkers is the number of parallel reviews of permissions.
+const reviewWorkers = 8
+
+// listDenied returns the denied permissions in the order of permissions.
 func (c *Cluster) listDenied(ctx context.Context, permissions []Permission) ([]Permission, error) {
+	isAllowed := make([]bool, len(permissions))
+	workers, ctx := errgroup.WithContext(ctx)
+	workers.SetLimit(reviewWorkers)
+	for i, p := range permissions {
+		workers.Go(func() error {
+			review, err := c.rights.SelfSubjectAccessReviews().Create(ctx, p.review(), metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("check the permission to %s: %w", p, err)
+			}
+			isAllowed[i] = review.Status.Allowed
+			return nil
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		return nil, err
+	}
 	var denied []Permission
-	for _, p := range permissions {
-		review, err := c.rights.SelfSubjectAccessReviews().
-			Create(ctx, p.review(), metav1.CreateOptions{})
-		if err != nil {
-			return nil, fmt.Errorf("check the permission to %s: %w", p, err)
-		}
-		if !review.Status.Allowed {
+	for i, p := range permissions {
+		if !isAllowed[i] {
 			denied = append(denied, p)
 		}
 	}

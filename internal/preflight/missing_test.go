@@ -71,6 +71,11 @@ func missing(t *testing.T, step int) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			// One rule grants the same verbs for all Secrets with content, so two names are enough.
+			permissions = slices.DeleteFunc(permissions, func(p Permission) bool {
+				return strings.HasPrefix(p.Name, "kyma-pull-content-slot-") && !strings.HasSuffix(p.Name, "-000") &&
+					!strings.HasSuffix(p.Name, "-127")
+			})
 			for i, removed := range permissions {
 				if number++; number%step != 0 || adminRoles[path] {
 					continue

@@ -39,4 +39,7 @@ const (
 	// AnnotationContentSize is the size of the blob in bytes before compression. It is set on the same Secret as
 	// AnnotationContentChunks.
 	AnnotationContentSize = "kyma-pull.dev/content-size"
+	// AnnotationContentName is the name with the digest of a Secret with content, if the Secret has another name,
+	// because the agent's role lists the names of its Secrets.
+	AnnotationContentName = "kyma-pull.dev/content-name"
 )

@@ -10,15 +10,11 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/opencontainers/go-digest"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/metadata"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
-	"github.com/kyma-pull/kyma-pull/internal/manager"
 	"github.com/kyma-pull/kyma-pull/internal/pause"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/agent/logonce"
 	"github.com/kyma-pull/kyma-pull/skr-agent/internal/core/round"
@@ -74,39 +70,6 @@ func (l *lossLog) newLosses(lost []digest.Digest) []digest.Digest {
 func (l *lossLog) resetPoll() {
 	l.logged.Replace(l.sincePoll)
 	l.sincePoll = nil
-}
-
-// watchOwnObjects watches the CRDs of the agent's kinds and the agent's Secrets.
-func (a *Agent) watchOwnObjects(ctx context.Context, client metadata.Interface, q queue) error {
-	wake := func() { q.AddAfter(request, eventDelay) }
-	crds := schema.GroupVersionResource{
-		Group:    "apiextensions.k8s.io",
-		Version:  "v1",
-		Resource: "customresourcedefinitions",
-	}
-	for _, kind := range []string{"kymas", "manifests", "moduletemplates", "modulereleasemetas"} {
-		definition := manager.Watched{Resource: crds, Name: kind + "." + v1beta2.Group}
-		err := manager.WatchChanges(ctx, client, definition, func(*metav1.PartialObjectMetadata, bool) {
-			a.changes.recordDefinition()
-			wake()
-		})
-		if err != nil {
-			return err
-		}
-	}
-	secrets := manager.Watched{
-		Resource:  corev1.SchemeGroupVersion.WithResource("secrets"),
-		Namespace: v1beta2.RuntimeNamespace,
-	}
-	return manager.WatchChanges(ctx, client, secrets, func(secret *metav1.PartialObjectMetadata, deleted bool) {
-		if secret.Name == BootstrapSecret && !deleted {
-			a.enrolled.Store(true)
-			wake()
-		}
-		if a.changes.recordSecret(secret, deleted) {
-			wake()
-		}
-	})
 }
 
 // restoreDefinitions restores the CRDs of the agent's kinds. It returns false if the API server does not serve one of

@@ -36,6 +36,10 @@ func (s *server) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return s.err
 }
 
+func (s *server) Create(context.Context, client.Object, ...client.CreateOption) error {
+	return errors.New("the API server reviews no permissions")
+}
+
 func (s *server) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
 	s.deleted = append(s.deleted, o.GetName())
 	return nil

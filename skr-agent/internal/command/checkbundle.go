@@ -43,7 +43,7 @@ func (f *checkFlags) newPuller(
 	return pull.New(pull.Options{
 		Mirrors: f.mirrors, ConfiguredLocation: installed, Registries: registries, Client: reader,
 		Namespace: v1beta2.RuntimeNamespace, Preview: true, Now: time.Now, Key: s.key,
-		Store: contentstore.New(reader, reader, v1beta2.RuntimeNamespace),
+		Store: contentstore.NewReader(reader, v1beta2.RuntimeNamespace),
 		Trust: bundle.Trust{
 			Root:          s.bootstrap.root,
 			Runtime:       s.bootstrap.runtime,

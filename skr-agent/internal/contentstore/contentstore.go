@@ -4,7 +4,10 @@
 // chunks, so a blob with an index is complete. A blob of one chunk needs no index: the chunk has the index's
 // annotations. Secrets are immutable and named after the digest. Each read verifies the digest of the blob.
 //
-// The package reads single Secrets and lists metadata by label. It does not need a cache of Secrets.
+// If the agent's role does not grant access to all Secrets of the namespace, the package stores Secrets in slots with
+// fixed names. See slots.
+//
+// The package reads single Secrets and lists metadata. It does not need a cache of Secrets.
 package contentstore
 
 import (
@@ -47,16 +50,26 @@ var (
 
 // Store stores blobs in Secrets of one namespace. It is safe for concurrent use.
 type Store struct {
-	reader    client.Reader
-	writer    client.Writer
 	namespace string
+	access    access
 	written   versions
 }
 
 // New returns a store in the Secrets of a namespace. The reader must not be cached, because it would cache all
 // Secrets.
 func New(reader client.Reader, writer client.Writer, namespace string) *Store {
-	return &Store{reader: reader, writer: writer, namespace: namespace}
+	return &Store{namespace: namespace, access: access{reader: reader, writer: writer, namespace: namespace}}
+}
+
+// NewReader returns a store that only reads. It finds content that the agent stored with its current or with another
+// role. The reader's user needs permission to get the Secrets of the blobs that it loads.
+func NewReader(reader client.Client, namespace string) *Store {
+	s := New(reader, reader, namespace)
+	s.access.chosen = eitherName{
+		byName: byName{reader: reader, writer: reader, namespace: namespace},
+		slots:  &slots{reader: reader, writer: reader, namespace: namespace, skipsForbidden: true},
+	}
+	return s
 }
 
 // Put stores a blob. It does nothing if the blob exists. After an interruption, another Put completes the blob.
@@ -93,7 +106,7 @@ func (s *Store) Add(ctx context.Context, d digest.Digest, data []byte) error {
 		return s.Put(ctx, d, data) // Put returns an error, because the blob is invalid
 	}
 	err := s.put(ctx, d, data, func(ctx context.Context, secret *corev1.Secret) error {
-		return s.writer.Create(ctx, secret)
+		return s.create(ctx, secret)
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return s.Put(ctx, d, data)
@@ -127,7 +140,6 @@ func (s *Store) put(
 		err := writeSecret(ctx, part)
 		if err == nil {
 			written = append(written, part.Name)
-			s.written.add(part)
 			return nil
 		}
 		_ = s.deleteSecrets(ctx, written...) // ignore the error; the next Put replaces chunks that still exist
@@ -199,7 +211,7 @@ func singleChunkBlob(d digest.Digest, chunk *corev1.Secret) ([]byte, bool) {
 // ListComplete returns the digests of all complete blobs. It lists metadata with one request and does not verify the
 // blobs.
 func (s *Store) ListComplete(ctx context.Context) (map[digest.Digest]bool, error) {
-	parts, err := s.listSecrets(ctx, client.HasLabels{v1beta2.LabelContent})
+	parts, err := s.listAll(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list content: %w", err)
 	}
@@ -229,9 +241,9 @@ func (s *Store) Has(ctx context.Context, d digest.Digest) (bool, error) {
 	return isComplete(d, parts), nil
 }
 
-// listParts returns the metadata of a blob's Secrets: the index and the chunks.
+// listParts returns the metadata of all Secrets of a blob.
 func (s *Store) listParts(ctx context.Context, d digest.Digest) ([]metav1.PartialObjectMetadata, error) {
-	return s.listSecrets(ctx, client.MatchingLabels{v1beta2.LabelContentDigest: shortenDigest(d)})
+	return s.access.checkMetadata(s.access.choose(ctx).listBlob(ctx, shortenDigest(d)))
 }
 
 func isComplete(d digest.Digest, parts []metav1.PartialObjectMetadata) bool {
@@ -283,7 +295,7 @@ func (s *Store) Recheck(ctx context.Context, d digest.Digest) (bool, error) {
 
 // Prune deletes all blobs except those in keep. keep must include blobs that are being written.
 func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) error {
-	parts, err := s.listSecrets(ctx, client.HasLabels{v1beta2.LabelContent})
+	parts, err := s.listAll(ctx)
 	if err != nil {
 		return fmt.Errorf("prune content: %w", err)
 	}
@@ -300,49 +312,6 @@ func (s *Store) Prune(ctx context.Context, keep map[digest.Digest]bool) error {
 	// Delete indexes first, so that an interruption leaves no index without chunks.
 	if err := s.deleteSecrets(ctx, append(indexes, chunks...)...); err != nil {
 		return fmt.Errorf("prune content: %w", err)
-	}
-	return nil
-}
-
-func (s *Store) listSecrets(ctx context.Context, selector client.ListOption) ([]metav1.PartialObjectMetadata, error) {
-	var found metav1.PartialObjectMetadataList
-	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	if err := s.reader.List(ctx, &found, client.InNamespace(s.namespace), selector); err != nil {
-		return nil, err
-	}
-	return found.Items, nil
-}
-
-func (s *Store) readSecret(ctx context.Context, name string) (*corev1.Secret, error) {
-	var secret corev1.Secret
-	err := s.reader.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: name}, &secret)
-	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("secret %s/%s: %w", s.namespace, name, ErrMissing)
-	}
-	return &secret, err
-}
-
-// writeSecret creates a Secret. It replaces the Secret of an interrupted Put or another version of the agent.
-func (s *Store) writeSecret(ctx context.Context, secret *corev1.Secret) error {
-	err := s.writer.Create(ctx, secret)
-	if !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	if err := s.deleteSecrets(ctx, secret.Name); err != nil {
-		return err
-	}
-	secret.ResourceVersion = ""
-	return s.writer.Create(ctx, secret)
-}
-
-// deleteSecrets deletes Secrets in the given order until a deletion fails.
-func (s *Store) deleteSecrets(ctx context.Context, names ...string) error {
-	for _, name := range names {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}}
-		if err := s.writer.Delete(ctx, secret); client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		s.written.remove(name)
 	}
 	return nil
 }

@@ -1,10 +1,6 @@
 package contentstore
 
-import (
-	"sync"
-
-	corev1 "k8s.io/api/core/v1"
-)
+import "sync"
 
 // versions contains the resource version of each Secret that this process wrote and did not delete, by name.
 type versions struct {
@@ -12,13 +8,13 @@ type versions struct {
 	versions map[string]string
 }
 
-func (w *versions) add(secret *corev1.Secret) {
+func (w *versions) add(name, version string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.versions == nil {
 		w.versions = map[string]string{}
 	}
-	w.versions[secret.Name] = secret.ResourceVersion
+	w.versions[name] = version
 }
 
 func (w *versions) remove(name string) {

@@ -25,7 +25,7 @@ type SavedState struct {
 func ReadBundle(ctx context.Context, saved SavedState) (*bundle.Bundle, error) {
 	p := &Puller{Options: Options{
 		Client: saved.Client, Namespace: saved.Namespace, Preview: true,
-		Store: contentstore.New(saved.Client, saved.Client, saved.Namespace),
+		Store: contentstore.NewReader(saved.Client, saved.Namespace),
 		Trust: bundle.Trust{Runtime: saved.Runtime},
 	}}
 	secret, err := p.readSecret(ctx)

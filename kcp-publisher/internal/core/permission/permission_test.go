@@ -120,6 +120,7 @@ var exempt = map[string][]string{
 		"AnnotationClusterScoped",
 		"AnnotationContentChunks",
 		"AnnotationContentDigest",
+		"AnnotationContentName",
 		"AnnotationContentSize",
 		"AnnotationCustomStateCheck",
 		"AnnotationDeleteWithData",
