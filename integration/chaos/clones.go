@@ -35,7 +35,9 @@ func (s *stage) clone(ctx context.Context, id string) (end func() error, err err
 		if err := duplicate.Discard(); err != nil {
 			s.story.Add("stop %s: %v", copyOf(id), err)
 		}
-		s.insist(ctx, "give "+id+" another key", func() error { return s.replaceKey(ctx, id) })
+		s.enrollAgain(ctx, id, func() {
+			s.insist(ctx, "give "+id+" another key", func() error { return s.replaceKey(ctx, id) })
+		})
 		s.insist(ctx, "publish to "+id+" again", func() error { return s.isQuarantined(ctx, id, false) })
 		s.checker.Separated(s.since(), id)
 		// Replace the old snapshot, which contains the former key.

@@ -22,18 +22,20 @@ func (s *stage) deleteNamespace(ctx context.Context, id string) error {
 	requests := s.requestsMailer(id)
 	done := s.checker.Restoring(id)
 	s.checker.RequestWithdrawn(s.since(), id, mailer)
-	start, err := s.kill(s.programs[id]) // the namespace contains the agent's pod
-	if err != nil {
-		s.story.Add("stop the agent of %s: %v", id, err)
-	}
-	s.insist(ctx, "delete the namespace of "+id, func() error { return emptyNamespace(ctx, s.reals[id].API) })
-	s.insist(ctx, "enroll "+id+" again", func() error {
-		s.once.Lock() // enroll reads the key folder
-		defer s.once.Unlock()
-		return s.reals[id].Enroll(ctx)
+	s.enrollAgain(ctx, id, func() {
+		start, err := s.kill(s.programs[id]) // the namespace contains the agent's pod
+		if err != nil {
+			s.story.Add("stop the agent of %s: %v", id, err)
+		}
+		s.insist(ctx, "delete the namespace of "+id, func() error { return emptyNamespace(ctx, s.reals[id].API) })
+		s.insist(ctx, "enroll "+id+" again", func() error {
+			s.once.Lock() // enroll reads the key folder
+			defer s.once.Unlock()
+			return s.reals[id].Enroll(ctx)
+		})
+		s.insist(ctx, "start the agent of "+id, start)
+		done(s.since())
 	})
-	s.insist(ctx, "start the agent of "+id, start)
-	done(s.since())
 	s.insist(ctx, "repeat the requests of "+id, func() error { return s.editKyma(ctx, id, requests) })
 	if s.hasSnapshots() { // the former snapshot has the former key
 		s.insist(ctx, "take a snapshot of "+id, func() error { return s.takeSnapshot(id) })

@@ -76,8 +76,14 @@ func (s *stage) rotateToken(ctx context.Context) error {
 		return nil
 	}
 	s.mu.Lock()
-	gone := maps.Clone(s.gone)
+	gone, enrolling := maps.Clone(s.gone), maps.Clone(s.enrolling)
 	s.mu.Unlock()
+	for id := range s.reals {
+		if enrolling[id] {
+			s.story.Add("the token secret is not rotated: %s is not enrolled again yet", id)
+			return nil
+		}
+	}
 	for id, sim := range s.simulated() {
 		if !gone[id] && !sim.Enrolled() {
 			s.story.Add("the token secret is not rotated: %s is not enrolled yet", id)

@@ -72,7 +72,8 @@ func Run(ctx context.Context, options Options) (Outcome, error) {
 		plan: plan, space: space, shape: options.Shape, dir: options.Dir, checker: checker, began: time.Now(),
 		reals: map[string]*fleet.Runtime{}, connections: map[string]*fleet.Proxy{}, sims: map[string]*fleet.Simulated{},
 		programs: map[string]*program{}, gone: map[string]bool{}, mailers: map[string]bool{}, injected: map[Kind]int{},
-		copies: map[string]*fleet.Runtime{}, snapshots: map[string]int{},
+		enrolling: map[string]bool{},
+		copies:    map[string]*fleet.Runtime{}, snapshots: map[string]int{},
 	}
 	s.story = NewStory(s.began, options.Live)
 	s.tap = &tap{

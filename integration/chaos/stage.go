@@ -93,6 +93,7 @@ type stage struct {
 	// mailers contains the runtimes whose admins request module mailer. If isMandatory is true, all runtimes get the
 	// module.
 	mailers     map[string]bool
+	enrolling   map[string]bool // runtimes whose new keys the control plane has not recorded yet
 	isMandatory bool
 	injected    map[Kind]int
 	// copies are the running copies of runtimes. snapshots counts the snapshots of each runtime.

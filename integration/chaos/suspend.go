@@ -39,11 +39,10 @@ func (s *stage) suspend(ctx context.Context, id string, suspended bool) error {
 func (s *stage) revokeKey(ctx context.Context, id string) error {
 	s.once.Lock() // a restore of the control plane would undo the revocation
 	defer s.once.Unlock()
-	kyma, err := s.reals[id].Record(ctx)
+	key, err := s.recordedKey(ctx, id)
 	if err != nil {
 		return err
 	}
-	key := recordOf(kyma).Key
 	if key == "" {
 		return fmt.Errorf("the status of Kyma %s has no key", id)
 	}
@@ -57,9 +56,9 @@ func (s *stage) revokeKey(ctx context.Context, id string) error {
 // renewKey gives a runtime another key. The former snapshot has the revoked key.
 func (s *stage) renewKey(ctx context.Context, id string) error {
 	s.checker.KeyDeleted(s.since(), id)
-	if err := s.replaceKey(ctx, id); err != nil {
-		return err
-	}
+	s.enrollAgain(ctx, id, func() {
+		s.insist(ctx, "give "+id+" another key", func() error { return s.replaceKey(ctx, id) })
+	})
 	if s.hasSnapshots() {
 		return s.takeSnapshot(id)
 	}
