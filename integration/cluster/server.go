@@ -195,6 +195,9 @@ func environment(found assets.Assets, dir string, options Options) (*envtest.Env
 		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "2000").
 		// Envtest's range of 256 addresses is too small for several hundred applications.
 		Set("service-cluster-ip-range", "10.0.0.0/16")
+	if options.Endpoints {
+		api.Configure().Set("enable-aggregator-routing", "true")
+	}
 	if len(options.Audit) > 0 {
 		if err := audit(api, dir, options.Audit); err != nil {
 			return nil, nil, errors.Join(err, log.Close())

@@ -82,6 +82,9 @@ type Options struct {
 	BlobHosts []string
 	// Clusters lends API servers. If nil, the fleet starts new ones.
 	Clusters *cluster.Pool
+	// Endpoints makes the API servers of the runtimes send requests to the endpoints of Services (see
+	// cluster.Options). It requires new API servers, so Clusters must be nil.
+	Endpoints bool
 	// Programs are the paths of the programs to run. The zero value builds the programs of this checkout.
 	Programs Binaries
 	// Account creates the programs' ServiceAccounts. If it is nil, the fleet creates them with the permissions in

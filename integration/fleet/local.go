@@ -83,6 +83,7 @@ func (l *local) Cluster(ctx context.Context, f *Fleet, _ string, control bool) (
 // clusterOptions returns the options of the control plane's or a runtime's cluster.
 func (f *Fleet) clusterOptions(control bool) cluster.Options {
 	options := cluster.Options{Progress: f.options.Progress, Workloads: true, Measured: f.options.Measured}
+	options.Endpoints = f.options.Endpoints && !control
 	if !f.options.Measured { // an audit log would distort the measurement
 		options.Audit = cluster.Audited()
 	}
