@@ -41,19 +41,23 @@ type RolloutList struct {
 	Items           []Rollout `json:"items"`
 }
 
+// VersionRemoved is the value of spec.to in a Rollout that removes a module from its runtimes.
+const VersionRemoved = "removed"
+
 // RolloutSpec defines the module version and the waves of a rollout. The waves are copied from the policy when the
 // rollout begins.
 //
 // +kubebuilder:validation:XValidation:rule="self.policy == oldSelf.policy && self.module == oldSelf.module && self.channel == oldSelf.channel && self.revision == oldSelf.revision && self.from == oldSelf.from && self.to == oldSelf.to",message="policy, module, channel, revision, from and to of a rollout do not change"
 type RolloutSpec struct {
 	// Policy is the name of the RolloutPolicy.
-	Policy  string `json:"policy"`
-	Module  string `json:"module"`
+	Policy string `json:"policy"`
+	Module string `json:"module"`
+	// Channel is empty in a Rollout that removes a module that was mandatory.
 	Channel string `json:"channel"`
 	// Revision is the ordinal number of this promotion among all promotions of the module in the channel.
 	Revision int64 `json:"revision"`
 	// From is the version to which a rollback returns the runtimes: the last version before this rollout that is known
-	// to be good. To is the promoted version.
+	// to be good. To is the promoted version, or "removed" in a Rollout that removes the module from its runtimes.
 	// +kubebuilder:validation:MinLength:=1
 	From string `json:"from"`
 	// +kubebuilder:validation:MinLength:=1

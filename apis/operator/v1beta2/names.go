@@ -180,6 +180,11 @@ const (
 	// LabelHoldPromotion on a ModuleTemplate has the same effect as the annotation with this key, with any value. Bundles
 	// do not contain it.
 	LabelHoldPromotion = "kyma-pull.dev/hold-promotion"
+	// AnnotationMissingChannel with the value MissingChannelRemove on a ModuleReleaseMeta removes the module from runtimes
+	// that request it in a channel that spec.channels does not contain. Without the annotation, these runtimes keep the
+	// module.
+	AnnotationMissingChannel = "kyma-pull.dev/missing-channel"
+	MissingChannelRemove     = "remove"
 	// AnnotationTarget is set on a ModuleTemplate to the cluster in which the module is installed. In v1beta1,
 	// spec.target contains its value.
 	AnnotationTarget = Group + "/target"

@@ -28,7 +28,10 @@ func Pause(paused bool) Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Paused = paused
-		if paused {
+		switch {
+		case paused && rollout.IsRemoval(r.Spec):
+			return "is paused: no further runtimes lose the module", nil
+		case paused:
 			return "is paused: no further runtimes are updated to version " + r.Spec.To, nil
 		}
 		return "is resumed", nil
@@ -83,6 +86,9 @@ func Abort() Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Abort = true
+		if rollout.IsRemoval(r.Spec) {
+			return "is aborted: no other runtimes lose the module (undo restores the module)", nil
+		}
 		return fmt.Sprintf(
 			"is aborted: updated runtimes keep version %s, and no other runtimes are updated (undo rolls back to %s)",
 			r.Spec.To, r.Spec.From), nil
@@ -102,6 +108,9 @@ func Undo(all []v1alpha1.Rollout) Rollout {
 			return "", hasEnded(r)
 		}
 		r.Spec.Undo = true
+		if rollout.IsRemoval(r.Spec) {
+			return "is undone: runtimes from which the rollout removed the module get it again", nil
+		}
 		return fmt.Sprintf("is undone: runtimes that the rollout updated to version %s are rolled back to %s",
 			r.Spec.To, r.Spec.From), nil
 	}}
@@ -119,6 +128,9 @@ func Retry(all []v1alpha1.Rollout) Rollout {
 				r.Status.State)
 		}
 		r.Spec.Retry = true
+		if rollout.IsRemoval(r.Spec) {
+			return "is retried: a new Rollout starts with the first wave if the catalog still removes the module", nil
+		}
 		return fmt.Sprintf("is retried: a new Rollout starts with the first wave if channel %s still has version %s",
 			r.Spec.Channel, r.Spec.To), nil
 	}}

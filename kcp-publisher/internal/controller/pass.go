@@ -297,7 +297,7 @@ func (k *Kymas) publishBundle(ctx context.Context, p *pass) error {
 	switch {
 	case err == nil:
 		facts.Published, facts.SelectedVersions = &p.outcome.Published,
-			view.SelectedVersions(p.runtime.ID, p.outcome.Published, kyma.Status.Runtime)
+			view.SelectedVersions(p.runtime.ID, p.outcome.Published, kyma)
 		facts.EndedWaves = view.EndedWaves(p.runtime.ID, p.outcome.Published, facts.SelectedVersions)
 		facts.Templates = view.Catalog.Templates(p.outcome.Published.TemplateNames()...)
 	case errors.Is(err, publish.ErrPushNotAllowed), errors.Is(err, publish.ErrOutdatedDecision):

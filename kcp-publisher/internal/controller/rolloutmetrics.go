@@ -41,7 +41,7 @@ func setRolloutMetrics(newest []*fleet.Rollout) {
 				"updated": w.Updated, "in-flight": w.InFlight, "failed": w.Failed, "deferred": w.Deferred,
 				"waiting": w.Total - w.Updated - w.InFlight - w.Failed - w.Deferred,
 			} {
-				rolloutRuntimes.WithLabelValues(r.Spec.Module, r.Spec.Channel, w.Name, state).Set(float64(count))
+				rolloutRuntimes.WithLabelValues(r.Spec.Module, r.Spec.Channel, w.Name, state).Add(float64(count))
 			}
 		}
 	}

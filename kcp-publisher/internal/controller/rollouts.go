@@ -91,6 +91,7 @@ func (r *Rollouts) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, 
 		return ctrl.Result{RequeueAfter: catalogDelay}, nil
 	}
 	r.warnOfflineAfter(ctx, policies.Items)
+	next.Policies = policies.Items
 	if r.remote != nil {
 		next.State = shard.HashState(next.Catalog.Revision, policies.Items, rollouts.Items)
 	}
@@ -285,7 +286,7 @@ func nameConflictMessage(created *fleet.Rollout, before []fleet.Rollout) string 
 	case !old.DeletionTimestamp.IsZero():
 		return fmt.Sprintf("rollout %s cannot be created: a deleted Rollout with this name still exists: remove its "+
 			"finalizers", created.Name)
-	case old.Spec.Module != created.Spec.Module || old.Spec.Channel != created.Spec.Channel:
+	case rollout.TrackOf(old) != rollout.TrackOf(created):
 		return fmt.Sprintf("rollout %s cannot be created: the Rollout with this name is for module %s in channel %s: "+
 			"delete it", created.Name, bundle.Quote(old.Spec.Module, maxQuotedName),
 			bundle.Quote(old.Spec.Channel, maxQuotedName))

@@ -281,8 +281,9 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 		if err != nil {
 			return d, fmt.Errorf("publish to runtime %s: %w", runtime.ID, err)
 		}
+		more.WaitForRollouts(request.RemovalGates)
 		verdict.Add(more)
-		if len(more.HeldReasons) == 0 {
+		if len(more.HeldReasons)+len(more.Waiting) == 0 {
 			break
 		}
 		if _, kept := verdict.HeldReasons[""]; kept && runtime.IsChanging {
@@ -302,6 +303,11 @@ func (p *Publisher) decideBundle(ctx context.Context, record *Record, in Input) 
 		slices.Concat(d.omitted, d.outcome.OmittedFeatures),
 		d.adopted.Deviation
 	_, d.outcome.KeepsDeleted = verdict.HeldReasons[""]
+	for _, m := range d.resolved.result.State.Manifests {
+		if request.RemovalGates[m.Module].ReplacedVersion != "" {
+			verdict.Restored = append(verdict.Restored, m.Module)
+		}
+	}
 	d.outcome.Removals = verdict
 	return d, nil
 }

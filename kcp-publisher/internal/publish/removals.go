@@ -46,6 +46,7 @@ func withHeldModules(
 	request resolve.Request, runtime plan.Runtime, decision plan.RemovalDecision,
 ) (resolve.Request, plan.Runtime) {
 	request.HeldRemovals, request.IsSettling = nil, len(decision.HeldModules()) == 0
+	request.WaitingRemovals = decision.Waiting
 	for _, module := range slices.Sorted(maps.Keys(decision.HeldReasons)) {
 		if module == "" {
 			request.IsDeleting, runtime.IsDeleting = false, false

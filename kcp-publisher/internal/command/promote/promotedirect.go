@@ -107,7 +107,7 @@ func (f *promoteFlags) apply(
 func interruptedMessages(rollouts []v1alpha1.Rollout, p promote.Promotion) (messages []string) {
 	for i := range rollouts {
 		r := &rollouts[i]
-		if r.Spec.Module != p.Module || r.Spec.Channel != p.Channel {
+		if rollout.TrackOf(r) != (rollout.Track{Module: p.Module, Channel: p.Channel}) {
 			continue
 		}
 		switch state := r.Status.State; {

@@ -91,8 +91,8 @@ func plainPrinter(out io.Writer) func(*v1alpha1.Rollout) {
 
 func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.Palette) {
 	s := r.Status
-	cli.Printf(out, "rollout %s: module %s in channel %s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
-		r.Spec.Channel, r.Spec.From, r.Spec.To, r.Spec.Policy)
+	cli.Printf(out, "rollout %s: module %s%s from %s to %s, policy %s\n", r.Name, r.Spec.Module,
+		inChannel(r.Spec.Channel), r.Spec.From, r.Spec.To, r.Spec.Policy)
 	cli.Printf(out, "  %s %s\n",
 		palette.Paint(terminal.ColorOfRollout(s.State), fmt.Sprintf("%-12s", cmp.Or(string(s.State), "New"))), s.Message)
 	cli.Printf(out, "  %-12s %s\n", "time", formatDuration(s, now))
@@ -125,6 +125,14 @@ func drawRollout(out io.Writer, r *v1alpha1.Rollout, now time.Time, palette cli.
 	}
 	t.Render()
 	drawChecks(out, s.Waves)
+}
+
+// inChannel returns a text about the channel of a rollout. It returns "" for a module that was mandatory.
+func inChannel(channel string) string {
+	if channel == "" {
+		return ""
+	}
+	return " in channel " + channel
 }
 
 // approvableWave returns the wave that makes the rollout wait and that an operator can approve, or "".

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/reason"
 )
@@ -46,6 +47,9 @@ func (s *Snapshot) OfferedVersion(module, channel string, kyma labels.Set) (stri
 	if version := o.channelVersion(channel); version != "" {
 		return version, nil
 	}
+	if err := o.checkChannel(channel); err != nil {
+		return "", err
+	}
 	return "",
 		reason.Errorf(reason.ChannelMissing,
 			"module %s: channel %q has no version: add one to ModuleReleaseMeta %s spec.channels", module, channel,
@@ -66,7 +70,7 @@ func (s *Snapshot) LookupVersion(module, channel, version string, kyma labels.Se
 		}
 		return choice, err
 	}
-	if err := o.checkRequest(kyma); err != nil {
+	if err := cmp.Or(o.checkRequest(kyma), o.checkChannel(channel)); err != nil {
 		return Choice{}, err
 	}
 	return s.lookupVisible(o, channel, version, kyma)
@@ -148,6 +152,16 @@ func (o *moduleOffer) checkRequest(kyma labels.Set) error {
 			"module %s is mandatory and installed without a request: remove it from spec.modules", module)
 	}
 	return nil
+}
+
+// checkChannel returns a hiddenError if the ModuleReleaseMeta does not contain the channel and requires the removal of
+// the module in this case. A pinned or mandatory module has no channel.
+func (o *moduleOffer) checkChannel(channel string) error {
+	if channel == "" || o.channelVersion(channel) != "" ||
+		o.meta.Annotations[v1beta2.AnnotationMissingChannel] != v1beta2.MissingChannelRemove {
+		return nil
+	}
+	return newHiddenError("module %s: channel %q does not contain the module", o.meta.Spec.ModuleName, channel)
 }
 
 // lookupVisible returns the ModuleTemplate of a module's version. It returns a hiddenError if the labels of the

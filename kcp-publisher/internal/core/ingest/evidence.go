@@ -35,6 +35,10 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 	versions := resolve.ModuleVersions(facts.Published.State)
 	for module, given := range facts.SelectedVersions {
 		given.State = ""
+		if _, installed := versions[module]; !installed && given.RemovedVersion != "" {
+			proven[module] = removalEvidence(module, given, facts)
+			continue
+		}
 		if m, listed := byModule[module]; listed && !m.Maintenance && isStartDelayed(before, module, given) {
 			given.StartedAt = new(metav1.NewTime(now.UTC().Truncate(time.Second)))
 		}
@@ -51,6 +55,21 @@ func collectEvidence(before v1beta2.KymaStatus, facts Facts, now time.Time) map[
 		proven[module] = given
 	}
 	return proven
+}
+
+// removalEvidence returns the reported result of a removal. A module is removed if a complete report about the latest
+// bundle does not contain it. Until then, the state is that of the module, such as Deleting.
+func removalEvidence(module string, given v1beta2.GivenVersion, facts Facts) v1beta2.GivenVersion {
+	if !isCurrentReport(facts) || facts.Report.OmitsModules() {
+		return given
+	}
+	at := slices.IndexFunc(facts.Report.Modules, func(m bundle.ReportedModule) bool { return m.Name == module })
+	if at >= 0 {
+		given.State = facts.Report.Modules[at].State
+		return given
+	}
+	given.State, given.Ready = v1beta2.StateReady, true
+	return given
 }
 
 // isStartDelayed reports whether the runtime was silent or waited for its maintenance window in the previous status.

@@ -81,6 +81,41 @@ func TestRolloutVersionIsProvenOnlyByExactReport(t *testing.T) {
 	}
 }
 
+func TestRemovalIsProvenByACompleteReport(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Facts)
+		state  v1beta2.State
+		ready  bool
+	}{
+		"report without the module": {func(f *Facts) { f.Report.Modules = f.Report.Modules[1:] }, v1beta2.StateReady, true},
+		"report with the module": {func(f *Facts) {
+			f.Report.Modules[0].State = v1beta2.StateDeleting
+		}, v1beta2.StateDeleting, false},
+		"report about the previous bundle": {func(f *Facts) {
+			f.Report.Modules, f.Report.Observed.Digest = f.Report.Modules[1:], earlier
+		}, "", false},
+		"report that omits modules": {func(f *Facts) {
+			f.Report.Modules, f.Report.Truncated = f.Report.Modules[1:], &bundle.Truncated{Modules: 1}
+		}, "", false},
+		"no report": {func(f *Facts) { f.Report = nil }, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := healthy()
+			s.facts.Published.State.Manifests = s.facts.Published.State.Manifests[1:]
+			s.facts.Published.Predicate.KymaGeneration = 4
+			s.facts.Report.Kyma = &bundle.ReportedKyma{Generation: 4}
+			s.facts.SelectedVersions = map[string]v1beta2.GivenVersion{
+				"keda": {Rollout: "keda-regular-removed-1", RemovedVersion: "1.0.0"},
+			}
+			c.change(&s.facts)
+			got := NextStatus(s.before, s.facts, s.now).Runtime.Published.Given["keda"]
+			if got.State != c.state || got.Ready != c.ready || got.RemovedVersion != "1.0.0" {
+				t.Errorf("got %+v, want state %q and ready %t", got, c.state, c.ready)
+			}
+		})
+	}
+}
+
 func was(given map[string]v1beta2.GivenVersion, ready bool) map[string]v1beta2.GivenVersion {
 	keda := given["keda"]
 	keda.Ready = ready

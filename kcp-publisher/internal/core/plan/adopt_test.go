@@ -363,7 +363,8 @@ func TestUnresolvedModuleKeepsItsRollout(t *testing.T) {
 		"module with a different version":  {map[string]string{"keda": "1.9.0"}, ""},
 		"bundle with unknown versions":     {nil, ""},
 	} {
-		given := (&View{}).SelectedVersions("one", PublishedBundle{Versions: c.versions}, known)
+		given := (&View{}).SelectedVersions("one", PublishedBundle{Versions: c.versions},
+			&v1beta2.Kyma{Status: v1beta2.KymaStatus{Runtime: known}})
 		if got := given["keda"].Rollout; got != c.want {
 			t.Errorf("%s: got rollout %q, want %q", name, got, c.want)
 		}

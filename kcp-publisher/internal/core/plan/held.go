@@ -27,7 +27,7 @@ func NewHolders(rollouts []fleet.Rollout) Holders {
 	holders := Holders{}
 	for _, r := range rollout.NewestRollouts(rollouts) {
 		if h := rollout.NewHolder(r); h != nil {
-			holders[rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}] = h
+			holders[rollout.TrackOf(r)] = h
 		}
 	}
 	return holders
@@ -52,7 +52,7 @@ func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 	if err != nil {
 		return nil // the publisher does not publish bundles for a Kyma with invalid annotations
 	}
-	var held map[string]VersionHold
+	held := h.removalHolds(kyma)
 	for i := range request.Requested.Modules {
 		module := &request.Requested.Modules[i]
 		if !module.Managed || module.Pin() != "" {
@@ -68,6 +68,26 @@ func (h Holders) HoldsFor(kyma *v1beta2.Kyma) map[string]VersionHold {
 				held = map[string]VersionHold{}
 			}
 			held[module.Name] = VersionHold{Rollout: holder.Rollout, HasSelected: holder.HasSelected(&runtime), HoldReason: why}
+		}
+	}
+	return held
+}
+
+// removalHolds maps each module whose removal a rollout delays to this rollout.
+func (h Holders) removalHolds(kyma *v1beta2.Kyma) map[string]VersionHold {
+	var held map[string]VersionHold
+	for _, r := range trackedRemovals(kyma) {
+		holder := h[r.track]
+		if holder == nil || r.pending == nil {
+			continue
+		}
+		runtime := r.runtime(kyma, RuntimeID(kyma), LastReport(kyma, nil, time.Time{}))
+		if why := holder.HeldReason(&runtime); why != "" {
+			if held == nil {
+				held = map[string]VersionHold{}
+			}
+			held[r.track.Module] = VersionHold{Rollout: holder.Rollout, HasSelected: holder.HasSelected(&runtime),
+				HoldReason: why}
 		}
 	}
 	return held

@@ -19,6 +19,18 @@ import (
 var keda = rollout.Track{Module: "keda", Channel: "regular"}
 
 func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
+	tb.Helper()
+	return offeringAs(tb, false, modules...)
+}
+
+// hiding returns a catalog with beta modules.
+func hiding(tb testing.TB, modules ...string) *catalog.Snapshot {
+	tb.Helper()
+	return offeringAs(tb, true, modules...)
+}
+
+func offeringAs(tb testing.TB, beta bool, modules ...string) *catalog.Snapshot {
+	tb.Helper()
 	var templates []v1beta2.ModuleTemplate
 	var metas []v1beta2.ModuleReleaseMeta
 	for _, m := range modules {
@@ -31,7 +43,7 @@ func offering(tb testing.TB, modules ...string) *catalog.Snapshot {
 		metas = append(metas, v1beta2.ModuleReleaseMeta{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "kcp-system", Name: m},
 			Spec: v1beta2.ModuleReleaseMetaSpec{
-				ModuleName: m, OcmComponentName: "kyma-pull.dev/module/" + m,
+				ModuleName: m, OcmComponentName: "kyma-pull.dev/module/" + m, Beta: beta,
 				Channels: []v1beta2.ChannelVersion{{Channel: "regular", Version: "2.0.0"}},
 			},
 		})

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
@@ -31,13 +32,15 @@ type Preview struct {
 func (r Rules) Preview(f Fleet, now time.Time) *Preview {
 	members := Members(f.Kymas, f.Catalog)
 	for i := range members {
+		members[i].Kyma = withExpectedRemovals(members[i].Kyma, f.Catalog)
 		if IsReporting(members[i].Kyma) {
 			members[i].LastReport.KnownAt = now
 		}
 	}
 	round := rollout.EvaluateAll(f.Policies, f.Rollouts, Tracks(members, nil), now)
 	return &Preview{
-		rules: r, owners: NewOwners(f.Kymas), view: View{Catalog: f.Catalog, Gates: round.Gates}, Round: round,
+		rules: r, owners: NewOwners(f.Kymas), Round: round,
+		view: View{Catalog: f.Catalog, Gates: round.Gates, Policies: f.Policies},
 	}
 }
 
@@ -46,5 +49,25 @@ func (p *Preview) Request(kyma *v1beta2.Kyma) (resolve.Request, error) {
 	if err := p.owners.Check(kyma); err != nil {
 		return resolve.Request{}, err
 	}
-	return p.view.Request(p.rules, kyma, nil)
+	return p.view.Request(p.rules, withExpectedRemovals(kyma, p.view.Catalog), nil)
+}
+
+// withExpectedRemovals returns the Kyma as it is after the publisher has allowed all removals that the catalog causes.
+func withExpectedRemovals(kyma *v1beta2.Kyma, snapshot *catalog.Snapshot) *v1beta2.Kyma {
+	var expected []v1beta2.ModuleRemoval
+	for _, module := range PendingRemovals(kyma, snapshot) {
+		if d := FindRemovalDecision(kyma, module); module != "" && (d == nil || d.Published) {
+			expected = append(expected, v1beta2.ModuleRemoval{Module: module, Decision: v1beta2.RemovalAllowed})
+		}
+	}
+	if len(expected) == 0 {
+		return kyma
+	}
+	next := kyma.DeepCopy()
+	removals := &next.Status.Runtime.Removals
+	*removals = slices.DeleteFunc(*removals, func(d v1beta2.ModuleRemoval) bool {
+		return slices.ContainsFunc(expected, func(e v1beta2.ModuleRemoval) bool { return e.Module == d.Module })
+	})
+	*removals = append(*removals, expected...)
+	return next
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/removal"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/resolve"
+	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/rollout"
 )
 
 // NewRemovals contains the module removals that are new in a bundle and that the runtime did not request.
@@ -261,6 +262,26 @@ type RemovalDecision struct {
 	Unrecorded []string
 	// RemovedModules lists the modules that the next bundle removes.
 	RemovedModules []string
+	// Waiting maps each module whose removal is allowed, but waits for a rollout, to the reason.
+	// Restored lists the modules that a rollout restores after it removed them. If the rollout is retried, their removal
+	// needs no other approval.
+	Waiting  map[string]string
+	Restored []string
+}
+
+// WaitForRollouts makes the allowed removals wait if a rollout holds them.
+func (v *RemovalDecision) WaitForRollouts(gates map[string]rollout.Decision) {
+	v.RemovedModules = slices.DeleteFunc(v.RemovedModules, func(module string) bool {
+		reason := gates[module].HeldReason
+		if reason == "" {
+			return false
+		}
+		if v.Waiting == nil {
+			v.Waiting = map[string]string{}
+		}
+		v.Waiting[module] = reason
+		return true
+	})
 }
 
 // Decide adds the decision about a pending removal. held is true if a limit holds the removal for this reason, unless
@@ -296,6 +317,17 @@ func (v *RemovalDecision) Add(other RemovalDecision) {
 	v.Allowed, v.Approved = append(v.Allowed, other.Allowed...), append(v.Approved, other.Approved...)
 	v.RemovedModules, v.Unrecorded = append(v.RemovedModules, other.RemovedModules...),
 		append(v.Unrecorded, other.Unrecorded...)
+	if len(other.Waiting) > 0 && v.Waiting == nil {
+		v.Waiting = map[string]string{}
+	}
+	maps.Copy(v.Waiting, other.Waiting)
+}
+
+// keepsUnpublished reports whether the decision about a module's removal must stay in the Kyma's status until a bundle
+// removes the module.
+func (v RemovalDecision) keepsUnpublished(module string) bool {
+	_, waits := v.Waiting[module]
+	return waits || slices.Contains(v.RemovedModules, module)
 }
 
 // Hold postpones the decision about the removal of these modules.
@@ -341,7 +373,7 @@ const maxRecentRemovals = 200
 func dropOldest(decided map[string]v1beta2.ModuleRemoval, v RemovalDecision) {
 	var past []v1beta2.ModuleRemoval
 	for module, d := range decided {
-		if _, held := v.HeldReasons[module]; !held && !slices.Contains(v.RemovedModules, module) {
+		if _, held := v.HeldReasons[module]; !held && !v.keepsUnpublished(module) && !slices.Contains(v.Restored, module) {
 			past = append(past, d)
 		}
 	}
@@ -365,7 +397,7 @@ func RemovalStatuses(
 	for _, d := range before {
 		d.Published = d.Published || d.Decision != v1beta2.RemovalHeld && published.isRemoving(d.Module)
 		recent := d.Module == "" || now.Sub(d.Time.Time) < removal.MaxWindow
-		if d.Published && recent || slices.Contains(v.RemovedModules, d.Module) {
+		if d.Published && recent || v.keepsUnpublished(d.Module) {
 			decided[d.Module] = d
 		}
 	}
@@ -392,6 +424,9 @@ func RemovalStatuses(
 		add(module, v1beta2.RemovalAllowed, reason)
 	}
 	for _, module := range v.Approved {
+		add(module, v1beta2.RemovalApproved, "")
+	}
+	for _, module := range v.Restored {
 		add(module, v1beta2.RemovalApproved, "")
 	}
 	dropOldest(decided, v)

@@ -2,7 +2,9 @@ package plan
 
 import (
 	"maps"
+	"slices"
 
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/catalog"
@@ -14,6 +16,8 @@ import (
 type View struct {
 	Catalog *catalog.Snapshot
 	Gates   rollout.Gates
+	// Policies contains the RolloutPolicies. The removal of a module with a policy waits for its Gate.
+	Policies []fleet.RolloutPolicy
 	// AwaitedRuntimes contains the IDs of the runtimes whose reports a rollout is waiting for.
 	AwaitedRuntimes map[string]bool
 	// State is a hash of the control plane objects from which the view was computed. It is empty if the same process
@@ -27,7 +31,7 @@ func (v *View) HasSameResult(other *View) bool {
 		return v == other
 	}
 	return v.Catalog == other.Catalog && v.State == other.State && maps.Equal(v.AwaitedRuntimes, other.AwaitedRuntimes) &&
-		v.Gates.HasSameDecisions(other.Gates)
+		v.Gates.HasSameDecisions(other.Gates) && hasSamePolicies(v.Policies, other.Policies)
 }
 
 // IsAwaited reports whether a rollout is waiting for a report of this runtime. It returns false for a nil view.
@@ -63,6 +67,9 @@ func (v *View) decisions(
 	}
 	if request.Settings.Autonomy == bundle.AutonomyCatalog {
 		for track := range v.Gates {
+			if track.IsRemoval {
+				continue
+			}
 			if offered, err := v.Catalog.OfferedVersion(track.Module, track.Channel, request.Labels); err == nil {
 				ask(track, offered)
 			}
@@ -94,6 +101,9 @@ func (v *View) catalogVersions(
 	versions := moduleVersions(known)
 	var shown map[rollout.Track]string
 	for track, gate := range v.Gates {
+		if track.IsRemoval {
+			continue
+		}
 		offered := v.Catalog.ChannelVersion(track.Module, track.Channel)
 		if version := gate.CatalogVersion(runtime, versions[track.Module], offered); offered != "" && version != offered {
 			if shown == nil {
@@ -129,16 +139,18 @@ func (v *View) Request(r Rules, kyma *v1beta2.Kyma, report *bundle.AcceptedRepor
 	request.Gates = v.decisions(runtime, asked, known, request.IsDeleting)
 	request.CatalogVersions = v.catalogVersions(runtime, asked, known)
 	request.Checks = v.rolloutChecks(request.Gates)
+	request.RemovalGates = v.removalRules().decisions(kyma)
 	return request, err
 }
 
 // SelectedVersions maps each module of a published bundle to the rollout that selected the module's version. If a
-// module could not be resolved and its version did not change, the map contains the entry from the Kyma's status.
+// module could not be resolved and its version did not change, the map contains the entry from the Kyma's status. The
+// map also contains the modules that rollouts removed.
 func (v *View) SelectedVersions(
-	runtime string, published PublishedBundle, known *v1beta2.RuntimeStatus,
+	runtime string, published PublishedBundle, kyma *v1beta2.Kyma,
 ) map[string]v1beta2.GivenVersion {
 	var before *v1beta2.PublishedBundle
-	if known != nil {
+	if known := kyma.Status.Runtime; known != nil {
 		before = known.Published
 	}
 	given := v.Gates.SelectedVersions(runtime, published.State.Manifests, before, published.Predicate.IssuedAt)
@@ -155,7 +167,7 @@ func (v *View) SelectedVersions(
 		}
 		given[module] = known
 	}
-	return given
+	return v.removalRules().addTo(given, published, kyma)
 }
 
 // EndedWaves returns true for each module in a published bundle if its rollout has ended the runtime's wave. given is
@@ -181,10 +193,13 @@ func (v *View) EndedWaves(
 // Both views must have the same catalog.
 func (v *View) DifferenceFilter(other *View) func(Member) bool {
 	moved, others := v.Gates.ChangedTracks(other.Gates), v.changedCatalogTracks(other)
-	if len(moved) == 0 {
+	if len(moved) == 0 && hasSamePolicies(v.Policies, other.Policies) {
 		return func(Member) bool { return false }
 	}
 	return func(m Member) bool {
+		if v.differsInRemovals(other, m) {
+			return true
+		}
 		versions, unfollowed := moduleVersions(m.Kyma.Status.Runtime), len(others)
 		for _, follow := range m.FollowedChannels {
 			track := rollout.Track{Module: follow.Module, Channel: follow.Channel}
@@ -221,6 +236,9 @@ func (v *View) changedCatalogTracks(other *View) map[rollout.Track]bool {
 	tracks := map[rollout.Track]bool{}
 	for _, gates := range []rollout.Gates{v.Gates, other.Gates} {
 		for track := range gates {
+			if track.IsRemoval {
+				continue
+			}
 			offered := v.Catalog.ChannelVersion(track.Module, track.Channel)
 			if v.Gates[track].CatalogVersion("", "", offered) != other.Gates[track].CatalogVersion("", "", offered) {
 				tracks[track] = true
@@ -235,4 +253,24 @@ func moduleVersions(known *v1beta2.RuntimeStatus) map[string]string {
 		return nil
 	}
 	return known.Published.Versions
+}
+
+func hasSamePolicies(a, b []fleet.RolloutPolicy) bool {
+	return slices.EqualFunc(a, b, func(a, b fleet.RolloutPolicy) bool {
+		return a.UID == b.UID && a.Generation == b.Generation && a.DeletionTimestamp.Equal(b.DeletionTimestamp)
+	})
+}
+
+func (v *View) removalRules() removalRules { return removalRules{v.Gates, v.Policies} }
+
+// differsInRemovals reports whether the decisions about removals in a Member's runtime differ between two views.
+func (v *View) differsInRemovals(other *View, m Member) bool {
+	for _, r := range trackedRemovals(m.Kyma) {
+		a, held := r.decision(v.removalRules(), m.Runtime)
+		b, heldBefore := r.decision(other.removalRules(), m.Runtime)
+		if held != heldBefore || a.ReplacedVersion != b.ReplacedVersion {
+			return true
+		}
+	}
+	return false
 }

@@ -64,20 +64,48 @@ func (w *requestedModule) lookupChoice(request Request, snapshot *catalog.Snapsh
 	}
 }
 
-func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
-	for _, module := range request.HeldRemovals {
+// keptModule returns the index of a module in all, to which it adds the module if it is missing.
+func keptModule(all []requestedModule, module string) ([]requestedModule, int) {
+	at := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == module })
+	if at >= 0 {
+		return all, at
+	}
+	return append(all, requestedModule{module: v1beta2.Module{
+		Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
+	}}), len(all)
+}
+
+// addRestored adds the modules that a rollout removed and now restores. It has no effect on a module that the catalog
+// offers to the runtime again.
+func addRestored(all []requestedModule, request Request, snapshot *catalog.Snapshot) []requestedModule {
+	for _, module := range slices.Sorted(maps.Keys(request.RemovalGates)) {
+		d := request.RemovalGates[module]
 		at := slices.IndexFunc(all, func(w requestedModule) bool { return w.module.Name == module })
-		if at < 0 {
-			at = len(all)
-			all = append(
-				all,
-				requestedModule{
-					module: v1beta2.Module{
-						Name: module, Managed: true, CustomResourcePolicy: v1beta2.PolicyCreateAndDelete,
-					},
-				},
-			)
+		if d.ReplacedVersion == "" || at >= 0 && !catalog.IsHidden(all[at].err) {
+			continue
 		}
+		channel := ""
+		if at >= 0 && all[at].module.Pin() == "" {
+			channel = cmp.Or(all[at].module.Channel, request.Requested.Channel)
+		}
+		all, at = keptModule(all, module)
+		all[at].gate = d
+		all[at].choice, all[at].err = snapshot.LookupInstalled(module, channel, d.Version)
+	}
+	return all
+}
+
+// addHeldRemovals adds the modules whose removal waits for an approval or for a rollout. They keep their last manifest.
+func addHeldRemovals(all []requestedModule, request Request) []requestedModule {
+	var at int
+	for _, module := range slices.Sorted(maps.Keys(request.WaitingRemovals)) {
+		all, at = keptModule(all, module)
+		all[at].module.Managed, all[at].isSettling = true, true
+		all[at].gate = rollout.Decision{HeldReason: request.WaitingRemovals[module]}
+		all[at].err = reason.Errorf(reason.RemovalHeld, "module %s: %s", module, request.WaitingRemovals[module])
+	}
+	for _, module := range request.HeldRemovals {
+		all, at = keptModule(all, module)
 		all[at].module.Managed, all[at].isSettling = true, request.IsSettling
 		all[at].err = reason.Errorf(reason.RemovalHeld,
 			"module %s: its removal waits for an operator's approval: see `kcp-publisher removals`", module)

@@ -47,6 +47,9 @@ func PredictModules(
 		contents[need.ComponentRef] = Content{Install: placeholderContent}
 	}
 	result := Resolve(request, snapshot, contents)
+	if request.holdRemovals(granted, result.RequestedNames) {
+		result = Resolve(request, snapshot, contents)
+	}
 	prospects := map[string]ModuleOutlook{}
 	for module := range granted {
 		prospects[module] = ModuleOutlook{Module: module}
@@ -73,6 +76,18 @@ func PredictModules(
 	}
 	slices.SortFunc(all, func(a, b ModuleOutlook) int { return cmp.Compare(a.Module, b.Module) })
 	return all
+}
+
+// holdRemovals makes the removals of the installed modules wait if a rollout holds them. It reports whether a removal
+// waits.
+func (r *Request) holdRemovals(granted map[string]string, requested []string) bool {
+	r.WaitingRemovals = map[string]string{}
+	for module, d := range r.RemovalGates {
+		if _, has := granted[module]; has && d.HeldReason != "" && !slices.Contains(requested, module) {
+			r.WaitingRemovals[module] = d.HeldReason
+		}
+	}
+	return len(r.WaitingRemovals) > 0
 }
 
 // waitMessage returns a message if the upgrade of a module waits for a maintenance window. Otherwise, it returns "".

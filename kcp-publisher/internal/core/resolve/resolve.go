@@ -78,6 +78,11 @@ type Request struct {
 	// HeldRemovals lists the modules that the bundle keeps because their removal waits for an operator's approval,
 	// sorted.
 	HeldRemovals []string
+	// RemovalGates contains the decisions of rollouts about removals, by module: the removal waits, or the rollout
+	// restores the module. WaitingRemovals maps each module whose removal waits for a rollout to the reason. The bundle
+	// keeps these modules.
+	RemovalGates    map[string]rollout.Decision
+	WaitingRemovals map[string]string
 	// IsSettling is true while the publisher has not yet decided about the removals of the modules in HeldRemovals.
 	IsSettling bool
 }
@@ -176,7 +181,8 @@ func requestedModules(request Request, snapshot *catalog.Snapshot) []requestedMo
 		}
 		all = append(all, w)
 	}
-	all = addHeldRemovals(addInherited(all, request, snapshot), request)
+	all = addRestored(addInherited(all, request, snapshot), request, snapshot)
+	all = addHeldRemovals(all, request)
 	for i := range all {
 		all[i].setCurrent(request, snapshot.ProvidedBy(all[i].module.ControllerName))
 	}

@@ -10,6 +10,13 @@ import (
 	"github.com/kyma-pull/kyma-pull/apis/operator/v1beta2"
 )
 
+// removingWorld returns usualWorld with a ModuleReleaseMeta that removes the module if it omits the runtime's channel.
+func removingWorld() *world {
+	w := usualWorld()
+	w.metas[0].Annotations = map[string]string{v1beta2.AnnotationMissingChannel: v1beta2.MissingChannelRemove}
+	return w
+}
+
 const removed = "; its installed objects are removed"
 
 func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
@@ -36,6 +43,27 @@ func TestModuleIsOfferedOnlyToAllowedKymas(t *testing.T) {
 					"this runtime: ModuleTemplate kcp-system/keda-1.0.0: it is labeled " +
 					"operator.kyma-project.io/beta=true and the Kyma is not" + removed,
 			}},
+		"A channel without the module removes nothing": {
+			world: usualWorld(), then: func(w *world) {
+				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels = s.Channels[1:] })
+			},
+			want: []string{"keda@1.0.0 regular",
+				`Warning ChannelMissing: module keda: channel "regular" has no version: add one to ModuleReleaseMeta ` +
+					"kcp-system/keda spec.channels"}},
+		"A channel without the module removes it on request": {
+			world: removingWorld(), then: func(w *world) {
+				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels = s.Channels[1:] })
+			},
+			want: []string{`Error ModuleNotOffered: module keda: channel "regular" does not contain the module` + removed}},
+		"A removal from a channel does not affect pinned versions": {
+			world: removingWorld().askNothingBut("keda", pinned("1.0.0")), then: func(w *world) {
+				w.edit(func(s *v1beta2.ModuleReleaseMetaSpec) { s.Channels = s.Channels[1:] })
+			},
+			want: []string{"keda@1.0.0"}},
+		"A Kyma that changes to a channel without the module keeps it": {
+			world: removingWorld(), then: func(w *world) { w.channel("unknown") },
+			want: []string{"keda@1.0.0 regular",
+				`Warning ModuleNotOffered: module keda: channel "unknown" does not contain the module`}},
 		"A ModuleReleaseMeta that is recreated removes nothing": {
 			world: usualWorld().older("keda", "keda", "regular", "0.9.0", labelledTemplate(v1beta2.LabelBeta, v1beta2.True)),
 			then:  func(w *world) { w.metas = nil },

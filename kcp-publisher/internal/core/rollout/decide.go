@@ -61,10 +61,10 @@ func keptVersion(good, own string) string {
 // heldReason returns the reason why a wave's runtimes are not updated yet. The text does not contain the wave's
 // progress, so that it rarely changes.
 func (p *plan) heldReason(wave int) string {
-	text := fmt.Sprintf("rollout %s holds version %s", p.name, p.spec.To)
+	text := fmt.Sprintf("rollout %s holds %s", p.name, p.promoted())
 	switch {
 	case p.isRollingBack():
-		return fmt.Sprintf("rollout %s rolled version %s back", p.name, p.spec.To)
+		return fmt.Sprintf("rollout %s rolled %s back", p.name, p.promoted())
 	case p.status.State == fleet.RolloutStopped:
 		return text + ": the rollout was stopped"
 	case wave < 0:
@@ -107,7 +107,7 @@ func (p *plan) recordFailures(runtimes []Runtime) {
 	var failures []fleet.RuntimeFailure
 	for i := range p.members {
 		m := &p.members[i]
-		if m.isSelected && runtimes[i].Version == p.spec.From {
+		if m.isSelected && p.hasReturned(&runtimes[i]) {
 			p.status.Reverted++
 		}
 		if m.state == failed && len(failures) < maxListedFailures {

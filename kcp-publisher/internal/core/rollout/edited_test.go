@@ -126,7 +126,7 @@ func TestRefusedRolloutHoldsOnlyItsModuleAndChannel(t *testing.T) {
 	refused.Name = "keda-regular-1"
 	round := Round{Gates: Gates{}, Create: []*fleet.Rollout{refused}, Newest: []*fleet.Rollout{refused}}
 	round.HoldRefused(refused, "rollout keda-regular-1 cannot be created")
-	gate := round.Gates[Track{spec.Module, spec.Channel}]
+	gate := round.Gates[Track{Module: spec.Module, Channel: spec.Channel}]
 	for own, want := range map[string]string{"1.0.0": "1.0.0", "2.0.0": "2.0.0", "": "1.0.0"} {
 		if d := gate.Decide("any", own); d.Version != want {
 			t.Errorf("runtime with version %q: got %q, want %q", own, d.Version, want)

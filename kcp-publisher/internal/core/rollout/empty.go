@@ -95,7 +95,7 @@ func (p *plan) emptyMessage(number int) string {
 	case w.selector == nil:
 		return "has no runtime left: " + instead
 	case w.substitutes.total > 0:
-		return "selects only runtimes of earlier waves, and none of them shows that " + p.spec.To +
+		return "selects only runtimes of earlier waves, and none of them shows that " + p.subject() +
 			" works: label other runtimes, or " + instead
 	}
 	return "selects no runtime: label runtimes, correct the selector in spec.waves, or " + instead
@@ -107,5 +107,5 @@ func (p *plan) substitutesMessage(number int) string {
 	if !p.isUnshownWave(number) || p.waves[number].substitutes.pending == 0 {
 		return ""
 	}
-	return "waits until a runtime of an earlier wave shows that " + p.spec.To + " works"
+	return "waits until a runtime of an earlier wave shows that " + p.subject() + " works"
 }

@@ -18,9 +18,12 @@ type Gates map[Track]*Gate
 
 // Gate decides which version each runtime that follows a track can have.
 type Gate struct {
-	rollout    string
-	from, to   string
-	isOpen     bool
+	rollout  string
+	from, to string
+	isOpen   bool
+	// finishedAt is the end of a successful removal. Later removals of the module need another rollout. It is zero for
+	// the gate of a promotion.
+	finishedAt time.Time
 	heldReason string
 	// decisions contains each different Decision once. decisionIndex maps a runtime ID to an index in decisions. A
 	// runtime that is not in decisionIndex is new.
@@ -39,6 +42,9 @@ func NewGate(newest *fleet.Rollout, step Step, runtimes []Runtime) *Gate {
 	g := &Gate{rollout: newest.Name, from: newest.Spec.From, to: newest.Spec.To}
 	if step.Status.State == fleet.RolloutSucceeded {
 		g.isOpen, g.to = true, lastGoodVersion(&fleet.Rollout{Spec: newest.Spec, Status: step.Status})
+		if end := step.Status.FinishedAt; end != nil && IsRemoval(newest.Spec) {
+			g.finishedAt = end.Time
+		}
 		return g
 	}
 	g.heldReason = (&plan{name: newest.Name, spec: newest.Spec, status: step.Status}).heldReason(-1)
@@ -88,6 +94,31 @@ func (g *Gate) Decide(runtime, own string) Decision {
 	return Decision{Version: keptVersion(g.from, own), HeldReason: g.heldReason}
 }
 
+// PlannedRemoval is the Decision about a removal that waits until the publisher has created its Rollout.
+var PlannedRemoval = Decision{HeldReason: "the publisher plans the rollout of the removal"}
+
+// Select returns the entry of a runtime's status for a module that this Gate's rollout selected. issued is the time of
+// the bundle.
+func (g *Gate) Select(issued time.Time) v1beta2.GivenVersion {
+	return v1beta2.GivenVersion{Rollout: g.rollout, Time: metav1.NewTime(issued.Truncate(time.Second))}
+}
+
+// DecideRemoval returns the Decision about the removal of a module from a runtime. decidedAt is the time at which the
+// publisher allowed the removal. The removal must wait if HeldReason is set. If ReplacedVersion is also set, the
+// runtime gets the module again.
+func (g *Gate) DecideRemoval(runtime string, decidedAt time.Time) Decision {
+	d, known := g.findDecision(runtime)
+	switch {
+	case g.isOpen && !decidedAt.After(g.finishedAt):
+		return Decision{Version: fleet.VersionRemoved}
+	case g.isOpen:
+		return PlannedRemoval
+	case known:
+		return d
+	}
+	return Decision{Version: g.from, HeldReason: g.heldReason}
+}
+
 // CatalogVersion returns the version of the track's channel to publish in a runtime's catalog. It is the version that
 // the rollout allows in the runtime. own is the runtime's current version. offered is the channel's version in the
 // control plane.
@@ -107,14 +138,14 @@ func (g *Gate) isSameGate(other *Gate) bool {
 	if g == nil || other == nil || g == other {
 		return g == other
 	}
-	return g.isOpen && other.isOpen && g.to == other.to
+	return g.isOpen && other.isOpen && g.to == other.to && g.finishedAt.Equal(other.finishedAt)
 }
 
 // HasSameDecisions reports whether g and others make the same decisions and wait for the reports of the same runtimes.
 func (g Gates) HasSameDecisions(others Gates) bool {
 	return maps.EqualFunc(g, others, func(a, b *Gate) bool {
 		return a.rollout == b.rollout && a.from == b.from && a.to == b.to && a.isOpen == b.isOpen &&
-			a.heldReason == b.heldReason &&
+			a.heldReason == b.heldReason && a.finishedAt.Equal(b.finishedAt) &&
 			slices.Equal(a.decisions, b.decisions) && hasSameChecks(a.checks, b.checks) &&
 			slices.Equal(a.endedWaves, b.endedWaves) &&
 			maps.Equal(a.decisionIndex, b.decisionIndex) && slices.Equal(a.awaitedRuntimes, b.awaitedRuntimes)
@@ -173,15 +204,13 @@ func (g Gates) SelectedVersions(
 			}
 			continue
 		}
-		gate := g[Track{m.Module, m.Channel}]
+		gate := g[Track{Module: m.Module, Channel: m.Channel}]
 		if gate == nil || gate.rollout == "" {
 			continue
 		}
 		decided, _ := gate.findDecision(runtime)
 		if m.Version == gate.to || m.Version == gate.from && decided.ReplacedVersion != "" {
-			versions[m.Module] = v1beta2.GivenVersion{
-				Rollout: gate.rollout, Time: metav1.NewTime(issued.Truncate(time.Second)),
-			}
+			versions[m.Module] = gate.Select(issued)
 		}
 	}
 	if len(versions) == 0 {

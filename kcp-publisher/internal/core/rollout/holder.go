@@ -51,6 +51,9 @@ func (h *Holder) HeldReason(runtime *Runtime) string {
 	case h.isReadable && runtime.Version == h.plan.spec.To && (!back || !touched):
 		return ""
 	case back && !touched:
+		if IsRemoval(h.plan.spec) {
+			return fmt.Sprintf("rollout %s was rolled back: no more runtimes lose the module", h.plan.name)
+		}
 		return fmt.Sprintf("rollout %s was rolled back: no more runtimes get version %s", h.plan.name,
 			h.plan.spec.To)
 	case !h.isReadable:

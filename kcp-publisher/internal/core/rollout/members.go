@@ -35,7 +35,8 @@ func (p *plan) classify(runtimes []Runtime) {
 		}
 		switch m.state {
 		case waiting:
-			if !m.isUncertain {
+			w.countPending(&runtimes[i])
+			if !m.isUncertain && !runtimes[i].RemovalHeld {
 				w.reachable = append(w.reachable, i)
 			}
 		case inFlight:
@@ -110,7 +111,7 @@ func (p *plan) classifyMember(m *member, r *Runtime) {
 	switch {
 	case m.isSelected && r.Version == p.spec.To:
 		p.classifyWithVersion(m, r, quiet)
-	case m.isSelected && r.Version == p.spec.From && p.isRollingBack():
+	case m.isSelected && p.isRollingBack() && p.hasReturned(r):
 		m.state = inFlight
 		// The runtime may never have installed the promoted version, for example before its maintenance window.
 		if r.IsCurrent || r.WaitsForWindow || quiet || p.isLate(m, r) {
@@ -167,8 +168,8 @@ func (p *plan) classifyWithVersion(m *member, r *Runtime, quiet bool) {
 		m.state = inFlight
 	case p.failsOn(m.wave, fleet.SymptomNotReady) && p.isLate(m, r):
 		m.state, m.reason = failed,
-			fmt.Sprintf("not ready %s after the version was published: %s", p.spec.Waves[m.wave].Deadline.Duration,
-				lateReason(r))
+			fmt.Sprintf("not %s %s after %s was published: %s", p.goal(), p.spec.Waves[m.wave].Deadline.Duration,
+				p.published(), lateReason(r))
 	default:
 		m.state = inFlight
 	}

@@ -41,6 +41,10 @@ type Runtime struct {
 	WaitsForWindow bool
 	// LacksChecks is true if the runtime's agent does not support checks.
 	LacksChecks bool
+	// RemovalDecidedAt is the time at which the publisher allowed a removal or began to wait for its approval. RemovalHeld
+	// is true while the removal waits for an operator's approval.
+	RemovalDecidedAt time.Time
+	RemovalHeld      bool
 }
 
 func (r *Runtime) wasReady() bool {
@@ -196,6 +200,8 @@ type wave struct {
 	// unresolved describes the runtimes that cannot get the version because the publisher cannot resolve it for them.
 	// deferred includes these runtimes.
 	unresolved []string
+	// unapproved counts the runtimes in which the removal waits for an operator's approval.
+	unapproved int
 	// substitutes is only set for a wave without runtimes.
 	substitutes substitutes
 	// reachable contains the indexes of the runtimes that wait for the version and can get it now.

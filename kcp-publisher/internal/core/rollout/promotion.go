@@ -15,8 +15,7 @@ import (
 // It ignores Rollouts that are being deleted.
 func FindNewer(given *fleet.Rollout, all []fleet.Rollout) string {
 	for _, newest := range NewestRollouts(all) {
-		if newest.Spec.Module == given.Spec.Module && newest.Spec.Channel == given.Spec.Channel &&
-			newest.Spec.Revision > given.Spec.Revision {
+		if TrackOf(newest) == TrackOf(given) && newest.Spec.Revision > given.Spec.Revision {
 			return newest.Name
 		}
 	}
@@ -32,7 +31,14 @@ func ObjectName(track Track, revision int64) string {
 		sum := sha256.Sum256([]byte(track.Module))
 		module = fmt.Sprintf("%.*s-%x", maxModule, module, sum[:8])
 	}
-	return fmt.Sprintf("%s-%s-%d", module, track.Channel, revision)
+	name := module
+	if track.Channel != "" {
+		name += "-" + track.Channel
+	}
+	if track.IsRemoval {
+		name += "-" + fleet.VersionRemoved
+	}
+	return fmt.Sprintf("%s-%d", name, revision)
 }
 
 // nextRollout returns the Rollout to create for the new version of a channel, or nil if none is needed. runtimes

@@ -48,23 +48,32 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			seed, count := run.seed, run.count
 			t.Logf("seed %d", seed)
-			var next, ended, back, continued, without atomic.Int64
+			var next, ended, back, removed, restored, continued, without atomic.Int64
 			var all sync.WaitGroup
 			for range runtime.GOMAXPROCS(0) {
 				all.Go(func() {
 					for i := next.Add(1); i <= count && !t.Failed(); i = next.Add(1) {
 						w := newWorld(rand.New(rand.NewPCG(seed, uint64(i))))
 						w.wild = true
+						if i%4 == 0 {
+							w.hideModule()
+						}
 						w.live()
 						if w.problem != "" {
 							t.Errorf("seed %d, history %d: %s", seed, i, w.problem)
 						}
 						continued.Add(w.continued)
 						without.Add(w.without)
-						switch NewestRollout(w.rollouts).Status.State {
-						case fleet.RolloutSucceeded:
+						newest := NewestRollout(w.rollouts)
+						switch {
+						case newest == nil: // the module was never removed
+						case newest.Status.State == fleet.RolloutSucceeded && w.track.IsRemoval:
+							removed.Add(1)
+						case newest.Status.State == fleet.RolloutRolledBack && w.track.IsRemoval:
+							restored.Add(1)
+						case newest.Status.State == fleet.RolloutSucceeded:
 							ended.Add(1)
-						case fleet.RolloutRolledBack:
+						case newest.Status.State == fleet.RolloutRolledBack:
 							back.Add(1)
 						}
 					}
@@ -73,6 +82,10 @@ func TestRandomHistoriesKeepAllGuarantees(t *testing.T) {
 			all.Wait()
 			t.Logf("%d rollouts succeeded, %d were rolled back, %d waves continued without deferred runtimes, %d runtimes "+
 				"without passed checks were left behind", ended.Load(), back.Load(), continued.Load(), without.Load())
+			t.Logf("%d removals succeeded, %d were rolled back", removed.Load(), restored.Load())
+			if !t.Failed() && count >= histories && (removed.Load() < count/40 || restored.Load() < count/100) {
+				t.Error("too few removals ended")
+			}
 			if !t.Failed() && count >= histories && continued.Load() == 0 {
 				t.Error("no wave continued without deferred runtimes")
 			}
@@ -98,7 +111,9 @@ func TestReplayedReportProvesOnlyItsOwnBundle(t *testing.T) {
 }
 
 func (w *world) live() {
-	w.channel = "2.0.0"
+	if !w.track.IsRemoval {
+		w.channel = "2.0.0"
+	}
 	for range 8 {
 		w.stir()
 	}
@@ -121,9 +136,7 @@ func (w *world) live() {
 					wave.Name)
 				newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
 			}
-			again := newest.Spec.To == w.channel && isRepeatable(newest)
-			if IsFinished(newest.Status.State) && !again &&
-				(newest.Spec.To == w.channel || newest.Spec.From == w.channel) {
+			if w.isDone(newest) {
 				w.settled(newest)
 				return
 			}
@@ -136,12 +149,16 @@ func (w *world) live() {
 		w.now = w.now.Add(time.Minute)
 	}
 	newest := NewestRollout(w.rollouts)
+	if newest == nil {
+		return // the catalog offered the module again before the first evaluation
+	}
 	w.fail("%s still has state %s an hour after the last failure: %s", newest.Name, newest.Status.State,
 		newest.Status.Message)
 }
 
 func (w *world) stir() {
 	for _, m := range w.machines {
+		m.approved = m.approved || w.chance(30)
 		switch w.random.IntN(22) {
 		case 20, 21:
 			if m.broken = ""; w.wild && w.chance(50) {
@@ -202,33 +219,11 @@ func (w *world) stir() {
 		}
 	}
 	if newest := NewestRollout(w.rollouts); newest != nil {
-		switch w.random.IntN(40) {
-		case 0, 1:
-			newest.Spec.Paused = !newest.Spec.Paused
-		case 2, 3, 4:
-			newest.Spec.ApprovedWaves = []string{newest.Spec.Waves[0].Name}
-		case 5:
-			newest.Spec.Undo = true
-		case 6:
-			newest.Spec.Abort = true
-		case 7:
-			w.channel = "3.0.0"
-		case 8:
-			w.channel = newest.Spec.From
-		case 9, 10:
-			if w.wild {
-				w.channel = "1.5.0"
-			}
-		case 11:
-			w.channel = newest.Spec.To
-		case 12:
-			newest.Spec.Retry = IsFinished(newest.Status.State)
-		case 13, 14:
-			for _, wave := range newest.Status.Waves {
-				if wave.WaitsForDeferred && AwaitsApproval(newest.Spec, wave) {
-					newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
-				}
-			}
+		switch event := w.random.IntN(40); {
+		case w.track.IsRemoval && event >= 7 && event <= 11:
+			w.channel = map[bool]string{true: fleet.VersionRemoved}[event > 8]
+		default:
+			w.changeRollout(newest, event)
 		}
 	}
 	if w.wild && w.chance(8) && len(w.machines) > 1 { // an admin removes the module, or the Kyma is deleted
@@ -246,6 +241,38 @@ func (w *world) stir() {
 		w.now = w.now.Add(minCheckFor)
 		for _, m := range w.machines {
 			w.report(m)
+		}
+	}
+}
+
+// changeRollout performs one of an operator's or a developer's actions. Most events are not an action.
+func (w *world) changeRollout(newest *fleet.Rollout, event int) {
+	switch event {
+	case 0, 1:
+		newest.Spec.Paused = !newest.Spec.Paused
+	case 2, 3, 4:
+		newest.Spec.ApprovedWaves = []string{newest.Spec.Waves[0].Name}
+	case 5:
+		newest.Spec.Undo = true
+	case 6:
+		newest.Spec.Abort = true
+	case 7:
+		w.channel = "3.0.0"
+	case 8:
+		w.channel = newest.Spec.From
+	case 9, 10:
+		if w.wild {
+			w.channel = "1.5.0"
+		}
+	case 11:
+		w.channel = newest.Spec.To
+	case 12:
+		newest.Spec.Retry = IsFinished(newest.Status.State)
+	case 13, 14:
+		for _, wave := range newest.Status.Waves {
+			if wave.WaitsForDeferred && AwaitsApproval(newest.Spec, wave) {
+				newest.Spec.ApprovedDeferredWaves = append(slices.Clone(newest.Spec.ApprovedDeferredWaves), wave.Name)
+			}
 		}
 	}
 }
@@ -360,6 +387,9 @@ func (w *world) settled(r *fleet.Rollout) {
 	}
 	for _, m := range w.machines {
 		switch {
+		case r.Status.State == fleet.RolloutSucceeded && w.track.IsRemoval && m.version != r.Spec.To &&
+			w.channel == r.Spec.To:
+			w.fail("%s succeeded, but %s still has the module", r.Name, m.id)
 		case r.Status.State == fleet.RolloutSucceeded && bundle.IsOlder(m.version, r.Spec.To):
 			w.fail("%s succeeded, but %s has %s", r.Name, m.id, m.version)
 		case r.Status.State == fleet.RolloutRolledBack && m.version == r.Spec.To && m.givenBy == r.Name:
@@ -374,10 +404,8 @@ func (w *world) promoteSurely() {
 	for i, m := range w.machines {
 		facts[i] = w.fact(m)
 	}
-	step := Plan(newest.Name, newest.Spec, newest.Status, facts, PlanInput{
-		ChannelVersion: w.channel, IsProven: isProven(newest, w.rollouts), Now: w.now,
-	})
-	newest.Status, w.gates = step.Status, Gates{keda: NewGate(newest, step, facts)}
+	step := Plan(newest.Name, newest.Spec, newest.Status, facts, w.situation(newest))
+	newest.Status, w.gates = step.Status, Gates{w.track: NewGate(newest, step, facts)}
 }
 
 func contains(status fleet.RolloutStatus, wave int, id string) bool {

@@ -44,7 +44,7 @@ func ListRejected(metas []v1beta2.ModuleReleaseMeta, rollouts []fleet.Rollout) (
 	for i := range metas {
 		module := metas[i].Spec.ModuleName
 		for _, c := range metas[i].Spec.Channels {
-			own := byTrack[Track{module, c.Channel}]
+			own := byTrack[Track{Module: module, Channel: c.Channel}]
 			r := findRejected(own, c.Version)
 			if r == nil {
 				r = findRejectedElsewhere(byTrack, module, c, own)

@@ -14,7 +14,8 @@ import (
 func TestRejectionInOneChannelAppliesToAllChannels(t *testing.T) {
 	ended := func(channel string, revision int64, state fleet.RolloutState, after time.Duration) fleet.Rollout {
 		r := carriedOut(state)
-		r.Name, r.Spec.Channel, r.Spec.Revision = ObjectName(Track{"keda", channel}, revision), channel, revision
+		r.Name = ObjectName(Track{Module: "keda", Channel: channel}, revision)
+		r.Spec.Channel, r.Spec.Revision = channel, revision
 		r.Status.FinishedAt = &metav1.Time{Time: noon.Add(after)}
 		return r
 	}

@@ -111,7 +111,7 @@ func (p *plan) changeDirection() {
 	case p.spec.Undo:
 		p.startRollback("undone by an operator")
 	case withdrawn:
-		p.startRollback("channel " + p.spec.Channel + " has " + p.spec.From + " again")
+		p.startRollback(p.withdrawnMessage())
 	case !p.isActive():
 	case p.spec.Abort:
 		p.endRollout(fleet.RolloutStopped, "aborted by an operator")
@@ -199,6 +199,10 @@ func (p *plan) advanceWaves() {
 		if s.StartedAt == nil && p.spec.Paused {
 			return
 		}
+		if waits := p.unapprovedMessage(); waits != "" && s.StartedAt == nil {
+			p.status.State, p.status.Message = fleet.RolloutWaiting, "wave "+s.Name+" "+waits
+			return
+		}
 		if waits := p.waitMessage(i); waits != "" && !p.spec.Paused {
 			s.State, p.status.State, p.status.Message = fleet.WaveWaiting, fleet.RolloutWaiting,
 				"wave "+s.Name+" "+waits
@@ -226,7 +230,7 @@ func (p *plan) advanceWaves() {
 	}
 	if p.lacksProof() {
 		if !p.spec.Paused {
-			p.status.Message = "waits for a runtime that shows that " + p.spec.To + " works"
+			p.status.Message = "waits for a runtime that shows that " + p.subject() + " works"
 		}
 		return
 	}
@@ -261,9 +265,8 @@ func (p *plan) waitMessage(wave int) string {
 	}
 	switch untried := p.countUnproven(wave); {
 	case untried > 0:
-		text := fmt.Sprintf(
-			"waits for its approval: %d runtimes already have %s or a newer version, and no report shows that %s works",
-			untried, p.spec.To, p.spec.To)
+		text := fmt.Sprintf("waits for its approval: %d runtimes already %s, and no report shows that %s works",
+			untried, p.unaffectedState(), p.subject())
 		if checks := p.waves[wave].unprovenMessage(); checks != "" {
 			text += "; " + checks
 		}

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -50,87 +49,12 @@ func RestFilter(
 // The newest maxKeptRollouts Rollouts of a track are never deleted.
 const maxKeptRollouts = 10
 
-// EvaluateAll decides the next step of all Rollouts. If followers does not contain a track, the Rollouts of this track
-// do not change.
-func EvaluateAll(
-	policies []fleet.RolloutPolicy, rollouts []fleet.Rollout, followers map[Track]Followers, now time.Time,
-) Round {
-	byTrack := groupByTrack(rollouts)
-	tracks := map[Track]bool{}
-	for track := range byTrack {
-		tracks[track] = true
-	}
-	for track := range followers {
-		tracks[track] = true
-	}
-	round := Round{Gates: Gates{}, places: placeCache{}}
-	for _, track := range slices.SortedFunc(maps.Keys(tracks), func(a, b Track) int {
-		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Channel, b.Channel))
-	}) {
-		seen, followed := followers[track]
-		round.addTrack(track, FindPolicy(policies, track), byTrack[track], seen, followed, now)
-	}
-	return round
-}
-
-func (r *Round) addTrack(
-	track Track, policy *fleet.RolloutPolicy, rollouts []*fleet.Rollout, followers Followers, isFollowed bool,
-	now time.Time,
-) {
-	newest := NewestRollout(rollouts)
-	if !isFollowed {
-		if newest != nil {
-			r.addRecordedGate(newest)
-		}
-		return
-	}
-	if newest != nil && needsNoRollout(newest, followers.Channel, policy) {
-		r.recordAllowedVersion(newest, followers.Channel, now)
-		return
-	}
-	if policy == nil && newest != nil {
-		// The policy was deleted, so use the course of the newest Rollout for an active Rollout and for the next
-		// promotion.
-		policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: newest.Spec.Course}}
-		policy.Name = newest.Spec.Policy
-	}
-	if policy == nil {
-		return
-	}
-	if spec := nextRollout(policy, track, followers.Channel, newest, followers.Runtimes); spec != nil {
-		next := &fleet.Rollout{Spec: *spec}
-		next.Name = ObjectName(track, spec.Revision)
-		rollouts, newest = append(rollouts, next), next
-	}
-	if newest == nil {
-		return
-	}
-	if newest.Status.State == fleet.RolloutSucceeded && !newest.Spec.Undo {
-		// The newest Rollout succeeded, so runtimes that were offline can be updated immediately.
-		r.addRecordedGate(r.recordSuccess(newest, followers.Runtimes, now))
-		r.deleteOld(rollouts)
-		return
-	}
-	situation := PlanInput{ChannelVersion: followers.Channel, IsProven: isProven(newest, rollouts),
-		Now: now, places: r.places}
-	step := Plan(newest.Name, newest.Spec, newest.Status, followers.Runtimes, situation)
-	r.Gates[track] = NewGate(newest, step, followers.Runtimes)
-	r.addRollout(newest, step.Status, now)
-	for _, old := range rollouts {
-		if old != newest && !IsFinished(old.Status.State) {
-			situation := PlanInput{ChannelVersion: followers.Channel, NewerRollout: newest.Name, Now: now, places: r.places}
-			r.addRollout(old, Plan(old.Name, old.Spec, old.Status, followers.Runtimes, situation).Status, now)
-		}
-	}
-	r.deleteOld(rollouts)
-}
-
 // HoldRefused must be called if the API server refuses to create a Rollout. It removes the Rollout from r, and all
 // runtimes keep their versions. reason becomes the message of the module in these runtimes.
 func (r *Round) HoldRefused(refused *fleet.Rollout, reason string) {
 	same := func(other *fleet.Rollout) bool { return other.Name == refused.Name }
 	r.Create, r.Newest = slices.DeleteFunc(r.Create, same), slices.DeleteFunc(r.Newest, same)
-	r.Gates[Track{refused.Spec.Module, refused.Spec.Channel}] = &Gate{
+	r.Gates[TrackOf(refused)] = &Gate{
 		from: refused.Spec.From, to: refused.Spec.To, heldReason: reason,
 	}
 	r.IsActive = true
@@ -169,7 +93,7 @@ func (r *Round) updateEnded(ended *fleet.Rollout, status fleet.RolloutStatus) *f
 // addRecordedGate adds the decisions according to a Rollout's current status, without evaluating a next step. If the
 // Rollout has not succeeded, every runtime keeps its version.
 func (r *Round) addRecordedGate(newest *fleet.Rollout) {
-	r.Gates[Track{newest.Spec.Module, newest.Spec.Channel}] = NewGate(newest, Step{Status: newest.Status}, nil)
+	r.Gates[TrackOf(newest)] = NewGate(newest, Step{Status: newest.Status}, nil)
 	r.Newest = append(r.Newest, newest)
 }
 

@@ -299,7 +299,7 @@ func BenchmarkNextRound(b *testing.B) {
 	policy := policies("careful")
 	policy[0].Spec.Waves[0].Percent, policy[0].Spec.Waves[0].Selector = new(int32(5)), nil
 	for module := range 50 {
-		track := Track{fmt.Sprint("module-", module), "regular"}
+		track := Track{Module: fmt.Sprint("module-", module), Channel: "regular"}
 		runtimes := make([]Runtime, 10_000)
 		for i := range runtimes {
 			runtimes[i] = at(fmt.Sprint("runtime-", i), "prod", "1.0.0")
@@ -309,8 +309,8 @@ func BenchmarkNextRound(b *testing.B) {
 	for _, r := range EvaluateAll(policy, nil, followers, noon).Create {
 		r.ResourceVersion = "1"
 		rollouts = append(rollouts, *r)
-		for i := range followers[Track{r.Spec.Module, "regular"}].Runtimes {
-			runtime := &followers[Track{r.Spec.Module, "regular"}].Runtimes[i]
+		for i := range followers[Track{Module: r.Spec.Module, Channel: "regular"}].Runtimes {
+			runtime := &followers[Track{Module: r.Spec.Module, Channel: "regular"}].Runtimes[i]
 			if i%20 == 0 {
 				*runtime = grantedAgo(*runtime, 1)
 				runtime.Selection.Rollout = r.Name
@@ -378,7 +378,7 @@ func TestRolloutNamesOfTracksDiffer(t *testing.T) {
 		long, long + "b", long[:180], "kyma-project.io/module/keda", "kyma-project.io-module-keda",
 	} {
 		for _, channel := range []string{"regular", "fast"} {
-			track := Track{module, channel}
+			track := Track{Module: module, Channel: channel}
 			name := ObjectName(track, 1)
 			if other, is := seen[name]; is {
 				t.Errorf("rollouts of %v and %v have the same name %s", track, other, name)

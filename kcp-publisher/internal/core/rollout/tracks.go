@@ -7,13 +7,30 @@ import (
 	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
 )
 
-// Track is a module in a channel.
-type Track struct{ Module, Channel string }
+// Track is a module in a channel. If IsRemoval is true, it is the removal of the module from those runtimes of the
+// channel that must not have it anymore. Channel is empty for the removal of a module that was mandatory.
+type Track struct {
+	Module, Channel string
+	IsRemoval       bool
+}
+
+// TrackOf returns the track of a Rollout.
+func TrackOf(r *fleet.Rollout) Track {
+	return Track{Module: r.Spec.Module, Channel: r.Spec.Channel, IsRemoval: IsRemoval(r.Spec)}
+}
 
 // MarshalText encodes a track as the key of a JSON object.
-func (t Track) MarshalText() ([]byte, error) { return []byte(t.Module + "/" + t.Channel), nil }
+func (t Track) MarshalText() ([]byte, error) {
+	text := t.Module + "/" + t.Channel
+	if t.IsRemoval {
+		text += "/" + fleet.VersionRemoved
+	}
+	return []byte(text), nil
+}
 
-// Followers contains the runtimes that follow a track (a module in a channel), and the channel's version.
+// Followers contains the runtimes that follow a track (a module in a channel), and the channel's version. For a
+// removal, these are the runtimes that lose or have lost the module. Channel is then fleet.VersionRemoved, or empty if
+// the catalog offers the module to all of them again.
 type Followers struct {
 	Channel  string
 	Runtimes []Runtime
@@ -39,8 +56,8 @@ func groupByTrack(rollouts []fleet.Rollout) map[Track][]*fleet.Rollout {
 	byTrack := map[Track][]*fleet.Rollout{}
 	for i := range rollouts {
 		r := &rollouts[i]
-		if track := (Track{r.Spec.Module, r.Spec.Channel}); r.DeletionTimestamp.IsZero() {
-			byTrack[track] = append(byTrack[track], r)
+		if r.DeletionTimestamp.IsZero() {
+			byTrack[TrackOf(r)] = append(byTrack[TrackOf(r)], r)
 		}
 	}
 	return byTrack

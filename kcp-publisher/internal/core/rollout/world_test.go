@@ -14,7 +14,7 @@ import (
 	"github.com/kyma-pull/kyma-pull/bundle"
 )
 
-var keda = Track{"keda", "regular"}
+var keda = Track{Module: "keda", Channel: "regular"}
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
@@ -50,6 +50,10 @@ type simulatedRuntime struct {
 	// broken is the version that the publisher cannot resolve for the runtime, or empty. unresolved is the version that
 	// the Kyma's status records.
 	broken, unresolved string
+	// decided is the time at which the publisher decided about the removal of the module, or zero. approved is true if
+	// the removal does not wait for an operator's approval.
+	decided  time.Time
+	approved bool
 	// The following fields record events, so that the test can check decisions. givenBy is the rollout that selected
 	// the runtime's version.
 	givenBy string
@@ -71,6 +75,7 @@ func (w *world) fact(m *simulatedRuntime) Runtime {
 	if given, ok := m.known.Given[keda.Module]; ok {
 		r.Selection = &given
 	}
+	r.RemovalDecidedAt, r.RemovalHeld = m.decided, w.track.IsRemoval && !m.approved
 	r.LacksChecks = m.old
 	r.Unpublishable, r.UnpublishableSince = m.refuses, m.refusedSince
 	r.UnresolvedVersion = m.unresolved
@@ -98,6 +103,8 @@ type world struct {
 	// allows.
 	without int64
 	gates   Gates
+	// track is keda, or the removal of keda: see removalworld_test.go.
+	track   Track
 	wild    bool   // simulate also refused pushes and promotions of intermediate versions
 	problem string // the first violated guarantee
 }
@@ -111,7 +118,8 @@ func (w *world) fail(format string, args ...any) {
 func (w *world) chance(percent int) bool { return w.random.IntN(100) < percent }
 
 func newWorld(random *rand.Rand) *world {
-	w := &world{random: random, now: noon, channel: "1.0.0", gates: Gates{keda: &Gate{to: "1.0.0", isOpen: true}}}
+	w := &world{random: random, now: noon, channel: "1.0.0", track: keda,
+		gates: Gates{keda: &Gate{to: "1.0.0", isOpen: true}}}
 	w.policy = &fleet.RolloutPolicy{Spec: fleet.RolloutPolicySpec{Course: w.course()}}
 	w.policy.Name = "careful"
 	for i := range 2 + random.IntN(5) {
@@ -188,6 +196,10 @@ func (w *world) push(m *simulatedRuntime) {
 func (w *world) publish(m *simulatedRuntime) {
 	if m.refuses {
 		m.noted, m.polled = m.lastReport, true // the publisher still reads the report
+		return
+	}
+	if w.track.IsRemoval {
+		w.publishRemoval(m)
 		return
 	}
 	gate := w.gates[keda]
@@ -289,9 +301,9 @@ func (w *world) promote() {
 		facts[i] = w.fact(m)
 	}
 	newest := NewestRollout(w.rollouts)
-	if spec := nextRollout(w.policy, keda, w.channel, newest, facts); spec != nil {
+	if spec := w.nextRollout(newest, facts); spec != nil {
 		next := &fleet.Rollout{Spec: *spec}
-		next.Name = ObjectName(keda, spec.Revision)
+		next.Name = ObjectName(w.track, spec.Revision)
 		if !w.shown(spec.From) {
 			w.fail("%s returns to %s, with which no runtime was ever ready, without approval", next.Name,
 				spec.From)
@@ -306,7 +318,7 @@ func (w *world) promote() {
 	if newest == nil {
 		return
 	}
-	situation := PlanInput{ChannelVersion: w.channel, IsProven: isProven(newest, w.rollouts), Now: w.now}
+	situation := w.situation(newest)
 	before := *newest.Status.DeepCopy()
 	step := Plan(newest.Name, newest.Spec, before, facts, situation)
 	w.check(newest, before, step, facts)
@@ -316,6 +328,6 @@ func (w *world) promote() {
 	}
 	newest.Status = step.Status
 	if !w.chance(10) { // otherwise, the publisher crashed before any runtime could act
-		w.gates = Gates{keda: NewGate(newest, step, facts)}
+		w.gates = Gates{w.track: NewGate(newest, step, facts)}
 	}
 }

@@ -18,13 +18,16 @@ func RecordedGates(
 		newest := NewestRollout(own)
 		seen, followed := followers[track]
 		switch {
-		case followed && needsNoRollout(newest, seen.Channel, FindPolicy(policies, track)):
+		case track.IsRemoval && isRemovalUnrestricted(newest, FindPolicy(policies, track)):
+			// Without a Gate, the publisher can remove the module from every runtime.
+		case !track.IsRemoval && followed && needsNoRollout(newest, seen.Channel, FindPolicy(policies, track)):
 			// Without a Gate, every runtime can have the channel's version.
 		case !followed, newest.Status.State == fleet.RolloutSucceeded:
 			gates[track] = NewGate(newest, Step{Status: newest.Status}, nil)
 		default:
 			gates[track] = NewGate(newest,
-				recordedStep(newest, seen.Runtimes, PlanInput{ChannelVersion: seen.Channel, Now: now, places: known}),
+				recordedStep(newest, seen.Runtimes,
+					PlanInput{ChannelVersion: seen.channelVersion(newest), Now: now, places: known}),
 				seen.Runtimes)
 		}
 	}

@@ -18,11 +18,11 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	for _, part := range parts {
 		followers := map[Track]Followers{}
 		if len(part) > 0 {
-			followers[keda] = Followers{Channel: w.channel, Runtimes: part}
+			followers[w.track] = Followers{Channel: w.channel, Runtimes: part}
 		}
-		gate := RecordedGates(policies, written, followers, w.now)[keda]
+		gate := RecordedGates(policies, written, followers, w.now)[w.track]
 		for _, fact := range part {
-			want, got := all.Decide(fact.ID, fact.Version), gate.Decide(fact.ID, fact.Version)
+			want, got := w.ask(all, fact), w.ask(gate, fact)
 			if got != want {
 				w.fail("%s: shard decides %+v for %s, want %+v: %+v", r.Name, got, fact.ID, want,
 					step.Status)
@@ -33,7 +33,8 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 					all.CatalogVersion(fact.ID, fact.Version, w.channel))
 			}
 		}
-		if want, got := all.Decide("unknown", "1.0.0"), gate.Decide("unknown", "1.0.0"); got != want {
+		if want, got := w.ask(all, Runtime{ID: "unknown", Version: "1.0.0"}),
+			w.ask(gate, Runtime{ID: "unknown", Version: "1.0.0"}); got != want {
 			w.fail("%s: shard decides %+v for an unknown runtime, want %+v", r.Name, got,
 				want)
 		}
@@ -41,12 +42,21 @@ func (w *world) checkParts(r *fleet.Rollout, step Step, facts []Runtime) {
 	w.checkEarlier(r, written, facts)
 }
 
+// ask returns the decision of a gate for a runtime.
+func (w *world) ask(gate *Gate, runtime Runtime) Decision {
+	if w.track.IsRemoval {
+		return gate.DecideRemoval(runtime.ID, runtime.RemovalDecidedAt)
+	}
+	return gate.Decide(runtime.ID, runtime.Version)
+}
+
 // checkEarlier fails the test if a shard updates a runtime before the rollout's first step was written.
 func (w *world) checkEarlier(r *fleet.Rollout, written []fleet.Rollout, facts []Runtime) {
 	written[0].Status = fleet.RolloutStatus{}
-	gate := RecordedGates(nil, written, map[Track]Followers{keda: {Channel: w.channel, Runtimes: facts}}, w.now)[keda]
+	followers := map[Track]Followers{w.track: {Channel: w.channel, Runtimes: facts}}
+	gate := RecordedGates(nil, written, followers, w.now)[w.track]
 	for _, fact := range facts {
-		if d := gate.Decide(fact.ID, fact.Version); d.Version == r.Spec.To && fact.Version != r.Spec.To &&
+		if d := w.ask(gate, fact); d.Version == r.Spec.To && fact.Version != r.Spec.To &&
 			!bundle.IsOlder(r.Spec.To, r.Spec.From) {
 			w.fail("%s: %s gets %s before the first step was written", r.Name, fact.ID, d.Version)
 		}

@@ -127,7 +127,10 @@ func newInputIndex(in Input) *inputIndex {
 	}
 	for i := range in.Rollouts {
 		r := &in.Rollouts[i]
-		track := rollout.Track{Module: r.Spec.Module, Channel: r.Spec.Channel}
+		if rollout.IsRemoval(r.Spec) {
+			continue
+		}
+		track := rollout.TrackOf(r)
 		w.rollouts[track] = append(w.rollouts[track], r)
 		w.moduleRollouts[r.Spec.Module] = append(w.moduleRollouts[r.Spec.Module], r)
 	}

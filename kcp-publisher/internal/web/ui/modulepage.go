@@ -36,7 +36,7 @@ func activeRollout(all []fleet.Rollout, module, channel, version string) *fleet.
 	var newest *fleet.Rollout
 	for i := range all {
 		r := &all[i]
-		if r.Spec.Module == module && r.Spec.Channel == channel &&
+		if r.Spec.Module == module && r.Spec.Channel == channel && r.Spec.To != v1alpha1.VersionRemoved &&
 			(newest == nil || r.Spec.Revision > newest.Spec.Revision) {
 			newest = r
 		}

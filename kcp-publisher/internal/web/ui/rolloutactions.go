@@ -95,7 +95,8 @@ func rolloutObject(r *fleet.Rollout) v1alpha1.Rollout {
 func relatedRollouts(one *fleet.Rollout, all []fleet.Rollout) []v1alpha1.Rollout {
 	var rivals []v1alpha1.Rollout
 	for i := range all {
-		if r := &all[i]; r.Spec.Module == one.Spec.Module && r.Spec.Channel == one.Spec.Channel {
+		if r := &all[i]; r.Spec.Module == one.Spec.Module && r.Spec.Channel == one.Spec.Channel &&
+			(r.Spec.To == v1alpha1.VersionRemoved) == (one.Spec.To == v1alpha1.VersionRemoved) {
 			rivals = append(rivals, v1alpha1.Rollout{
 				ObjectMeta: metav1.ObjectMeta{Namespace: r.Namespace, Name: r.Name}, Spec: r.Spec, Status: r.Status,
 			})

@@ -16,8 +16,11 @@ type Change struct{ Type, Reason, Note string }
 
 // Start returns the Change to emit for a new Rollout.
 func Start(r *fleet.Rollout) []Change {
-	note := fmt.Sprintf("started the rollout of module %s from %s to %s in channel %s, by policy %s", r.Spec.Module,
-		r.Spec.From, r.Spec.To, r.Spec.Channel, r.Spec.Policy)
+	note := fmt.Sprintf("started the rollout of module %s from %s to %s", r.Spec.Module, r.Spec.From, r.Spec.To)
+	if r.Spec.Channel != "" {
+		note += " in channel " + r.Spec.Channel
+	}
+	note += ", by policy " + r.Spec.Policy
 	return []Change{{corev1.EventTypeNormal, fleet.ReasonRolloutBegun, note}}
 }
 

@@ -1,0 +1,83 @@
+package rollout
+
+import (
+	"fmt"
+
+	fleet "github.com/kyma-pull/kyma-pull/apis/fleet/v1alpha1"
+)
+
+// IsRemoval reports whether a rollout removes the module from its runtimes.
+func IsRemoval(spec fleet.RolloutSpec) bool { return spec.To == fleet.VersionRemoved }
+
+// hasReturned reports whether a runtime has the version to which a rollback returns it. A removal restores each
+// runtime's own version.
+func (p *plan) hasReturned(r *Runtime) bool {
+	if IsRemoval(p.spec) {
+		return r.Version != fleet.VersionRemoved
+	}
+	return r.Version == p.spec.From
+}
+
+// countPending counts a runtime that has not lost the module if the removal waits for an operator's approval.
+func (w *wave) countPending(r *Runtime) {
+	if r.RemovalHeld {
+		w.unapproved++
+	}
+}
+
+// unapprovedMessage returns a message if removals wait for an operator's approval, or "". The first wave waits for the
+// approval of all removals, so that one decision covers the whole rollout.
+func (p *plan) unapprovedMessage() string {
+	count := 0
+	for i := range p.waves {
+		count += p.waves[i].unapproved
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("waits for the approval of the removal from %d runtimes: see `kcp-publisher removals`", count)
+}
+
+// These functions return parts of messages about a promoted version or a removal.
+
+func (p *plan) promoted() string {
+	if IsRemoval(p.spec) {
+		return "the removal"
+	}
+	return "version " + p.spec.To
+}
+
+func (p *plan) subject() string {
+	if IsRemoval(p.spec) {
+		return "the removal"
+	}
+	return p.spec.To
+}
+
+func (p *plan) published() string {
+	if IsRemoval(p.spec) {
+		return "the removal"
+	}
+	return "the version"
+}
+
+func (p *plan) goal() string {
+	if IsRemoval(p.spec) {
+		return "removed"
+	}
+	return "ready"
+}
+
+func (p *plan) unaffectedState() string {
+	if IsRemoval(p.spec) {
+		return "lost the module"
+	}
+	return "have " + p.spec.To + " or a newer version"
+}
+
+func (p *plan) withdrawnMessage() string {
+	if IsRemoval(p.spec) {
+		return "the catalog offers module " + p.spec.Module + " again"
+	}
+	return "channel " + p.spec.Channel + " has " + p.spec.From + " again"
+}
