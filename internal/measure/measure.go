@@ -1,5 +1,5 @@
-// Package measure defines the metrics of kcp-publisher and skr-agent. docs/reference/metrics.md is generated from
-// Definitions.
+// Package measure defines the metrics of kcp-publisher and skr-agent. Package clitest generates
+// docs/reference/metrics.md from Definitions.
 //
 // A gauge without a value is not exported. A standby replica does not know the value, and exporting 0 would raise
 // alerts.

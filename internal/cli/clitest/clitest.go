@@ -1,5 +1,5 @@
 // Package clitest contains tests that kcp-publisher and skr-agent share: tests of the help, the reference pages,
-// damaged files and full disks.
+// metrics, damaged files and full disks.
 package clitest
 
 import (

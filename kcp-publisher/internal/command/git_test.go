@@ -1,6 +1,7 @@
 package command
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -9,10 +10,10 @@ import (
 
 	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
+	"github.com/kyma-pull/kyma-pull/bundle/trust"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/gitops/git/gittest"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 type repository struct{ *gittest.Repository }
@@ -29,11 +30,36 @@ func lastSource(t *testing.T, layout, keyDir, runtime string) *bundle.Source {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last, err := publish.ReadStored(t.Context(), place, runtime, root)
-	if err != nil || last.Bundle == nil {
-		t.Fatalf("read the bundle of runtime %s: got %+v, %v", runtime, last, err)
+	last := readBundle(t, place, runtime, root)
+	if last == nil {
+		t.Fatalf("runtime %s has no bundle", runtime)
 	}
-	return last.Bundle.Predicate.Source
+	return last.Statement.Predicate.Source
+}
+
+// readBundle reads and verifies a runtime's bundle. It returns nil if the runtime has none.
+func readBundle(t *testing.T, place store.Store, runtime string, root trust.Root) *bundle.Bundle {
+	t.Helper()
+	repository, err := place.Repository(t.Context(), bundle.DesiredRepository(runtime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := store.Fetch(t.Context(), repository, bundle.TagDesired)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	verified, err := bundle.Adopt(manifest, runtime, root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	complete, err := store.FetchBundle(t.Context(), repository, verified)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &complete
 }
 
 func TestPublishRecordsTheCommitOfAChange(t *testing.T) {

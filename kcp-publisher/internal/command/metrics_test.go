@@ -4,12 +4,9 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/kyma-pull/kyma-pull/internal/measure"
+	"github.com/kyma-pull/kyma-pull/internal/cli/clitest"
 )
 
 func TestReferenceListsPublisherMetrics(t *testing.T) {
-	if err := measure.CheckReference(filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"),
-		"kcp-publisher", *update); err != nil {
-		t.Error(err)
-	}
+	clitest.CheckMetrics(t, filepath.Join("..", "..", "..", "docs", "reference", "metrics.md"), "kcp-publisher", *update)
 }

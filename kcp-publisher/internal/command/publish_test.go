@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/internal/cli"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/flagset"
 	publishcommand "github.com/kyma-pull/kyma-pull/kcp-publisher/internal/command/publish"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/core/plan"
 	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/keys"
-	"github.com/kyma-pull/kyma-pull/kcp-publisher/internal/publish"
 )
 
 func kymaYAML(name, id string, modules ...string) string {
@@ -277,25 +277,22 @@ func TestPublishAppliesKymaAnnotationsAndReportsIgnoredOnes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(runtime string) *plan.PublishedBundle {
+	read := func(runtime string) *bundle.Bundle {
 		t.Helper()
-		last, err := publish.ReadStored(t.Context(), store.NewLayout(layout), runtime, root.Root)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return last.Bundle
+		return readBundle(t, store.NewLayout(layout), runtime, root.Root)
 	}
 	if last := read("r-skipped"); last != nil {
-		t.Errorf("the skipped Kyma got bundle %+v", last.Predicate)
+		t.Errorf("the skipped Kyma got bundle %+v", last.Statement.Predicate)
 	}
 	ship, usual, bare := read("r-ship"), read("r-1"), read("r-bare")
-	if life := ship.Predicate.ExpiresAt.Sub(ship.Predicate.IssuedAt); life != 2160*time.Hour ||
+	if life := ship.Statement.Predicate.ExpiresAt.Sub(ship.Statement.Predicate.IssuedAt); life != 2160*time.Hour ||
 		ship.State.Settings.Autonomy != "Catalog" {
 		t.Errorf("the bundle of r-ship is valid for %s with settings %+v", life, ship.State.Settings)
 	}
-	if life := usual.Predicate.ExpiresAt.Sub(usual.Predicate.IssuedAt); life != flagset.DefaultValidity ||
-		usual.CatalogBlob.Digest == bare.CatalogBlob.Digest {
-		t.Errorf("the bundle of r-1 is valid for %s with catalog %s", life, usual.CatalogBlob.Digest)
+	expires, issued := usual.Statement.Predicate.ExpiresAt, usual.Statement.Predicate.IssuedAt
+	if life := expires.Sub(issued); life != flagset.DefaultValidity ||
+		usual.Catalog.Digest == bare.Catalog.Digest {
+		t.Errorf("the bundle of r-1 is valid for %s with catalog %s", life, usual.Catalog.Digest)
 	}
 	if len(bare.State.Kyma.Spec.Modules) != 0 || len(bare.State.Manifests) != 1 {
 		t.Errorf("runtime r-bare got state %+v", bare.State)

@@ -84,21 +84,9 @@ func (p *Publisher) readStored(
 	return plan.StoredBundle{Digest: known.Digest, Bundle: known, IsComplete: whole}, true, err
 }
 
-// ReadStored reads and verifies a runtime's bundle in the registry. If the bundle cannot be verified, the field Bundle
-// of the result is nil. An error means that the registry could not be read.
-func ReadStored(
-	ctx context.Context, registry store.Store, runtime string, root trust.Root, former ...trust.Root,
-) (plan.StoredBundle, error) {
-	repository, err := registry.Repository(ctx, bundle.DesiredRepository(runtime))
-	if err != nil {
-		return plan.StoredBundle{}, err
-	}
-	stored, _, err := readCached(ctx, repository, runtime, nil, root, former)
-	return stored, err
-}
-
-// readCached is like ReadStored, but caches decoded desired states in opened. fetched is false if it used a cached
-// state and did not fetch the bundle's documents.
+// readCached reads and verifies a runtime's bundle in the registry. If the bundle cannot be verified, the field Bundle
+// of the result is nil. An error means that the registry could not be read. opened caches decoded desired states and can
+// be nil. fetched is false if readCached used a cached state and did not fetch the bundle's documents.
 func readCached(
 	ctx context.Context, repository store.Reader, runtime string, opened *memo.Memo[documentsKey, decodedState],
 	root trust.Root, former []trust.Root,

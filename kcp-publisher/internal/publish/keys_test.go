@@ -12,6 +12,7 @@ import (
 
 	"github.com/sigstore/sigstore/pkg/signature"
 
+	"github.com/kyma-pull/kyma-pull/bundle"
 	"github.com/kyma-pull/kyma-pull/bundle/refusal"
 	"github.com/kyma-pull/kyma-pull/bundle/store"
 	"github.com/kyma-pull/kyma-pull/bundle/trust"
@@ -154,7 +155,9 @@ func TestReplacedKeysDoNotSignBundles(t *testing.T) {
 			}
 		})
 		f.publish(p, runtimeNamed("berlin"), "fast")
-		found, err := ReadStored(t.Context(), f.place(), "berlin", newest)
+		repository, err := f.place().Repository(t.Context(), bundle.DesiredRepository("berlin"))
+		must(t, err)
+		found, _, err := readCached(t.Context(), repository, "berlin", nil, newest, nil)
 		if want := trusttest.Thumbprint(t, second); err != nil || found.Key != want || found.Bundle == nil {
 			t.Errorf("published before %t: got a bundle signed with %s, %v, want %s", began, found.Key, err, want)
 		}
